@@ -1,0 +1,173 @@
+//! The one error type of the library.
+//!
+//! Rules of the house: an error carries fields, not sentences; its text is verb and object plus the reason; the cause
+//! is a `source()` and is not repeated in the text; [`Error::hint`] names the next step and [`Error::exit`] the exit
+//! code. Errors of RocksDB are wrapped once, in `rocks`.
+
+use std::path::{Path, PathBuf};
+
+use crate::source::car::CarProblem;
+use crate::source::input::WrappingProblem;
+use crate::verify::HashProblem;
+
+/// What every fallible function of the library returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The input is corrupt, truncated or of a kind that is not supported.
+    #[error("read {}{}", path.display(), At(*offset))]
+    BadInput {
+        /// The input as the user named it; `-` for a pipe.
+        path: PathBuf,
+        /// Where in the input, in bytes from its start. For a compressed input this is an offset in the unpacked data
+        /// when the problem lies there.
+        offset: Option<u64>,
+        /// What is wrong there.
+        #[source]
+        problem: BadInput,
+    },
+    /// The operating system refused something.
+    #[error("{action} {}", path.display())]
+    Io {
+        /// A verb, e.g. `open`.
+        action: &'static str,
+        /// What it was done to.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// RocksDB refused something.
+    #[error("{action} {}: {message}", path.display())]
+    Rocks {
+        /// A verb, e.g. `ingest into`.
+        action: &'static str,
+        /// The database or file.
+        path: PathBuf,
+        /// RocksDB's own words.
+        message: String,
+    },
+    /// The state of the database forbids it: it exists, is locked, or belongs to another source.
+    #[error("{}: {reason}", path.display())]
+    State {
+        /// The database or its `.partial` folder.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// The caller asked for something that cannot be: a wrong value, two options that exclude each other.
+    #[error("{reason}")]
+    Usage {
+        /// What is wrong.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// The user or the embedding program asked to stop; the same command goes on from here.
+    #[error("interrupted")]
+    Interrupted {
+        /// How to go on.
+        hint: String,
+    },
+}
+
+/// What is wrong with an input, by the layer that found it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadInput {
+    /// The compression around the snapshot.
+    #[error(transparent)]
+    Wrapping(#[from] WrappingProblem),
+    /// The CAR itself.
+    #[error(transparent)]
+    Car(#[from] CarProblem),
+    /// A block and its hash.
+    #[error(transparent)]
+    Hash(#[from] HashProblem),
+}
+
+/// How a run ended, as an exit code. A code that is not in this list must be read as a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Failed: I/O, no space, RocksDB.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The input is bad: corrupt, truncated, unsupported.
+    BadInput = 3,
+    /// The database's state forbids it: it exists, is locked, belongs to another source.
+    State = 4,
+    /// Interrupted; the same command goes on.
+    Interrupted = 130,
+}
+
+impl Error {
+    /// Wraps an [`std::io::Error`] with what was being done to what.
+    pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// A bad input, at a place in it.
+    pub fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Into<BadInput>) -> Self {
+        Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
+    }
+
+    /// The exit code this error stands for.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::BadInput { .. } => Exit::BadInput,
+            Self::Io { .. } | Self::Rocks { .. } => Exit::Failed,
+            Self::State { .. } => Exit::State,
+            Self::Usage { .. } => Exit::Usage,
+            Self::Interrupted { .. } => Exit::Interrupted,
+        }
+    }
+
+    /// The next step for the person who sees this error: one line.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::BadInput { problem, .. } => match problem {
+                BadInput::Wrapping(problem) => problem.hint(),
+                BadInput::Car(problem) => problem.hint(),
+                BadInput::Hash(problem) => problem.hint(),
+            },
+            Self::Io { source, path, .. } => io_hint(source, path),
+            Self::Rocks { .. } => "the message is RocksDB's own; `-v` shows the options it was opened with".into(),
+            Self::State { hint, .. } | Self::Usage { hint, .. } | Self::Interrupted { hint } => hint.clone(),
+        }
+    }
+}
+
+fn io_hint(source: &std::io::Error, path: &Path) -> String {
+    use std::io::ErrorKind as Kind;
+    match source.kind() {
+        Kind::NotFound => "check the path".into(),
+        Kind::PermissionDenied => format!("check who may use it: ls -ld {}", path.display()),
+        Kind::StorageFull | Kind::QuotaExceeded => {
+            format!("make room (df -h {}) or name another place with --work-dir, then run it again", path.display())
+        }
+        Kind::ReadOnlyFilesystem => "the file system is mounted read-only; choose another place".into(),
+        Kind::IsADirectory => "name a file, not a directory".into(),
+        _ if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            "too many open files: raise the limit (ulimit -n) or lower --threads".into()
+        }
+        _ => "run it again; if it stays, look at the disk (dmesg, smartctl)".into(),
+    }
+}
+
+struct At(Option<u64>);
+
+impl std::fmt::Display for At {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |offset| write!(f, " at byte {offset}"))
+    }
+}

@@ -1,0 +1,5 @@
+//! CAR, content-addressable archives, versions 1 and 2.
+
+mod problem;
+
+pub use problem::CarProblem;

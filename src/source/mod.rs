@@ -1,0 +1,4 @@
+//! What bedload reads: inputs (files, pipes, compression) and the formats inside them.
+
+pub mod car;
+pub mod input;

@@ -1,0 +1,16 @@
+//! Proof that a block's bytes are what its CID says.
+
+mod problem;
+
+pub use problem::HashProblem;
+
+/// One block to check: the hash function's multicodec, the digest its CID carries, and its bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// Multicodec of the hash function, e.g. `0xb220` for blake2b-256.
+    pub code: u64,
+    /// The digest as it stands in the CID.
+    pub digest: &'a [u8],
+    /// The block's bytes.
+    pub data: &'a [u8],
+}
