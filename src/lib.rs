@@ -1,7 +1,17 @@
 //! bedload carries a blockchain snapshot into RocksDB in one fast, checked, unbreakable pass.
 
+mod buffer;
+pub mod digest;
 pub mod error;
+pub mod load;
+pub mod progress;
+pub mod report;
+pub mod rocks;
+pub mod size;
+pub mod sort;
 pub mod source;
+pub mod sys;
 pub mod verify;
 
 pub use error::{Error, Exit, Result};
+pub use load::{ImportOptions, Outcome, import};

@@ -1,5 +1,43 @@
 //! CAR, content-addressable archives, versions 1 and 2.
+//!
+//! ```text
+//! CARv1   varint length | dag-cbor {roots: [CID], version: 1}          the header
+//!         varint length | CID | block                                  a section, repeated to the end
+//!
+//! CARv2   0a a1 67 "version" 02                                        11 bytes
+//!         16 B characteristics | u64 data offset | u64 data size | u64 index offset     little-endian
+//!         ... padding ... | a CARv1, exactly `data size` bytes | ... | index (ignored)
+//! ```
+//!
+//! Specifications: <https://ipld.io/specs/transport/car/carv1/> and `/carv2/`. Read here without trust: every length
+//! has a cap, every number must be written minimally, and the end of the data inside anything is an error.
 
+pub(crate) mod chunks;
+mod header;
 mod problem;
+mod section;
+mod varint;
 
+pub use header::{Header, HeaderStep, V2Header, read_header};
 pub use problem::CarProblem;
+pub use section::{CidSpan, Section, Step, next_section, read_cid};
+
+/// The longest header that is read, in bytes: go-car's limit.
+pub const MAX_HEADER: u64 = 32 << 20;
+
+/// The default of the longest block that is read: one byte less than 2 GiB.
+pub const DEFAULT_MAX_BLOCK: u64 = (1 << 31) - 1;
+
+/// The highest limit that may be set: an SST's data block is addressed with 32 bits.
+pub const HIGHEST_MAX_BLOCK: u64 = 3 << 30;
+
+/// What a section of length zero means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NullPadding {
+    /// Damage. The default, as in go-car.
+    #[default]
+    Error,
+    /// The end of the blocks; only zeros may follow.
+    Eof,
+}

@@ -1,14 +1,108 @@
 //! What can be wrong with a CAR.
 
+use crate::size::human;
+
 /// What is wrong with a CAR.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CarProblem {
     /// It ends where more must follow.
-    #[error("the file ends inside {inside}")]
+    #[error("the snapshot ends inside {inside}")]
     Truncated {
         /// Which part of the file is cut.
         inside: &'static str,
+    },
+    /// It is no CAR at all.
+    #[error("this is not a CAR: {reason}")]
+    NotACar {
+        /// What speaks against it.
+        reason: String,
+    },
+    /// The header claims a length that no header has.
+    #[error("the header claims {len} bytes, the limit is {}", human(super::MAX_HEADER))]
+    HeaderTooLong {
+        /// The claimed length in bytes.
+        len: u64,
+    },
+    /// The header is no dag-cbor map of `roots` and `version`.
+    #[error("the header cannot be read: {reason}")]
+    Header {
+        /// The decoder's words.
+        reason: String,
+    },
+    /// A version that does not exist, or version 2 inside version 2.
+    #[error("CAR version {version} is not supported here")]
+    Version {
+        /// The version the header names.
+        version: u64,
+    },
+    /// A CARv2 header whose offsets cannot be.
+    #[error("the CARv2 header cannot be right: {reason}")]
+    V2Header {
+        /// Which rule is broken.
+        reason: String,
+    },
+    /// A length of more than 64 bits.
+    #[error("{what} is a number of more than 64 bits")]
+    VarintTooLong {
+        /// Which number.
+        what: &'static str,
+    },
+    /// A length written with more bytes than it needs.
+    #[error("{what} is written with more bytes than it needs")]
+    VarintNotMinimal {
+        /// Which number.
+        what: &'static str,
+    },
+    /// A block over the limit.
+    #[error("a block of {} is over the limit of {}", human(*len), human(*max))]
+    BlockTooLarge {
+        /// The claimed length of the section in bytes, CID included.
+        len: u64,
+        /// The limit in bytes.
+        max: u64,
+    },
+    /// A block that cannot be held in the memory budget.
+    #[error("a block of {} does not fit a memory budget of {}", human(*len), human(*budget))]
+    BlockOverBudget {
+        /// The length of the section in bytes.
+        len: u64,
+        /// The budget in bytes.
+        budget: u64,
+        /// The smallest budget that takes it, in bytes.
+        needs: u64,
+    },
+    /// A section that is too short for its CID.
+    #[error("a section of {len} bytes ends inside its CID")]
+    SectionTooShort {
+        /// The section's length in bytes.
+        len: u64,
+    },
+    /// A CID of an unknown version.
+    #[error("CID version {version} does not exist")]
+    CidVersion {
+        /// The version the CID names.
+        version: u64,
+    },
+    /// A digest that is longer than the section it stands in.
+    #[error("a digest of {digest} bytes is longer than its section of {section} bytes")]
+    DigestTooLong {
+        /// The claimed length of the digest in bytes.
+        digest: u64,
+        /// The section's length in bytes.
+        section: u64,
+    },
+    /// A section of length zero: padding.
+    #[error("null padding: a section of length zero")]
+    NullPadding,
+    /// Bytes other than zero behind null padding.
+    #[error("null padding is followed by other bytes")]
+    DataAfterPadding,
+    /// The same key with two different values.
+    #[error("the key {key} stands for two different blocks")]
+    Conflict {
+        /// The key, as a CID where it is one, else as hex.
+        key: String,
     },
 }
 
@@ -19,6 +113,18 @@ impl CarProblem {
             Self::Truncated { .. } => {
                 "the download is incomplete: compare its size and sha256 with the publisher's".into()
             }
+            Self::NotACar { .. } => {
+                "give a CAR snapshot (.car, .car.zst, .forest.car.zst); was a web page saved instead?".into()
+            }
+            Self::BlockTooLarge { .. } => "if the block is real, raise --max-block-size".into(),
+            Self::BlockOverBudget { needs, .. } => format!("run it again with --memory {}", human(*needs).replace(' ', "")),
+            Self::NullPadding => "`--null-padding eof` takes it as the end of the snapshot".into(),
+            Self::Conflict { .. } => {
+                "the snapshot is damaged, or the key layout (--key) lets two blocks share a key: `--key cid` tells them apart"
+                    .into()
+            }
+            Self::Version { .. } => "give a CAR of version 1 or 2".into(),
+            _ => "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
         }
     }
 }

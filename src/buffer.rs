@@ -1,0 +1,44 @@
+//! Large buffers for data in bulk: anonymous memory that costs nothing before it is written, in huge pages where the
+//! system gives them. Reading blocks in key order jumps through all of the data; with small pages every jump would
+//! also miss the TLB.
+
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+
+use memmap2::MmapMut;
+
+use crate::error::{Error, Result};
+
+/// From this size on huge pages are asked for, in bytes.
+const HUGE_FROM: usize = 2 << 20;
+
+/// A fixed piece of zeroed memory outside the heap; it goes back to the system at once when dropped.
+pub struct Buffer(MmapMut);
+
+impl Buffer {
+    /// Reserves `len` bytes; pages are taken from the system when they are first written.
+    ///
+    /// # Errors
+    /// When the system has no address space left, or refuses to promise the memory.
+    pub fn new(len: usize) -> Result<Self> {
+        let map = MmapMut::map_anon(len.max(1)).map_err(Error::io("reserve memory for", Path::new("a buffer")))?;
+        if len >= HUGE_FROM {
+            // Advice only: a system without huge pages works all the same.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
+        Ok(Self(map))
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}

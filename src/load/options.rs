@@ -1,0 +1,80 @@
+//! What the caller of an import can choose.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::progress::Stop;
+use crate::sort::key::KeyLayout;
+use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
+
+/// What to import, where to, and how.
+#[derive(Debug, Clone)]
+pub struct ImportOptions {
+    /// The snapshot; `-` is standard input.
+    pub source: PathBuf,
+    /// Where the database will stand.
+    pub db: PathBuf,
+    /// Memory in bytes that the import may use. Defaults to half of what the machine, or its cgroup, has.
+    pub memory: Option<u64>,
+    /// Threads that work. Defaults to the number of cores.
+    pub threads: Option<usize>,
+    /// What a block is stored under. Defaults to the CID.
+    pub key: KeyLayout,
+    /// The column family that takes the blocks. Defaults to `default`.
+    pub column_family: String,
+    /// Whether every block is checked against its hash. Defaults to `true`; `false` is written into the report.
+    pub verify: bool,
+    /// What a section of length zero means. Defaults to damage.
+    pub null_padding: NullPadding,
+    /// The longest block in bytes. Defaults to one byte less than 2 GiB.
+    pub max_block_size: u64,
+    /// Where partitions are spilled to. Defaults to `<db>.partial`.
+    pub work_dir: Option<PathBuf>,
+    /// Whether blocks go through memory or through files. Defaults to what fits.
+    pub plan: PlanChoice,
+    /// Add to a database that is already there.
+    pub into_existing: bool,
+    /// Throw away what an earlier import left unfinished.
+    pub restart: bool,
+    /// Choose a plan, tell it, and do nothing.
+    pub dry_run: bool,
+    /// Asked by somebody else to make the import stop.
+    pub stop: Stop,
+}
+
+/// Whether blocks go through memory or through files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlanChoice {
+    /// Through memory if all of it fits the budget.
+    #[default]
+    Auto,
+    /// Through memory; an input that does not fit goes on through files.
+    Memory,
+    /// Through files from the first block on.
+    Spill,
+}
+
+impl ImportOptions {
+    /// The defaults, for one snapshot and one database.
+    pub fn new(source: impl Into<PathBuf>, db: impl Into<PathBuf>) -> Self {
+        Self {
+            source: source.into(),
+            db: db.into(),
+            memory: None,
+            threads: None,
+            key: KeyLayout::Cid,
+            column_family: "default".into(),
+            verify: true,
+            null_padding: NullPadding::Error,
+            max_block_size: DEFAULT_MAX_BLOCK,
+            work_dir: None,
+            plan: PlanChoice::Auto,
+            into_existing: false,
+            restart: false,
+            dry_run: false,
+            stop: Stop::default(),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! How an import will go about it, decided before it starts: a value that can be printed, compared and tested.
+
+use serde::{Deserialize, Serialize};
+
+use super::options::PlanChoice;
+use crate::error::{Error, Result};
+use crate::size::human;
+
+/// The least budget an import can work with, in bytes.
+pub const MIN_MEMORY: u64 = 16 << 20;
+
+/// What the parts of an import that do not grow with the snapshot may use of each worker's share: an SST being built,
+/// its filter and its index, in bytes.
+const WORKER_FIXED: u64 = 2 << 20;
+
+/// The largest chunk read at once, in bytes: one huge page.
+const MAX_CHUNK: u64 = 2 << 20;
+
+/// The smallest piece worth a write, in bytes.
+const MIN_PIECE: u64 = 4 << 10;
+
+/// The largest piece appended to a partition, in bytes.
+const MAX_PIECE: u64 = 512 << 10;
+
+/// The size an SST grows to at most, in bytes.
+const SST_BYTES: u64 = 256 << 20;
+
+/// The way an import will go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Through memory, or through files from the first block on.
+    pub spill: bool,
+    /// The memory budget in bytes.
+    pub memory: u64,
+    /// Threads that work.
+    pub threads: usize,
+    /// Bits of the digest that choose the partition.
+    pub partition_bits: u32,
+    /// The size at which an SST is closed, in bytes.
+    pub sst_bytes: u64,
+    /// Bytes read at once.
+    pub chunk_bytes: u64,
+    /// Bytes of blocks and entries that may be held before they are spilled.
+    pub hold_bytes: u64,
+    /// Bytes appended to a partition at once.
+    pub piece_bytes: u64,
+    /// Bytes of one partition that can be sorted in memory.
+    pub sort_bytes: u64,
+    /// The size of the unwrapped source in bytes, where it is known or can be guessed.
+    pub expected_bytes: Option<u64>,
+}
+
+impl Plan {
+    /// Chooses a plan for `expected` bytes of unwrapped source.
+    ///
+    /// # Errors
+    /// A budget too small to work with.
+    pub fn choose(
+        choice: PlanChoice,
+        expected: Option<u64>,
+        exact: bool,
+        memory: u64,
+        threads: usize,
+        max_files: u64,
+    ) -> Result<Self> {
+        let threads_fit = (memory / (6 << 20)).max(1);
+        let workers = (threads as u64).min(threads_fit);
+        if memory < MIN_MEMORY {
+            return Err(Error::Usage {
+                reason: format!("a memory budget of {} is too small to work with", human(memory)),
+                hint: format!("give --memory {} or more", human(MIN_MEMORY).replace(".0 ", "")),
+            });
+        }
+        let chunk_bytes = (memory / (8 * (workers + 1))).clamp(128 << 10, MAX_CHUNK);
+        let reading = chunk_bytes * (workers + 2) * 2;
+        let building = WORKER_FIXED * workers;
+        // An input of unknown size may turn out too large: then its pieces need room beside what is held.
+        let pieces_room = if exact { 0 } else { memory / 4 };
+        let hold_bytes = memory.saturating_sub(reading + building + pieces_room);
+        // Entries are counted with the blocks, as 16 bytes in a growing vector for a block of 1 KiB.
+        let fits = expected.is_none_or(|bytes| bytes + bytes / 32 <= hold_bytes);
+        let spill = match choice {
+            PlanChoice::Auto => !fits && exact,
+            PlanChoice::Memory => false,
+            PlanChoice::Spill => true,
+        };
+        let sort_bytes = (memory.saturating_sub(building) / workers).max(1 << 20);
+        let may_spill = spill || !exact || !fits;
+        // Without a size the guess is large: more partitions than needed cost little, fewer cost a merge.
+        let bytes = expected.unwrap_or(64 << 30);
+        let wanted = if may_spill {
+            bytes.div_ceil((sort_bytes * 3 / 5).min(512 << 20))
+        } else {
+            // Enough to keep all workers busy to the end, in SSTs of a good size.
+            bytes.div_ceil(SST_BYTES / 4).max((workers * 8).min(bytes >> 20))
+        };
+        let files = max_files / 2;
+        let pieces = memory / 4 / (workers * MIN_PIECE);
+        let bits = wanted.next_power_of_two().ilog2();
+        let cap = if may_spill { files.min(pieces).max(1).ilog2() } else { 16 };
+        let partition_bits = bits.min(cap);
+        let piece_bytes = (memory / 4 / (workers << partition_bits)).clamp(MIN_PIECE, MAX_PIECE);
+        Ok(Self {
+            spill,
+            memory,
+            threads: workers as usize,
+            partition_bits,
+            sst_bytes: SST_BYTES,
+            chunk_bytes,
+            hold_bytes,
+            piece_bytes,
+            sort_bytes,
+            expected_bytes: expected,
+        })
+    }
+
+    /// The plan in one line for people.
+    pub fn describe(&self) -> String {
+        let way = if self.spill { "spill to partitions, then sort each in memory" } else { "sort in memory" };
+        format!(
+            "{way}: {} threads, {} of memory, {} partitions, SSTs of up to {}",
+            self.threads,
+            human(self.memory),
+            1u64 << self.partition_bits,
+            human(self.sst_bytes)
+        )
+    }
+}

@@ -1,0 +1,276 @@
+//! How far an import is: a handful of counters that the work bumps per batch, a sampler that reads them, and whoever
+//! wants to know.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// What an import is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Phase {
+    /// Opening, looking, choosing a plan.
+    Plan,
+    /// Reading the source, checking every block, and spilling what does not fit.
+    Read,
+    /// Sorting, and building SST files.
+    Build,
+    /// Handing the files to RocksDB.
+    Ingest,
+    /// Bringing the database into its final form.
+    Settle,
+    /// Giving it its final name.
+    Publish,
+}
+
+impl Phase {
+    const ALL: [Self; 6] = [Self::Plan, Self::Read, Self::Build, Self::Ingest, Self::Settle, Self::Publish];
+
+    /// Its name in output and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Read => "read",
+            Self::Build => "build",
+            Self::Ingest => "ingest",
+            Self::Settle => "settle",
+            Self::Publish => "publish",
+        }
+    }
+}
+
+/// A look at the counters.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// The phase at that time.
+    pub phase: Phase,
+    /// Bytes done in this phase: of the source as it lies on disk while reading, of blocks while building.
+    pub bytes: u64,
+    /// Bytes this phase has in all, where that is known.
+    pub total: Option<u64>,
+    /// Blocks done in this phase.
+    pub blocks: u64,
+    /// Blocks this phase has in all, where an index says so.
+    pub total_blocks: Option<u64>,
+}
+
+/// Rare things worth telling at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Event {
+    /// A plan has been chosen: one line for people.
+    Planned {
+        /// The plan in words.
+        plan: String,
+    },
+    /// A phase begins.
+    Phase {
+        /// Which.
+        phase: Phase,
+    },
+    /// A phase is over.
+    PhaseDone {
+        /// Which.
+        phase: Phase,
+        /// How long it took.
+        seconds: f64,
+        /// Bytes it went through.
+        bytes: u64,
+        /// Blocks it went through.
+        blocks: u64,
+    },
+    /// Something the user should know but that stops nothing.
+    Warning {
+        /// In words.
+        message: String,
+    },
+}
+
+/// Whoever wants to know how an import goes. Called from a thread of bedload's own; both methods must return quickly.
+pub trait Observer: Sync {
+    /// Something rare has happened.
+    fn event(&self, event: &Event) {
+        let _ = event;
+    }
+
+    /// The counters now; called about ten times a second.
+    fn sample(&self, sample: &Sample) {
+        let _ = sample;
+    }
+}
+
+/// Tells nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// Asks an import to stop at its next safe point. Cheap to clone and to look at.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(std::sync::Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks to stop.
+    pub fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether someone asked.
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The time between two samples.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The most samples kept for the report; beyond it every second one is dropped and the distance doubled.
+const MAX_SAMPLES: usize = 512;
+
+/// The counters of one import, and its clock.
+pub(crate) struct Progress<'a> {
+    observer: &'a dyn Observer,
+    start: Instant,
+    phase: AtomicU8,
+    bytes: AtomicU64,
+    /// `u64::MAX` stands for unknown.
+    total: AtomicU64,
+    blocks: AtomicU64,
+    expected_blocks: AtomicU64,
+    times: Mutex<Times>,
+}
+
+#[derive(Default)]
+struct Times {
+    phase_start: f64,
+    done: Vec<(Phase, f64)>,
+    samples: Vec<Sample>,
+    every: u32,
+    skipped: u32,
+}
+
+impl<'a> Progress<'a> {
+    pub fn new(observer: &'a dyn Observer) -> Self {
+        Self {
+            observer,
+            start: Instant::now(),
+            phase: AtomicU8::new(Phase::Plan as u8),
+            bytes: AtomicU64::new(0),
+            total: AtomicU64::new(u64::MAX),
+            blocks: AtomicU64::new(0),
+            expected_blocks: AtomicU64::new(0),
+            times: Mutex::new(Times { every: 1, ..Times::default() }),
+        }
+    }
+
+    /// Ends the phase in hand and begins `phase`, which has `total` bytes to go through.
+    pub fn begin(&self, phase: Phase, total: Option<u64>) {
+        self.end();
+        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+        self.blocks.store(0, Ordering::Relaxed);
+        self.expected_blocks.store(0, Ordering::Relaxed);
+        self.total.store(total.unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.observer.event(&Event::Phase { phase });
+    }
+
+    /// Ends the phase in hand.
+    pub fn end(&self) {
+        let sample = self.now();
+        let mut times = self.lock();
+        let seconds = sample.seconds - times.phase_start;
+        times.phase_start = sample.seconds;
+        times.done.push((sample.phase, seconds));
+        times.samples.push(sample);
+        drop(times);
+        let Sample { phase, bytes, blocks, .. } = sample;
+        self.observer.event(&Event::PhaseDone { phase, seconds, bytes, blocks });
+    }
+
+    pub fn tell(&self, event: &Event) {
+        self.observer.event(event);
+    }
+
+    /// Tells how many blocks this phase will have, when an index knows.
+    pub fn expect_blocks(&self, blocks: u64) {
+        self.expected_blocks.store(blocks, Ordering::Relaxed);
+    }
+
+    /// Adds to the counters; called per batch.
+    pub fn add(&self, bytes: u64, blocks: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.blocks.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Sets how many bytes are done, where that is not a sum of batches.
+    pub fn reach(&self, bytes: u64) {
+        self.bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    pub fn now(&self) -> Sample {
+        let total = self.total.load(Ordering::Relaxed);
+        let phase = usize::from(self.phase.load(Ordering::Relaxed));
+        Sample {
+            seconds: self.start.elapsed().as_secs_f64(),
+            phase: Phase::ALL.get(phase).copied().unwrap_or(Phase::Plan),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            total: (total != u64::MAX).then_some(total),
+            blocks: self.blocks.load(Ordering::Relaxed),
+            total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
+        }
+    }
+
+    /// Seconds of each phase that is over.
+    pub fn phase_seconds(&self) -> Vec<(Phase, f64)> {
+        self.lock().done.clone()
+    }
+
+    pub fn samples(&self) -> Vec<Sample> {
+        self.lock().samples.clone()
+    }
+
+    /// Samples until `work` is over, on a thread beside it.
+    pub fn sampled<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (over, is_over) = crossbeam_channel::bounded::<()>(0);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while is_over.recv_timeout(INTERVAL) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
+                    let sample = self.now();
+                    self.keep(sample);
+                    self.observer.sample(&sample);
+                }
+            });
+            let result = work();
+            drop(over);
+            result
+        })
+    }
+
+    fn keep(&self, sample: Sample) {
+        let mut times = self.lock();
+        times.skipped += 1;
+        if times.skipped < times.every {
+            return;
+        }
+        times.skipped = 0;
+        times.samples.push(sample);
+        if times.samples.len() > MAX_SAMPLES {
+            let mut index = 0;
+            times.samples.retain(|_| {
+                index += 1;
+                index % 2 == 0
+            });
+            times.every *= 2;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,96 @@
+//! What an import did.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::ContentDigest;
+use crate::load::Plan;
+use crate::progress::Sample;
+use crate::rocks::Level;
+use crate::sort::key::KeyLayout;
+
+/// The version of this document; it changes when a field changes its meaning or goes.
+pub const SCHEMA: &str = "bedload-import-1";
+
+/// What an import did; also what `BEDLOAD.json` in the database says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImportReport {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What was read.
+    pub source: SourceInfo,
+    /// The database's path as the user gave it.
+    pub db: String,
+    /// The column family that took the blocks.
+    pub column_family: String,
+    /// What a block is stored under.
+    pub key: KeyLayout,
+    /// Whether every block was checked against its hash.
+    pub verified: bool,
+    /// How many blocks.
+    pub blocks: Blocks,
+    /// Bytes of the records' values.
+    pub payload_bytes: u64,
+    /// The content digest of the column family.
+    pub digest: ContentDigest,
+    /// The preset the database was made for.
+    pub preset: String,
+    /// The loader that made it.
+    pub loader: String,
+    /// How it was done; whether blocks were spilled is what happened, not what was expected.
+    pub plan: Plan,
+    /// Seconds: `total`, and one entry a phase.
+    pub seconds: serde_json::Map<String, serde_json::Value>,
+    /// Processor time of the whole process, user and system.
+    pub cpu_seconds: Option<f64>,
+    /// The most memory the process had at once.
+    pub peak_rss_bytes: Option<u64>,
+    /// Bytes the process read, from the page cache or not.
+    pub bytes_read: Option<u64>,
+    /// Bytes the process wrote.
+    pub bytes_written: Option<u64>,
+    /// Levels of the finished database.
+    pub levels: Vec<Level>,
+    /// Progress over time.
+    pub samples: Vec<Sample>,
+    /// What ran.
+    pub versions: Versions,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceInfo {
+    /// The path as the user gave it; `-` for a pipe.
+    pub path: String,
+    /// `car`.
+    pub format: String,
+    /// What it was wrapped in: `none`, `zstd`, ...
+    pub wrapping: String,
+    /// Version of the format.
+    pub version: u64,
+    /// Size as it lies on disk, or what a pipe delivered.
+    pub bytes: u64,
+    /// The roots, as CIDs in their usual text form.
+    pub roots: Vec<String>,
+    /// Bytes of null padding behind the blocks.
+    pub null_padding: u64,
+}
+
+/// How many blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocks {
+    /// In the source.
+    pub read: u64,
+    /// In the database.
+    pub written: u64,
+    /// In the source more than once.
+    pub duplicate: u64,
+}
+
+/// What ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// This program's.
+    pub bedload: String,
+    /// RocksDB's.
+    pub rocksdb: String,
+}

@@ -1,0 +1,5 @@
+//! Results as data: every text, table and JSON is made from these.
+
+mod import;
+
+pub use import::{Blocks, ImportReport, SCHEMA, SourceInfo, Versions};

@@ -1,0 +1,21 @@
+//! The only module that names `rust_rocksdb`: everything else speaks of stores, SSTs and options.
+
+mod sst;
+mod store;
+
+pub(crate) use sst::{SstOptions, SstWriter};
+pub use store::Level;
+pub(crate) use store::{Store, plain_options};
+
+/// The version of RocksDB that is built in, from the crate that bundles it.
+pub const VERSION: &str = "11.12.0";
+
+use std::path::Path;
+
+use crate::error::Error;
+
+/// Wraps RocksDB's words with what was being done to what: the one place where its errors become ours.
+fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
+    let path = path.to_owned();
+    move |error| Error::Rocks { action, path, message: error.into_string() }
+}

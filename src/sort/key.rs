@@ -1,0 +1,71 @@
+//! From a section to a record: which part of the CID is the key.
+
+use crate::source::car::CidSpan;
+
+/// What a block is stored under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyLayout {
+    /// The CID's bytes, as Forest had it. The default.
+    #[default]
+    Cid,
+    /// The CID's multihash, as kubo and go-car have it.
+    Multihash,
+    /// The bare digest.
+    Digest,
+}
+
+impl KeyLayout {
+    /// Where the key begins in a section's CID; it ends with the CID.
+    pub fn key_start(self, cid: &CidSpan) -> usize {
+        match self {
+            Self::Cid => 0,
+            Self::Multihash => cid.multihash as usize,
+            Self::Digest => cid.digest as usize,
+        }
+    }
+
+    /// Its name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cid => "cid",
+            Self::Multihash => "multihash",
+            Self::Digest => "digest",
+        }
+    }
+}
+
+/// A record: a key and a value that lie side by side, because every layout's key is the end of the CID.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    bytes: &'a [u8],
+    key_len: usize,
+}
+
+impl<'a> Record<'a> {
+    /// Takes a section's body (CID and block) apart. The span must be of this body.
+    pub fn new(body: &'a [u8], cid: &CidSpan, layout: KeyLayout) -> Option<Self> {
+        let start = layout.key_start(cid);
+        let key_len = (cid.len as usize).checked_sub(start)?;
+        let bytes = body.get(start..)?;
+        (key_len <= bytes.len()).then_some(Self { bytes, key_len })
+    }
+
+    /// The record whose key and value lie side by side in `bytes`.
+    pub fn from_parts(bytes: &'a [u8], key_len: usize) -> Self {
+        Self { bytes, key_len: key_len.min(bytes.len()) }
+    }
+
+    pub fn key(&self) -> &'a [u8] {
+        &self.bytes[..self.key_len]
+    }
+
+    pub fn value(&self) -> &'a [u8] {
+        &self.bytes[self.key_len..]
+    }
+
+    /// Key and value in one piece, and the key's length.
+    pub fn parts(&self) -> (&'a [u8], usize) {
+        (self.bytes, self.key_len)
+    }
+}

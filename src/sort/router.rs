@@ -1,0 +1,132 @@
+//! Which partition a key belongs to.
+//!
+//! Digests are spread evenly, but the CIDs they stand in begin with the same few bytes (`01 71 a0 e4 02 20` for
+//! dag-cbor and blake2b-256). The router therefore knows the *classes* of the source: the common beginnings, found in
+//! its first chunk. Each class is cut into `2^bits` partitions by the first bits of the digest; keys of no known class
+//! go to the gap between their neighbours. Partitions are numbered in the order of their keys:
+//!
+//! ```text
+//! gap 0 | class 0: 0 .. 2^bits | gap 1 | class 1: 0 .. 2^bits | gap 2 | ...
+//! ```
+//!
+//! Whatever the keys are, the order holds; only the evenness depends on them. A class beginning is a sequence of
+//! varints and so never the beginning of another class.
+
+use std::collections::HashMap;
+
+/// The most classes that get partitions of their own.
+const MAX_CLASSES: usize = 6;
+
+/// A class must hold at least one in so many blocks of the sample.
+const MIN_SHARE: usize = 32;
+
+/// The longest class beginning; real ones have at most 10 bytes.
+const MAX_PREFIX: usize = 24;
+
+/// Where a key goes, and what it is first sorted by there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub partition: u32,
+    /// Eight bytes of the key, big-endian, zero-filled: within a partition their order is never against the keys'.
+    pub prefix: u64,
+}
+
+/// Routes keys to partitions.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Router {
+    classes: Vec<Vec<u8>>,
+    bits: u32,
+}
+
+impl Router {
+    /// Learns the classes from a sample of keys, each with the position of its digest.
+    pub fn learn<'a>(sample: impl Iterator<Item = (&'a [u8], usize)>, bits: u32) -> Self {
+        let mut counts: HashMap<&[u8], usize> = HashMap::new();
+        let mut total = 0usize;
+        for (key, digest_at) in sample {
+            total += 1;
+            if digest_at <= MAX_PREFIX {
+                *counts.entry(&key[..digest_at]).or_default() += 1;
+            }
+        }
+        let mut common: Vec<_> = counts.into_iter().filter(|(_, count)| count * MIN_SHARE >= total).collect();
+        common.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        common.truncate(MAX_CLASSES);
+        let mut classes: Vec<Vec<u8>> = common.into_iter().map(|(class, _)| class.to_vec()).collect();
+        classes.sort_unstable();
+        Self { classes, bits }
+    }
+
+    /// How many partitions there are.
+    pub fn partitions(&self) -> u32 {
+        self.classes.len() as u32 * ((1 << self.bits) + 1) + 1
+    }
+
+    /// Where `key` goes; its digest begins at `digest_at`.
+    pub fn route(&self, key: &[u8], digest_at: usize) -> Route {
+        let (class, digest) = key.split_at(digest_at);
+        let per_class = (1u32 << self.bits) + 1;
+        if let Some(index) = self.classes.iter().position(|known| known == class) {
+            let prefix = leading(digest);
+            let part = if self.bits == 0 { 0 } else { (prefix >> (64 - self.bits)) as u32 };
+            return Route { partition: index as u32 * per_class + 1 + part, prefix };
+        }
+        let gap = self.classes.partition_point(|known| known.as_slice() < key) as u32;
+        Route { partition: gap * per_class, prefix: leading(key) }
+    }
+}
+
+fn leading(bytes: &[u8]) -> u64 {
+    if let Some(first) = bytes.first_chunk::<8>() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut padded = [0; 8];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    u64::from_be_bytes(padded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sort::key::KeyLayout;
+    use crate::source::car::read_cid;
+    use proptest::prelude::*;
+
+    /// CIDs as an adversary would choose them: few classes and many, short digests and long, equal beginnings.
+    fn cids() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let digest = prop_oneof![
+            prop::collection::vec(any::<u8>(), 32),
+            prop::collection::vec(any::<u8>(), 0..12),
+            prop::collection::vec(0u8..2, 0..40),
+        ];
+        let cid = (prop_oneof![Just(0x71u64), Just(0x55), any::<u64>()], prop_oneof![Just(0xb220u64), Just(0), any::<u64>()], digest, any::<bool>())
+            .prop_map(|(codec, hash, digest, v0)| {
+                if v0 && digest.len() == 32 {
+                    return [&[0x12, 0x20][..], &digest].concat();
+                }
+                let multihash = cid::multihash::Multihash::<64>::wrap(hash, &digest).expect("at most 64 bytes");
+                cid::Cid::new_v1(codec, multihash).to_bytes()
+            });
+        prop::collection::vec(cid, 1..200)
+    }
+
+    proptest! {
+        #[test]
+        fn partitions_and_prefixes_never_contradict_the_order_of_keys(cids in cids(), sample in 0usize..50, bits in 0u32..9, layout in 0..3) {
+            let layout = [KeyLayout::Cid, KeyLayout::Multihash, KeyLayout::Digest][layout as usize];
+            let keys: Vec<(&[u8], usize)> = cids
+                .iter()
+                .map(|cid| {
+                    let span = read_cid(cid).expect("valid").expect("whole");
+                    let start = layout.key_start(&span);
+                    (&cid[start..], span.digest as usize - start)
+                })
+                .collect();
+            let router = Router::learn(keys.iter().take(sample).copied(), bits);
+            let mut routed: Vec<_> = keys.iter().map(|&(key, at)| (router.route(key, at), key)).collect();
+            routed.sort_unstable_by(|(a, x), (b, y)| (a.partition, a.prefix, x).cmp(&(b.partition, b.prefix, y)));
+            prop_assert!(routed.is_sorted_by_key(|(_, key)| *key), "order broken: {:?}", routed);
+            prop_assert!(routed.iter().all(|(route, _)| route.partition < router.partitions()));
+        }
+    }
+}

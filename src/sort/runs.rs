@@ -1,0 +1,227 @@
+//! Sorting a partition that is larger than the memory for it: sorted runs on disk, merged.
+//!
+//! Hashes never need this. Keys chosen by an adversary, thousands of long identity CIDs, or a pipe whose size nobody
+//! knew do. A run is a file of sections like a partition, in key order; at most [`FAN_IN`] runs are merged at once, in
+//! several rounds if there are more.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use super::entries::{Entry, Heap};
+use super::key::{KeyLayout, Record};
+use super::spill::Spill;
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::source::car::{Section, Step, next_section};
+
+/// The most runs merged at once.
+const FAN_IN: usize = 32;
+
+/// The least a run's reader buffers, in bytes.
+const MIN_READ: usize = 16 << 10;
+
+/// A partition to be sorted outside of memory.
+pub(crate) struct Runs<'a> {
+    pub spill: &'a Spill,
+    pub partition: u32,
+    pub layout: KeyLayout,
+    /// Memory for everything here, in bytes.
+    pub memory: usize,
+}
+
+impl Runs<'_> {
+    /// Sorts the partition and hands its records to `take` in key order, duplicates included.
+    pub fn sorted(&self, mut take: impl FnMut(Record<'_>) -> Result<()>) -> Result<()> {
+        let mut runs = self.write_runs()?;
+        let mut name = runs.len();
+        while runs.len() > FAN_IN {
+            let group: Vec<_> = runs.drain(..FAN_IN).collect();
+            let path = self.run_path(name);
+            name += 1;
+            let mut file = BufWriter::with_capacity(MIN_READ * 4, create(&path)?);
+            self.merge(&group, |section, _| file.write_all(section).map_err(Error::io("write", &path)))?;
+            file.flush().map_err(Error::io("write", &path))?;
+            delete(&group)?;
+            runs.push(path);
+        }
+        self.merge(&runs, |_, record| take(record))?;
+        delete(&runs)
+    }
+
+    fn run_path(&self, run: usize) -> PathBuf {
+        self.spill.dir().join(format!("{:05}.run{run:05}", self.partition))
+    }
+
+    /// Cuts the partition into runs that fit the memory, each sorted.
+    fn write_runs(&self) -> Result<Vec<PathBuf>> {
+        let total = self.spill.extent(self.partition).bytes;
+        let mut paths = Vec::new();
+        let mut at = 0;
+        // Half for the sections, half for their entries: a section has at least 5 bytes, an entry 16.
+        let mut window = (self.memory / 2).max(MIN_READ);
+        let max_entries = self.memory / 2 / size_of::<Entry>();
+        while at < total {
+            let len = usize::try_from(total - at).unwrap_or(usize::MAX).min(window);
+            let mut buffer = Buffer::new(len)?;
+            self.spill.read(self.partition, at, &mut buffer[..len])?;
+            let mut entries = Vec::new();
+            let mut used = 0;
+            while entries.len() < max_entries {
+                match self.section(&buffer[..len], used)? {
+                    Found::Section(section) => {
+                        let body = &buffer[section.cid_start..section.end];
+                        let key = Record::new(body, &section.cid, self.layout).map_or(&[][..], |record| record.key());
+                        let mut prefix = [0; 8];
+                        prefix.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+                        entries.push(Entry::new(u64::from_be_bytes(prefix), 0, used as u32));
+                        used = section.end;
+                    }
+                    Found::Cut { needed } => {
+                        if entries.is_empty() {
+                            // One section is longer than the window: it was accepted when it was read.
+                            window = needed;
+                        }
+                        break;
+                    }
+                    Found::End => break,
+                }
+            }
+            if entries.is_empty() {
+                continue;
+            }
+            at += used as u64;
+            let mut heap = Heap::new(self.layout);
+            heap.insert(0, buffer);
+            heap.sort(&mut entries);
+            let path = self.run_path(paths.len());
+            let mut file = BufWriter::with_capacity(MIN_READ * 4, create(&path)?);
+            for entry in &entries {
+                file.write_all(heap.section(*entry).unwrap_or_default()).map_err(Error::io("write", &path))?;
+            }
+            file.flush().map_err(Error::io("write", &path))?;
+            paths.push(path);
+        }
+        Ok(paths)
+    }
+
+    fn section(&self, bytes: &[u8], at: usize) -> Result<Found> {
+        match next_section(bytes, at, u64::MAX) {
+            Ok(Step::Section(section)) => Ok(Found::Section(section)),
+            Ok(Step::Cut { missing, .. }) => Ok(Found::Cut { needed: bytes.len() - at + missing as usize }),
+            Ok(Step::End) => Ok(Found::End),
+            // What was written a moment ago does not read back: the disk lies.
+            Ok(Step::Padding) | Err(_) => Err(Error::Io {
+                action: "read back",
+                path: self.spill.dir().to_owned(),
+                source: std::io::Error::new(std::io::ErrorKind::InvalidData, "a partition changed while it was on disk"),
+            }),
+        }
+    }
+
+    fn merge(&self, runs: &[PathBuf], mut take: impl FnMut(&[u8], Record<'_>) -> Result<()>) -> Result<()> {
+        let read = (self.memory / 2 / runs.len().max(1)).max(MIN_READ);
+        let mut readers =
+            runs.iter().map(|path| Reader::open(path.clone(), read)).collect::<Result<Vec<_>>>()?;
+        let mut heads = BinaryHeap::new();
+        for (index, reader) in readers.iter_mut().enumerate() {
+            if reader.advance(self)? {
+                heads.push(Reverse((reader.key(self.layout), index)));
+            }
+        }
+        while let Some(Reverse((_, index))) = heads.pop() {
+            let Some(reader) = readers.get_mut(index) else { break };
+            if let Some((section, record)) = reader.current(self.layout) {
+                take(section, record)?;
+            }
+            if reader.advance(self)? {
+                heads.push(Reverse((reader.key(self.layout), index)));
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Found {
+    Section(Section),
+    Cut { needed: usize },
+    End,
+}
+
+fn create(path: &PathBuf) -> Result<File> {
+    File::create(path).map_err(Error::io("create", path))
+}
+
+fn delete(paths: &[PathBuf]) -> Result<()> {
+    paths.iter().try_for_each(|path| std::fs::remove_file(path).map_err(Error::io("delete", path)))
+}
+
+/// Reads a run front to back.
+struct Reader {
+    file: File,
+    path: PathBuf,
+    len: u64,
+    /// Where the bytes behind `buffer` begin in the file.
+    at: u64,
+    buffer: Vec<u8>,
+    /// Where the next section begins in `buffer`.
+    next: usize,
+    read: usize,
+    current: Option<Section>,
+}
+
+impl Reader {
+    fn open(path: PathBuf, read: usize) -> Result<Self> {
+        let file = File::open(&path).map_err(Error::io("open", &path))?;
+        let len = file.metadata().map_err(Error::io("look at", &path))?.len();
+        Ok(Self { file, path, len, at: 0, buffer: Vec::new(), next: 0, read, current: None })
+    }
+
+    /// Steps to the next section; `false` at the end.
+    fn advance(&mut self, runs: &Runs<'_>) -> Result<bool> {
+        loop {
+            match runs.section(&self.buffer, self.next)? {
+                Found::Section(section) => {
+                    self.next = section.end;
+                    self.current = Some(section);
+                    return Ok(true);
+                }
+                Found::End if self.at == self.len => {
+                    self.current = None;
+                    return Ok(false);
+                }
+                Found::End => self.fill(self.read)?,
+                Found::Cut { needed } => self.fill(needed.max(self.read))?,
+            }
+        }
+    }
+
+    /// Drops what was read and reads on, so that the buffer holds up to `len` bytes.
+    fn fill(&mut self, len: usize) -> Result<()> {
+        self.buffer.drain(..self.next);
+        self.next = 0;
+        let held = self.buffer.len();
+        let want = len.saturating_sub(held).min(usize::try_from(self.len - self.at).unwrap_or(usize::MAX));
+        if want == 0 {
+            let source = std::io::ErrorKind::UnexpectedEof.into();
+            return Err(Error::Io { action: "read", path: self.path.clone(), source });
+        }
+        self.buffer.resize(held + want, 0);
+        self.file.read_exact_at(&mut self.buffer[held..], self.at).map_err(Error::io("read", &self.path))?;
+        self.at += want as u64;
+        Ok(())
+    }
+
+    fn current(&self, layout: KeyLayout) -> Option<(&[u8], Record<'_>)> {
+        let section = self.current?;
+        let record = Record::new(&self.buffer[section.cid_start..section.end], &section.cid, layout)?;
+        Some((&self.buffer[section.start..section.end], record))
+    }
+
+    fn key(&self, layout: KeyLayout) -> Vec<u8> {
+        self.current(layout).map(|(_, record)| record.key().to_vec()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,154 @@
+//! Partitions on disk: what does not fit the memory budget, written in large pieces and read back one partition at a
+//! time.
+//!
+//! A partition's file holds sections exactly as the CAR has them (length, CID, block), in no order, so the same code
+//! reads them back. Every worker collects pieces of its own and appends them whole; the file's length is the only
+//! thing they share.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+
+/// One partition's file.
+#[derive(Default)]
+struct Partition {
+    file: OnceLock<File>,
+    bytes: AtomicU64,
+    blocks: AtomicU64,
+}
+
+/// All partitions of an import.
+pub(crate) struct Spill {
+    dir: PathBuf,
+    partitions: Vec<Partition>,
+}
+
+/// What one partition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub bytes: u64,
+    pub blocks: u64,
+}
+
+impl Spill {
+    /// Prepares `partitions` files in `dir`; a file is made when its first piece comes.
+    pub fn new(dir: PathBuf, partitions: u32) -> Self {
+        Self { dir, partitions: (0..partitions).map(|_| Partition::default()).collect() }
+    }
+
+    fn path(&self, partition: u32) -> PathBuf {
+        self.dir.join(format!("{partition:05}.part"))
+    }
+
+    /// Where the partitions lie.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Appends `piece`, which holds `blocks` whole sections.
+    pub fn append(&self, partition: u32, piece: &[u8], blocks: u64) -> Result<()> {
+        let Some(slot) = self.partitions.get(partition as usize) else { return Ok(()) };
+        let path = || self.path(partition);
+        let file = match slot.file.get() {
+            Some(file) => file,
+            None => {
+                let made = File::options().read(true).write(true).create(true).truncate(false).open(path());
+                let made = made.map_err(Error::io("create", path()))?;
+                // Two workers may open the same file at once; both handles are good, one is kept.
+                slot.file.get_or_init(|| made)
+            }
+        };
+        let at = slot.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        file.write_all_at(piece, at).map_err(Error::io("write", path()))?;
+        slot.blocks.fetch_add(blocks, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many partitions there are.
+    pub fn partitions(&self) -> u32 {
+        self.partitions.len() as u32
+    }
+
+    /// How much a partition holds.
+    pub fn extent(&self, partition: u32) -> Extent {
+        self.partitions.get(partition as usize).map_or(Extent { bytes: 0, blocks: 0 }, |slot| Extent {
+            bytes: slot.bytes.load(Ordering::Relaxed),
+            blocks: slot.blocks.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Reads bytes of a partition; the caller asks for no more than [`Spill::extent`] says.
+    pub fn read(&self, partition: u32, at: u64, into: &mut [u8]) -> Result<()> {
+        let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
+        let Some(file) = file else { return Ok(()) };
+        file.read_exact_at(into, at).map_err(Error::io("read", self.path(partition)))
+    }
+
+    /// Reads a whole partition.
+    pub fn read_all(&self, partition: u32) -> Result<Buffer> {
+        let mut buffer = Buffer::new(self.extent(partition).bytes as usize)?;
+        let len = self.extent(partition).bytes as usize;
+        self.read(partition, 0, &mut buffer[..len])?;
+        Ok(buffer)
+    }
+
+    /// Deletes a partition's file: its blocks stand safely elsewhere.
+    pub fn delete(&self, partition: u32) -> Result<()> {
+        let Some(slot) = self.partitions.get(partition as usize) else { return Ok(()) };
+        if slot.file.get().is_some() {
+            // The handle stays open until the spill goes; its space must not.
+            let _ = slot.file.get().map(|file| file.set_len(0));
+            std::fs::remove_file(self.path(partition)).map_err(Error::io("delete", self.path(partition)))?;
+        }
+        Ok(())
+    }
+}
+
+/// What one worker has collected for each partition and not yet appended.
+pub(crate) struct Pieces {
+    pieces: Vec<(Vec<u8>, u64)>,
+    limit: usize,
+}
+
+impl Pieces {
+    /// `limit` is the size of a piece in bytes.
+    pub fn new(partitions: u32, limit: usize) -> Self {
+        Self { pieces: (0..partitions).map(|_| (Vec::new(), 0)).collect(), limit }
+    }
+
+    /// Adds one section, appending the partition's piece when it is full.
+    pub fn add(&mut self, spill: &Spill, partition: u32, section: &[u8]) -> Result<()> {
+        let Some((piece, blocks)) = self.pieces.get_mut(partition as usize) else { return Ok(()) };
+        if piece.len() + section.len() > self.limit && !piece.is_empty() {
+            spill.append(partition, piece, *blocks)?;
+            piece.clear();
+            *blocks = 0;
+        }
+        if section.len() >= self.limit {
+            return spill.append(partition, section, 1);
+        }
+        if piece.capacity() == 0 {
+            piece.reserve_exact(self.limit);
+        }
+        piece.extend_from_slice(section);
+        *blocks += 1;
+        Ok(())
+    }
+
+    /// Appends everything that is left.
+    pub fn flush(&mut self, spill: &Spill) -> Result<()> {
+        for (partition, (piece, blocks)) in self.pieces.iter_mut().enumerate() {
+            if !piece.is_empty() {
+                spill.append(partition as u32, piece, *blocks)?;
+                piece.clear();
+                *blocks = 0;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,355 @@
+//! A CAR as a sequence of chunks: buffers that hold whole sections, in the order of the file.
+//!
+//! This is the only part of reading that one thread must do at a time, so it does the least: it reads bytes and hops
+//! from length to length. CIDs are read and blocks hashed by whoever takes the chunk.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use super::{CarProblem, Header, HeaderStep, NullPadding, Step, next_section, read_header, varint};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::source::input::{Body, ByteStream, Input};
+
+/// How many bytes are read first, to find the header in.
+const FIRST_READ: usize = 64 << 10;
+
+/// The most that is read to find the header: padding of a CARv2 and header, in bytes.
+const MAX_HEAD: u64 = super::MAX_HEADER + (4 << 20);
+
+/// How far ahead of the reading position the system is asked to read, in bytes.
+const READ_AHEAD: u64 = 16 << 20;
+
+/// What a reader believes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The longest section, in bytes.
+    pub max_block: u64,
+    /// What a length of zero means.
+    pub null_padding: NullPadding,
+    /// The longest section that the memory budget can hold, in bytes.
+    pub fits: u64,
+    /// The budget itself in bytes, for the message.
+    pub budget: u64,
+    /// Bytes of one chunk; a longer section gets a chunk of its own.
+    pub chunk: usize,
+}
+
+/// Whole sections, one behind the other.
+pub(crate) struct Chunk {
+    /// Which chunk this is, counted from 0.
+    pub index: u32,
+    /// Where its first byte stands in the unwrapped file.
+    pub base: u64,
+    /// The bytes; only the first `len` belong to the sections.
+    pub buffer: Buffer,
+    /// Bytes of whole sections.
+    pub len: usize,
+    /// Where each section begins in `buffer`.
+    pub starts: Vec<u32>,
+}
+
+/// What is found out about the file when its last chunk has been taken.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tail {
+    /// Bytes of null padding behind the blocks.
+    pub padding: u64,
+}
+
+enum Bytes {
+    File { file: File, at: u64, asked: u64 },
+    Stream(Box<dyn ByteStream>),
+}
+
+impl Bytes {
+    fn fill(&mut self, buf: &mut [u8], name: &PathBuf) -> Result<usize> {
+        match self {
+            Self::Stream(stream) => stream.fill(buf),
+            Self::File { file, at, asked } => {
+                let mut filled = 0;
+                while filled < buf.len() {
+                    match file.read_at(&mut buf[filled..], *at) {
+                        Ok(0) => break,
+                        Ok(n) => {
+                            filled += n;
+                            *at += n as u64;
+                        }
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(Error::io("read", name)(error)),
+                    }
+                }
+                if *at + READ_AHEAD / 2 > *asked {
+                    let from = (*asked).max(*at);
+                    let _ = rustix::fs::fadvise(
+                        &*file,
+                        from,
+                        std::num::NonZeroU64::new(READ_AHEAD),
+                        rustix::fs::Advice::WillNeed,
+                    );
+                    *asked = from + READ_AHEAD;
+                }
+                Ok(filled)
+            }
+        }
+    }
+}
+
+/// Reads a CAR front to back, in chunks.
+pub(crate) struct Chunks {
+    name: PathBuf,
+    bytes: Bytes,
+    /// Bytes of the file that were read but belong to no chunk yet.
+    carry: Vec<u8>,
+    /// Where `carry` begins in the unwrapped file.
+    position: u64,
+    /// Where the blocks end by the header's word.
+    end: Option<u64>,
+    limits: Limits,
+    next_index: u32,
+    done: bool,
+    tail: Tail,
+}
+
+impl Chunks {
+    /// Reads the header of `input` and stands before the first section.
+    pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
+        let Input { name, size, body, .. } = input;
+        let (mut bytes, unwrapped_size) = match body {
+            Body::File(file) => (Bytes::File { file, at: 0, asked: 0 }, size),
+            Body::Stream(stream) => (Bytes::Stream(stream), None),
+        };
+        let mut head = vec![0; FIRST_READ];
+        let mut filled = bytes.fill(&mut head, &name)?;
+        let mut size = unwrapped_size;
+        let header = loop {
+            if filled < head.len() {
+                head.truncate(filled);
+                // Everything is here: now the size is known even of a stream.
+                size = Some(filled as u64);
+            }
+            if head.is_empty() {
+                return Err(Error::bad_input(&name, 0, crate::source::input::WrappingProblem::Empty));
+            }
+            let step = read_header(&head, size).map_err(|(problem, at)| Error::bad_input(&name, at, problem))?;
+            match step {
+                HeaderStep::Header(header) => break header,
+                HeaderStep::NeedMore(len) if len > MAX_HEAD => {
+                    let reason = format!("its header would end at byte {len}, beyond all reason");
+                    return Err(Error::bad_input(&name, 0, CarProblem::V2Header { reason }));
+                }
+                HeaderStep::NeedMore(_) if size == Some(head.len() as u64) => {
+                    let problem = CarProblem::Truncated { inside: "the header" };
+                    return Err(Error::bad_input(&name, head.len() as u64, problem));
+                }
+                HeaderStep::NeedMore(len) => {
+                    // Grown by doubling, and only as data comes: a claimed length alone moves nothing.
+                    let target = (len as usize).min(head.len().saturating_mul(2)).max(head.len() + 1);
+                    head.resize(target, 0);
+                    filled += bytes.fill(&mut head[filled..], &name)?;
+                }
+            }
+        };
+        let start = header.blocks_start as usize;
+        let carry = head.get(start..).unwrap_or_default().to_vec();
+        let end = header.blocks_end();
+        let mut chunks = Self {
+            name,
+            bytes,
+            carry,
+            position: header.blocks_start,
+            end,
+            limits,
+            next_index: 0,
+            done: false,
+            tail: Tail::default(),
+        };
+        if let Some(end) = end {
+            let keep = usize::try_from(end.saturating_sub(chunks.position)).unwrap_or(usize::MAX);
+            if chunks.carry.len() > keep {
+                chunks.carry.truncate(keep);
+            }
+        }
+        Ok((header, chunks))
+    }
+
+    /// Bytes of the wrapped file taken so far.
+    pub fn consumed(&self) -> u64 {
+        match &self.bytes {
+            Bytes::File { at, .. } => *at,
+            Bytes::Stream(stream) => stream.consumed(),
+        }
+    }
+
+    /// What was found at the end; meaningful when [`Chunks::next`] has returned `None`.
+    pub fn tail(&self) -> Tail {
+        self.tail
+    }
+
+    /// The next chunk, in `spare` when it is large enough; `None` at the clean end.
+    pub fn next(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
+        if self.done {
+            return Ok(None);
+        }
+        let outcome = self.read_chunk(spare);
+        // After an error nothing more is read.
+        self.done |= !matches!(outcome, Ok(Some(_)));
+        outcome
+    }
+
+    fn read_chunk(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
+        let mut buffer = match spare {
+            Some(buffer) if buffer.len() >= self.limits.chunk && buffer.len() > self.carry.len() => buffer,
+            _ => Buffer::new(self.limits.chunk.max(self.carry.len() + 1))?,
+        };
+        let mut filled = self.carry.len();
+        buffer[..filled].copy_from_slice(&self.carry);
+        loop {
+            let window = self.end.map_or(u64::MAX, |end| end - self.position);
+            let want = buffer.len().min(usize::try_from(window).unwrap_or(usize::MAX));
+            if want > filled {
+                filled += self.bytes.fill(&mut buffer[filled..want], &self.name)?;
+            }
+            let data_ends = filled < want || filled as u64 == window;
+            if filled < want && self.end.is_some() {
+                return Err(self.cut(&buffer[..filled], 0, "the data that its CARv2 header promises"));
+            }
+            let framed = self.frame(&buffer[..filled])?;
+            if let Some(len) = framed.padding_at {
+                self.take_padding(&buffer[len..filled], (self.position) + len as u64)?;
+                self.finish()?;
+                return Ok((!framed.starts.is_empty()).then(|| self.chunk(buffer, len, framed.starts)));
+            }
+            if data_ends && framed.len < filled {
+                return Err(self.cut(&buffer[framed.len..filled], framed.len, "a section"));
+            }
+            if !framed.starts.is_empty() || data_ends {
+                self.carry.clear();
+                self.carry.extend_from_slice(&buffer[framed.len..filled]);
+                if data_ends {
+                    self.finish()?;
+                }
+                return Ok((!framed.starts.is_empty()).then(|| self.chunk(buffer, framed.len, framed.starts)));
+            }
+            // One section is longer than the chunk: it gets a buffer of exactly its size, which the system fills with
+            // memory only as the data comes.
+            let needed = framed.needed as usize;
+            let mut larger = Buffer::new(needed)?;
+            larger[..filled].copy_from_slice(&buffer[..filled]);
+            buffer = larger;
+        }
+    }
+
+    fn chunk(&mut self, buffer: Buffer, len: usize, starts: Vec<u32>) -> Chunk {
+        let chunk = Chunk { index: self.next_index, base: self.position, buffer, len, starts };
+        self.next_index += 1;
+        self.position += len as u64;
+        chunk
+    }
+
+    /// Hops over whole sections.
+    fn frame(&self, bytes: &[u8]) -> Result<Framed> {
+        let Limits { max_block, fits, budget, .. } = self.limits;
+        let mut framed = Framed { starts: Vec::with_capacity(bytes.len() / 512), len: 0, needed: 0, padding_at: None };
+        let fail = |at: usize, problem| Err(Error::bad_input(&self.name, self.position + at as u64, problem));
+        while framed.len < bytes.len() {
+            let at = framed.len;
+            let (len, len_bytes) = match varint::read(&bytes[at..], "a section's length") {
+                Ok(Some(found)) => found,
+                Ok(None) => {
+                    framed.needed = bytes.len() as u64 + 1;
+                    break;
+                }
+                Err(problem) => return fail(at, problem),
+            };
+            if len == 0 {
+                framed.padding_at = Some(at);
+                break;
+            }
+            if len > max_block {
+                return fail(at, CarProblem::BlockTooLarge { len, max: max_block });
+            }
+            if len > fits {
+                let needs = budget.saturating_mul(len).div_ceil(fits.max(1)).next_multiple_of(64 << 20);
+                return fail(at, CarProblem::BlockOverBudget { len, budget, needs });
+            }
+            let end = at + len_bytes + len as usize;
+            if end > bytes.len() {
+                // What is here of the CID may already tell that nothing good follows.
+                if let Err((problem, at)) = next_section(bytes, at, max_block) {
+                    return fail(at, problem);
+                }
+                framed.needed = end as u64;
+                break;
+            }
+            framed.starts.push(at as u32);
+            framed.len = end;
+        }
+        Ok(framed)
+    }
+
+    /// The data ends inside `rest`, which begins at `skipped` of the buffer: says what is cut, at the byte where it ends.
+    fn cut(&self, rest: &[u8], skipped: usize, fallback: &'static str) -> Error {
+        let inside = match next_section(rest, 0, self.limits.max_block) {
+            Ok(Step::Cut { inside, .. }) => inside,
+            _ => fallback,
+        };
+        let end = self.position + (skipped + rest.len()) as u64;
+        Error::bad_input(&self.name, end, CarProblem::Truncated { inside })
+    }
+
+    /// Null padding begins: with the user's leave it is the end of the blocks, and only zeros may follow.
+    fn take_padding(&mut self, rest: &[u8], at: u64) -> Result<()> {
+        if self.limits.null_padding == NullPadding::Error {
+            return Err(Error::bad_input(&self.name, at, CarProblem::NullPadding));
+        }
+        let mut offset = at;
+        let mut check = |bytes: &[u8]| match bytes.iter().position(|&byte| byte != 0) {
+            Some(found) => Err(Error::bad_input(&self.name, offset + found as u64, CarProblem::DataAfterPadding)),
+            None => {
+                offset += bytes.len() as u64;
+                Ok(())
+            }
+        };
+        check(rest)?;
+        let mut scratch = vec![0; FIRST_READ];
+        loop {
+            let window =
+                self.end.map_or(u64::MAX, |end| end.saturating_sub(at + self.tail.padding + rest.len() as u64));
+            let want = scratch.len().min(usize::try_from(window).unwrap_or(usize::MAX));
+            let filled = self.bytes.fill(&mut scratch[..want], &self.name)?;
+            check(&scratch[..filled])?;
+            self.tail.padding += filled as u64;
+            if filled < scratch.len() {
+                break;
+            }
+        }
+        self.tail.padding += rest.len() as u64;
+        let found = at + self.tail.padding;
+        if self.end.is_some_and(|end| found < end) {
+            let inside = "the data that its CARv2 header promises";
+            return Err(Error::bad_input(&self.name, found, CarProblem::Truncated { inside }));
+        }
+        Ok(())
+    }
+
+    /// The blocks are over. What follows (a CARv2's index) is read only where that proves the wrapping whole.
+    fn finish(&mut self) -> Result<()> {
+        self.done = true;
+        self.carry = Vec::new();
+        if let Bytes::Stream(stream) = &mut self.bytes {
+            let mut scratch = vec![0; FIRST_READ];
+            while stream.fill(&mut scratch)? > 0 {}
+        }
+        Ok(())
+    }
+}
+
+struct Framed {
+    starts: Vec<u32>,
+    /// Bytes of whole sections.
+    len: usize,
+    /// Bytes the buffer must hold before the next section is whole.
+    needed: u64,
+    padding_at: Option<usize>,
+}

@@ -1,0 +1,49 @@
+//! What the system says about this process and this machine.
+
+use std::fs;
+
+/// Processor time of this process so far, in seconds, user and system.
+pub fn cpu_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// The most memory this process has had resident at once, in bytes.
+pub fn peak_rss() -> Option<u64> {
+    field("/proc/self/status", "VmHWM:").map(|kib| kib * 1024)
+}
+
+/// Bytes this process has read and written through system calls.
+pub fn io_bytes() -> Option<(u64, u64)> {
+    Some((field("/proc/self/io", "rchar:")?, field("/proc/self/io", "wchar:")?))
+}
+
+/// Memory of this machine in bytes, or of the control group if that allows less.
+pub fn memory() -> Option<u64> {
+    let machine = field("/proc/meminfo", "MemTotal:").map(|kib| kib * 1024);
+    let group = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())
+        .min();
+    match (machine, group) {
+        (Some(machine), Some(group)) => Some(machine.min(group)),
+        (machine, group) => machine.or(group),
+    }
+}
+
+/// Raises the limit of open files to what the system allows at most, and returns it.
+pub fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let now = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    now.unwrap_or(1 << 20)
+}
+
+fn field(path: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+}
