@@ -3,6 +3,7 @@
 mod buffer;
 pub mod digest;
 pub mod error;
+pub mod generate;
 pub mod load;
 pub mod progress;
 pub mod report;

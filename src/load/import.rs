@@ -58,14 +58,12 @@ impl Import<'_> {
         let options = self.options;
         let target = Target::check(options)?;
         let memory = options.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30);
-        let threads = options
-            .threads
-            .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
-            .unwrap_or(1)
-            .max(1);
+        let threads =
+            options.threads.or_else(|| std::thread::available_parallelism().ok().map(Into::into)).unwrap_or(1).max(1);
         let max_files = sys::raise_open_files();
 
-        let input = input::open(&options.source, &InputOptions { threads, memory: memory / 4, ..InputOptions::default() })?;
+        let input =
+            input::open(&options.source, &InputOptions { threads, memory: memory / 4, ..InputOptions::default() })?;
         let (wrapping, size, block_count) = (input.wrapping, input.size, input.blocks);
         let plain = matches!(input.body, Body::File(_));
         let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });

@@ -67,11 +67,14 @@ impl Target {
                 hint: "--restart throws it away and starts over".into(),
             });
         }
-        let spill = options.work_dir.clone().map_or_else(|| partial.join("spill"), |dir| {
-            let mut name = name.to_owned();
-            name.push(".spill");
-            dir.join(name)
-        });
+        let spill = options.work_dir.clone().map_or_else(
+            || partial.join("spill"),
+            |dir| {
+                let mut name = name.to_owned();
+                name.push(".spill");
+                dir.join(name)
+            },
+        );
         Ok(Self { spill, sst: partial.join("sst"), staging: partial.join("db"), partial, db })
     }
 

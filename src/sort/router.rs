@@ -99,7 +99,12 @@ mod tests {
             prop::collection::vec(any::<u8>(), 0..12),
             prop::collection::vec(0u8..2, 0..40),
         ];
-        let cid = (prop_oneof![Just(0x71u64), Just(0x55), any::<u64>()], prop_oneof![Just(0xb220u64), Just(0), any::<u64>()], digest, any::<bool>())
+        let cid = (
+            prop_oneof![Just(0x71u64), Just(0x55), any::<u64>()],
+            prop_oneof![Just(0xb220u64), Just(0), any::<u64>()],
+            digest,
+            any::<bool>(),
+        )
             .prop_map(|(codec, hash, digest, v0)| {
                 if v0 && digest.len() == 32 {
                     return [&[0x12, 0x20][..], &digest].concat();

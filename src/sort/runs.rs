@@ -117,15 +117,17 @@ impl Runs<'_> {
             Ok(Step::Padding) | Err(_) => Err(Error::Io {
                 action: "read back",
                 path: self.spill.dir().to_owned(),
-                source: std::io::Error::new(std::io::ErrorKind::InvalidData, "a partition changed while it was on disk"),
+                source: std::io::Error::new(
+                    std::io::ErrorKind::InvalidData,
+                    "a partition changed while it was on disk",
+                ),
             }),
         }
     }
 
     fn merge(&self, runs: &[PathBuf], mut take: impl FnMut(&[u8], Record<'_>) -> Result<()>) -> Result<()> {
         let read = (self.memory / 2 / runs.len().max(1)).max(MIN_READ);
-        let mut readers =
-            runs.iter().map(|path| Reader::open(path.clone(), read)).collect::<Result<Vec<_>>>()?;
+        let mut readers = runs.iter().map(|path| Reader::open(path.clone(), read)).collect::<Result<Vec<_>>>()?;
         let mut heads = BinaryHeap::new();
         for (index, reader) in readers.iter_mut().enumerate() {
             if reader.advance(self)? {

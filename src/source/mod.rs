@@ -1,4 +1,5 @@
 //! What bedload reads: inputs (files, pipes, compression) and the formats inside them.
 
 pub mod car;
+pub mod forest;
 pub mod input;

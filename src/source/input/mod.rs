@@ -63,10 +63,17 @@ pub trait ByteStream: Send {
     fn consumed(&self) -> u64;
 }
 #[derive(Default)]
-pub struct InputOptions { pub threads: usize, pub memory: u64 }
+pub struct InputOptions {
+    pub threads: usize,
+    pub memory: u64,
+}
 pub fn open(path: &std::path::Path, _o: &InputOptions) -> Result<Input> {
     let f = File::open(path).map_err(crate::Error::io("open", path))?;
     let size = f.metadata().unwrap().len();
     Ok(Input { name: path.into(), size: Some(size), wrapping: Wrapping::None, blocks: None, body: Body::File(f) })
 }
-impl Wrapping { pub fn name(self) -> &'static str { "none" } }
+impl Wrapping {
+    pub fn name(self) -> &'static str {
+        "none"
+    }
+}

@@ -1,0 +1,263 @@
+//! Progress for people and for programs: a bar, lines, or JSON, all made from the same samples, on standard error.
+
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bedload::progress::{Event, Observer, Phase, Sample};
+use bedload::size::human;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle as Style};
+
+use super::{Globals, ProgressStyle};
+
+/// Seconds between two lines.
+const LINE_EVERY: f64 = 5.0;
+
+/// Seconds over which the current speed is taken.
+const WINDOW: f64 = 3.0;
+
+/// Shows progress until it is told to finish.
+pub trait Renderer: Observer {
+    /// Takes the bar away.
+    fn finish(&self) {}
+}
+
+struct Nothing;
+impl Observer for Nothing {}
+impl Renderer for Nothing {}
+
+/// Chooses how to show progress.
+pub fn renderer(globals: &Globals) -> Box<dyn Renderer> {
+    let style = match globals.progress {
+        _ if globals.quiet => ProgressStyle::Off,
+        ProgressStyle::Auto if io::stderr().is_terminal() => ProgressStyle::Bar,
+        ProgressStyle::Auto => ProgressStyle::Lines,
+        chosen => chosen,
+    };
+    match style {
+        ProgressStyle::Bar => Box::new(Bar::new(globals.color_on_stderr())),
+        ProgressStyle::Json => Box::new(Json),
+        ProgressStyle::Off => Box::new(Nothing),
+        ProgressStyle::Auto | ProgressStyle::Lines => Box::new(Lines(Mutex::new((0.0, Speed::default())))),
+    }
+}
+
+/// The current speed, from the last few seconds of samples.
+#[derive(Default)]
+struct Speed(VecDeque<Sample>);
+
+impl Speed {
+    fn add(&mut self, sample: Sample) {
+        if self.0.back().is_some_and(|last| last.phase != sample.phase) {
+            self.0.clear();
+        }
+        self.0.push_back(sample);
+        while self.0.front().is_some_and(|first| sample.seconds - first.seconds > WINDOW) {
+            self.0.pop_front();
+        }
+    }
+
+    /// Bytes and blocks a second.
+    fn now(&self) -> Option<(f64, f64)> {
+        let (first, last) = (self.0.front()?, self.0.back()?);
+        let seconds = last.seconds - first.seconds;
+        (seconds > 0.0).then(|| {
+            let per_second = |from: u64, to: u64| to.saturating_sub(from) as f64 / seconds;
+            (per_second(first.bytes, last.bytes), per_second(first.blocks, last.blocks))
+        })
+    }
+
+    /// `640.0 MiB/s, 655,123 blocks/s, 12 s left`
+    fn describe(&self) -> String {
+        let Some((bytes, blocks)) = self.now() else { return String::new() };
+        let mut text = format!("{}/s, {} blocks/s", human(bytes as u64), grouped(blocks as u64));
+        if let Some(last) = self.0.back()
+            && let Some(total) = last.total
+            && bytes > 0.0
+        {
+            text.push_str(&format!(", {} left", duration(total.saturating_sub(last.bytes) as f64 / bytes)));
+        }
+        text
+    }
+}
+
+fn percent(sample: &Sample) -> Option<u64> {
+    sample.total.filter(|&total| total > 0).map(|total| (sample.bytes.min(total) * 100) / total)
+}
+
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02} h", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn done_line(phase: Phase, seconds: f64, bytes: u64, blocks: u64) -> Option<String> {
+    let rate = human((bytes as f64 / seconds.max(0.001)) as u64);
+    match phase {
+        Phase::Plan => None,
+        Phase::Read | Phase::Build => Some(format!(
+            "{:<8} {seconds:>6.1} s  {} blocks, {}, {rate}/s",
+            phase.name(),
+            grouped(blocks),
+            human(bytes)
+        )),
+        Phase::Ingest | Phase::Settle | Phase::Publish => Some(format!("{:<8} {seconds:>6.1} s", phase.name())),
+    }
+}
+
+/// One JSON object a line.
+struct Json;
+
+impl Json {
+    fn print(kind: &str, value: &impl serde::Serialize) {
+        let Ok(mut document) = serde_json::to_value(value) else { return };
+        if let Some(fields) = document.as_object_mut() {
+            fields.insert("type".into(), kind.into());
+            fields.insert("schema".into(), "bedload-progress-1".into());
+        }
+        // A reader who has gone away must not stop an import.
+        let _ = writeln!(io::stderr(), "{document}");
+    }
+}
+
+impl Observer for Json {
+    fn event(&self, event: &Event) {
+        Self::print("event", event);
+    }
+
+    fn sample(&self, sample: &Sample) {
+        Self::print("sample", sample);
+    }
+}
+
+impl Renderer for Json {}
+
+/// A line every few seconds.
+struct Lines(Mutex<(f64, Speed)>);
+
+impl Observer for Lines {
+    fn event(&self, event: &Event) {
+        let line = match event {
+            Event::Planned { plan } => Some(format!("plan     {plan}")),
+            Event::PhaseDone { phase, seconds, bytes, blocks } => done_line(*phase, *seconds, *bytes, *blocks),
+            Event::Warning { message } => Some(format!("warning: {message}")),
+            _ => None,
+        };
+        if let Some(line) = line {
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+
+    fn sample(&self, sample: &Sample) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1.add(*sample);
+        if sample.seconds - state.0 < LINE_EVERY {
+            return;
+        }
+        state.0 = sample.seconds;
+        let percent = percent(sample).map(|percent| format!("{percent:>3} %  ")).unwrap_or_default();
+        let _ = writeln!(
+            io::stderr(),
+            "{:<8} {:>6.0} s  {percent}{}  {}",
+            sample.phase.name(),
+            sample.seconds,
+            human(sample.bytes),
+            state.1.describe()
+        );
+    }
+}
+
+impl Renderer for Lines {}
+
+/// One bar a phase; a finished phase leaves its line.
+struct Bar {
+    bar: ProgressBar,
+    speed: Mutex<Speed>,
+    known: Style,
+    unknown: Style,
+}
+
+impl Bar {
+    fn new(color: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+        let shade = if color { ".cyan/dim" } else { "" };
+        let style = |template: &str| Style::with_template(template).unwrap_or_else(|_| Style::default_bar());
+        let known = style(&format!(
+            "{{prefix:<8}} [{{wide_bar{}}}] {{percent:>3}} %  {{msg}}",
+            if shade.is_empty() { String::new() } else { format!(":{shade}") }
+        ))
+        .progress_chars("=> ");
+        let unknown = style("{prefix:<8} {spinner} {msg}");
+        Self { bar, speed: Mutex::default(), known, unknown }
+    }
+}
+
+impl Observer for Bar {
+    fn event(&self, event: &Event) {
+        match event {
+            Event::Planned { plan } => self.bar.println(format!("plan     {plan}")),
+            Event::Warning { message } => self.bar.println(format!("warning: {message}")),
+            Event::Phase { phase } => {
+                self.bar.set_prefix(phase.name());
+                self.bar.set_message("");
+                self.bar.set_position(0);
+            }
+            Event::PhaseDone { phase, seconds, bytes, blocks } => {
+                if let Some(line) = done_line(*phase, *seconds, *bytes, *blocks) {
+                    self.bar.println(line);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn sample(&self, sample: &Sample) {
+        let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+        speed.add(*sample);
+        // A short import needs no bar.
+        if sample.seconds < Duration::from_millis(150).as_secs_f64() {
+            return;
+        }
+        match sample.total {
+            Some(total) => {
+                self.bar.set_style(self.known.clone());
+                self.bar.set_length(total);
+                self.bar.set_position(sample.bytes.min(total));
+            }
+            None => {
+                self.bar.set_style(self.unknown.clone());
+                self.bar.set_length(u64::MAX);
+                self.bar.set_position(sample.bytes);
+            }
+        }
+        self.bar.set_prefix(sample.phase.name());
+        let text = match sample.phase {
+            Phase::Read | Phase::Build => format!("{}  {}", human(sample.bytes), speed.describe()),
+            _ => format!("{:.0} s", sample.seconds),
+        };
+        self.bar.set_message(text);
+        self.bar.tick();
+    }
+}
+
+impl Renderer for Bar {
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

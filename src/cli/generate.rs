@@ -1,0 +1,247 @@
+//! `bedload generate`: makes up a snapshot for benchmarks and tests.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use bedload::error::Error;
+use bedload::generate::{self, DUPLICATES_MAX, Format, Profile, Spec, Summary};
+use bedload::size::human;
+
+use super::Globals;
+
+/// Make up a snapshot of any size
+///
+/// The blocks have a real network's sizes, right hashes and links that lead from the roots to every block. The same
+/// profile, size, seed and options give the same bytes on any machine (for compressed formats: with the same version
+/// of bedload).
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// File to write, or `-` for standard output
+    ///
+    /// A pipe takes twice the work: the roots stand first but are known last.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Network whose block sizes are imitated
+    ///
+    /// mainnet: mean 1,015 B, most blocks between 1 and 2 KiB. calibnet: mean about 835 B, a quarter up to 256 B.
+    #[arg(long, value_name = "NAME", default_value = Profile::Mainnet.name(), value_parser = profile_parser())]
+    pub profile: Profile,
+
+    /// Size of the CAR before any compression, as 500MiB or 4GiB; K, M, G and T are powers of 1024 too
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: u64,
+
+    /// Another number gives other blocks
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+
+    /// How many percent of the sections repeat an earlier one, up to 90
+    #[arg(long, value_name = "PERCENT", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=i64::from(DUPLICATES_MAX)))]
+    pub duplicates: u8,
+
+    /// How the CAR is wrapped; by default what the file's name ends in, and a plain CAR otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    pub format: Option<Format>,
+
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Generates the snapshot and tells what is in it.
+///
+/// # Errors
+/// A [`bedload::Error`]: the file exists, or the system refused to write it.
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let summary = generate(args)?;
+    if args.file == Path::new("-") || globals.quiet {
+        return Ok(());
+    }
+    if globals.json {
+        return super::print_json(&summary);
+    }
+    let rate = summary.car_bytes as f64 / started.elapsed().as_secs_f64().max(0.001);
+    writeln!(
+        io::stdout(),
+        "{}: {} blocks, {} ({}/s)",
+        args.file.display(),
+        summary.blocks,
+        human(summary.bytes),
+        human(rate as u64)
+    )?;
+    Ok(())
+}
+
+/// A file appears under its name only when it is complete.
+fn generate(args: &Args) -> anyhow::Result<Summary> {
+    let format = args.format.unwrap_or_else(|| format_of_name(&args.file));
+    let spec = Spec::new(args.profile, args.size).seed(args.seed).format(format).duplicates(args.duplicates)?;
+    if args.file == Path::new("-") {
+        let mut out = io::stdout();
+        if out.is_terminal() {
+            return Err(Error::Usage {
+                reason: "a snapshot cannot go to a terminal".into(),
+                hint: "name a file, or pipe the output into a command".into(),
+            }
+            .into());
+        }
+        return Ok(generate::write_stream(&spec, &mut out).map_err(Error::io("write", "-"))?);
+    }
+    match std::fs::metadata(&args.file) {
+        // A device or a named pipe: nothing to replace.
+        Ok(there) if !there.is_file() && !there.is_dir() => {
+            let mut out = File::options().write(true).open(&args.file).map_err(Error::io("open", &args.file))?;
+            Ok(generate::write_stream(&spec, &mut out).map_err(Error::io("write", &args.file))?)
+        }
+        Ok(there) if there.is_dir() || !args.force => Err(Error::State {
+            path: args.file.clone(),
+            reason: "it exists".into(),
+            hint: if there.is_dir() {
+                "name a file in it".into()
+            } else {
+                "choose another name, or replace it with --force".into()
+            },
+        }
+        .into()),
+        _ => Ok(write_file(&spec, &args.file)?),
+    }
+}
+
+fn write_file(spec: &Spec, path: &Path) -> bedload::Result<Summary> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.prefix(".bedload-generate-").tempfile_in(folder).map_err(Error::io("create", path))?;
+    let summary = generate::write(spec, file.as_file_mut()).map_err(Error::io("write", path))?;
+    file.as_file().sync_all().map_err(Error::io("sync", path))?;
+    file.persist(path).map_err(|error| Error::io("rename to", path)(error.error))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", folder))?;
+    Ok(summary)
+}
+
+fn profile_parser() -> impl TypedValueParser<Value = Profile> {
+    PossibleValuesParser::new(Profile::ALL.map(Profile::name))
+        .map(|name| Profile::ALL.into_iter().find(|profile| profile.name() == name).unwrap_or(Profile::Mainnet))
+}
+
+fn format_parser() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.map(Format::name))
+        .map(|name| Format::ALL.into_iter().find(|format| format.name() == name).unwrap_or_default())
+}
+
+fn format_of_name(path: &Path) -> Format {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let compressed = [Format::ForestCarZst, Format::CarZst];
+    compressed.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))).unwrap_or_default()
+}
+
+/// Reads a size with binary units, as RocksDB does: `64M` and `64MiB` are both 2^26. `64MB` is refused, because half of
+/// the world means something else by it.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        decimal @ ("kb" | "mb" | "gb" | "tb") => {
+            let letter = decimal[..1].to_uppercase();
+            return Err(format!("{unit} is ambiguous; write {number}{letter}iB"));
+        }
+        _ => return Err("expected a number and a unit, as 64MiB or 4G".into()),
+    };
+    let number: u64 = number.parse().map_err(|_| "expected a number and a unit, as 64MiB or 4G".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "more than 2^64 bytes".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Args, String> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn sizes_are_binary_and_never_guessed() {
+        for (text, size) in [("0", 0), ("7b", 7), ("64M", 1 << 26), ("64MiB", 1 << 26), ("4g", 1 << 32), ("2KiB", 2048)]
+        {
+            assert_eq!(parse_size(text), Ok(size), "{text}");
+        }
+        assert_eq!(parse_size("64MB"), Err("MB is ambiguous; write 64MiB".into()));
+        assert_eq!(parse_size("20000000TiB"), Err("more than 2^64 bytes".into()));
+        for text in ["", "GiB", "-1", "1.5G", "1 G", "1x"] {
+            assert_eq!(parse_size(text), Err("expected a number and a unit, as 64MiB or 4G".into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_names_name_the_format_unless_the_option_does() {
+        for (name, format) in [
+            ("a.car", Format::Car),
+            ("a.forest.car.zst", Format::ForestCarZst),
+            ("dir/A.CAR.ZST", Format::CarZst),
+            ("-", Format::Car),
+        ] {
+            assert_eq!(format_of_name(Path::new(name)), format, "{name}");
+        }
+        for format in Format::ALL {
+            let args = parse(&format!("x - --size 1K --format {}", format.name())).expect("a known format");
+            assert_eq!(args.format, Some(format));
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for (line, message) in [
+            ("x - --size 1K --duplicates 91", "91 is not in 0..=90"),
+            ("x - --size 1K --profile testnet", "[possible values: mainnet, calibnet]"),
+            ("x -", "--size <SIZE>"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_written_once_and_replaced_only_by_force() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.car");
+        let line =
+            |rest: &str| parse(&format!("x {} --profile calibnet --size 30K{rest}", path.display())).expect(rest);
+        let summary = run(&line("")).expect("generate");
+        assert_eq!(std::fs::metadata(&path).expect("the file").len(), summary.bytes);
+        let first = std::fs::read(&path).expect("the file");
+
+        let error =
+            run(&line(" --seed 2")).expect_err("it exists").downcast::<Error>().expect("an error of the library");
+        assert_eq!(error.to_string(), format!("{}: it exists", path.display()));
+        assert_eq!(error.hint(), "choose another name, or replace it with --force");
+        assert!(std::fs::read(&path).expect("the file") == first);
+
+        run(&line(" --seed 2 --force")).expect("generate");
+        assert!(std::fs::read(&path).expect("the file") != first);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing else is left behind");
+    }
+}

@@ -1,0 +1,187 @@
+//! `bedload import`: a snapshot becomes a database.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bedload::load::PlanChoice;
+use bedload::report::ImportReport;
+use bedload::size::human;
+use bedload::sort::key::KeyLayout;
+use bedload::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
+use bedload::{Error, ImportOptions, Outcome};
+
+use super::{Globals, bars, values};
+
+/// Load a snapshot into a new RocksDB database
+///
+/// The database appears under its name only when it is complete: sorted, every block checked against its hash, nothing
+/// left to compact.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
+pub struct Args {
+    /// The snapshot, or `-` for standard input: a CAR of version 1 or 2, plain or inside zstd, xz, gzip or lz4
+    #[arg(value_name = "SNAPSHOT")]
+    pub source: PathBuf,
+    /// Where the database will stand; what is in progress lies in DIR.partial beside it
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+
+    /// Memory to use; the default is half of what the machine or its cgroup has
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
+    pub memory: Option<u64>,
+    /// Threads that work; the default is the number of cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
+    pub threads: Option<u16>,
+    /// Where to put partitions that do not fit in memory; the default is beside the database
+    #[arg(long, value_name = "DIR", help_heading = "Resources")]
+    pub work_dir: Option<PathBuf>,
+    /// Whether blocks go through memory or through files; auto takes what fits the budget
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = plan_choice(), help_heading = "Resources")]
+    pub plan: PlanChoice,
+
+    /// What a block is stored under: its CID, its multihash or its bare digest
+    #[arg(long, value_name = "LAYOUT", default_value = "cid", value_parser = key_layout(), help_heading = "Database")]
+    pub key: KeyLayout,
+    /// The column family that takes the blocks
+    #[arg(long, value_name = "NAME", default_value = "default", help_heading = "Database")]
+    pub column_family: String,
+    /// Add to a database that is already there, then compact it
+    #[arg(long, help_heading = "Database")]
+    pub into_existing: bool,
+    /// Throw away what an earlier import left unfinished
+    #[arg(long, help_heading = "Database")]
+    pub restart: bool,
+
+    /// Check every block against its hash, or nothing
+    #[arg(long, value_name = "WHAT", default_value = "hash", value_parser = ["hash", "none"], help_heading = "Source")]
+    pub verify: String,
+    /// What null padding behind the blocks means: damage, or the end
+    #[arg(long, value_name = "MEANING", default_value = "error", value_parser = null_padding(), help_heading = "Source")]
+    pub null_padding: NullPadding,
+    /// The longest block that is accepted; up to 3 GiB
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Source")]
+    pub max_block_size: Option<u64>,
+
+    /// Show what would be done, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write the report to a file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+fn plan_choice() -> impl clap::builder::TypedValueParser<Value = PlanChoice> {
+    values::one_of(&[("auto", PlanChoice::Auto), ("memory", PlanChoice::Memory), ("spill", PlanChoice::Spill)])
+}
+
+fn key_layout() -> impl clap::builder::TypedValueParser<Value = KeyLayout> {
+    values::one_of(&[("cid", KeyLayout::Cid), ("multihash", KeyLayout::Multihash), ("digest", KeyLayout::Digest)])
+}
+
+fn null_padding() -> impl clap::builder::TypedValueParser<Value = NullPadding> {
+    values::one_of(&[("error", NullPadding::Error), ("eof", NullPadding::Eof)])
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let mut options = ImportOptions::new(&args.source, &args.db);
+    options.memory = args.memory;
+    options.threads = args.threads.map(usize::from);
+    options.work_dir.clone_from(&args.work_dir);
+    options.plan = args.plan;
+    options.key = args.key;
+    options.column_family.clone_from(&args.column_family);
+    options.into_existing = args.into_existing;
+    options.restart = args.restart;
+    options.verify = args.verify == "hash";
+    options.null_padding = args.null_padding;
+    options.dry_run = args.dry_run;
+    if let Some(size) = args.max_block_size {
+        if size > HIGHEST_MAX_BLOCK {
+            return Err(Error::Usage {
+                reason: format!("--max-block-size {} is more than RocksDB can hold in one value here", human(size)),
+                hint: format!("give {} or less", human(HIGHEST_MAX_BLOCK)),
+            }
+            .into());
+        }
+        options.max_block_size = size;
+    }
+    // Opened before the long work: a path that cannot be written should fail now.
+    let report_file =
+        args.report.as_ref().map(|path| std::fs::File::create(path).map_err(Error::io("create", path))).transpose()?;
+    super::stop::on_signals(&options.stop)?;
+    let observer = bars::renderer(globals);
+    let outcome = bedload::import(&options, observer.as_ref());
+    observer.finish();
+    match outcome? {
+        Outcome::Planned(plan) if globals.json => super::print_json(&plan),
+        Outcome::Planned(plan) => {
+            writeln!(std::io::stdout(), "{}", plan.describe())?;
+            Ok(())
+        }
+        Outcome::Imported(report) => {
+            if let Some(file) = report_file {
+                serde_json::to_writer_pretty(file, &report)?;
+            }
+            if globals.json {
+                return super::print_json(&report);
+            }
+            if !globals.quiet {
+                write!(std::io::stdout(), "{}", summary(&report))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The summary of an import for people.
+fn summary(report: &ImportReport) -> String {
+    let seconds = |name: &str| report.seconds.get(name).and_then(serde_json::Value::as_f64).unwrap_or_default();
+    let total = seconds("total");
+    let rate = report.payload_bytes as f64 / total.max(0.001);
+    let mut lines = vec![
+        ("database", report.db.clone()),
+        (
+            "blocks",
+            format!(
+                "{} read, {} written, {} duplicate",
+                report.blocks.read, report.blocks.written, report.blocks.duplicate
+            ),
+        ),
+        ("payload", human(report.payload_bytes)),
+        ("digest", report.digest.to_string()),
+        (
+            "checked",
+            if report.verified { "every block against its hash".into() } else { "nothing (--verify none)".into() },
+        ),
+        (
+            "time",
+            format!(
+                "{total:.1} s, {}/s (read {:.1}, build {:.1}, ingest {:.1}, settle {:.1})",
+                human(rate as u64),
+                seconds("read"),
+                seconds("build"),
+                seconds("ingest"),
+                seconds("settle")
+            ),
+        ),
+    ];
+    let levels: Vec<String> = report
+        .levels
+        .iter()
+        .map(|level| format!("L{}: {} files, {}", level.level, level.files, human(level.bytes)))
+        .collect();
+    lines.push(("levels", levels.join("; ")));
+    let mut cost = Vec::new();
+    if let Some(cpu) = report.cpu_seconds {
+        let gib = report.payload_bytes as f64 / f64::from(1 << 30);
+        cost.push(format!("{cpu:.1} CPU-seconds ({:.2} per GiB)", cpu / gib.max(f64::MIN_POSITIVE)));
+    }
+    if let Some(peak) = report.peak_rss_bytes {
+        cost.push(format!("{} of memory at most", human(peak)));
+    }
+    if let Some(written) = report.bytes_written {
+        cost.push(format!("{} written", human(written)));
+    }
+    lines.push(("cost", cost.join(", ")));
+    lines.into_iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect()
+}

@@ -1,0 +1,146 @@
+//! The command line: one file per command, and the only place that knows a terminal.
+
+pub mod bars;
+pub mod generate;
+pub mod import;
+pub mod shell;
+mod stop;
+mod values;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use bedload::{Error, Exit};
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Carries a blockchain snapshot into RocksDB in one fast, checked, unbreakable pass.
+///
+/// Exit codes: 0 done; 1 failed (I/O, no space); 2 usage; 3 the input is bad; 4 the database's state forbids it;
+/// 130 interrupted. Anything else must be read as a failure.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub globals: Globals,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct Globals {
+    /// Print results as JSON on standard output
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// How to show progress: a bar on a terminal, lines elsewhere; json prints one object a line on standard error
+    #[arg(long, global = true, value_name = "HOW", default_value = "auto")]
+    pub progress: ProgressStyle,
+    /// Say nothing but results and errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorChoice,
+}
+
+/// How to show progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProgressStyle {
+    /// A bar on a terminal, lines elsewhere.
+    Auto,
+    /// Always a bar.
+    Bar,
+    /// A line every few seconds.
+    Lines,
+    /// One JSON object a line.
+    Json,
+    /// Nothing.
+    Off,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal that wants them.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Globals {
+    /// Whether standard error gets colours.
+    pub fn color_on_stderr(&self) -> bool {
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                let wanted = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+                io::stderr().is_terminal()
+                    && wanted("NO_COLOR")
+                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+            }
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Import(import::Args),
+    Generate(generate::Args),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
+}
+
+/// Reads the command line; wrong ones end the program with exit code 2.
+pub fn parse() -> Cli {
+    Cli::parse()
+}
+
+/// Prints a result: one JSON document on standard output.
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Tells an error, once: what, why, and the next step; and turns the outcome into an exit code.
+pub fn exit(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
+    let Err(error) = outcome else { return ExitCode::from(Exit::Done as u8) };
+    if is_broken_pipe(&error) {
+        // Whoever read our output has seen enough.
+        return ExitCode::from(Exit::Done as u8);
+    }
+    let (exit, hint) = match error.downcast_ref::<Error>() {
+        Some(known) => (known.exit(), known.hint()),
+        None => (Exit::Failed, "run it again with -v".to_owned()),
+    };
+    let (red, bold, off) = if globals.color_on_stderr() { ("\x1b[1;31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
+    let mut err = io::stderr().lock();
+    // Nobody is left to hear of a failure to print a failure.
+    let _ = writeln!(err, "{red}error:{off} {error:#}");
+    let _ = writeln!(err, "{bold}hint:{off} {hint}");
+    if globals.json {
+        let document = serde_json::json!({
+            "schema": "bedload-error-1", "error": format!("{error:#}"), "hint": hint, "exit": exit as u8,
+        });
+        let _ = print_json(&document);
+    }
+    ExitCode::from(exit as u8)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| match cause.downcast_ref::<io::Error>() {
+        Some(cause) => cause.kind() == io::ErrorKind::BrokenPipe,
+        None => {
+            cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind)
+                == Some(io::ErrorKind::BrokenPipe)
+        }
+    })
+}

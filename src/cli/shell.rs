@@ -1,0 +1,48 @@
+//! `bedload completions` and `bedload man`.
+
+use std::path::PathBuf;
+
+use bedload::Error;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::Cli;
+
+/// Print completions for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload completions bash > ~/.local/share/bash-completion/completions/bedload")]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// Write man pages
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload man ~/.local/share/man/man1")]
+pub struct ManArgs {
+    /// The folder that gets one page for each command; without it the main page goes to standard output
+    pub dir: Option<PathBuf>,
+}
+
+pub fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
+    // Into memory first: the generator does not tell a broken pipe from an error.
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "bedload", &mut text);
+    std::io::Write::write_all(&mut std::io::stdout().lock(), &text)?;
+    Ok(())
+}
+
+pub fn man(args: &ManArgs) -> anyhow::Result<()> {
+    match &args.dir {
+        Some(dir) => {
+            std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+            clap_mangen::generate_to(Cli::command(), dir).map_err(Error::io("write man pages into", dir))?;
+        }
+        None => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+            std::io::Write::write_all(&mut std::io::stdout().lock(), &text)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The few pieces of DAG-CBOR that generated blocks are made of, always in their shortest form.
+//!
+//! ```text
+//! head  = major type (3 bits) | value 0..=23, or 24..=27 and 1, 2, 4, 8 big-endian bytes
+//! link  = d8 2a (tag 42) | 58 27 (39 bytes) | 00 | CID
+//! CID   = 01 (v1) | codec | a0 e4 02 (blake2b-256, 0xb220) | 20 (32 bytes) | digest
+//! ```
+//!
+//! Specification: <https://ipld.io/specs/codecs/dag-cbor/spec/>.
+
+use cid::Cid;
+use multihash::Multihash;
+
+/// Multicodec of the one hash function that generated blocks have.
+pub(super) const BLAKE2B_256: u64 = 0xb220;
+/// Multicodec of a block of DAG-CBOR.
+pub(super) const DAG_CBOR: u8 = 0x71;
+/// Multicodec of a block of plain bytes.
+pub(super) const RAW: u8 = 0x55;
+/// Bytes of a CID before its digest.
+pub(super) const CID_PREFIX: usize = 6;
+/// Bytes of a CID.
+pub(super) const CID_LEN: usize = CID_PREFIX + 32;
+/// Bytes of a link to a CID.
+pub(super) const LINK_LEN: usize = 5 + CID_LEN;
+
+/// Major types.
+pub(super) const UINT: u8 = 0;
+pub(super) const BYTES: u8 = 2;
+pub(super) const TEXT: u8 = 3;
+pub(super) const ARRAY: u8 = 4;
+pub(super) const MAP: u8 = 5;
+
+/// A block's name, without the parts that all generated blocks share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) codec: u8,
+    pub(super) digest: [u8; 32],
+}
+
+impl Name {
+    /// A name of the right length for a place that is filled later.
+    pub(super) const BLANK: Self = Self { codec: DAG_CBOR, digest: [0; 32] };
+
+    pub(super) fn bytes(&self) -> [u8; CID_LEN] {
+        let mut cid = [0; CID_LEN];
+        cid[..CID_PREFIX].copy_from_slice(&[0x01, self.codec, 0xa0, 0xe4, 0x02, 0x20]);
+        cid[CID_PREFIX..].copy_from_slice(&self.digest);
+        cid
+    }
+
+    pub(super) fn cid(&self) -> Cid {
+        let hash = Multihash::wrap(BLAKE2B_256, &self.digest).expect("32 bytes fit a multihash of 64");
+        Cid::new_v1(u64::from(self.codec), hash)
+    }
+}
+
+/// Bytes of a head with this value.
+pub(super) const fn head_len(value: u64) -> usize {
+    match value {
+        0..24 => 1,
+        24..0x100 => 2,
+        0x100..0x1_0000 => 3,
+        0x1_0000..0x1_0000_0000 => 5,
+        _ => 9,
+    }
+}
+
+pub(super) fn head(out: &mut Vec<u8>, major: u8, value: u64) {
+    let bytes = value.to_be_bytes();
+    match head_len(value) {
+        1 => out.push(major << 5 | value as u8),
+        2 => out.extend_from_slice(&[major << 5 | 24, value as u8]),
+        3 => {
+            out.push(major << 5 | 25);
+            out.extend_from_slice(&bytes[6..]);
+        }
+        5 => {
+            out.push(major << 5 | 26);
+            out.extend_from_slice(&bytes[4..]);
+        }
+        _ => {
+            out.push(major << 5 | 27);
+            out.extend_from_slice(&bytes);
+        }
+    }
+}
+
+pub(super) fn link(out: &mut Vec<u8>, name: &Name) {
+    out.extend_from_slice(&[0xd8, 0x2a, 0x58, 0x27, 0x00]);
+    out.extend_from_slice(&name.bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use ipld_core::ipld::Ipld;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_what_the_reference_encoder_writes() {
+        let name = Name { codec: RAW, digest: [9; 32] };
+        let mut ours = Vec::new();
+        link(&mut ours, &name);
+        assert_eq!(ours.len(), LINK_LEN);
+        assert_eq!(ours, serde_ipld_dagcbor::to_vec(&Ipld::Link(name.cid())).expect("encode a link"));
+        assert_eq!(name.bytes().to_vec(), name.cid().to_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_what_the_reference_encoder_writes(value: u64, shift in 0u32..64) {
+            let value = value >> shift;
+            let mut ours = Vec::new();
+            head(&mut ours, UINT, value);
+            prop_assert_eq!(ours.len(), head_len(value));
+            prop_assert_eq!(ours, serde_ipld_dagcbor::to_vec(&value).expect("encode a number"));
+        }
+    }
+}

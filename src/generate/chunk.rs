@@ -1,0 +1,151 @@
+//! One chunk of a snapshot: sections whose CIDs are right, children before their parents.
+
+use blake2b_simd::Params;
+use blake2b_simd::many::{HashManyJob, hash_many};
+
+use super::block::Filler;
+use super::cbor::{self, CID_LEN, CID_PREFIX, Name};
+use super::plan::{FANOUT, Plan, levels};
+use super::random::{Noise, mix};
+
+/// Room for the number of a block within its chunk.
+const ORDINAL_BITS: u32 = 20;
+
+/// What all chunks of a snapshot share.
+#[derive(Debug)]
+pub(super) struct Maker {
+    seed: u64,
+    filler: Filler,
+    params: Params,
+}
+
+/// Sections, as they stand in a CAR, and where each ends.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    pub(super) bytes: Vec<u8>,
+    pub(super) sections: Vec<Section>,
+    /// How many of the sections repeat an earlier one.
+    pub(super) repeats: u64,
+}
+
+/// One section of a [`Chunk`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Section {
+    /// Where the block begins in the chunk's bytes; the CID stands right before it.
+    body: usize,
+    /// Where the section ends.
+    pub(super) end: usize,
+    pub(super) name: Name,
+}
+
+impl Section {
+    pub(super) fn body_len(&self) -> usize {
+        self.end - self.body
+    }
+}
+
+impl Maker {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut params = Params::new();
+        params.hash_length(32);
+        Self { seed, filler: Filler::new(seed), params }
+    }
+
+    /// Makes a chunk after its plan, into a chunk whose memory is used again. Returns the name of the tree's root.
+    pub(super) fn make(&self, plan: &Plan, out: &mut Chunk) -> Name {
+        out.clear();
+        out.repeats = plan.repeats.len() as u64;
+        for (leaf, &size) in plan.leaves.iter().enumerate() {
+            self.leaf(out, plan.chunk, leaf, size, plan.is_raw(leaf));
+        }
+        for repeat in plan.repeats.iter().filter(|repeat| repeat.chunk != plan.chunk) {
+            self.leaf(out, repeat.chunk, repeat.leaf, repeat.size, repeat.raw);
+        }
+        out.name_all(&self.params, 0);
+        for repeat in plan.repeats.iter().filter(|repeat| repeat.chunk == plan.chunk) {
+            out.repeat(repeat.leaf);
+        }
+
+        let mut nodes = plan.nodes.iter().enumerate();
+        let mut children: Vec<Name> = out.sections[..plan.leaves.len()].iter().map(|section| section.name).collect();
+        for _ in levels(plan.leaves.len()).skip(1) {
+            let level = out.sections.len();
+            for (links, (node, &size)) in children.chunks(FANOUT).zip(&mut nodes) {
+                let (tag, mut noise) = self.identity(plan.chunk, plan.leaves.len() + node);
+                out.section(cbor::DAG_CBOR, size, |bytes| self.filler.dag_cbor(bytes, size, tag, links, &mut noise));
+            }
+            out.name_all(&self.params, level);
+            children.clear();
+            children.extend(out.sections[level..].iter().map(|section| section.name));
+        }
+        children[0]
+    }
+
+    /// Appends a block that is already encoded.
+    pub(super) fn push(&self, out: &mut Chunk, body: &[u8]) -> Name {
+        let at = out.sections.len();
+        out.section(cbor::DAG_CBOR, body.len(), |bytes| bytes.extend_from_slice(body));
+        out.name_all(&self.params, at);
+        out.sections[at].name
+    }
+
+    fn leaf(&self, out: &mut Chunk, chunk: u64, leaf: usize, size: usize, raw: bool) {
+        let (tag, mut noise) = self.identity(chunk, leaf);
+        if raw {
+            out.section(cbor::RAW, size, |bytes| self.filler.raw(bytes, size, tag, &mut noise));
+        } else {
+            out.section(cbor::DAG_CBOR, size, |bytes| self.filler.dag_cbor(bytes, size, tag, &[], &mut noise));
+        }
+    }
+
+    /// The tag and the random numbers of a block, which depend on nothing but its place. Tags differ because
+    /// [`mix`] maps different numbers to different numbers.
+    fn identity(&self, chunk: u64, ordinal: usize) -> (u64, Noise) {
+        let place = chunk << ORDINAL_BITS | ordinal as u64;
+        (mix(place ^ mix(self.seed)), Noise::new(self.seed, place))
+    }
+}
+
+impl Chunk {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.sections.clear();
+        self.repeats = 0;
+    }
+
+    /// Appends a section whose CID is blank.
+    fn section(&mut self, codec: u8, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut buffer = unsigned_varint::encode::usize_buffer();
+        self.bytes.extend_from_slice(unsigned_varint::encode::usize(CID_LEN + size, &mut buffer));
+        let name = Name { codec, digest: [0; 32] };
+        self.bytes.extend_from_slice(&name.bytes());
+        let body = self.bytes.len();
+        write(&mut self.bytes);
+        self.sections.push(Section { body, end: self.bytes.len(), name });
+    }
+
+    fn repeat(&mut self, leaf: usize) {
+        let start = leaf.checked_sub(1).map_or(0, |before| self.sections[before].end);
+        let Section { body, end, name } = self.sections[leaf];
+        let shift = self.bytes.len() - start;
+        self.bytes.extend_from_within(start..end);
+        self.sections.push(Section { body: body + shift, end: end + shift, name });
+    }
+
+    /// Fills in the CIDs of all sections from number `from` on. Several blocks share one pass of vector instructions.
+    fn name_all(&mut self, params: &Params, from: usize) {
+        let mut jobs: Vec<HashManyJob<'_>> = self.sections[from..]
+            .iter()
+            .map(|section| HashManyJob::new(params, &self.bytes[section.body..section.end]))
+            .collect();
+        hash_many(jobs.iter_mut());
+        for (section, job) in self.sections[from..].iter_mut().zip(&jobs) {
+            section.name.digest.copy_from_slice(job.to_hash().as_bytes());
+        }
+        drop(jobs);
+        for section in &self.sections[from..] {
+            let digest = section.body - CID_LEN + CID_PREFIX..section.body;
+            self.bytes[digest].copy_from_slice(&section.name.digest);
+        }
+    }
+}

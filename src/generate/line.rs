@@ -1,0 +1,162 @@
+//! The assembly line: chunks are made and packed by all threads, chained and written in order.
+//!
+//! ```text
+//! window N+1:  make (all threads) -> headers (in order) -> pack (all threads)
+//! window N:                                                        write, at the same time
+//! ```
+//!
+//! Two windows of chunks are all the memory it takes, besides the index of a `.forest.car.zst`.
+
+use std::io::{self, Write};
+
+use rayon::prelude::*;
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::CParameter;
+
+use crate::source::forest::{Frame, Index, LEVEL, Packer, slot_hash};
+
+use super::cbor::{BLAKE2B_256, Name};
+use super::chunk::{Chunk, Maker};
+use super::plan::Plan;
+use super::spine::Spine;
+use super::{Format, Spec};
+
+/// Chunks of a window, per thread.
+const CHUNKS_PER_THREAD: usize = 4;
+
+/// What went through the line.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    pub(super) roots: Vec<Name>,
+    pub(super) blocks: u64,
+    pub(super) duplicates: u64,
+    pub(super) payload_bytes: u64,
+    /// Bytes of the sections before compression.
+    pub(super) section_bytes: u64,
+    /// Bytes written.
+    pub(super) written: u64,
+}
+
+struct Piece {
+    chunk: Chunk,
+    /// The root of the chunk's tree.
+    state: Name,
+    packed: Vec<u8>,
+    frames: Vec<Frame>,
+}
+
+impl Piece {
+    fn new() -> Self {
+        Self { chunk: Chunk::default(), state: Name::BLANK, packed: Vec::new(), frames: Vec::new() }
+    }
+}
+
+/// Writes everything behind the prelude, which is `position` bytes long.
+pub(super) fn run<W: Write + Send>(spec: &Spec, spine: &Spine, out: &mut W, position: u64) -> io::Result<Made> {
+    let maker = Maker::new(spec.seed);
+    let width = CHUNKS_PER_THREAD * rayon::current_num_threads();
+    let mut made = Made::default();
+    let mut index = Index::default();
+    let mut tip = Vec::new();
+    let (mut ready, mut next): (Vec<Piece>, Vec<Piece>) = (Vec::new(), Vec::new());
+    let mut first = 0;
+    loop {
+        let count = (spine.chunks - first).min(width as u64) as usize;
+        next.resize_with(count, Piece::new);
+        let (written, packed) = rayon::join(
+            || emit(&ready, spec.format, &mut made, &mut index, out, position),
+            || {
+                make(spec, spine, &maker, first, &mut next);
+                chain(spine, &maker, first, &mut tip, &mut next);
+                pack(spec.format, &mut next)
+            },
+        );
+        written?;
+        packed?;
+        std::mem::swap(&mut ready, &mut next);
+        first += count as u64;
+        if ready.is_empty() {
+            break;
+        }
+    }
+    if spec.format == Format::ForestCarZst {
+        made.written += index.write(out, position + made.written)?;
+    }
+    made.roots = tip;
+    Ok(made)
+}
+
+fn make(spec: &Spec, spine: &Spine, maker: &Maker, first: u64, pieces: &mut [Piece]) {
+    pieces.par_iter_mut().enumerate().for_each(|(n, piece)| {
+        let plan = Plan::new(spec, first + n as u64, |chunk| spine.budget(chunk));
+        piece.state = maker.make(&plan, &mut piece.chunk);
+    });
+}
+
+/// Adds the headers. `tip` holds those of the chunk before, and of the last chunk in the end.
+fn chain(spine: &Spine, maker: &Maker, first: u64, tip: &mut Vec<Name>, pieces: &mut [Piece]) {
+    for (piece, number) in pieces.iter_mut().zip(first..) {
+        let headers = spine.headers(number, tip.first().copied(), piece.state);
+        tip.clear();
+        tip.extend(headers.iter().map(|header| maker.push(&mut piece.chunk, header)));
+    }
+}
+
+fn pack(format: Format, pieces: &mut [Piece]) -> io::Result<()> {
+    match format {
+        Format::Car | Format::CarV2 => Ok(()),
+        Format::CarZst => pieces.par_iter_mut().try_for_each_init(
+            || {
+                let mut zstd = Compressor::new(LEVEL)?;
+                zstd.set_parameter(CParameter::ChecksumFlag(true))?;
+                Ok(zstd)
+            },
+            |zstd: &mut io::Result<Compressor<'_>>, piece| {
+                let zstd = zstd.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+                piece.packed.resize(zstd::zstd_safe::compress_bound(piece.chunk.bytes.len()), 0);
+                let len = zstd.compress_to_buffer(&piece.chunk.bytes, piece.packed.as_mut_slice())?;
+                piece.packed.truncate(len);
+                Ok(())
+            },
+        ),
+        Format::ForestCarZst => pieces.par_iter_mut().try_for_each_init(Packer::new, |packer, piece| {
+            let packer = packer.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+            piece.packed.clear();
+            piece.frames.clear();
+            let ends = piece.chunk.sections.iter().map(|section| section.end);
+            packer.pack(&piece.chunk.bytes, ends, &mut piece.packed, &mut piece.frames)
+        }),
+    }
+}
+
+fn emit<W: Write>(
+    pieces: &[Piece],
+    format: Format,
+    made: &mut Made,
+    index: &mut Index,
+    out: &mut W,
+    position: u64,
+) -> io::Result<()> {
+    for Piece { chunk, packed, frames, .. } in pieces {
+        if format == Format::ForestCarZst {
+            let base = position + made.written;
+            let mut sections = chunk.sections.iter();
+            let (mut start, mut before) = (0, 0);
+            for frame in frames {
+                for section in sections.by_ref().take(frame.sections - before) {
+                    let Name { codec, digest } = &section.name;
+                    index.add_hash(slot_hash(u64::from(*codec), BLAKE2B_256, digest), base + start);
+                }
+                (start, before) = (frame.end as u64, frame.sections);
+            }
+        }
+        let bytes = if matches!(format, Format::Car | Format::CarV2) { &chunk.bytes } else { packed };
+        out.write_all(bytes)?;
+        made.written += bytes.len() as u64;
+        made.section_bytes += chunk.bytes.len() as u64;
+        made.blocks += chunk.sections.len() as u64;
+        made.duplicates += chunk.repeats;
+        made.payload_bytes += chunk.sections.iter().map(|section| section.body_len() as u64).sum::<u64>();
+    }
+    Ok(())
+}

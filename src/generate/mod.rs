@@ -1,0 +1,206 @@
+//! Snapshots of any size, made up: for benchmarks, tests and trying things out without a download.
+//!
+//! A generated CAR has the block sizes of a real network, real DAG-CBOR with links, right hashes, and about the
+//! redundancy of real state. The same [`Spec`] gives the same blocks in the same order on every machine, with any
+//! number of threads and in every [`Format`]; for the uncompressed formats that means the same bytes, for the others
+//! it does with the same version of zstd.
+//!
+//! ```text
+//! header | chunk 0: leaves, repeats, inner blocks, root, header | chunk 1: .. | .. | last chunk: .., head tipset
+//! ```
+//!
+//! Children come before their parents, and every block can be reached from the roots, the head tipset, by links:
+//! header to the header before and to the chunk's tree, inner block to 16 blocks of the level below.
+//!
+//! Not here: a state that a node could execute. Keys, balances and signatures are noise.
+//!
+//! ```
+//! use bedload::generate::{Profile, Spec, write};
+//!
+//! let spec = Spec::new(Profile::Mainnet, 200 << 10).seed(1).duplicates(5)?;
+//! let mut car = std::io::Cursor::new(Vec::new());
+//! let summary = write(&spec, &mut car)?;
+//! assert_eq!(summary.bytes, car.into_inner().len() as u64);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod block;
+mod cbor;
+mod chunk;
+mod envelope;
+mod line;
+mod plan;
+mod profile;
+mod random;
+mod spine;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Seek, SeekFrom, Write};
+
+use cid::Cid;
+
+use crate::error::{Error, Result};
+
+pub use profile::Profile;
+
+use cbor::Name;
+use spine::Spine;
+
+/// The largest share of repeated sections, in percent.
+pub const DUPLICATES_MAX: u8 = 90;
+
+/// What to generate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    profile: Profile,
+    size: u64,
+    seed: u64,
+    duplicates: u8,
+    format: Format,
+}
+
+/// How a generated snapshot is wrapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub enum Format {
+    /// A plain CARv1.
+    #[default]
+    #[serde(rename = "car")]
+    Car,
+    /// A CARv1 within a CARv2, without an index.
+    #[serde(rename = "car-v2")]
+    CarV2,
+    /// A CARv1 in zstd frames of about 1 MiB of content, with checksums.
+    #[serde(rename = "car.zst")]
+    CarZst,
+    /// A CARv1 in small zstd frames with an index, as Forest writes it. Takes 16 bytes of memory per block for the
+    /// index.
+    #[serde(rename = "forest.car.zst")]
+    ForestCarZst,
+}
+
+/// What was generated.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Summary {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes of the CARv1 inside: the same as `bytes` for [`Format::Car`].
+    pub car_bytes: u64,
+    /// Sections of the CAR, repeated ones included.
+    pub blocks: u64,
+    /// Sections that repeat an earlier one.
+    pub duplicates: u64,
+    /// Bytes of all blocks without their CIDs, repeated ones included.
+    pub payload_bytes: u64,
+    /// The roots in the header, from which every block can be reached.
+    #[serde(serialize_with = "as_text")]
+    pub roots: Vec<Cid>,
+}
+
+fn as_text<S: serde::Serializer>(roots: &[Cid], to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_seq(roots.iter().map(Cid::to_string))
+}
+
+impl Spec {
+    /// A CARv1 of `size` bytes, seed 0, no duplicates.
+    ///
+    /// The CAR comes out within 1 % of `size`, for sizes too small for that as the smallest possible snapshot. For a
+    /// compressed format `size` is that of the CAR inside, so that a size means the same blocks in every format.
+    pub fn new(profile: Profile, size: u64) -> Self {
+        Self { profile, size, seed: 0, duplicates: 0, format: Format::default() }
+    }
+
+    /// Another seed gives other blocks. Defaults to 0.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Another wrapping. Defaults to [`Format::Car`].
+    #[must_use]
+    pub fn format(self, format: Format) -> Self {
+        Self { format, ..self }
+    }
+
+    /// How many percent of the sections repeat an earlier one, half of them close behind it and half far away. Only
+    /// blocks without links are repeated. Defaults to 0.
+    ///
+    /// # Errors
+    /// More than [`DUPLICATES_MAX`].
+    pub fn duplicates(self, percent: u8) -> Result<Self> {
+        if percent > DUPLICATES_MAX {
+            return Err(Error::Usage {
+                reason: format!("{percent} % of the sections cannot be duplicates"),
+                hint: format!("give a percentage up to {DUPLICATES_MAX}"),
+            });
+        }
+        Ok(Self { duplicates: percent, ..self })
+    }
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 4] = [Self::Car, Self::CarV2, Self::CarZst, Self::ForestCarZst];
+
+    /// The name on the command line, which is also the usual ending of a file's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Car => "car",
+            Self::CarV2 => "car-v2",
+            Self::CarZst => "car.zst",
+            Self::ForestCarZst => "forest.car.zst",
+        }
+    }
+}
+
+/// Generates a snapshot into something that can seek, from its current position on. The header, which names the last
+/// blocks, is written once more in the end; the position afterwards is the end of the snapshot.
+///
+/// Uses all threads of the current rayon pool and about 10 MiB of memory per thread, more for
+/// [`Format::ForestCarZst`].
+///
+/// # Errors
+/// What `out` says.
+pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
+    let spine = Spine::new(spec);
+    let start = out.stream_position()?;
+    let blank = envelope::prelude(spec.format, &vec![Name::BLANK; spine.roots], 0);
+    out.write_all(&blank)?;
+    let made = line::run(spec, &spine, out, blank.len() as u64)?;
+    let prelude = envelope::prelude(spec.format, &made.roots, car_bytes(&made));
+    let end = out.stream_position()?;
+    out.seek(SeekFrom::Start(start))?;
+    out.write_all(&prelude)?;
+    out.seek(SeekFrom::Start(end))?;
+    Ok(summary(&made, prelude.len()))
+}
+
+/// Generates a snapshot into something that cannot seek, for example a pipe: the same bytes as [`write`], at the cost
+/// of making all blocks once more beforehand to know the roots.
+///
+/// # Errors
+/// What `out` says.
+pub fn write_stream<W: Write + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
+    let spine = Spine::new(spec);
+    let rehearsal = line::run(&spec.clone().format(Format::Car), &spine, &mut io::sink(), 0)?;
+    let prelude = envelope::prelude(spec.format, &rehearsal.roots, car_bytes(&rehearsal));
+    out.write_all(&prelude)?;
+    let made = line::run(spec, &spine, out, prelude.len() as u64)?;
+    out.flush()?;
+    Ok(summary(&made, prelude.len()))
+}
+
+fn car_bytes(made: &line::Made) -> u64 {
+    envelope::car_header(&made.roots).len() as u64 + made.section_bytes
+}
+
+fn summary(made: &line::Made, prelude: usize) -> Summary {
+    Summary {
+        bytes: prelude as u64 + made.written,
+        car_bytes: car_bytes(made),
+        blocks: made.blocks,
+        duplicates: made.duplicates,
+        payload_bytes: made.payload_bytes,
+        roots: made.roots.iter().map(Name::cid).collect(),
+    }
+}

@@ -1,0 +1,225 @@
+//! The shape of one chunk, before a byte of it exists: how many blocks, how large, and which are repeated.
+//!
+//! A chunk is about 1 MiB of blocks that hang together as a tree. Its plan follows from the spec and the chunk's number
+//! alone, so any thread can make any chunk, and a later chunk can repeat a block of an earlier one by making it anew.
+
+use super::Spec;
+use super::block;
+use super::cbor::CID_LEN;
+use super::random::Noise;
+
+/// What a chunk aims at, in bytes of CAR.
+pub(super) const CHUNK_BYTES: u64 = 1 << 20;
+/// How many links an inner block has.
+pub(super) const FANOUT: usize = 16;
+
+/// One chunk in this many has a large raw block, as the code of an actor is.
+const LARGE_EVERY: u64 = 64;
+/// Chunks with less room than this have none.
+const LARGE_NEEDS: u64 = 768 << 10;
+const LARGE_MIN: u64 = 128 << 10;
+const LARGE_MAX: u64 = 640 << 10;
+/// One leaf in this many is raw.
+const RAW_EVERY: usize = 509;
+
+/// Repeats may exceed a budget by this part of it.
+const SLACK: u64 = 32;
+
+/// Kinds of streams of random numbers.
+const SIZES: u64 = 1 << 62;
+const REPEATS: u64 = 2 << 62;
+
+/// The shape of one chunk.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) chunk: u64,
+    /// Sizes of the blocks without links.
+    pub(super) leaves: Vec<usize>,
+    /// Sizes of the inner blocks, level by level, each level front to back. The last is the chunk's root, unless the
+    /// only leaf is.
+    pub(super) nodes: Vec<usize>,
+    pub(super) repeats: Vec<Repeat>,
+    /// The last leaf is a large raw block.
+    pub(super) large: bool,
+}
+
+/// A section that is written once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Repeat {
+    pub(super) chunk: u64,
+    pub(super) leaf: usize,
+    pub(super) size: usize,
+    pub(super) raw: bool,
+}
+
+/// Bytes of a section of a CAR with a block of this size: length, CID, block.
+pub(super) fn section_len(block: usize) -> u64 {
+    let inner = (CID_LEN + block) as u64;
+    inner + varint_len(inner)
+}
+
+fn varint_len(value: u64) -> u64 {
+    u64::from((64 - (value | 1).leading_zeros()).div_ceil(7))
+}
+
+impl Plan {
+    /// The shape of chunk number `chunk` that fills `budget` bytes. `budget_of` tells the budget of any chunk.
+    pub(super) fn new(spec: &Spec, chunk: u64, budget_of: impl Fn(u64) -> u64) -> Self {
+        let budget = budget_of(chunk);
+        let mut plan = Self::without_repeats(spec, chunk, budget);
+        plan.draw_repeats(spec, budget_of);
+        plan.fit(budget);
+        plan
+    }
+
+    pub(super) fn is_raw(&self, leaf: usize) -> bool {
+        leaf % RAW_EVERY == RAW_EVERY - 1 || self.large && leaf + 1 == self.leaves.len()
+    }
+
+    /// How many leaves may be repeated: the first half. [`Self::fit`] resizes the others only, so that the size of
+    /// these does not depend on what their chunk repeats itself.
+    fn repeatable(&self) -> usize {
+        self.leaves.len().div_ceil(2)
+    }
+
+    fn without_repeats(spec: &Spec, chunk: u64, budget: u64) -> Self {
+        let room = budget * (100 - u64::from(spec.duplicates)) / 100;
+        let mut noise = Noise::new(spec.seed, SIZES | chunk);
+        let large = (chunk % LARGE_EVERY == 0 && room >= LARGE_NEEDS)
+            .then(|| (LARGE_MIN + noise.below(LARGE_MAX - LARGE_MIN)) as usize);
+
+        let mut sum = large.map_or(0, section_len);
+        let mut sizes = Vec::new();
+        while sizes.is_empty() || sum + section_len(block::SMALLEST) <= room {
+            // Three bytes of length at the most: what is cut to the rest has less than 2^21 bytes.
+            let rest = room.saturating_sub(sum + CID_LEN as u64 + 3);
+            let size = spec.profile.draw(&mut noise).min(rest).max(block::SMALLEST as u64) as usize;
+            sum += section_len(size);
+            sizes.push(size);
+        }
+
+        let blocks = sizes.len() + usize::from(large.is_some());
+        let leaf_count = (1..=blocks).rev().find(|&leaves| leaves + inner(leaves) <= blocks).unwrap_or(1);
+        let mut nodes = Vec::with_capacity(inner(leaf_count));
+        let mut leaves = Vec::with_capacity(leaf_count);
+        for size in sizes {
+            let becomes_node = nodes.len() < inner(leaf_count) && size >= block::smallest_with(FANOUT);
+            if becomes_node { nodes.push(size) } else { leaves.push(size) }
+        }
+        while nodes.len() < inner(leaf_count) {
+            nodes.extend(leaves.pop());
+        }
+        leaves.truncate(leaf_count - usize::from(large.is_some()));
+        leaves.extend(large);
+
+        let mut node = nodes.iter_mut();
+        for children in levels(leaf_count).skip(1).zip(levels(leaf_count)) {
+            let (parents, children) = children;
+            for (parent, size) in (0..parents).zip(&mut node) {
+                *size = (*size).max(block::smallest_with(FANOUT.min(children - parent * FANOUT)));
+            }
+        }
+        Self { chunk, leaves, nodes, repeats: Vec::new(), large: large.is_some() }
+    }
+
+    /// Half of the repeats come from the chunk itself, half from one earlier chunk: near ones and far ones.
+    fn draw_repeats(&mut self, spec: &Spec, budget_of: impl Fn(u64) -> u64) {
+        let percent = u64::from(spec.duplicates);
+        let mut noise = Noise::new(spec.seed, REPEATS | self.chunk);
+        let distinct = (self.leaves.len() + self.nodes.len()) as u64;
+        // What is left of the division decides by chance, so that tiny chunks get their share too.
+        let count = (distinct * percent + noise.below(100 - percent)) / (100 - percent);
+        if count == 0 {
+            return;
+        }
+        let far = (self.chunk > 0).then(|| {
+            let chunk = noise.below(self.chunk);
+            Self::without_repeats(spec, chunk, budget_of(chunk))
+        });
+        let budget = budget_of(self.chunk);
+        let mut sum = self.bytes();
+        let mut repeats = Vec::new();
+        for n in 0..count {
+            let from = far.as_ref().filter(|_| n % 2 == 1).unwrap_or(self);
+            let leaf = noise.below(from.repeatable() as u64) as usize;
+            let size = from.leaves[leaf];
+            // A little too much is no harm: leaves that are never repeated can shrink.
+            if sum + section_len(size) <= budget + budget / SLACK {
+                sum += section_len(size);
+                repeats.push(Repeat { chunk: from.chunk, leaf, size, raw: from.is_raw(leaf) });
+            }
+        }
+        self.repeats = repeats;
+    }
+
+    fn bytes(&self) -> u64 {
+        let repeats = self.repeats.iter().map(|repeat| repeat.size);
+        self.leaves.iter().chain(&self.nodes).copied().chain(repeats).map(section_len).sum()
+    }
+
+    /// Resizes leaves until the chunk fills its budget, or nearly. First those of 1 to 2 KiB, and within these bounds,
+    /// which leaves the census as it is; others only when that is not enough.
+    fn fit(&mut self, budget: u64) {
+        let mut missing = budget as i64 - self.bytes() as i64;
+        let first = if self.repeats.is_empty() { 0 } else { self.repeatable() };
+        for (smallest, largest) in [(1025, 2048), (block::SMALLEST, 1 << 16)] {
+            for size in self.leaves.iter_mut().skip(first).filter(|size| (smallest..=largest).contains(*size)) {
+                let before = section_len(*size) as i64;
+                *size = (*size as i64 + missing).clamp(smallest as i64, largest as i64) as usize;
+                missing -= section_len(*size) as i64 - before;
+                if missing == 0 {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// How many blocks each level of a tree over this many leaves has, from the leaves to the root.
+pub(super) fn levels(leaves: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(leaves), |&level| (level > 1).then(|| level.div_ceil(FANOUT)))
+}
+
+/// How many inner blocks a tree over this many leaves has.
+fn inner(leaves: usize) -> usize {
+    levels(leaves).skip(1).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Profile, Spec};
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_plan_fills_its_budget(
+            budget in 20_000u64..2 * CHUNK_BYTES, seed: u64, chunk in 0u64..200, duplicates in 0u8..=90, calibnet: bool,
+        ) {
+            let profile = if calibnet { Profile::Calibnet } else { Profile::Mainnet };
+            let spec = Spec::new(profile, 0).seed(seed).duplicates(duplicates).expect("a percentage up to 90");
+            let plan = Plan::new(&spec, chunk, |_| budget);
+            prop_assert!(plan.bytes().abs_diff(budget) * 100 <= budget, "{} of {budget}", plan.bytes());
+            prop_assert_eq!(plan.nodes.len(), inner(plan.leaves.len()));
+            prop_assert_eq!(plan, Plan::new(&spec, chunk, |_| budget));
+        }
+
+        #[test]
+        fn a_repeated_leaf_has_the_size_it_has_in_its_own_plan(seed: u64, chunk in 1u64..200, percent in 1u8..=90) {
+            let spec = Spec::new(Profile::Mainnet, 0).seed(seed).duplicates(percent).expect("a percentage up to 90");
+            let budget_of = |chunk: u64| 100_000 + chunk * 997;
+            for repeat in Plan::new(&spec, chunk, budget_of).repeats {
+                prop_assert_eq!(Plan::new(&spec, repeat.chunk, budget_of).leaves[repeat.leaf], repeat.size);
+            }
+        }
+    }
+
+    #[test]
+    fn a_tree_ends_in_one_root() {
+        assert_eq!(levels(1).collect::<Vec<_>>(), [1]);
+        assert_eq!(levels(17).collect::<Vec<_>>(), [17, 2, 1]);
+        assert_eq!(inner(17), 3);
+    }
+}

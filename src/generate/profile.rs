@@ -1,0 +1,114 @@
+//! Which network a snapshot imitates: the sizes of its blocks.
+//!
+//! Sizes follow a table of knots, `(parts per million of the blocks, bytes)`: that share of the blocks is not larger.
+//! Between two knots sizes are even. Integers only, so that every machine draws the same sizes.
+
+use super::random::Noise;
+
+/// The network whose block sizes are imitated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Filecoin's main network. After a census of 188,550 blocks of a live node (ChainSafe/forest#2202): mean 1,015 B,
+    /// 5.7 % up to 256 B, 36 % up to 1 KiB, 99.86 % up to 2 KiB, none above 64 KiB. On top come large raw blocks, as
+    /// the code of the built-in actors is.
+    Mainnet,
+    /// Filecoin's calibration network. No census is published. A young chain has emptier trees, hence more small
+    /// blocks: mean about 835 B, a quarter up to 256 B, 62 % up to 1 KiB, 99 % up to 2 KiB, the same tail. The mean lies
+    /// between the genesis state of the network (hundreds of bytes) and the 1 KB that 10.4 million blocks in a bit more
+    /// than 5 GB of compressed snapshot (ChainSafe/forest#5662) give.
+    Calibnet,
+}
+
+const MILLION: u64 = 1_000_000;
+
+const MAINNET: &[(u64, u64)] = &[
+    (0, 40),
+    (57_000, 256),
+    (360_000, 1024),
+    (650_000, 1138),
+    (850_000, 1290),
+    (960_000, 1610),
+    (998_600, 2048),
+    (999_300, 8192),
+    (999_800, 32_768),
+    (MILLION, 65_536),
+];
+
+const CALIBNET: &[(u64, u64)] = &[
+    (0, 24),
+    (80_000, 64),
+    (250_000, 256),
+    (620_000, 1024),
+    (800_000, 1250),
+    (930_000, 1600),
+    (990_000, 2048),
+    (999_300, 8192),
+    (999_800, 32_768),
+    (MILLION, 65_536),
+];
+
+impl Profile {
+    /// All profiles, in the order of their networks' size.
+    pub const ALL: [Self; 2] = [Self::Mainnet, Self::Calibnet];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mainnet => "mainnet",
+            Self::Calibnet => "calibnet",
+        }
+    }
+
+    /// Draws the size of one block, in bytes.
+    pub(super) fn draw(self, noise: &mut Noise) -> u64 {
+        let knots = match self {
+            Self::Mainnet => MAINNET,
+            Self::Calibnet => CALIBNET,
+        };
+        let share = noise.below(MILLION);
+        let mut lower = (0, 0);
+        for &(upto, bytes) in knots {
+            if share < upto {
+                let (from, smallest) = lower;
+                return smallest + 1 + (share - from) * (bytes - smallest) / (upto - from);
+            }
+            lower = (upto, bytes);
+        }
+        lower.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn census(profile: Profile) -> (f64, impl Fn(u64) -> f64, u64) {
+        let mut noise = Noise::new(7, 7);
+        let sizes: Vec<u64> = (0..500_000).map(|_| profile.draw(&mut noise)).collect();
+        let count = sizes.len() as f64;
+        let mean = sizes.iter().sum::<u64>() as f64 / count;
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        (mean, move |upto| sizes.iter().filter(|&&size| size <= upto).count() as f64 / count, largest)
+    }
+
+    #[test]
+    fn mainnet_sizes_follow_the_census_of_a_live_node() {
+        let (mean, upto, largest) = census(Profile::Mainnet);
+        assert!((1000.0..1030.0).contains(&mean), "mean {mean}");
+        assert!((upto(256) - 0.057).abs() < 0.002, "<= 256 B: {}", upto(256));
+        assert!((upto(1024) - 0.36).abs() < 0.004, "<= 1 KiB: {}", upto(1024));
+        assert!((upto(2048) - 0.9986).abs() < 0.0004, "<= 2 KiB: {}", upto(2048));
+        assert!((32_768..=65_536).contains(&largest), "largest {largest}");
+    }
+
+    #[test]
+    fn calibnet_sizes_are_what_the_documentation_says() {
+        let (mean, upto, largest) = census(Profile::Calibnet);
+        assert!((820.0..850.0).contains(&mean), "mean {mean}");
+        assert!((upto(256) - 0.25).abs() < 0.005, "<= 256 B: {}", upto(256));
+        assert!((upto(1024) - 0.62).abs() < 0.005, "<= 1 KiB: {}", upto(1024));
+        assert!((upto(2048) - 0.99).abs() < 0.002, "<= 2 KiB: {}", upto(2048));
+        assert!((32_768..=65_536).contains(&largest), "largest {largest}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Pseudo-random numbers whose sequence is part of the promise: the same seed gives the same snapshot, in every
+//! version of bedload and on every machine. That is why this is not a crate, whose sequence may change.
+
+/// SplitMix64 (Steele, Lea, Flood 2014): a counter behind a bijective mixer.
+#[derive(Debug, Clone)]
+pub(super) struct Noise(u64);
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A bijection of the 64-bit numbers that leaves no visible relation between neighbours.
+pub(super) fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+impl Noise {
+    /// The sequence number `stream` of `seed`.
+    pub(super) fn new(seed: u64, stream: u64) -> Self {
+        Self(mix(seed.wrapping_add(GOLDEN) ^ mix(stream.wrapping_add(GOLDEN))))
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        mix(self.0)
+    }
+
+    /// A number below `limit`, which must not be 0; even enough for limits far below 2^32.
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    }
+
+    pub(super) fn fill(&mut self, out: &mut [u8]) {
+        let mut words = out.chunks_exact_mut(8);
+        for word in &mut words {
+            word.copy_from_slice(&self.next().to_le_bytes());
+        }
+        let rest = words.into_remainder();
+        let last = self.next().to_le_bytes();
+        rest.iter_mut().zip(last).for_each(|(byte, random)| *byte = random);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_of_a_seed_never_changes() {
+        let mut noise = Noise::new(0, 0);
+        let first: Vec<u64> = (0..3).map(|_| noise.next()).collect();
+        let mut again = Noise::new(0, 0);
+        let mut bytes = [0; 20];
+        again.fill(&mut bytes);
+        assert_eq!(bytes[..8], first[0].to_le_bytes());
+        assert_eq!(bytes[16..], first[2].to_le_bytes()[..4]);
+        assert_eq!(mix(GOLDEN), 0xe220_a839_7b1d_cdaf, "the published first output of SplitMix64 for seed 0");
+    }
+
+    #[test]
+    fn below_stays_below_and_reaches_both_ends() {
+        let mut noise = Noise::new(1, 2);
+        let drawn: Vec<u64> = (0..1000).map(|_| noise.below(10)).collect();
+        assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&0), Some(&9)));
+    }
+}

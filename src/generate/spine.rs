@@ -1,0 +1,84 @@
+//! The chain of headers that leads to every chunk, as a chain's tipsets lead to its states.
+//!
+//! ```text
+//! header = [miner: bytes, ticket: [bytes], parents: [link, ..], weight: bytes, height, state: link, time,
+//!           signature: bytes, 0, base fee: bytes]
+//! ```
+//!
+//! The header of chunk N links to the chunk's root and to the header of chunk N-1. The last chunk has several headers,
+//! the head tipset, which are the roots of the CAR.
+
+use super::Spec;
+use super::cbor::{self, Name};
+use super::plan::{CHUNK_BYTES, section_len};
+use super::random::Noise;
+use super::{block, envelope};
+
+/// Snapshots from this size on have several roots.
+const TIPSET_FROM: u64 = 64 << 10;
+const TIPSET: usize = 3;
+/// Seconds between two heights, and the time of height 0: Filecoin's.
+const EPOCH_SECONDS: u64 = 30;
+const GENESIS: u64 = 1_598_306_400;
+/// Kind of the stream of random numbers of headers.
+const HEADERS: u64 = 3 << 62;
+
+/// How a snapshot is divided into chunks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spine {
+    seed: u64,
+    pub(super) chunks: u64,
+    pub(super) roots: usize,
+    /// Bytes of all sections.
+    body: u64,
+}
+
+impl Spine {
+    pub(super) fn new(spec: &Spec) -> Self {
+        let roots = if spec.size < TIPSET_FROM { 1 } else { TIPSET };
+        let header = envelope::car_header(&vec![Name::BLANK; roots]).len() as u64;
+        let chunks = (spec.size.saturating_add(CHUNK_BYTES / 2) / CHUNK_BYTES).max(1);
+        Self { seed: spec.seed, chunks, roots, body: spec.size.saturating_sub(header) }
+    }
+
+    /// How many bytes the tree of a chunk may fill: its share, less its headers.
+    pub(super) fn budget(&self, chunk: u64) -> u64 {
+        let upto = |n: u64| (u128::from(self.body) * u128::from(n) / u128::from(self.chunks)) as u64;
+        let headers = self.headers(chunk, Some(Name::BLANK), Name::BLANK);
+        let headers: u64 = headers.iter().map(|header| section_len(header.len())).sum();
+        (upto(chunk + 1) - upto(chunk)).saturating_sub(headers).max(section_len(block::SMALLEST))
+    }
+
+    /// The headers of a chunk: one, or the head tipset. `parent` is ignored for the first.
+    pub(super) fn headers(&self, chunk: u64, parent: Option<Name>, state: Name) -> Vec<Vec<u8>> {
+        let parent = parent.filter(|_| chunk > 0);
+        let miners = if chunk + 1 == self.chunks { self.roots } else { 1 };
+        (0..miners as u64).map(|miner| self.header(chunk, miner, parent, &state)).collect()
+    }
+
+    fn header(&self, height: u64, miner: u64, parent: Option<Name>, state: &Name) -> Vec<u8> {
+        let mut noise = Noise::new(self.seed, HEADERS | height);
+        let mut out = Vec::with_capacity(512);
+        let bytes = |out: &mut Vec<u8>, content: &[u8]| {
+            cbor::head(out, cbor::BYTES, content.len() as u64);
+            out.extend_from_slice(content);
+        };
+        let mut random = [0; 96];
+        cbor::head(&mut out, cbor::ARRAY, 10);
+        bytes(&mut out, &[0, 0x80 | miner as u8, 0x08]);
+        cbor::head(&mut out, cbor::ARRAY, 1);
+        noise.fill(&mut random);
+        bytes(&mut out, &random);
+        cbor::head(&mut out, cbor::ARRAY, u64::from(parent.is_some()));
+        parent.iter().for_each(|parent| cbor::link(&mut out, parent));
+        bytes(&mut out, &(height << 24).to_be_bytes());
+        cbor::head(&mut out, cbor::UINT, height);
+        cbor::link(&mut out, state);
+        cbor::head(&mut out, cbor::UINT, GENESIS + height * EPOCH_SECONDS);
+        noise.fill(&mut random);
+        bytes(&mut out, &random);
+        cbor::head(&mut out, cbor::UINT, 0);
+        bytes(&mut out, &[0, 0, 0, 0x64]);
+        out
+    }
+}

@@ -1,0 +1,294 @@
+//! The index of a `.forest.car.zst`: from the hash of a CID to the frame its block is in.
+//!
+//! ```text
+//! u64 deadbef0 | u64 longest probe | u64 slots whose hash occurred before | u64 buckets
+//! slot: u64 hash | u64 offset of the frame            empty: ff .. ff, both
+//! ```
+//!
+//! An open-addressed table, sorted by hash. A hash belongs at slot `hash * buckets >> 64` and stands there or behind,
+//! where the next free slot is; there are `entries / 0.8` buckets, a tail of slots that were pushed beyond them, and
+//! one empty slot at the end, so a lookup always stops.
+
+use std::io::{self, Write};
+
+use cid::Cid;
+
+const VERSION_1: u64 = 0xdead_bef0;
+const HEAD_LEN: usize = 32;
+const SLOT_LEN: usize = 16;
+const SKIPPABLE_MAGIC: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
+const SKIPPABLE_HEAD_LEN: u64 = 8;
+/// The most that one skippable frame holds, in whole slots.
+const PAYLOAD_MAX: u64 = (u32::MAX as u64) & !(SLOT_LEN as u64 - 1);
+/// Slots are written in pieces of this many bytes.
+const PIECE: usize = 1 << 20;
+
+/// An entry of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    /// See [`slot_hash`].
+    pub hash: u64,
+    /// Where the frame begins, in bytes from the start of the file.
+    pub offset: u64,
+}
+
+/// Collects entries, then writes them. Takes 16 bytes of memory per entry.
+#[derive(Debug, Default)]
+pub struct Index {
+    slots: Vec<Slot>,
+}
+
+/// The hash under which the index knows a CID: its codec, its hash function's code and the 8-byte words of its digest,
+/// all exclusive-ored. One less, except for 0, because all ones mark an empty slot.
+pub fn slot_hash(codec: u64, code: u64, digest: &[u8]) -> u64 {
+    let (words, _) = digest.as_chunks::<8>();
+    words.iter().fold(codec ^ code, |hash, word| hash ^ u64::from_le_bytes(*word)).saturating_sub(1)
+}
+
+impl Index {
+    /// Notes that the block of `cid` is in the frame at `offset`.
+    pub fn add(&mut self, cid: &Cid, offset: u64) {
+        self.add_hash(slot_hash(cid.codec(), cid.hash().code(), cid.hash().digest()), offset);
+    }
+
+    /// Notes a block by its [`slot_hash`].
+    pub fn add_hash(&mut self, hash: u64, offset: u64) {
+        self.slots.push(Slot { hash, offset });
+    }
+
+    /// Writes index and footer, as the end of an archive that is `position` bytes long so far. Returns their length.
+    /// The same hash in the same frame is one entry.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn write(self, out: &mut impl Write, position: u64) -> io::Result<u64> {
+        self.write_in_frames(out, position, PAYLOAD_MAX)
+    }
+
+    fn write_in_frames(mut self, out: &mut impl Write, position: u64, payload_max: u64) -> io::Result<u64> {
+        self.slots.sort_unstable();
+        self.slots.dedup();
+        let table = Table::new(&self.slots);
+        let mut frames = SkippableFrames { out, left: table.len(), in_frame: 0, payload_max, written: 0 };
+        let mut piece = Vec::with_capacity(PIECE + SLOT_LEN);
+        piece.extend(table.head());
+        table.for_each(|slot| {
+            piece.extend_from_slice(&slot.hash.to_le_bytes());
+            piece.extend_from_slice(&slot.offset.to_le_bytes());
+            if piece.len() < PIECE {
+                return Ok(());
+            }
+            frames.write(&piece)?;
+            piece.clear();
+            Ok(())
+        })?;
+        frames.write(&piece)?;
+
+        let written = frames.written;
+        let mut footer = [0; 16];
+        footer[..4].copy_from_slice(&SKIPPABLE_MAGIC);
+        footer[4..8].copy_from_slice(&8u32.to_le_bytes());
+        footer[8..].copy_from_slice(&(position + SKIPPABLE_HEAD_LEN).to_le_bytes());
+        out.write_all(&footer)?;
+        Ok(written + footer.len() as u64)
+    }
+}
+
+/// Where the sorted slots stand.
+struct Table<'a> {
+    slots: &'a [Slot],
+    buckets: u64,
+    longest_probe: u64,
+    collisions: u64,
+    /// Occupied slots and the empty ones between them.
+    extent: u64,
+}
+
+impl<'a> Table<'a> {
+    const EMPTY: Slot = Slot { hash: u64::MAX, offset: u64::MAX };
+
+    fn new(slots: &'a [Slot]) -> Self {
+        let count = slots.len() as u64;
+        let buckets = count + count / 4;
+        let mut table = Self { slots, buckets, longest_probe: 0, collisions: 0, extent: 0 };
+        for (n, slot) in slots.iter().enumerate() {
+            let ideal = table.ideal(slot.hash);
+            let place = table.extent.max(ideal);
+            table.longest_probe = table.longest_probe.max(place - ideal);
+            table.extent = place + 1;
+            table.collisions += u64::from(n > 0 && slots[n - 1].hash == slot.hash);
+        }
+        table
+    }
+
+    fn ideal(&self, hash: u64) -> u64 {
+        ((u128::from(hash) * u128::from(self.buckets)) >> 64) as u64
+    }
+
+    fn head(&self) -> [u8; HEAD_LEN] {
+        let mut head = [0; HEAD_LEN];
+        let fields = [VERSION_1, self.longest_probe, self.collisions, self.buckets];
+        for (place, field) in head.chunks_exact_mut(8).zip(fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        head
+    }
+
+    fn slot_count(&self) -> u64 {
+        self.extent.max(self.buckets) + 1
+    }
+
+    fn len(&self) -> u64 {
+        HEAD_LEN as u64 + self.slot_count() * SLOT_LEN as u64
+    }
+
+    fn for_each(&self, mut visit: impl FnMut(Slot) -> io::Result<()>) -> io::Result<()> {
+        let mut place = 0;
+        for &slot in self.slots {
+            while place < self.ideal(slot.hash) {
+                visit(Self::EMPTY)?;
+                place += 1;
+            }
+            visit(slot)?;
+            place += 1;
+        }
+        (place..self.slot_count()).try_for_each(|_| visit(Self::EMPTY))
+    }
+}
+
+/// Cuts a payload of known length into skippable frames.
+struct SkippableFrames<'a, W> {
+    out: &'a mut W,
+    /// Payload that is still to come.
+    left: u64,
+    /// Room in the frame that is open.
+    in_frame: u64,
+    payload_max: u64,
+    written: u64,
+}
+
+impl<W: Write> SkippableFrames<'_, W> {
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            if self.in_frame == 0 {
+                self.in_frame = self.left.min(self.payload_max);
+                self.out.write_all(&SKIPPABLE_MAGIC)?;
+                self.out.write_all(&(self.in_frame as u32).to_le_bytes())?;
+                self.written += SKIPPABLE_HEAD_LEN;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(self.in_frame as usize));
+            self.out.write_all(now)?;
+            self.in_frame -= now.len() as u64;
+            self.left -= now.len() as u64;
+            self.written += now.len() as u64;
+            bytes = later;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::path::PathBuf;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Looks a hash up as the format says, without the code above.
+    fn lookup(index: &[u8], hash: u64) -> Vec<u64> {
+        let word = |at: usize| u64::from_le_bytes(index[at..at + 8].try_into().expect("8 bytes"));
+        let mut found = Vec::new();
+        let mut at = 32 + 16 * ((u128::from(hash) * u128::from(word(24))) >> 64) as usize;
+        while word(at) != u64::MAX {
+            if word(at) == hash {
+                found.push(word(at + 8));
+            }
+            at += 16;
+        }
+        found
+    }
+
+    /// The index between its frames' heads.
+    fn payload(mut archive: &[u8]) -> Vec<u8> {
+        let mut payload = Vec::new();
+        while archive.len() > 16 {
+            assert_eq!(archive[..4], SKIPPABLE_MAGIC);
+            let len = u32::from_le_bytes(archive[4..8].try_into().expect("4 bytes")) as usize;
+            payload.extend_from_slice(&archive[8..8 + len]);
+            archive = &archive[8 + len..];
+        }
+        payload
+    }
+
+    proptest! {
+        #[test]
+        fn a_lookup_finds_what_a_map_finds(
+            entries in proptest::collection::vec((prop_oneof![any::<u64>(), 0u64..20, u64::MAX - 20..u64::MAX], 0u64..4), 0..300),
+            payload_max in 1u64..2000,
+        ) {
+            let mut model: HashMap<u64, Vec<u64>> = HashMap::new();
+            let mut index = Index::default();
+            for &(hash, offset) in &entries {
+                let offsets = model.entry(hash).or_default();
+                if !offsets.contains(&offset) {
+                    offsets.push(offset);
+                }
+                index.add_hash(hash, offset);
+            }
+            let mut archive = Vec::new();
+            let written = index.write_in_frames(&mut archive, 1000, payload_max).expect("write to memory");
+            prop_assert_eq!(written, archive.len() as u64);
+            prop_assert_eq!(&archive[archive.len() - 8..], &1008u64.to_le_bytes());
+            prop_assert_eq!(zstd::decode_all(archive.as_slice()).expect("skip all frames"), Vec::<u8>::new());
+            let index = payload(&archive);
+            for (hash, mut offsets) in model {
+                offsets.sort_unstable();
+                prop_assert_eq!(lookup(&index, hash), offsets);
+            }
+        }
+    }
+
+    #[test]
+    fn hashes_are_those_of_forest() {
+        // From the published stability test of Forest's hash function.
+        assert_eq!(slot_hash(0xab, 0, &[]), 170);
+        assert_eq!(slot_hash(0xac, 0, &[1, 2, 3, 4]), 171);
+        assert_eq!(slot_hash(0xad, 0, &[1, 2, 3, 4, 5, 6, 7, 8]), 578_437_695_752_307_371);
+    }
+
+    #[test]
+    fn the_index_of_a_real_archive_comes_out_byte_for_byte() {
+        let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures");
+        let fixtures = std::env::var_os("BEDLOAD_FIXTURES").map_or(beside, PathBuf::from);
+        let Ok(archive) = std::fs::read(fixtures.join("car/chain4.forest.car.zst")) else {
+            eprintln!("SKIPPED: no car/chain4.forest.car.zst in {}; set BEDLOAD_FIXTURES", fixtures.display());
+            return;
+        };
+        let word = |at: usize| u64::from_le_bytes(archive[at..at + 8].try_into().expect("8 bytes"));
+        let start = word(archive.len() - 8) - 8;
+        let (frames, expected) = archive.split_at(start as usize);
+
+        let mut index = Index::default();
+        let mut offset = 0;
+        while offset < frames.len() {
+            let len = zstd::zstd_safe::find_frame_compressed_size(&frames[offset..]).expect("a whole frame");
+            let mut sections = zstd::decode_all(&frames[offset..offset + len]).expect("decode a frame");
+            if offset == 0 {
+                sections.clear();
+            }
+            let mut rest = sections.as_slice();
+            while !rest.is_empty() {
+                let (size, section) = unsigned_varint::decode::usize(rest).expect("a section's length");
+                index.add(&Cid::read_bytes(section).expect("a section's CID"), offset as u64);
+                rest = &section[size..];
+            }
+            offset += len;
+        }
+        assert_eq!(index.slots.len(), 1222);
+        let mut ours = Vec::new();
+        index.write(&mut ours, start).expect("write to memory");
+        assert!(ours == expected, "the index differs: {} bytes, expected {}", ours.len(), expected.len());
+    }
+}
