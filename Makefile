@@ -1,0 +1,63 @@
+# What a newcomer runs. Each target first lets scripts/setup supply what the machine lacks.
+#
+# Everything is built in the release profile, tests and lints included: RocksDB takes minutes to compile, and cargo
+# compiles it once per profile.
+
+CARGO ?= cargo
+DEMO ?= target/demo
+DEMO_SIZE ?= 256MiB
+FUZZ_SECONDS ?= 30
+
+# Shows a bedload command as a user would type it, and runs it.
+define bedload
+@printf '\n$$ bedload %s\n' '$(1)' >&2
+@$(CARGO) run --release --locked --quiet -- $(1)
+endef
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup build demo test test-checked lint bench fuzz install clean-demo
+
+help: ## Show the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
+
+setup: ## Supply what the build needs and the machine lacks
+	@scripts/setup
+
+build: setup ## Build target/release/bedload
+	$(CARGO) build --release --locked
+
+demo: build ## Generate a snapshot (DEMO_SIZE=256MiB), import it, verify the database
+	@$(MAKE) --no-print-directory $(DEMO)/snapshot-$(DEMO_SIZE).car
+	@rm -rf $(DEMO)/db $(DEMO)/db.partial
+	$(call bedload,import $(DEMO)/snapshot-$(DEMO_SIZE).car --db $(DEMO)/db)
+	$(call bedload,verify --db $(DEMO)/db)
+
+# Kept for the next time: the same size gives the same file.
+$(DEMO)/%.car:
+	@mkdir -p $(@D)
+	$(call bedload,generate $@ --profile mainnet --size $(DEMO_SIZE))
+
+clean-demo: ## Remove what the demo wrote
+	rm -rf $(DEMO)
+
+test: setup ## Run all tests
+	$(CARGO) test --release --locked
+
+test-checked: setup ## Run all tests with overflow checks and debug assertions in bedload's own code
+	$(CARGO) test --release --locked --config scripts/checked.toml
+
+lint: setup ## Check format, lints and documentation
+	$(CARGO) fmt --check
+	$(CARGO) clippy --release --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --no-deps
+
+bench: setup ## Measure the hot paths
+	$(CARGO) bench --locked
+
+fuzz: setup ## Fuzz every parser for FUZZ_SECONDS=30 (needs a nightly toolchain and cargo-fuzz)
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+install: setup ## Install bedload into ~/.cargo/bin
+	$(CARGO) install --path . --locked
