@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::read::Held;
 use super::target::Target;
 use super::{build, publish, read};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{Blocks, ImportReport, SCHEMA, SourceInfo, Versions};
 use crate::rocks::{self, SstOptions, Store};
