@@ -230,17 +230,17 @@ mod tests {
         let path = folder.path().join("a.car");
         let line =
             |rest: &str| parse(&format!("x {} --profile calibnet --size 30K{rest}", path.display())).expect(rest);
-        let summary = run(&line("")).expect("generate");
+        let summary = generate(&line("")).expect("generate");
         assert_eq!(std::fs::metadata(&path).expect("the file").len(), summary.bytes);
         let first = std::fs::read(&path).expect("the file");
 
         let error =
-            run(&line(" --seed 2")).expect_err("it exists").downcast::<Error>().expect("an error of the library");
+            generate(&line(" --seed 2")).expect_err("it exists").downcast::<Error>().expect("an error of the library");
         assert_eq!(error.to_string(), format!("{}: it exists", path.display()));
         assert_eq!(error.hint(), "choose another name, or replace it with --force");
         assert!(std::fs::read(&path).expect("the file") == first);
 
-        run(&line(" --seed 2 --force")).expect("generate");
+        generate(&line(" --seed 2 --force")).expect("generate");
         assert!(std::fs::read(&path).expect("the file") != first);
         assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing else is left behind");
     }

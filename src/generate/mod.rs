@@ -175,7 +175,7 @@ pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Sum
     Ok(summary(&made, prelude.len()))
 }
 
-/// Generates a snapshot into something that cannot seek, for example a pipe: the same bytes as [`write`], at the cost
+/// Generates a snapshot into something that cannot seek, for example a pipe: the same bytes as [`write()`], at the cost
 /// of making all blocks once more beforehand to know the roots.
 ///
 /// # Errors

@@ -85,7 +85,7 @@ impl Plan {
     fn without_repeats(spec: &Spec, chunk: u64, budget: u64) -> Self {
         let room = budget * (100 - u64::from(spec.duplicates)) / 100;
         let mut noise = Noise::new(spec.seed, SIZES | chunk);
-        let large = (chunk % LARGE_EVERY == 0 && room >= LARGE_NEEDS)
+        let large = (chunk.is_multiple_of(LARGE_EVERY) && room >= LARGE_NEEDS)
             .then(|| (LARGE_MIN + noise.below(LARGE_MAX - LARGE_MIN)) as usize);
 
         let mut sum = large.map_or(0, section_len);

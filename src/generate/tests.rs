@@ -285,3 +285,19 @@ fn too_many_duplicates_are_refused() {
     assert_eq!(error.to_string(), "91 % of the sections cannot be duplicates");
     assert_eq!(error.hint(), "give a percentage up to 90");
 }
+
+#[test]
+fn a_spec_gives_the_same_snapshot_in_every_version() {
+    // Benchmarks are compared across versions: whoever changes these lines changes every generated snapshot.
+    for (spec, blocks, root) in [
+        (mainnet(100 << 10).seed(1), 96, "bafy2bzaced4fzifi3x5l4qzskf4rkmkr52nvzcnhyfrmsiuvkbgxq7hsufppm"),
+        (
+            Spec::new(Profile::Calibnet, 3 << 20).duplicates(5).expect("5 %"),
+            3384,
+            "bafy2bzacealr5kpujdixzjqo24irnwqaeeyi7alfhzjg5n22bfbw442fdvsus",
+        ),
+    ] {
+        let (_, summary) = generate(&spec);
+        assert_eq!((summary.blocks, summary.roots[0].to_string().as_str()), (blocks, root), "{spec:?}");
+    }
+}

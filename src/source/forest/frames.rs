@@ -127,7 +127,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn a_stored_frame_unpacks_to_its_content(len in 0usize..300_000, checksum: bool) {
-            let content: Vec<u8> = (0..len).map(|n| (n * n >> 7) as u8).collect();
+            let content: Vec<u8> = (0..len).map(|n| ((n * n) >> 7) as u8).collect();
             let frame = stored_frame(&content, checksum);
             prop_assert_eq!(&zstd::decode_all(frame.as_slice()).expect("decode a stored frame"), &content);
             if checksum {

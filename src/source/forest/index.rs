@@ -222,10 +222,15 @@ mod tests {
         payload
     }
 
+    /// All over the table, crowded at its start, and beyond its end.
+    fn hashes() -> impl Strategy<Value = u64> {
+        prop_oneof![0..u64::MAX, 0u64..20, u64::MAX - 20..u64::MAX]
+    }
+
     proptest! {
         #[test]
         fn a_lookup_finds_what_a_map_finds(
-            entries in proptest::collection::vec((prop_oneof![any::<u64>(), 0u64..20, u64::MAX - 20..u64::MAX], 0u64..4), 0..300),
+            entries in proptest::collection::vec((hashes(), 0u64..4), 0..300),
             payload_max in 1u64..2000,
         ) {
             let mut model: HashMap<u64, Vec<u64>> = HashMap::new();
