@@ -1,12 +1,37 @@
 //! Bytes of a snapshot, whatever they are wrapped in: a plain file, a pipe, zstd, xz, gzip or lz4.
 //!
-//! The wrapping is detected by content and never by name.
+//! The wrapping is detected by content and never by name. A plain regular file is handed over as it is, to be read at
+//! any place; everything else becomes a stream that is read and unpacked on threads of its own, ahead of whoever
+//! consumes it. One layer of wrapping is taken off; a second one is an error.
+//!
+//! ```text
+//!   file, pipe ──► Source ──► frames ──► decoders (one or many) ──► chunks in order ──► ByteStream
+//!                  offsets    detect     zstd in parallel,          bounded, recycled   double wrapping?
+//!                                        xz, gzip, lz4 on one
+//! ```
+//!
+//! What it does not do: look at the snapshot itself, or map files into memory (a file that shrinks while it is read
+//! would kill the process; read this way it is a truncated input).
 
+mod ahead;
+mod detect;
+pub mod forest;
+mod gzip;
+mod lz4;
+mod open;
 mod problem;
+mod source;
+#[cfg(test)]
+mod tests;
+mod xz;
+pub mod zstd_frame;
+mod zstd_stream;
+mod zstd_worker;
 
 use std::fs::File;
 use std::path::PathBuf;
 
+pub use open::{InputOptions, from_reader, open};
 pub use problem::WrappingProblem;
 
 use crate::error::Result;
@@ -28,6 +53,42 @@ pub enum Wrapping {
     Lz4,
 }
 
+impl Wrapping {
+    /// The command that takes it off.
+    fn tool(self) -> &'static str {
+        match self {
+            Self::None => "cat",
+            Self::Zstd | Self::ForestZstd => "zstd",
+            Self::Xz => "xz",
+            Self::Gzip => "gzip",
+            Self::Lz4 => "lz4",
+        }
+    }
+
+    /// What the names of such files end in, by custom.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::None => "car",
+            Self::Zstd | Self::ForestZstd => "zst",
+            Self::Xz => "xz",
+            Self::Gzip => "gz",
+            Self::Lz4 => "lz4",
+        }
+    }
+}
+
+impl std::fmt::Display for Wrapping {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::None => "plain",
+            Self::Zstd | Self::ForestZstd => "zstd",
+            Self::Xz => "xz",
+            Self::Gzip => "gzip",
+            Self::Lz4 => "lz4",
+        })
+    }
+}
+
 /// An opened snapshot.
 pub struct Input {
     /// The name for messages: the path, or `-` for a pipe.
@@ -36,10 +97,22 @@ pub struct Input {
     pub size: Option<u64>,
     /// What it is wrapped in.
     pub wrapping: Wrapping,
-    /// How many blocks it holds, when that is known before reading it (Forest's index).
+    /// How many blocks it holds, when that is known before reading it (Forest's index). A block that was written into
+    /// two frames counts twice, one that was written twice into the same frame counts once.
     pub blocks: Option<u64>,
     /// Where the bytes come from.
     pub body: Body,
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input")
+            .field("name", &self.name)
+            .field("size", &self.size)
+            .field("wrapping", &self.wrapping)
+            .field("blocks", &self.blocks)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where the unwrapped bytes of an [`Input`] come from.

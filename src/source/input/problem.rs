@@ -1,5 +1,7 @@
 //! What can be wrong with the wrapping of a snapshot.
 
+use super::Wrapping;
+
 /// What is wrong with the wrapping of a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -7,13 +9,104 @@ pub enum WrappingProblem {
     /// There is not a single byte.
     #[error("the file is empty")]
     Empty,
+    /// The name stands for a directory.
+    #[error("it is a directory")]
+    Directory,
+    /// There is nothing of that name.
+    #[error("there is no such file")]
+    NotFound,
+    /// The operating system does not let us read it.
+    #[error("no permission to read it")]
+    NoPermission,
+    /// The input ends where more must follow; the offset is where it ends.
+    #[error("the {wrapping} data ends in the middle of a frame")]
+    Truncated {
+        /// What the snapshot is wrapped in.
+        wrapping: Wrapping,
+    },
+    /// A frame does not unpack or fails its checksum; the offset is where the frame begins.
+    #[error("the {wrapping} frame is damaged: {detail}")]
+    Corrupt {
+        /// What the snapshot is wrapped in.
+        wrapping: Wrapping,
+        /// The decoder's own words.
+        detail: String,
+    },
+    /// Something else follows the last whole frame; the offset is where it begins.
+    #[error("what follows the last {wrapping} frame is not {wrapping}")]
+    TrailingData {
+        /// What the snapshot is wrapped in.
+        wrapping: Wrapping,
+    },
+    /// A frame needs more memory than unpacking may use.
+    #[error("unpacking this {wrapping} frame takes {} MiB of memory, allowed are {} MiB", needed.div_ceil(MIB), limit / MIB)]
+    NeedsMemory {
+        /// What the snapshot is wrapped in.
+        wrapping: Wrapping,
+        /// What the frame needs, in bytes; for xz rounded up to a power of two.
+        needed: u64,
+        /// What it may have, in bytes.
+        limit: u64,
+    },
+    /// A zstd frame has a window that no decoder accepts.
+    #[error("the zstd frame has a window of {window} bytes, supported are up to {most}")]
+    WindowTooLarge {
+        /// The window the frame asks for, in bytes.
+        window: u64,
+        /// The largest window supported, in bytes.
+        most: u64,
+    },
+    /// A zstd frame was packed with a dictionary.
+    #[error("the zstd frame needs the dictionary {id}")]
+    DictionaryNeeded {
+        /// The dictionary's number, as the frame states it.
+        id: u32,
+    },
+    /// The snapshot was packed twice.
+    #[error("inside the {outer} data is {inner} data")]
+    DoubleWrapped {
+        /// The layer that was taken off.
+        outer: Wrapping,
+        /// The layer below it.
+        inner: Wrapping,
+    },
 }
+
+const MIB: u64 = 1 << 20;
 
 impl WrappingProblem {
     /// The next step for the person who sees it.
     pub fn hint(&self) -> String {
         match self {
             Self::Empty => "download the snapshot again".into(),
+            Self::Directory => "name the snapshot file, not the folder it lies in".into(),
+            Self::NotFound => "check the path".into(),
+            Self::NoPermission => "check who may read it: ls -l".into(),
+            Self::Truncated { .. } => {
+                "the download is incomplete: compare its size and sha256 with the publisher's".into()
+            }
+            Self::Corrupt { .. } => "the file is damaged: compare its sha256 with the publisher's".into(),
+            Self::TrailingData { .. } => {
+                "compare its size with the publisher's; if the surplus is known to be harmless, cut the file there \
+                 (truncate -s)"
+                    .into()
+            }
+            Self::NeedsMemory { wrapping: Wrapping::Xz, .. } => {
+                "raise --memory, or unpack it first: xz -dc FILE | bedload import -".into()
+            }
+            Self::NeedsMemory { .. } => {
+                "raise --memory, or unpack it first: zstd -dc --long=31 FILE | bedload import -".into()
+            }
+            Self::WindowTooLarge { .. } => {
+                "check the file (zstd -lv); if it is sound, unpack it with the tool that wrote it".into()
+            }
+            Self::DictionaryNeeded { .. } => {
+                "unpack it with that dictionary first: zstd -dc -D DICTIONARY FILE | bedload import -".into()
+            }
+            Self::DoubleWrapped { outer, inner } => {
+                let tool = outer.tool();
+                format!("take the outer layer off first: {tool} -dc FILE > FILE.{}", inner.suffix())
+            }
         }
     }
 }

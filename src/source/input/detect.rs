@@ -1,0 +1,120 @@
+//! Which wrapping it is, by the first bytes.
+//!
+//! ```text
+//!   zstd       28 b5 2f fd            (also reads as the varint 40 of a CAR header, but no CAR goes on like this)
+//!   skippable  50..5f 2a 4d 18        then u32 LE length; the same in zstd and in lz4: what follows decides
+//!   lz4        04 22 4d 18
+//!   xz         fd 37 7a 58 5a 00
+//!   gzip       1f 8b 08
+//! ```
+
+use super::source::Source;
+use super::{Wrapping, WrappingProblem};
+use crate::error::Result;
+
+/// First bytes of a zstd frame.
+pub(super) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// First bytes of an lz4 frame.
+pub(super) const LZ4: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
+/// First bytes of an xz stream.
+pub(super) const XZ: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
+/// First bytes of a gzip member with the only method there is.
+pub(super) const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
+/// Bytes 2 to 4 of a skippable frame; the first is 0x50 to 0x5f.
+const SKIPPABLE_TAIL: [u8; 3] = [0x2a, 0x4d, 0x18];
+/// Magic and length of a skippable frame.
+pub(super) const SKIPPABLE_HEADER: usize = 8;
+/// Bytes that decide.
+pub(super) const LOOK: usize = 8;
+
+/// What a few bytes begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Magic {
+    /// Data of this wrapping.
+    Frame(Wrapping),
+    /// A skippable frame of zstd or lz4, with the length of its content.
+    Skippable(u32),
+    /// The bytes end inside of something that may become a magic or a skippable frame's header.
+    Cut(Wrapping),
+    /// Something else.
+    Other,
+}
+
+/// What `head` begins, given that fewer than [`LOOK`] bytes mean the end of the input.
+pub(super) fn magic(head: &[u8]) -> Magic {
+    if let [0x50..=0x5f, rest @ ..] = head {
+        return match rest {
+            [0x2a, 0x4d, 0x18, a, b, c, d, ..] => Magic::Skippable(u32::from_le_bytes([*a, *b, *c, *d])),
+            _ if rest.starts_with(&SKIPPABLE_TAIL) || SKIPPABLE_TAIL.starts_with(rest) => Magic::Cut(Wrapping::Zstd),
+            _ => Magic::Other,
+        };
+    }
+    let known: [(&[u8], Wrapping); 4] =
+        [(&ZSTD, Wrapping::Zstd), (&LZ4, Wrapping::Lz4), (&XZ, Wrapping::Xz), (&GZIP, Wrapping::Gzip)];
+    for (magic, wrapping) in known {
+        if head.starts_with(magic) {
+            return Magic::Frame(wrapping);
+        }
+        if !head.is_empty() && magic.starts_with(head) {
+            return Magic::Cut(wrapping);
+        }
+    }
+    Magic::Other
+}
+
+/// Which wrapping the input has. Skippable frames in front are passed over.
+///
+/// # Errors
+/// An empty input, one that is cut before the wrapping is known, and skippable frames before something unknown.
+pub(super) fn detect(source: &mut Source) -> Result<Wrapping> {
+    if source.peek(1)?.is_empty() {
+        return Err(source.bad(0, WrappingProblem::Empty));
+    }
+    let mut skipped = false;
+    loop {
+        let head = source.peek(LOOK)?;
+        match magic(head) {
+            Magic::Frame(wrapping) if !skipped || matches!(wrapping, Wrapping::Zstd | Wrapping::Lz4) => {
+                return Ok(wrapping);
+            }
+            Magic::Cut(wrapping) => return Err(source.truncated(wrapping)),
+            Magic::Skippable(length) => {
+                skipped = true;
+                if !source.skip(SKIPPABLE_HEADER as u64 + u64::from(length))? {
+                    return Err(source.truncated(Wrapping::Zstd));
+                }
+            }
+            // Only skippable frames: a sound zstd file that holds nothing.
+            Magic::Other if skipped && head.is_empty() => return Ok(Wrapping::Zstd),
+            Magic::Frame(_) | Magic::Other if skipped => {
+                return Err(source.bad(source.offset(), WrappingProblem::TrailingData { wrapping: Wrapping::Zstd }));
+            }
+            Magic::Frame(_) | Magic::Other => return Ok(Wrapping::None),
+        }
+    }
+}
+
+/// Goes to the next frame of `wrapping` (zstd or lz4), over skippable ones; false at the clean end of the input, or at
+/// `until`.
+///
+/// # Errors
+/// Something else lies there, or the input is cut.
+pub(super) fn next_frame(source: &mut Source, wrapping: Wrapping, until: Option<u64>) -> Result<bool> {
+    loop {
+        if until == Some(source.offset()) {
+            return Ok(false);
+        }
+        let head = source.peek(LOOK)?;
+        match magic(head) {
+            Magic::Frame(found) if found == wrapping => return Ok(true),
+            Magic::Skippable(length) => {
+                if !source.skip(SKIPPABLE_HEADER as u64 + u64::from(length))? {
+                    return Err(source.truncated(wrapping));
+                }
+            }
+            Magic::Other if head.is_empty() => return Ok(false),
+            Magic::Cut(cut) if cut == wrapping || cut == Wrapping::Zstd => return Err(source.truncated(wrapping)),
+            _ => return Err(source.bad(source.offset(), WrappingProblem::TrailingData { wrapping })),
+        }
+    }
+}

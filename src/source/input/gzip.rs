@@ -1,0 +1,78 @@
+//! gzip: one or more members (<https://www.rfc-editor.org/rfc/rfc1952>), each with its CRC and length checked.
+//!
+//! What follows the last member is refused, zeros included: nobody pads snapshots, and a cut-off member that was
+//! overwritten with zeros looks just like padding.
+
+use std::io::Read;
+
+use flate2::bufread::GzDecoder;
+
+use super::ahead::{Unwrapper, thread_died};
+use super::source::Source;
+use super::{Wrapping, WrappingProblem, detect};
+use crate::error::Result;
+
+enum State {
+    Between(Source),
+    Member(GzDecoder<Source>),
+    Failed,
+}
+
+/// Unpacks gzip.
+pub(super) struct Gzip {
+    state: State,
+    /// Where the member in hand begins.
+    start: u64,
+    consumed: u64,
+}
+
+impl Gzip {
+    pub(super) fn new(source: Source) -> Self {
+        Self { state: State::Between(source), start: 0, consumed: 0 }
+    }
+}
+
+/// Whether another member begins here, or the input ends.
+fn next_member(source: &mut Source) -> Result<bool> {
+    match source.peek(detect::GZIP.len())? {
+        [] => Ok(false),
+        head if head == detect::GZIP => Ok(true),
+        head if detect::GZIP.starts_with(head) => Err(source.truncated(Wrapping::Gzip)),
+        _ => Err(source.bad(source.offset(), WrappingProblem::TrailingData { wrapping: Wrapping::Gzip })),
+    }
+}
+
+impl Unwrapper for Gzip {
+    fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Failed) {
+                State::Between(mut source) => {
+                    self.consumed = source.offset();
+                    if !next_member(&mut source)? {
+                        self.state = State::Between(source);
+                        return Ok(0);
+                    }
+                    self.start = source.offset();
+                    self.state = State::Member(GzDecoder::new(source));
+                }
+                State::Member(mut member) => match member.read(out) {
+                    Ok(0) => self.state = State::Between(member.into_inner()),
+                    Ok(count) => {
+                        self.consumed = member.get_ref().offset();
+                        self.state = State::Member(member);
+                        return Ok(count);
+                    }
+                    Err(error) => {
+                        return Err(member.get_ref().decoder_failed(Wrapping::Gzip, self.start, error));
+                    }
+                },
+                // Never called again after an error.
+                State::Failed => return Err(thread_died("-".as_ref())),
+            }
+        }
+    }
+
+    fn consumed(&self) -> u64 {
+        self.consumed
+    }
+}

@@ -1,0 +1,126 @@
+//! lz4 frames (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>), concatenated, with skippable frames
+//! anywhere and every checksum checked. Legacy frames (`lz4 -l`) and dictionaries are not supported.
+//!
+//! ```text
+//!   04 22 4d 18 | FLG BD (size u64) HC | block ... | 00 00 00 00 | (content checksum u32, if FLG bit 2)
+//! ```
+//!
+//! `lz4_flex` reads blocks; it calls a frame that is cut before a block finished. So this file looks behind it: a
+//! frame is whole only if nothing was asked for behind the end and its last word was the end mark.
+
+use std::io::{self, Read};
+
+use lz4_flex::frame::FrameDecoder;
+
+use super::Wrapping;
+use super::WrappingProblem;
+use super::ahead::{Unwrapper, thread_died};
+use super::detect;
+use super::source::Source;
+use crate::error::Result;
+
+/// FLG: a checksum follows the end mark.
+const CONTENT_CHECKSUM: u8 = 1 << 2;
+
+/// Passes bytes through and remembers the last eight.
+struct Tail {
+    source: Source,
+    last: u64,
+}
+
+impl Read for Tail {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(into)?;
+        let got = into.get(..count).unwrap_or_default();
+        for byte in got.iter().skip(count.saturating_sub(8)) {
+            self.last = self.last << 8 | u64::from(*byte);
+        }
+        Ok(count)
+    }
+}
+
+/// A decoder is made for each frame: `lz4_flex` does not expect the block size to change within one.
+enum State {
+    Between(Tail),
+    Frame {
+        decoder: FrameDecoder<Tail>,
+        /// Where the frame begins.
+        start: u64,
+        /// A checksum follows its end mark.
+        checksum: bool,
+    },
+    Failed,
+}
+
+/// Unpacks lz4.
+pub(super) struct Lz4 {
+    state: State,
+    consumed: u64,
+}
+
+impl Lz4 {
+    pub(super) fn new(source: Source) -> Self {
+        Self { state: State::Between(Tail { source, last: 0 }), consumed: 0 }
+    }
+}
+
+/// Takes up the next frame; stays between frames at the clean end.
+fn next_frame(mut tail: Tail) -> Result<State> {
+    let source = &mut tail.source;
+    if !detect::next_frame(source, Wrapping::Lz4, None)? {
+        return Ok(State::Between(tail));
+    }
+    let Some(flags) = source.peek(5)?.get(4).copied() else {
+        return Err(source.truncated(Wrapping::Lz4));
+    };
+    let start = source.offset();
+    Ok(State::Frame { decoder: FrameDecoder::new(tail), start, checksum: flags & CONTENT_CHECKSUM != 0 })
+}
+
+/// Looks whether the frame that `lz4_flex` calls finished is whole.
+fn whole(tail: &Tail, start: u64, checksum: bool) -> Result<()> {
+    let Tail { source, last } = tail;
+    if source.starved() {
+        return Err(source.truncated(Wrapping::Lz4));
+    }
+    let end_mark = if checksum { last >> 32 } else { last & u64::from(u32::MAX) };
+    if end_mark == 0 {
+        return Ok(());
+    }
+    let detail = "it holds an empty block".into();
+    Err(source.bad(start, WrappingProblem::Corrupt { wrapping: Wrapping::Lz4, detail }))
+}
+
+impl Unwrapper for Lz4 {
+    fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Failed) {
+                State::Between(tail) => {
+                    self.state = next_frame(tail)?;
+                    if let State::Between(tail) = &self.state {
+                        self.consumed = tail.source.offset();
+                        return Ok(0);
+                    }
+                }
+                State::Frame { mut decoder, start, checksum } => match decoder.read(out) {
+                    Ok(0) => {
+                        whole(decoder.get_ref(), start, checksum)?;
+                        self.state = State::Between(decoder.into_inner());
+                    }
+                    Ok(count) => {
+                        self.consumed = decoder.get_ref().source.offset();
+                        self.state = State::Frame { decoder, start, checksum };
+                        return Ok(count);
+                    }
+                    Err(error) => return Err(decoder.get_ref().source.decoder_failed(Wrapping::Lz4, start, error)),
+                },
+                // Never called again after an error.
+                State::Failed => return Err(thread_died("-".as_ref())),
+            }
+        }
+    }
+
+    fn consumed(&self) -> u64 {
+        self.consumed
+    }
+}

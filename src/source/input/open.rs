@@ -1,0 +1,187 @@
+//! Opening a snapshot: what kind of file it is, what it is wrapped in, which way its bytes come.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{Advice, SeekFrom};
+
+use super::ahead::{AheadStream, Plain, read_ahead};
+use super::detect::{self, LOOK, Magic};
+use super::gzip::Gzip;
+use super::lz4::Lz4;
+use super::source::{READ_SIZE, Source};
+use super::xz::Xz;
+use super::zstd_stream::ZstdStream;
+use super::{Body, ByteStream, Input, Wrapping, WrappingProblem, forest};
+use crate::error::{Error, Result};
+
+/// The name that stands for standard input.
+const STDIN: &str = "-";
+/// Chunks that the decoders on a single thread unpack ahead.
+const DEPTH: usize = 4;
+/// The largest such chunk.
+const MAX_CHUNK: u64 = 1 << 20;
+/// The smallest.
+const MIN_CHUNK: u64 = 16 << 10;
+/// Memory for unpacking unless the caller says otherwise: enough for `zstd --long=27`, the most that zstd itself
+/// accepts unasked, with its buffers.
+const DEFAULT_MEMORY: u64 = 256 << 20;
+
+/// How much an input may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputOptions {
+    /// Threads that unpack, beside the one that reads. Defaults to what the machine has.
+    pub threads: usize,
+    /// Memory for unpacking, in bytes: windows, buffers, what is unpacked ahead. Defaults to 256 MiB. A few MiB are
+    /// taken in any case.
+    pub memory: u64,
+}
+
+impl Default for InputOptions {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self { threads, memory: DEFAULT_MEMORY }
+    }
+}
+
+/// Opens the snapshot at `path`; `-` is standard input.
+///
+/// A plain regular file becomes [`Body::File`], also when standard input is redirected from one; everything else a
+/// stream. Blocks until the first bytes have come and are unpacked.
+///
+/// # Errors
+/// The file cannot be opened or is empty, and everything that [`ByteStream::fill`] reports about the first bytes.
+pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
+    if path.as_os_str() == STDIN {
+        let file = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;
+        let metadata = file.metadata().map_err(|error| refused(path, "look at", error))?;
+        let at_start = rustix::fs::seek(&file, SeekFrom::Current(0)).is_ok_and(|at| at == 0);
+        return from_file(path, file, &metadata, at_start, options);
+    }
+    let file = File::open(path).map_err(|error| refused(path, "open", error))?;
+    let metadata = file.metadata().map_err(|error| refused(path, "look at", error))?;
+    from_file(path, file, &metadata, true, options)
+}
+
+/// Opens a snapshot that some other reader delivers, named `name` in messages.
+///
+/// # Errors
+/// As [`open`].
+pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn Read + Send>, options: &InputOptions) -> Result<Input> {
+    stream(Source::new(name.as_ref(), reader), None, None, options)
+}
+
+/// The refusals that say something about the input rather than about the system.
+fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
+    let problem = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => WrappingProblem::NotFound,
+        io::ErrorKind::PermissionDenied => WrappingProblem::NoPermission,
+        io::ErrorKind::IsADirectory => WrappingProblem::Directory,
+        _ => return Error::io(action, path)(error),
+    };
+    Error::bad_input(path, None, problem)
+}
+
+fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, options: &InputOptions) -> Result<Input> {
+    if metadata.is_dir() {
+        return Err(Error::bad_input(name, None, WrappingProblem::Directory));
+    }
+    let size = metadata.len();
+    // Files of /proc have no size and are read like pipes.
+    if !metadata.is_file() || size == 0 || !at_start {
+        return stream(Source::new(name, Box::new(file)), None, None, options);
+    }
+    // Advice only: the system reads further ahead. It may decline.
+    rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
+    let mut head = [0; LOOK];
+    let mut got = 0;
+    while let Some(room) = head.get_mut(got..).filter(|room| !room.is_empty()) {
+        match file.read_at(room, got as u64) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(refused(name, "read", error)),
+        }
+    }
+    if detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other {
+        let body = Body::File(file);
+        return Ok(Input { name: name.to_owned(), size: Some(size), wrapping: Wrapping::None, blocks: None, body });
+    }
+    let tail = forest::find(&file, size).map_err(Error::io("read", name))?;
+    stream(Source::new(name, Box::new(file)), Some(size), tail, options)
+}
+
+/// Everything that is not a plain regular file.
+fn stream(
+    mut source: Source,
+    size: Option<u64>,
+    tail: Option<forest::ForestTail>,
+    options: &InputOptions,
+) -> Result<Input> {
+    let InputOptions { threads, memory } = *options;
+    let name = source.name().to_owned();
+    let detected = detect::detect(&mut source)?;
+    let tail = tail.filter(|tail| detected == Wrapping::Zstd && tail.frames_end >= source.offset());
+    let wrapping = if tail.is_some() { Wrapping::ForestZstd } else { detected };
+
+    // An eighth for what is unpacked ahead, the rest for the decoder.
+    let chunk = (memory / 8 / DEPTH as u64).clamp(MIN_CHUNK, MAX_CHUNK) as usize;
+    let buffers = (DEPTH + 2) * chunk + 8 * READ_SIZE;
+    let decoder_memory = memory.saturating_sub(buffers as u64);
+    let ahead = (chunk, DEPTH);
+    let stream: Box<dyn ByteStream> = match detected {
+        Wrapping::None => Box::new(AheadStream::spawn(&name, ahead, Plain(source))?),
+        Wrapping::Zstd | Wrapping::ForestZstd => {
+            let tail = tail.and_then(|tail| Some((tail.frames_end, size?)));
+            Box::new(ZstdStream::spawn(source, threads, memory, tail)?)
+        }
+        Wrapping::Xz => {
+            let unwrapper = Xz::new(read_ahead(source)?, decoder_memory);
+            Box::new(AheadStream::spawn(&name, ahead, unwrapper)?)
+        }
+        Wrapping::Gzip => Box::new(AheadStream::spawn(&name, ahead, Gzip::new(read_ahead(source)?))?),
+        Wrapping::Lz4 => Box::new(AheadStream::spawn(&name, ahead, Lz4::new(read_ahead(source)?))?),
+    };
+    let stream = if detected == Wrapping::None { stream } else { once_wrapped(&name, detected, stream)? };
+    let blocks = tail.and_then(|tail| tail.blocks);
+    Ok(Input { name, size, wrapping, blocks, body: Body::Stream(stream) })
+}
+
+/// Looks whether what was unpacked is wrapped again.
+fn once_wrapped(name: &Path, outer: Wrapping, mut stream: Box<dyn ByteStream>) -> Result<Box<dyn ByteStream>> {
+    let mut head = [0; LOOK];
+    let len = stream.fill(&mut head)?;
+    let inner = match detect::magic(head.get(..len).unwrap_or_default()) {
+        Magic::Frame(inner) => inner,
+        Magic::Skippable(_) => Wrapping::Zstd,
+        Magic::Cut(_) | Magic::Other => return Ok(Box::new(Headed { head, at: 0, len, stream })),
+    };
+    Err(Error::bad_input(name, None, WrappingProblem::DoubleWrapped { outer, inner }))
+}
+
+/// A stream whose first bytes have been looked at.
+struct Headed {
+    head: [u8; LOOK],
+    at: usize,
+    len: usize,
+    stream: Box<dyn ByteStream>,
+}
+
+impl ByteStream for Headed {
+    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let head = self.head.get(self.at..self.len).unwrap_or_default();
+        let count = head.len().min(buf.len());
+        let (to, rest) = buf.split_at_mut(count);
+        to.copy_from_slice(head.get(..count).unwrap_or_default());
+        self.at += count;
+        Ok(count + self.stream.fill(rest)?)
+    }
+
+    fn consumed(&self) -> u64 {
+        self.stream.consumed()
+    }
+}

@@ -1,0 +1,577 @@
+//! The behaviour of every wrapping, from the outside.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::{BadInput, Error, Exit};
+
+const ALL: [Wrapping; 4] = [Wrapping::Zstd, Wrapping::Xz, Wrapping::Gzip, Wrapping::Lz4];
+
+fn options() -> InputOptions {
+    InputOptions { threads: 3, memory: 64 << 20 }
+}
+
+/// Bytes that pack a little, as blocks do.
+fn sample(len: usize) -> Vec<u8> {
+    let mut state = 7u64;
+    let mut bytes = Vec::with_capacity(len);
+    while bytes.len() < len {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let word = (state >> 40) as u32;
+        bytes.extend(format!("{:06x}", word & 0xfff).bytes().chain(word.to_le_bytes()));
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+fn zstd_with(data: &[u8], set: impl Fn(&mut zstd::Encoder<'_, Vec<u8>>)) -> Vec<u8> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.include_checksum(true).unwrap();
+    set(&mut encoder);
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn wrap(wrapping: Wrapping, data: &[u8]) -> Vec<u8> {
+    match wrapping {
+        Wrapping::Zstd | Wrapping::ForestZstd => zstd_with(data, |_| {}),
+        Wrapping::Xz => {
+            let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+            encoder.write_all(data).unwrap();
+            encoder.finish().unwrap()
+        }
+        Wrapping::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(data).unwrap();
+            encoder.finish().unwrap()
+        }
+        Wrapping::Lz4 => {
+            use lz4_flex::frame::{FrameEncoder, FrameInfo};
+            let info = FrameInfo::new().content_checksum(true).block_checksums(true);
+            let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+            encoder.write_all(data).unwrap();
+            encoder.finish().unwrap()
+        }
+        Wrapping::None => data.to_vec(),
+    }
+}
+
+fn skippable(content: &[u8]) -> Vec<u8> {
+    [&[0x5a, 0x2a, 0x4d, 0x18], &(content.len() as u32).to_le_bytes()[..], content].concat()
+}
+
+/// A reader that gives a few bytes at a time, as pipes do.
+struct Drip {
+    bytes: std::io::Cursor<Vec<u8>>,
+    step: usize,
+}
+
+impl Read for Drip {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let len = into.len().min(self.step);
+        self.bytes.read(&mut into[..len])
+    }
+}
+
+fn from_bytes(bytes: &[u8], step: usize, options: &InputOptions) -> Result<Input> {
+    from_reader("test", Box::new(Drip { bytes: std::io::Cursor::new(bytes.to_vec()), step }), options)
+}
+
+/// Everything in it, asked for in pieces of `ask` bytes.
+fn read_all(input: Input, ask: usize) -> Result<Vec<u8>> {
+    match input.body {
+        Body::File(mut file) => {
+            let mut all = Vec::new();
+            file.read_to_end(&mut all).map_err(Error::io("read", input.name))?;
+            Ok(all)
+        }
+        Body::Stream(mut stream) => {
+            let (mut all, mut piece, mut consumed) = (Vec::new(), vec![0; ask], 0);
+            loop {
+                let count = match stream.fill(&mut piece) {
+                    Ok(count) => count,
+                    Err(error) => {
+                        let again = stream.fill(&mut piece).expect_err("a stream that failed fails again");
+                        assert!(again.to_string().contains("after an error"), "{again}");
+                        return Err(error);
+                    }
+                };
+                all.extend_from_slice(&piece[..count]);
+                assert!(stream.consumed() >= consumed, "consumed went back");
+                consumed = stream.consumed();
+                if count < ask {
+                    assert_eq!(stream.fill(&mut piece).unwrap(), 0, "the end stays the end");
+                    return Ok(all);
+                }
+            }
+        }
+    }
+}
+
+fn unwrapped(bytes: &[u8]) -> Result<Vec<u8>> {
+    read_all(from_bytes(bytes, 4096, &options())?, 100_000)
+}
+
+/// The offset and the problem of a bad input, as text.
+fn problem(error: &Error) -> (Option<u64>, String) {
+    assert_eq!(error.exit(), Exit::BadInput, "{error:?}");
+    assert!(!error.hint().is_empty());
+    match error {
+        Error::BadInput { offset, problem: BadInput::Wrapping(problem), .. } => (*offset, problem.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn rejection(bytes: &[u8]) -> (Option<u64>, String) {
+    problem(&unwrapped(bytes).expect_err("it must be refused"))
+}
+
+fn fixture(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("BEDLOAD_FIXTURES").map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures");
+    let path = folder.unwrap_or(beside).join(name);
+    if !path.exists() {
+        eprintln!("SKIPPED: no {}; set BEDLOAD_FIXTURES to the folder with the real snapshots", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn every_wrapping_gives_back_what_was_wrapped(
+        len in 0usize..700_000, cuts in 1usize..5, step in 1usize..50_000, ask in 1usize..300_000, threads in 1usize..5,
+    ) {
+        let data = sample(len);
+        let step = if len > 100_000 { step.max(500) } else { step };
+        let ask = if len > 100_000 { ask.max(500) } else { ask };
+        for wrapping in ALL {
+            let packed: Vec<u8> =
+                data.chunks(len / cuts + 1).flat_map(|part| wrap(wrapping, part)).collect();
+            let packed = if packed.is_empty() { wrap(wrapping, b"") } else { packed };
+            let input = from_bytes(&packed, step, &InputOptions { threads, ..options() }).unwrap();
+            prop_assert_eq!(input.wrapping, wrapping);
+            prop_assert_eq!(input.size, None);
+            prop_assert!(read_all(input, ask).unwrap() == data, "{wrapping} differs");
+        }
+        if len > 0 {
+            let plain = from_bytes(&data, step, &options()).unwrap();
+            prop_assert_eq!(plain.wrapping, Wrapping::None);
+            prop_assert!(read_all(plain, ask).unwrap() == data, "plain differs");
+        }
+    }
+
+    /// Many small and large frames, skippable ones between, unpacked beside each other: the order stays.
+    #[test]
+    fn parallel_frames_keep_their_order(
+        parts in proptest::collection::vec((0usize..200_000, any::<bool>()), 1..40), threads in 1usize..6,
+    ) {
+        let data = sample(parts.iter().map(|(len, _)| len).sum());
+        let (mut packed, mut rest) = (Vec::new(), &data[..]);
+        for (len, skip) in parts {
+            let (part, after) = rest.split_at(len);
+            rest = after;
+            packed.extend(zstd_with(part, |_| {}));
+            if skip {
+                packed.extend(skippable(b"never mind"));
+            }
+        }
+        let input = from_bytes(&packed, usize::MAX, &InputOptions { threads, ..options() }).unwrap();
+        prop_assert!(read_all(input, 65_536).unwrap() == data);
+    }
+
+    /// With a checksum over the content, a flipped bit is never read as sound data.
+    #[test]
+    fn a_flipped_bit_is_caught(at: proptest::sample::Index, bit in 0u8..8) {
+        let data = sample(3000);
+        for wrapping in ALL {
+            let mut packed = wrap(wrapping, &data);
+            let at = at.index(packed.len());
+            packed[at] ^= 1 << bit;
+            match unwrapped(&packed) {
+                Err(error) => { problem(&error); }
+                // Header bits that carry no data: a time stamp, a name flag, a larger window; or no magic any more.
+                Ok(read) => prop_assert!(read == data || read == packed, "{wrapping}, byte {at}"),
+            }
+        }
+    }
+
+    #[test]
+    fn noise_behind_a_magic_never_panics(
+        noise in proptest::collection::vec(any::<u8>(), 0..300), which in 0usize..5,
+    ) {
+        let start: [&[u8]; 5] = [&detect::ZSTD, &detect::XZ, &detect::GZIP, &detect::LZ4, &[0x50, 0x2a, 0x4d, 0x18]];
+        if let Err(error) = unwrapped(&[start[which], &noise].concat()) {
+            problem(&error);
+        }
+    }
+}
+
+#[test]
+fn a_cut_at_every_byte_is_an_error() {
+    let data = sample(300);
+    for wrapping in ALL {
+        let one = wrap(wrapping, &data);
+        let two = [one.clone(), one.clone()].concat();
+        for cut in 0..two.len() {
+            let result = unwrapped(&two[..cut]);
+            if cut == one.len() {
+                assert_eq!(result.unwrap(), data, "{wrapping}: a whole frame is a whole input");
+                continue;
+            }
+            let (offset, text) = problem(&result.expect_err("cut"));
+            if cut == 0 {
+                assert_eq!(text, "the file is empty");
+                continue;
+            }
+            assert_eq!(text, format!("the {wrapping} data ends in the middle of a frame"), "cut at {cut}");
+            assert_eq!(offset, Some(cut as u64), "{wrapping}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_between_blocks_of_a_large_frame_is_an_error() {
+    let data = sample(2 << 20);
+    for wrapping in ALL {
+        let packed = wrap(wrapping, &data);
+        for cut in (0..16).map(|part| packed.len() / 16 * part + 1) {
+            let (offset, text) = rejection(&packed[..cut]);
+            assert_eq!(text, format!("the {wrapping} data ends in the middle of a frame"), "cut at {cut}");
+            assert_eq!(offset, Some(cut as u64), "{wrapping}");
+        }
+    }
+}
+
+#[test]
+fn garbage_behind_the_last_frame_is_refused_with_its_place() {
+    for wrapping in ALL {
+        let packed = wrap(wrapping, &sample(100_000));
+        for garbage in [&b"garbage behind the end"[..], b"x", &[0; 5], &[0; 1]] {
+            let (offset, text) = rejection(&[&packed[..], garbage].concat());
+            assert_eq!(text, format!("what follows the last {wrapping} frame is not {wrapping}"));
+            assert_eq!(offset, Some(packed.len() as u64), "{wrapping}");
+        }
+    }
+    for (wrapping, other) in [(Wrapping::Zstd, Wrapping::Lz4), (Wrapping::Lz4, Wrapping::Zstd)] {
+        let (_, text) = rejection(&[wrap(wrapping, b"one"), wrap(other, b"two")].concat());
+        assert_eq!(text, format!("what follows the last {wrapping} frame is not {wrapping}"));
+    }
+}
+
+#[test]
+fn a_wrong_checksum_names_the_frame() {
+    let data = sample(1000);
+    for (wrapping, back, detail) in [
+        (Wrapping::Zstd, 1, "checksum"),
+        (Wrapping::Gzip, 5, "checksum"),
+        (Wrapping::Lz4, 1, "ContentChecksumError"),
+        (Wrapping::Xz, 40, "the data or its checksum is wrong"),
+    ] {
+        let good = wrap(wrapping, &data);
+        let mut bad = good.clone();
+        let at = bad.len() - back;
+        bad[at] ^= 1;
+        let (offset, text) = rejection(&[&good[..], &bad, &good].concat());
+        assert_eq!(offset, Some(good.len() as u64), "{wrapping}");
+        assert!(text.starts_with(&format!("the {wrapping} frame is damaged: ")) && text.contains(detail), "{text}");
+    }
+}
+
+#[test]
+fn what_comes_before_the_damage_is_delivered() {
+    let data = sample(3 << 20);
+    let good = zstd_with(&data, |_| {});
+    let mut bad = good.clone();
+    let at = bad.len() - 1;
+    bad[at] ^= 1;
+    let input = from_bytes(&[good, bad].concat(), 1 << 20, &options()).unwrap();
+    let Body::Stream(mut stream) = input.body else { panic!("a stream") };
+    let mut read = vec![0; data.len()];
+    assert_eq!(stream.fill(&mut read).unwrap(), data.len());
+    assert!(read == data);
+}
+
+#[test]
+fn skippable_and_empty_frames_hold_nothing() {
+    let data = sample(70_000);
+    for wrapping in [Wrapping::Zstd, Wrapping::Lz4] {
+        let (frame, empty, skip) = (wrap(wrapping, &data), wrap(wrapping, b""), skippable(&sample(300_000)));
+        let parts = [&skip, &skippable(b""), &frame, &empty, &skip, &frame, &skip];
+        let packed: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let input = from_bytes(&packed, 10_000, &options()).unwrap();
+        assert_eq!(input.wrapping, wrapping);
+        assert!(read_all(input, 1 << 20).unwrap() == [&data[..], &data].concat());
+
+        let cut = &packed[..packed.len() - 1];
+        let (offset, text) = rejection(cut);
+        assert_eq!(
+            (offset, text),
+            (Some(cut.len() as u64), format!("the {wrapping} data ends in the middle of a frame"))
+        );
+        assert_eq!(unwrapped(&empty).unwrap(), b"");
+    }
+    assert_eq!(unwrapped(&skippable(b"nothing else")).unwrap(), b"");
+    let (offset, text) = rejection(&[skippable(b"abc"), b"a CAR it is not".to_vec()].concat());
+    assert_eq!((offset, text.as_str()), (Some(11), "what follows the last zstd frame is not zstd"));
+}
+
+#[test]
+fn a_window_beyond_the_memory_is_refused_and_says_so() {
+    // The frame's window: 128 MiB, in a frame of a few bytes.
+    let window = |log: u32| {
+        zstd_with(b"some bytes", |encoder| {
+            encoder.set_parameter(zstd::stream::raw::CParameter::WindowLog(log)).unwrap();
+        })
+    };
+    let small = zstd_with(b"before it, ", |_| {});
+    let packed = [small.clone(), window(27)].concat();
+    let tight = InputOptions { threads: 2, memory: 64 << 20 };
+    let error = read_all(from_bytes(&packed, 9, &tight).unwrap(), 100).unwrap_err();
+    let (offset, text) = problem(&error);
+    assert_eq!(offset, Some(small.len() as u64));
+    assert!(text.starts_with("unpacking this zstd frame takes 128 MiB of memory, allowed are "), "{text}");
+    assert!(error.hint().contains("raise --memory"), "{}", error.hint());
+
+    let ample = InputOptions { threads: 2, memory: 256 << 20 };
+    assert_eq!(read_all(from_bytes(&packed, 9, &ample).unwrap(), 100).unwrap(), b"before it, some bytes");
+    // Too large to go beside others: then one after the other.
+    let mixed = [window(27), small.clone(), window(20), window(27)].concat();
+    assert_eq!(
+        read_all(from_bytes(&mixed, 9, &ample).unwrap(), 100).unwrap(),
+        b"some bytesbefore it, some bytessome bytes"
+    );
+    let (_, text) = rejection(&[0x28, 0xb5, 0x2f, 0xfd, 0, 0xff, 1, 0, 0]);
+    assert!(text.contains("supported are up to 2147483648"), "{text}");
+}
+
+#[test]
+fn xz_that_needs_more_memory_says_how_much() {
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 9);
+    encoder.write_all(b"small, but with a dictionary of 64 MiB").unwrap();
+    let packed = encoder.finish().unwrap();
+    let tight = InputOptions { threads: 1, memory: 32 << 20 };
+    let (_, text) = problem(&from_bytes(&packed, 100, &tight).unwrap_err());
+    assert!(text.starts_with("unpacking this xz frame takes 128 MiB of memory, allowed are "), "{text}");
+}
+
+#[test]
+fn xz_padding_is_passed_in_whole_words_only() {
+    let one = wrap(Wrapping::Xz, b"one");
+    let padded = [&one[..], &[0; 8], &one, &[0; 4]].concat();
+    assert_eq!(unwrapped(&padded).unwrap(), b"oneone");
+    let (offset, _) = rejection(&[&one[..], &[0; 6], &one].concat());
+    assert_eq!(offset, Some(one.len() as u64));
+}
+
+#[test]
+fn a_zstd_dictionary_is_named() {
+    let (offset, text) = rejection(&[0x28, 0xb5, 0x2f, 0xfd, 1, 0x50, 77, 1, 0, 0]);
+    assert_eq!((offset, text.as_str()), (Some(0), "the zstd frame needs the dictionary 77"));
+}
+
+#[test]
+fn an_lz4_frame_without_end_mark_is_cut_even_behind_an_empty_block() {
+    let mut packed = wrap(Wrapping::Lz4, &sample(100));
+    // Instead of end mark and checksum a block that unpacks to nothing.
+    packed.truncate(packed.len() - 8);
+    packed.extend([1, 0, 0, 0, 0]);
+    packed.extend(0x9_u32.to_le_bytes());
+    unwrapped(&packed).expect_err("no end mark");
+}
+
+#[test]
+fn a_snapshot_wrapped_twice_is_refused() {
+    for outer in ALL {
+        for inner in ALL {
+            let error = unwrapped(&wrap(outer, &wrap(inner, &sample(1000)))).expect_err("twice");
+            assert_eq!(problem(&error), (None, format!("inside the {outer} data is {inner} data")));
+        }
+    }
+}
+
+#[test]
+fn files_and_pipes_go_their_ways() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = sample(300_000);
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let input = open(&write("plain.zst", &data), &options()).unwrap();
+    assert!(matches!(input.body, Body::File(_)), "the name does not matter");
+    assert_eq!((input.size, input.wrapping), (Some(300_000), Wrapping::None));
+    assert!(read_all(input, 1000).unwrap() == data);
+
+    for wrapping in ALL {
+        let packed = wrap(wrapping, &data);
+        let input = open(&write("packed.car", &packed), &options()).unwrap();
+        assert_eq!((input.size, input.wrapping, input.blocks), (Some(packed.len() as u64), wrapping, None));
+        let Body::Stream(mut stream) = input.body else { panic!("{wrapping} is a stream") };
+        let mut read = vec![0; data.len() + 1];
+        assert_eq!(stream.fill(&mut read).unwrap(), data.len());
+        assert_eq!(stream.consumed(), packed.len() as u64);
+        assert!(read[..data.len()] == data);
+    }
+
+    let (from, mut to) = std::io::pipe().unwrap();
+    let packed = wrap(Wrapping::Zstd, &data);
+    let writer = std::thread::spawn(move || to.write_all(&packed));
+    let input = from_reader("-", Box::new(from), &options()).unwrap();
+    assert_eq!((input.size, input.wrapping), (None, Wrapping::Zstd));
+    assert!(read_all(input, 1000).unwrap() == data);
+    writer.join().unwrap().unwrap();
+
+    let fifo = folder.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let (path, bytes) = (fifo.clone(), data.clone());
+    let writer = std::thread::spawn(move || std::fs::write(path, bytes));
+    let input = open(&fifo, &options()).unwrap();
+    assert!(matches!(input.body, Body::Stream(_)));
+    assert!(read_all(input, 1000).unwrap() == data);
+    writer.join().unwrap().unwrap();
+}
+
+#[test]
+fn what_is_no_snapshot_at_all_is_bad_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |path: &Path| problem(&open(path, &options()).unwrap_err()).1;
+    assert_eq!(text(folder.path()), "it is a directory");
+    assert_eq!(text(&folder.path().join("absent")), "there is no such file");
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, b"").unwrap();
+    assert_eq!(text(&empty), "the file is empty");
+    assert_eq!(text(Path::new("/dev/null")), "the file is empty");
+
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&empty, std::fs::Permissions::from_mode(0)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: root may read everything");
+    } else {
+        assert_eq!(text(&empty), "no permission to read it");
+    }
+}
+
+#[test]
+fn a_failing_reader_is_an_io_error_in_every_wrapping() {
+    struct Failing(std::io::Cursor<Vec<u8>>);
+    impl Read for Failing {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            match self.0.read(into)? {
+                0 => Err(std::io::Error::other("the disk is on fire")),
+                count => Ok(count),
+            }
+        }
+    }
+    for wrapping in [Wrapping::None, Wrapping::Zstd, Wrapping::Xz, Wrapping::Gzip, Wrapping::Lz4] {
+        let mut packed = wrap(wrapping, &sample(500_000));
+        packed.truncate(packed.len() / 2);
+        let reader = Failing(std::io::Cursor::new(packed));
+        let result = from_reader("test", Box::new(reader), &options()).and_then(|input| read_all(input, 1000));
+        let error = result.expect_err("it fails");
+        assert!(matches!(error, Error::Io { action: "read", .. }), "{wrapping}: {error:?}");
+        assert!(std::error::Error::source(&error).unwrap().to_string().contains("on fire"), "{error:?}");
+    }
+}
+
+#[test]
+fn threads_end_when_the_consumer_goes_away() {
+    struct Endless(Arc<AtomicBool>, Vec<u8>, usize);
+    impl Read for Endless {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let from = &self.1[self.2..];
+            let count = from.len().min(into.len());
+            into[..count].copy_from_slice(&from[..count]);
+            self.2 = (self.2 + count) % self.1.len();
+            Ok(count)
+        }
+    }
+    impl Drop for Endless {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    for wrapping in [Wrapping::None, Wrapping::Zstd, Wrapping::Xz, Wrapping::Gzip, Wrapping::Lz4] {
+        let dropped = Arc::new(AtomicBool::new(false));
+        let reader = Endless(dropped.clone(), wrap(wrapping, &sample(400_000)), 0);
+        let input = from_reader("endless", Box::new(reader), &options()).unwrap();
+        let Body::Stream(mut stream) = input.body else { panic!("a stream") };
+        stream.fill(&mut [0; 1000]).unwrap();
+        assert!(!dropped.load(Ordering::Acquire));
+        drop(stream);
+        let patience = std::time::Instant::now();
+        while !dropped.load(Ordering::Acquire) {
+            assert!(patience.elapsed().as_secs() < 20, "{wrapping}: the reader was not let go");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+}
+
+#[test]
+fn a_forest_snapshot_with_a_bad_tail_is_plain_zstd() {
+    let Some(path) = fixture("car/chain4.forest.car.zst") else { return };
+    let bytes = std::fs::read(path).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let reopened = |bytes: &[u8]| {
+        let path = folder.path().join("snapshot");
+        std::fs::write(&path, bytes).unwrap();
+        open(&path, &options()).and_then(|input| Ok((input.wrapping, input.blocks, read_all(input, 10_000)?)))
+    };
+    let good = reopened(&bytes).unwrap();
+    assert_eq!((good.0, good.1), (Wrapping::ForestZstd, Some(1222)));
+    let mut bad = bytes.clone();
+    let at = bad.len() - 8;
+    bad[at] ^= 1;
+    assert!(reopened(&bad).unwrap() == (Wrapping::Zstd, None, good.2));
+    // Cut anywhere behind the frames it is a cut skippable frame, not a shorter snapshot.
+    let (_, text) = problem(&reopened(&bytes[..bytes.len() - 1]).unwrap_err());
+    assert_eq!(text, "the zstd data ends in the middle of a frame");
+}
+
+#[test]
+fn the_real_snapshot_is_the_same_in_every_wrapping() {
+    let Some(plain) = fixture("car/chain4.car") else { return };
+    let plain = std::fs::read(plain).unwrap();
+    for (name, wrapping, blocks) in [
+        ("car/chain4.car", Wrapping::None, None),
+        ("car/chain4.car.zst", Wrapping::Zstd, None),
+        ("car/chain4.forest.car.zst", Wrapping::ForestZstd, Some(1222)),
+    ] {
+        let path = fixture(name).unwrap();
+        for threads in [1, 4] {
+            let input = open(&path, &InputOptions { threads, ..options() }).unwrap();
+            assert_eq!((input.wrapping, input.blocks), (wrapping, blocks), "{name}");
+            assert_eq!(input.size, Some(std::fs::metadata(&path).unwrap().len()));
+            assert!(read_all(input, 77_777).unwrap() == plain, "{name}");
+        }
+        let piped = from_reader("-", Box::new(std::fs::File::open(&path).unwrap()), &options()).unwrap();
+        assert_eq!(piped.blocks, None, "a pipe has no end to look at");
+        assert!(read_all(piped, 1 << 20).unwrap() == plain, "{name} from a pipe");
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_is_cut() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&wrap(Wrapping::Zstd, &sample(8 << 20))).unwrap();
+    let input = open(file.path(), &options()).unwrap();
+    file.as_file().set_len(1000).unwrap();
+    let (_, text) = problem(&read_all(input, 1 << 20).unwrap_err());
+    assert_eq!(text, "the zstd data ends in the middle of a frame");
+}
+
+#[test]
+fn tiny_memory_still_unpacks() {
+    let data = sample(1 << 20);
+    for wrapping in [Wrapping::Gzip, Wrapping::Lz4, Wrapping::None] {
+        let input = from_bytes(&wrap(wrapping, &data), 1 << 20, &InputOptions { threads: 1, memory: 0 }).unwrap();
+        assert!(read_all(input, 1 << 20).unwrap() == data, "{wrapping}");
+    }
+}

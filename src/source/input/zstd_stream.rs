@@ -1,0 +1,383 @@
+//! zstd, unpacked in parallel wherever there is more than one frame.
+//!
+//! One thread reads and walks over block headers to find where frames end, and deals out rows of whole frames as jobs;
+//! workers unpack them; the consumer takes the jobs' chunks in the order of the input. A single large frame is a
+//! single job that is fed and drained piece by piece. Everything between the threads is bounded:
+//!
+//! ```text
+//!   scanner ──jobs──► worker, worker, ...
+//!      │                 │ chunks of each job (at most CHUNKS_PER_JOB waiting)
+//!      └──jobs in order──┴──► consumer
+//! ```
+//!
+//! No deadlock: jobs are taken in order, so the one the consumer waits for is always in some worker's hands.
+//!
+//! Memory: a frame's window is judged before a byte of it is unpacked. As long as every frame takes no more than its
+//! worker's share, all work in parallel; the first frame that takes more, and everything behind it, goes to one
+//! worker, which may have what the others leave.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::ahead::{Cursor, failed_before, thread_died};
+use super::detect;
+use super::source::Source;
+use super::zstd_frame::{
+    BLOCK_HEADER, CHECKSUM, FrameHeader, FrameProblem, MAX_BLOCK, MAX_FRAME_HEADER, block_header, frame_header,
+};
+use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Piece, Pool, Shop, Unpacked, decoder_overhead, work};
+use super::{ByteStream, Wrapping, WrappingProblem};
+use crate::error::{Error, Result};
+
+/// Packed bytes after which a piece is sent, and after which a job of whole frames is complete.
+const PIECE: usize = 256 << 10;
+/// Pieces that wait for a worker.
+const PIECES_PER_JOB: usize = 2;
+/// Chunks that wait for the consumer: a job that unpacks to more waits for its turn.
+const CHUNKS_PER_JOB: usize = 8;
+/// What a job holds at most, windows aside: pieces waiting, made and in work; chunks waiting, made and handed out.
+const JOB_BYTES: u64 = ((PIECES_PER_JOB + 2) * (PIECE + MAX_BLOCK) + (CHUNKS_PER_JOB + 2) * CHUNK) as u64;
+/// The largest window that any frame may have.
+const MAX_WINDOW: u64 = 1 << MAX_WINDOW_LOG;
+
+/// How threads and memory are shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shares {
+    workers: usize,
+    /// For the windows of all workers.
+    windows: u64,
+}
+
+impl Shares {
+    /// Half of `memory` is for what flows between threads, as far as `threads` need it.
+    fn new(threads: usize, memory: u64) -> Self {
+        // Each worker has a job in hand and one that waits for it or for the consumer.
+        let affordable = usize::try_from(memory / 2 / (2 * JOB_BYTES)).unwrap_or(usize::MAX);
+        let workers = threads.min(affordable).max(1);
+        let buffers = 2 * JOB_BYTES * workers as u64 + decoder_overhead() * workers as u64;
+        Self { workers, windows: memory.saturating_sub(buffers) }
+    }
+
+    /// What a frame's window may be while others are unpacked beside it.
+    fn parallel(&self) -> u64 {
+        self.windows / 2 / self.workers as u64
+    }
+
+    /// What a window may be when no other job will start and `others` workers keep theirs.
+    fn alone(&self, others: usize) -> u64 {
+        self.windows - self.parallel() * others as u64
+    }
+}
+
+enum Slot {
+    Job(Receiver<Unpacked>),
+    Failed(Error),
+    End { consumed: u64 },
+}
+
+/// The consumer is gone, or its worker met an error: nobody wants more.
+struct Abandoned;
+
+enum Stop {
+    Failed(Error),
+    Abandoned,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Abandoned> for Stop {
+    fn from(_: Abandoned) -> Self {
+        Self::Abandoned
+    }
+}
+
+/// Finds the frames and deals them out.
+struct Scanner {
+    source: Source,
+    /// Where Forest's index begins; nothing behind it needs reading.
+    until: Option<u64>,
+    shares: Shares,
+    started: usize,
+    /// A window was too large to go beside others.
+    alone: bool,
+    shop: Arc<Shop>,
+    jobs: Sender<Job>,
+    slots: Sender<Slot>,
+    /// The job that is being filled, and the piece for it.
+    job: Option<Sender<Piece>>,
+    piece: Vec<u8>,
+}
+
+impl Scanner {
+    fn run(mut self, end: Option<u64>) {
+        let slot = match self.scan() {
+            Ok(()) => Slot::End { consumed: end.filter(|_| self.until.is_some()).unwrap_or(self.source.offset()) },
+            Err(Stop::Failed(error)) => {
+                // What was read before the error is unpacked and delivered; without an end mark the worker stays
+                // silent about the missing rest.
+                if self.send_piece().is_err() {
+                    return;
+                }
+                Slot::Failed(error)
+            }
+            Err(Stop::Abandoned) => return,
+        };
+        self.job = None;
+        // Nobody to tell if this fails.
+        self.slots.send(slot).ok();
+    }
+
+    fn scan(&mut self) -> Result<(), Stop> {
+        while detect::next_frame(&mut self.source, Wrapping::Zstd, self.until)? {
+            self.frame()?;
+            if self.piece.len() >= PIECE && !self.alone {
+                self.end_job()?;
+            }
+        }
+        self.end_job()?;
+        Ok(())
+    }
+
+    /// Takes one frame.
+    fn frame(&mut self) -> Result<(), Stop> {
+        let start = self.source.offset();
+        let header = match frame_header(self.source.peek(MAX_FRAME_HEADER)?) {
+            Ok(header) => header,
+            Err(problem) => return Err(self.refused(start, problem).into()),
+        };
+        self.judge(start, &header)?;
+        if self.job.is_none() {
+            self.start_job(start)?;
+        }
+        self.append(header.len)?;
+        loop {
+            let block = match block_header(self.source.peek(BLOCK_HEADER)?) {
+                Ok(block) => block,
+                Err(problem) => return Err(self.refused(start, problem).into()),
+            };
+            self.append(BLOCK_HEADER + block.len)?;
+            if block.last {
+                break;
+            }
+            if self.piece.len() >= PIECE {
+                self.send_piece()?;
+            }
+        }
+        if header.checksum {
+            self.append(CHECKSUM)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a frame may be unpacked at all, and beside others.
+    fn judge(&mut self, start: u64, header: &FrameHeader) -> Result<()> {
+        let FrameHeader { window, dictionary, .. } = *header;
+        if dictionary != 0 {
+            return Err(self.source.bad(start, WrappingProblem::DictionaryNeeded { id: dictionary }));
+        }
+        if window > MAX_WINDOW {
+            return Err(self.source.bad(start, WrappingProblem::WindowTooLarge { window, most: MAX_WINDOW }));
+        }
+        if window <= self.shares.parallel() {
+            return Ok(());
+        }
+        // The frame goes to the worker that has the open job, to a new one, or to one of those that there are.
+        let among_started = self.job.is_some() || self.started == self.shares.workers;
+        let limit = self.shares.alone(self.started - usize::from(among_started));
+        if window > limit {
+            let problem = WrappingProblem::NeedsMemory { wrapping: Wrapping::Zstd, needed: window, limit };
+            return Err(self.source.bad(start, problem));
+        }
+        self.alone = true;
+        Ok(())
+    }
+
+    fn refused(&self, start: u64, problem: FrameProblem) -> Error {
+        match problem {
+            FrameProblem::Cut => self.source.truncated(Wrapping::Zstd),
+            other => {
+                let detail = other.to_string();
+                self.source.bad(start, WrappingProblem::Corrupt { wrapping: Wrapping::Zstd, detail })
+            }
+        }
+    }
+
+    fn append(&mut self, count: usize) -> Result<()> {
+        if self.source.append(count, &mut self.piece)? { Ok(()) } else { Err(self.source.truncated(Wrapping::Zstd)) }
+    }
+
+    fn start_job(&mut self, start: u64) -> Result<(), Stop> {
+        let (pieces_in, pieces) = bounded(PIECES_PER_JOB);
+        let (out, unpacked) = bounded(CHUNKS_PER_JOB);
+        if self.started < self.shares.workers {
+            let shop = self.shop.clone();
+            thread::Builder::new()
+                .name(format!("bedload-zstd-{}", self.started))
+                .spawn(move || work(&shop))
+                .map_err(Error::io("start a thread to unpack", self.source.name()))?;
+            self.started += 1;
+        }
+        self.slots.send(Slot::Job(unpacked)).map_err(|_| Abandoned)?;
+        self.jobs.send(Job { start, pieces, out }).map_err(|_| Abandoned)?;
+        self.job = Some(pieces_in);
+        Ok(())
+    }
+
+    fn send_piece(&mut self) -> Result<(), Abandoned> {
+        let Some(job) = self.job.as_ref().filter(|_| !self.piece.is_empty()) else { return Ok(()) };
+        let mut empty = self.shop.packed.take();
+        empty.clear();
+        let piece = std::mem::replace(&mut self.piece, empty);
+        job.send(Piece::Bytes(piece)).map_err(|_| Abandoned)
+    }
+
+    fn end_job(&mut self) -> Result<(), Abandoned> {
+        self.send_piece()?;
+        match self.job.take() {
+            Some(job) => job.send(Piece::End).map_err(|_| Abandoned),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The consumer's end.
+pub(super) struct ZstdStream {
+    name: PathBuf,
+    slots: Receiver<Slot>,
+    job: Option<Receiver<Unpacked>>,
+    cursor: Cursor,
+    chunks: Pool,
+    consumed: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// A job came without its end; the scanner must say why.
+    Cut,
+    Ended,
+    Failed,
+}
+
+impl ZstdStream {
+    /// Unpacks `source` on up to `threads` threads with at most `memory` bytes. `tail` is where Forest's index begins
+    /// and where the file ends; the index is not read.
+    pub(super) fn spawn(source: Source, threads: usize, memory: u64, tail: Option<(u64, u64)>) -> Result<Self> {
+        let name: Arc<Path> = Arc::from(source.name());
+        let shares = Shares::new(threads, memory);
+        let (jobs, jobs_out) = bounded(shares.workers);
+        let (slots, slots_out) = bounded(shares.workers);
+        let (packed, chunks) = (Pool::new(), Pool::new());
+        let shop = Arc::new(Shop { name: name.clone(), jobs: jobs_out, packed, chunks: chunks.clone() });
+        let scanner = Scanner {
+            source,
+            until: tail.map(|(index, _)| index),
+            shares,
+            started: 0,
+            alone: false,
+            shop,
+            jobs,
+            slots,
+            job: None,
+            piece: Vec::new(),
+        };
+        thread::Builder::new()
+            .name("bedload-scan".into())
+            .spawn(move || scanner.run(tail.map(|(_, end)| end)))
+            .map_err(Error::io("start a thread to unpack", &*name))?;
+        Ok(Self {
+            name: name.to_path_buf(),
+            slots: slots_out,
+            job: None,
+            cursor: Cursor::default(),
+            chunks,
+            consumed: 0,
+            state: State::Running,
+        })
+    }
+
+    /// Gets the next chunk; the state says what came instead of one.
+    fn advance(&mut self) -> Result<()> {
+        if let Some(job) = &self.job {
+            match job.recv() {
+                Ok(Unpacked::Chunk(chunk)) => {
+                    self.consumed = chunk.consumed;
+                    let spent = self.cursor.replace(chunk);
+                    self.chunks.give(spent);
+                    return Ok(());
+                }
+                Ok(Unpacked::Failed(error)) => return Err(error),
+                Ok(Unpacked::Done) => {}
+                Err(_) => self.state = State::Cut,
+            }
+            self.job = None;
+        }
+        match self.slots.recv() {
+            Ok(Slot::Failed(error)) => return Err(error),
+            Ok(Slot::Job(job)) if self.state == State::Running => self.job = Some(job),
+            Ok(Slot::End { consumed }) if self.state == State::Running => {
+                self.consumed = consumed;
+                self.state = State::Ended;
+            }
+            Ok(_) | Err(_) => return Err(thread_died(&self.name)),
+        }
+        Ok(())
+    }
+}
+
+impl ByteStream for ZstdStream {
+    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while let Some(room) = buf.get_mut(filled..).filter(|room| !room.is_empty()) {
+            match self.cursor.copy_to(room) {
+                0 => {}
+                count => {
+                    filled += count;
+                    continue;
+                }
+            }
+            match self.state {
+                State::Running | State::Cut => {}
+                State::Ended => break,
+                State::Failed => return Err(failed_before(&self.name)),
+            }
+            if let Err(error) = self.advance() {
+                self.state = State::Failed;
+                return Err(error);
+            }
+        }
+        Ok(filled)
+    }
+
+    fn consumed(&self) -> u64 {
+        self.consumed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_stay_within_the_memory() {
+        for threads in [1, 2, 8, 64, 1000] {
+            for memory in (16..40).map(|log| 1u64 << log) {
+                let shares = Shares::new(threads, memory);
+                assert!((1..=threads).contains(&shares.workers), "{shares:?}");
+                let others = shares.workers - 1;
+                let windows = shares.alone(others) + shares.parallel() * others as u64;
+                assert!(windows <= memory, "{shares:?} of {memory}");
+                assert!(shares.parallel() <= shares.alone(others), "{shares:?}");
+            }
+        }
+        assert_eq!(Shares::new(8, 4 << 30).workers, 8);
+    }
+}
