@@ -54,6 +54,18 @@ pub enum Wrapping {
 }
 
 impl Wrapping {
+    /// Its name in reports: unlike in messages, Forest's snapshots have one of their own.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Zstd => "zstd",
+            Self::ForestZstd => "forest-zstd",
+            Self::Xz => "xz",
+            Self::Gzip => "gzip",
+            Self::Lz4 => "lz4",
+        }
+    }
+
     /// The command that takes it off.
     fn tool(self) -> &'static str {
         match self {
@@ -134,19 +146,4 @@ pub trait ByteStream: Send {
 
     /// Bytes of the wrapped input consumed so far, for progress against [`Input::size`].
     fn consumed(&self) -> u64;
-}
-#[derive(Default)]
-pub struct InputOptions {
-    pub threads: usize,
-    pub memory: u64,
-}
-pub fn open(path: &std::path::Path, _o: &InputOptions) -> Result<Input> {
-    let f = File::open(path).map_err(crate::Error::io("open", path))?;
-    let size = f.metadata().unwrap().len();
-    Ok(Input { name: path.into(), size: Some(size), wrapping: Wrapping::None, blocks: None, body: Body::File(f) })
-}
-impl Wrapping {
-    pub fn name(self) -> &'static str {
-        "none"
-    }
 }
