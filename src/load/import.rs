@@ -22,6 +22,9 @@ use crate::sys;
 /// it once or twice.
 const BLOCK_SHARE: u64 = 4;
 
+/// The least that unpacking a compressed source can work with, in bytes.
+const MIN_UNWRAPPING: u64 = 16 << 20;
+
 /// Imports a snapshot. See [`ImportOptions`] for what can be chosen.
 ///
 /// # Errors
@@ -67,7 +70,8 @@ impl Import<'_> {
         let (wrapping, size, block_count) = (input.wrapping, input.size, input.blocks);
         let plain = matches!(input.body, Body::File(_));
         let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
-        let plan = Plan::choose(options.plan, expected, plain, memory, threads, max_files)?;
+        let own = if plain { memory } else { memory - memory / 4 };
+        let plan = Plan::choose(options.plan, expected, plain, own, threads, max_files)?;
         self.progress.tell(&Event::Planned { plan: plan.describe() });
         let limits = Limits {
             max_block: options.max_block_size,

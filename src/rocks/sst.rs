@@ -1,6 +1,6 @@
 //! Building SST files outside of a database.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rust_rocksdb::{EnvOptions, Options, SstFileWriter};
 
@@ -47,9 +47,5 @@ impl<'a> SstWriter<'a> {
     pub fn finish(mut self) -> Result<PathBuf> {
         self.writer.finish().map_err(wrap("finish", &self.path))?;
         Ok(self.path)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }

@@ -76,7 +76,7 @@ pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn Read + Send>, options
 }
 
 /// The refusals that say something about the input rather than about the system.
-fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
+pub(super) fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
     let problem = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => WrappingProblem::NotFound,
         io::ErrorKind::PermissionDenied => WrappingProblem::NoPermission,

@@ -187,10 +187,8 @@ mod tests {
         #[test]
         fn noise_never_ends_where_libzstd_disagrees(noise in proptest::collection::vec(any::<u8>(), 0..64)) {
             let bytes: Vec<u8> = [&super::super::detect::ZSTD[..], &noise].concat();
-            if let Ok(len) = frame_len(&bytes) {
-                if let Ok(theirs) = zstd_safe::find_frame_compressed_size(&bytes) {
-                    prop_assert_eq!(len, theirs);
-                }
+            if let (Ok(len), Ok(theirs)) = (frame_len(&bytes), zstd_safe::find_frame_compressed_size(&bytes)) {
+                prop_assert_eq!(len, theirs);
             }
         }
     }
