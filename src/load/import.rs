@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::options::ImportOptions;
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use super::read::Held;
 use super::target::Target;
 use super::{build, publish, read};
@@ -22,8 +22,9 @@ use crate::sys;
 /// it once or twice.
 const BLOCK_SHARE: u64 = 4;
 
+
 /// The least that unpacking a compressed source can work with, in bytes.
-const MIN_UNWRAPPING: u64 = 16 << 20;
+const MIN_UNWRAPPING: u64 = 20 << 20;
 
 /// Imports a snapshot. See [`ImportOptions`] for what can be chosen.
 ///
@@ -65,13 +66,14 @@ impl Import<'_> {
             options.threads.or_else(|| std::thread::available_parallelism().ok().map(Into::into)).unwrap_or(1).max(1);
         let max_files = sys::raise_open_files();
 
-        let input =
-            input::open(&options.source, &InputOptions { threads, memory: memory / 4, ..InputOptions::default() })?;
+        plan::check_memory(memory)?;
+        let unwrapping = (memory / 4).max(MIN_UNWRAPPING);
+        let input = input::open(&options.source, &InputOptions { threads, memory: unwrapping })?;
         let (wrapping, size, block_count) = (input.wrapping, input.size, input.blocks);
         let plain = matches!(input.body, Body::File(_));
         let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
         let own = if plain { memory } else { memory - memory / 4 };
-        let plan = Plan::choose(options.plan, expected, plain, own, threads, max_files)?;
+        let plan = Plan::choose(options.plan, expected, plain, own, threads, max_files);
         self.progress.tell(&Event::Planned { plan: plan.describe() });
         let limits = Limits {
             max_block: options.max_block_size,

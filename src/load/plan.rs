@@ -50,11 +50,22 @@ pub struct Plan {
     pub expected_bytes: Option<u64>,
 }
 
+/// Checks that a budget is large enough to work with.
+///
+/// # Errors
+/// Less than [`MIN_MEMORY`].
+pub(super) fn check_memory(memory: u64) -> Result<()> {
+    if memory >= MIN_MEMORY {
+        return Ok(());
+    }
+    Err(Error::Usage {
+        reason: format!("a memory budget of {} is too small to work with", human(memory)),
+        hint: format!("give --memory {} or more", human(MIN_MEMORY).replace(".0 ", "")),
+    })
+}
+
 impl Plan {
-    /// Chooses a plan for `expected` bytes of unwrapped source.
-    ///
-    /// # Errors
-    /// A budget too small to work with.
+    /// Chooses a plan for `expected` bytes of unwrapped source; `exact` says whether that is its true size.
     pub fn choose(
         choice: PlanChoice,
         expected: Option<u64>,
@@ -62,15 +73,10 @@ impl Plan {
         memory: u64,
         threads: usize,
         max_files: u64,
-    ) -> Result<Self> {
+    ) -> Self {
         let threads_fit = (memory / (6 << 20)).max(1);
         let workers = (threads as u64).min(threads_fit);
-        if memory < MIN_MEMORY {
-            return Err(Error::Usage {
-                reason: format!("a memory budget of {} is too small to work with", human(memory)),
-                hint: format!("give --memory {} or more", human(MIN_MEMORY).replace(".0 ", "")),
-            });
-        }
+
         let chunk_bytes = (memory / (8 * (workers + 1))).clamp(128 << 10, MAX_CHUNK);
         let reading = chunk_bytes * (workers + 2) * 2;
         let building = WORKER_FIXED * workers;
@@ -100,7 +106,7 @@ impl Plan {
         let cap = if may_spill { files.min(pieces).max(1).ilog2() } else { 16 };
         let partition_bits = bits.min(cap);
         let piece_bytes = (memory / 4 / (workers << partition_bits)).clamp(MIN_PIECE, MAX_PIECE);
-        Ok(Self {
+        Self {
             spill,
             memory,
             threads: workers as usize,
@@ -111,7 +117,7 @@ impl Plan {
             piece_bytes,
             sort_bytes,
             expected_bytes: expected,
-        })
+        }
     }
 
     /// The plan in one line for people.
