@@ -1,8 +1,12 @@
 //! Proof that a block's bytes are what its CID says.
 
+mod checker;
+mod function;
 mod problem;
 
-pub use problem::HashProblem;
+pub use checker::{BATCH, Checker, Failure, FailureKind};
+pub use function::{Function, MAX_DIGEST, MIN_TRUNCATED};
+pub use problem::{HashProblem, problem_of};
 
 /// One block to check: the hash function's multicodec, the digest its CID carries, and its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -13,33 +17,4 @@ pub struct Claim<'a> {
     pub digest: &'a [u8],
     /// The block's bytes.
     pub data: &'a [u8],
-}
-
-#[derive(Default)]
-pub struct Checker;
-pub struct Failure {
-    pub index: usize,
-    pub actual: Vec<u8>,
-}
-impl Checker {
-    pub fn check(&mut self, claims: &[Claim<'_>]) -> Result<(), Failure> {
-        use blake2b_simd::many::{HashManyJob, hash_many};
-        let mut params = blake2b_simd::Params::new();
-        params.hash_length(32);
-        let mut jobs: Vec<_> = claims.iter().map(|c| HashManyJob::new(&params, c.data)).collect();
-        hash_many(jobs.iter_mut());
-        for (i, (j, c)) in jobs.iter().zip(claims).enumerate() {
-            if c.code == 0xb220 && j.to_hash().as_bytes() != c.digest {
-                return Err(Failure { index: i, actual: j.to_hash().as_bytes().to_vec() });
-            }
-        }
-        Ok(())
-    }
-}
-pub fn problem_of(cid: &[u8], claim: &Claim<'_>, failure: &Failure) -> HashProblem {
-    HashProblem::Mismatch {
-        cid: format!("{cid:?}"),
-        expected: format!("{:?}", claim.digest),
-        actual: format!("{:?}", failure.actual),
-    }
 }

@@ -1,5 +1,10 @@
 //! What can be wrong with a block's hash.
 
+use super::{Claim, Failure, FailureKind, Function};
+
+/// How many bytes of a digest a message shows; an identity digest may be as long as a block.
+const MAX_SHOWN: usize = 64;
+
 /// What is wrong with a block's hash.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -13,6 +18,20 @@ pub enum HashProblem {
         expected: String,
         /// The digest of the bytes, as hex.
         actual: String,
+    },
+    /// The CID's digest has a length that its function does not give.
+    #[error(
+        "block {cid} carries a {function} digest of {length} bytes, it must have {} to {}",
+        function.digest_lengths().start(),
+        function.digest_lengths().end()
+    )]
+    DigestLength {
+        /// The CID in its usual text form.
+        cid: String,
+        /// The function that the CID names.
+        function: Function,
+        /// Bytes in the CID's digest.
+        length: usize,
     },
     /// A hash function that is not known here.
     #[error("block {cid} uses the hash function 0x{code:x}, which is not supported")]
@@ -28,8 +47,104 @@ impl HashProblem {
     /// The next step for the person who sees it.
     pub fn hint(&self) -> String {
         match self {
-            Self::Mismatch { .. } => "the snapshot is damaged: download it again and compare its sha256".into(),
+            Self::Mismatch { .. } | Self::DigestLength { .. } => {
+                "the snapshot is damaged: download it again and compare its sha256".into()
+            }
             Self::UnknownFunction { .. } => "`--verify none` imports it unchecked".into(),
         }
+    }
+}
+
+/// What to tell about a claim that did not hold. `cid` are the bytes of the block's CID; bytes that cannot be written as
+/// one (an identity digest of more than 64 bytes) are shown as hex.
+pub fn problem_of(cid: &[u8], claim: &Claim<'_>, failure: &Failure) -> HashProblem {
+    let cid = cid::Cid::try_from(cid).map_or_else(|_| shown(cid), |cid| cid.to_string());
+    match &failure.kind {
+        FailureKind::Mismatch { actual } => {
+            HashProblem::Mismatch { cid, expected: shown(claim.digest), actual: shown(actual) }
+        }
+        FailureKind::DigestLength { function } => {
+            HashProblem::DigestLength { cid, function: *function, length: claim.digest.len() }
+        }
+        FailureKind::UnknownFunction => HashProblem::UnknownFunction { cid, code: claim.code },
+    }
+}
+
+/// Hex, cut where it gets too long to read.
+fn shown(digest: &[u8]) -> String {
+    use std::fmt::Write as _;
+
+    let mut text = String::with_capacity(2 * MAX_SHOWN);
+    for byte in digest.iter().take(MAX_SHOWN) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    match digest.len() {
+        0 => text.push_str("nothing"),
+        length if length > MAX_SHOWN => {
+            let _ = write!(text, ".. ({length} bytes)");
+        }
+        _ => {}
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use multihash::Multihash;
+
+    use super::*;
+    use crate::verify::Checker;
+
+    fn problem(code: u64, digest: &[u8], data: &[u8]) -> HashProblem {
+        let cid = cid::Cid::new_v1(0x55, Multihash::<64>::wrap(code, digest).expect("a short digest"));
+        let claim = Claim { code, digest, data };
+        let failure = Checker::new().check(&[claim]).expect_err("a claim that does not hold");
+        problem_of(&cid.to_bytes(), &claim, &failure)
+    }
+
+    #[test]
+    fn a_mismatch_shows_both_digests() {
+        let digest = Function::Blake2b(32).digest(b"abc");
+        let problem = problem(0xb220, &digest, b"abd");
+        let actual: String = Function::Blake2b(32).digest(b"abd").iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            problem.to_string(),
+            format!(
+                "block bafk2bzacec653aj4mnbds4rrohxt73uyk6nzjfsohoy4wpscojrmrqdi2urrs does not match its hash: the CID \
+                 says bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319, the bytes give {actual}"
+            )
+        );
+        assert_eq!(problem.hint(), "the snapshot is damaged: download it again and compare its sha256");
+    }
+
+    #[test]
+    fn a_wrong_length_names_the_right_ones() {
+        let text = problem(0x12, &[7; 19], b"abc").to_string();
+        assert!(text.ends_with(" carries a sha2-256 digest of 19 bytes, it must have 20 to 32"), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_function_is_named_by_its_code() {
+        let problem = problem(0xb401, &[7; 32], b"abc");
+        assert!(problem.to_string().ends_with(" uses the hash function 0xb401, which is not supported"), "{problem}");
+        assert_eq!(problem.hint(), "`--verify none` imports it unchecked");
+    }
+
+    #[test]
+    fn a_cid_that_has_no_text_is_shown_as_hex() {
+        // CIDv1, raw, identity, 100 bytes.
+        let cid: Vec<u8> = [1, 0x55, 0, 100].into_iter().chain([7; 100]).collect();
+        let claim = Claim { code: 0, digest: &cid[4..], data: b"abc" };
+        let failure = Checker::new().check(&[claim]).expect_err("another block");
+        let text = problem_of(&cid, &claim, &failure).to_string();
+        let hex = "07".repeat(60);
+        assert!(text.starts_with(&format!("block 01550064{hex}.. (104 bytes) does not match")), "{text}");
+    }
+
+    #[test]
+    fn a_long_identity_is_cut_in_the_message() {
+        let text = problem(0x00, b"", &[0xab; 300]).to_string();
+        let expected = format!("the CID says nothing, the bytes give {}.. (300 bytes)", "ab".repeat(64));
+        assert!(text.ends_with(&expected), "{text}");
     }
 }
