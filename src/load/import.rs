@@ -22,7 +22,6 @@ use crate::sys;
 /// it once or twice.
 const BLOCK_SHARE: u64 = 4;
 
-
 /// The least that unpacking a compressed source can work with, in bytes.
 const MIN_UNWRAPPING: u64 = 20 << 20;
 
