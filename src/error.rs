@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::preset::PresetProblem;
 use crate::source::car::CarProblem;
 use crate::source::input::WrappingProblem;
 use crate::verify::HashProblem;
@@ -68,6 +69,9 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// A preset, or something laid on top of it, cannot be.
+    #[error(transparent)]
+    Preset(Box<PresetProblem>),
     /// The user or the embedding program asked to stop; the same command goes on from here.
     #[error("interrupted")]
     Interrupted {
@@ -127,7 +131,7 @@ impl Error {
             Self::BadInput { .. } => Exit::BadInput,
             Self::Io { .. } | Self::Rocks { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
-            Self::Usage { .. } => Exit::Usage,
+            Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,
         }
     }
@@ -142,6 +146,7 @@ impl Error {
             },
             Self::Io { source, path, .. } => io_hint(source, path),
             Self::Rocks { .. } => "the message is RocksDB's own; `-v` shows the options it was opened with".into(),
+            Self::Preset(problem) => problem.hint(),
             Self::State { hint, .. } | Self::Usage { hint, .. } | Self::Interrupted { hint } => hint.clone(),
         }
     }

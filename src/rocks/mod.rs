@@ -1,5 +1,10 @@
-//! The only module that names `rust_rocksdb`: everything else speaks of stores, SSTs and options.
+//! The only module that names `rust_rocksdb`: everything else speaks of stores, SSTs, option
+//! maps and settings.
 
+pub mod option_map;
+pub mod options;
+pub mod options_file;
+pub mod settings;
 mod sst;
 mod store;
 

@@ -1,0 +1,50 @@
+//! What single options do to a load and to the database afterwards: knowledge about RocksDB, kept as data in
+//! `effects.toml`, independent of any preset.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::key::Scope;
+
+/// What an option does.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Effect {
+    /// While loading.
+    pub load: String,
+    /// In the finished database.
+    pub after: String,
+    /// Whether a value that held only while loading is felt afterwards, because files were shaped by it.
+    #[serde(default)]
+    pub stays: bool,
+}
+
+type Effects = BTreeMap<String, BTreeMap<String, Effect>>;
+
+static EFFECTS: LazyLock<Effects> =
+    LazyLock::new(|| toml::from_str(include_str!("effects.toml")).expect("effects.toml is checked by a test"));
+
+/// What is known of an option; a field of a structure may stand for itself or be covered by the structure.
+pub(super) fn of(scope: Scope, name: &str) -> Option<&'static Effect> {
+    let options = EFFECTS.get(&scope.to_string())?;
+    options.get(name).or_else(|| options.get(name.split_once('.')?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{judge, registry};
+    use super::*;
+    use crate::rocks::options;
+
+    #[test]
+    fn every_effect_is_of_an_option_that_exists() {
+        let defaults = options::defaults().expect("a temporary directory");
+        for (scope, names) in EFFECTS.iter() {
+            let scope = Scope::named(scope).expect("a scope");
+            for name in names.keys() {
+                let of_rocksdb = scope.group().is_some_and(|group| judge::default_of(defaults, group, name).is_some());
+                assert!(of_rocksdb || registry::row(scope, name).is_some(), "{scope}.{name}");
+            }
+        }
+    }
+}

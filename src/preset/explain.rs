@@ -1,0 +1,116 @@
+//! What a preset changes, and what each change does: every option that differs from RocksDB's default.
+
+use super::bypassed;
+use super::effects;
+use super::judge::{Setting, default_of};
+use super::key::{Key, Loader, Moment, Origin};
+use super::registry::{self, Owner};
+use super::resolve::Resolved;
+use super::settings::agrees;
+
+/// The form of the JSON that [`Explanation`] serializes to.
+pub const SCHEMA: u32 = 1;
+
+/// A preset in full.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Explanation {
+    /// Version of this form.
+    pub schema: u32,
+    /// Name of the preset.
+    pub preset: String,
+    /// What it is for.
+    pub summary: String,
+    /// Its loader.
+    pub loader: Loader,
+    /// One row for each option that differs from its default.
+    pub options: Vec<Row>,
+    /// What the user should know besides.
+    pub notes: Vec<String>,
+}
+
+/// One option of a preset.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Row {
+    /// Its full name.
+    pub option: Key,
+    /// Its value as RocksDB or bedload is given it.
+    pub value: String,
+    /// How it was written, e.g. `cores`; none where that is the value.
+    pub written: Option<String>,
+    /// What holds without the preset.
+    pub default: String,
+    /// Whose default that is: RocksDB's, or bedload's own where the option is.
+    pub default_of: &'static str,
+    /// Why, in the preset's words.
+    pub reason: Option<String>,
+    /// What it does while loading; none if nobody has written it down.
+    pub effect: Option<String>,
+    /// What it costs or changes afterwards; none if nobody has written it down.
+    pub cost: Option<String>,
+    /// Who asked for it.
+    pub from: Origin,
+    /// The shorthand it came out of.
+    pub via: Option<&'static str>,
+}
+
+/// Explains a resolved preset.
+pub fn explain(resolved: &Resolved) -> Explanation {
+    let options = resolved.settings().filter_map(|setting| row(resolved, setting)).collect();
+    Explanation {
+        schema: SCHEMA,
+        preset: resolved.preset.clone(),
+        summary: resolved.summary.clone(),
+        loader: resolved.loader,
+        options,
+        notes: resolved.notes.clone(),
+    }
+}
+
+/// What an option holds without the preset, in plain digits, and whose default that is.
+pub(super) fn default_value(resolved: &Resolved, key: &Key) -> (String, &'static str) {
+    if let Some(row) = registry::row(key.scope, &key.name) {
+        let owner = if row.owner == Owner::Bedload { "bedload" } else { "RocksDB" };
+        let number = resolved.machine.number(row.default).map(|number| number.to_string());
+        let digits = || super::quantity::whole(row.default).ok().map(|number| number.to_string());
+        return (number.or_else(digits).unwrap_or_else(|| row.default.to_owned()), owner);
+    }
+    let default = key.scope.group().and_then(|group| default_of(resolved.defaults, group, &key.name));
+    (default.unwrap_or_default().to_owned(), "RocksDB")
+}
+
+fn row(resolved: &Resolved, setting: &Setting) -> Option<Row> {
+    let (default, owner) = default_value(resolved, &setting.key);
+    let node = Key { moment: Moment::Node, ..setting.key.clone() };
+    // What `load` sets back to the default is a change all the same if `node` says otherwise.
+    let sets_back = setting.key.moment == Moment::Load && resolved.settings.contains_key(&node);
+    if agrees(&setting.value, &default) && !sets_back {
+        return None;
+    }
+    let (effect, cost) = effect_and_cost(resolved.loader, &setting.key);
+    Some(Row {
+        option: setting.key.clone(),
+        value: setting.value.clone(),
+        written: (setting.written != setting.value && setting.via.is_none()).then(|| setting.written.clone()),
+        default,
+        default_of: owner,
+        reason: setting.reason.clone(),
+        effect,
+        cost,
+        from: setting.origin.clone(),
+        via: setting.via,
+    })
+}
+
+fn effect_and_cost(loader: Loader, key: &Key) -> (Option<String>, Option<String>) {
+    let known = effects::of(key.scope, &key.name);
+    let effect = match bypassed::why(key.scope, &key.name) {
+        Some(why) if loader == Loader::Ingest => Some(format!("none: {why}")),
+        _ => known.map(|effect| effect.load.clone()),
+    };
+    let cost = match known {
+        Some(effect) if key.moment == Moment::Node || effect.stays => Some(effect.after.clone()),
+        Some(_) => Some("none: it ends with the load".into()),
+        None => None,
+    };
+    (effect, cost)
+}

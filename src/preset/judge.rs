@@ -1,0 +1,257 @@
+//! From what was written to what it means: names against RocksDB and the registry, words and units to plain values,
+//! shorthands and structures to single options. Everything that can be said of one option alone is said here.
+
+use super::bypassed;
+use super::key::{Key, Loader, Moment, Origin, Scope};
+use super::machine::Machine;
+use super::parse::Asked;
+use super::problem::{PresetProblem, nearest_of};
+use super::quantity;
+use super::registry::{self, Kind, Owner, Row};
+use super::shorthand;
+use crate::error::Result;
+use crate::rocks::option_map::{Group, OptionMap, fields_of};
+use crate::rocks::options::{self, Refusal};
+
+/// An option with the value RocksDB or bedload will be given.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Setting {
+    /// The option.
+    pub key: Key,
+    /// Its value: plain numbers, RocksDB's words.
+    pub value: String,
+    /// Its value as it was written, e.g. `cores`.
+    pub written: String,
+    /// Why, in the words of whoever wrote it.
+    pub reason: Option<String>,
+    /// Where it was written.
+    pub origin: Origin,
+    /// The shorthand it came out of.
+    pub via: Option<&'static str>,
+}
+
+/// What a judgement needs to know.
+pub(super) struct Judge<'a> {
+    pub loader: Loader,
+    pub machine: Machine,
+    pub defaults: &'a OptionMap,
+}
+
+/// Places on the disk: they belong to whoever opens the database, and the finished one is moved into place.
+const PLACES: &[&str] = &["wal_dir", "db_log_dir", "db_paths", "cf_paths"];
+
+/// Words for filters as people say them.
+fn filter_policy(value: &str) -> String {
+    match value.split_once(':').unwrap_or((value, "")) {
+        ("none", "") => "nullptr".into(),
+        ("bloom", bits) if !bits.is_empty() => format!("bloomfilter:{bits}"),
+        ("ribbon", bits) if !bits.is_empty() => format!("ribbonfilter:{bits}"),
+        _ => value.into(),
+    }
+}
+
+impl Judge<'_> {
+    /// What one written option comes to; several for a shorthand or a structure.
+    pub fn judge(&self, asked: &Asked) -> Result<Vec<Setting>> {
+        let settings = self.spell_out(asked)?;
+        for setting in &settings {
+            self.hears(setting)?;
+            if let Some(group) = setting.key.scope.group() {
+                self.try_on_rocksdb(group, setting)?;
+            }
+        }
+        Ok(settings)
+    }
+
+    fn spell_out(&self, asked: &Asked) -> Result<Vec<Setting>> {
+        let Key { moment, scope, name } = &asked.key;
+        if let Some(row) = registry::row(*scope, name) {
+            return self.of_registry(asked, row);
+        }
+        let Some(group) = scope.group() else { return Err(self.unknown(asked).into()) };
+        if PLACES.contains(&name.as_str()) {
+            let reason = "it places files outside of the database; whoever opens the database says where they are";
+            return Err(bad_value(asked, reason.into()).into());
+        }
+        let default = default_of(self.defaults, group, name).ok_or_else(|| self.unknown(asked))?;
+        let is_structure = fields_of(default).is_some();
+        if is_structure && !asked.value.contains("id=") {
+            let Some(fields) = fields_of(&asked.value) else {
+                let reason = format!("it is a structure: name its fields, as in {name}.{}", first_field(default));
+                return Err(bad_value(asked, reason).into());
+            };
+            let mut settings = Vec::new();
+            for (field, value) in fields {
+                let key = Key { moment: *moment, scope: *scope, name: format!("{name}.{field}") };
+                settings.extend(self.spell_out(&Asked { key, value: value.into(), ..asked.clone() })?);
+            }
+            return Ok(settings);
+        }
+        let value = if (group, name.as_str()) == (Group::Table, "filter_policy") {
+            filter_policy(&asked.value)
+        } else {
+            self.plain(default, &asked.value).map_err(|reason| bad_value(asked, reason))?
+        };
+        Ok(vec![setting(asked, asked.key.clone(), value, None)])
+    }
+
+    fn of_registry(&self, asked: &Asked, row: &'static Row) -> Result<Vec<Setting>> {
+        let Key { moment, scope, name } = &asked.key;
+        if *moment == Moment::Node && !row.in_node {
+            return Err(PresetProblem::Unknown {
+                at: asked.origin.clone(),
+                what: "option",
+                name: asked.key.to_string(),
+                nearest: Some(format!("load.{scope}.{name}")),
+            }
+            .into());
+        }
+        let bad = |reason: String| bad_value(asked, reason);
+        let value = match row.kind {
+            Kind::Bool => self.plain("false", &asked.value).map_err(bad)?,
+            Kind::Choice(words) if words.contains(&asked.value.as_str()) => asked.value.clone(),
+            Kind::Choice(words) => return Err(bad(format!("it is one of {}", words.join(", "))).into()),
+            Kind::Size | Kind::Count(_) => {
+                let least = if let Kind::Count(least) = row.kind { i128::from(least) } else { 0 };
+                let most = if row.kind == Kind::Size { i128::from(u64::MAX) } else { i128::from(i32::MAX) };
+                let value = self.plain("0", &asked.value).map_err(bad)?;
+                let number: i128 = value.parse().map_err(|_| bad("a whole number is needed".into()))?;
+                if !(least..=most).contains(&number) {
+                    return Err(bad(format!("it is at least {least} and at most {most}")).into());
+                }
+                value
+            }
+        };
+        if row.loader.is_some_and(|loader| loader != self.loader) && *moment == Moment::Load {
+            let reason = match row.loader {
+                Some(Loader::Ingest) => "no SST file is built outside of the database",
+                _ => "records do not pass through memtables, and nothing is compacted",
+            };
+            return Err(self.no_effect(asked.key.clone(), asked.origin.clone(), reason).into());
+        }
+        if row.owner != Owner::Shorthand {
+            return Ok(vec![setting(asked, asked.key.clone(), value, None)]);
+        }
+        let number = match value.as_str() {
+            "true" => 1,
+            "false" => 0,
+            number => number.parse().unwrap_or(0),
+        };
+        let settings = shorthand::expand(row.name, number).into_iter().map(|(scope, name, value)| {
+            let key = Key { moment: *moment, scope, name: name.into() };
+            setting(asked, key, value, Some(row.name))
+        });
+        Ok(settings.collect())
+    }
+
+    /// Words and units to what RocksDB reads, by the form of its default.
+    fn plain(&self, default: &str, value: &str) -> Result<String, String> {
+        if matches!(default, "true" | "false") {
+            return match value {
+                "true" | "1" => Ok("true".into()),
+                "false" | "0" => Ok("false".into()),
+                _ => Err("it is `true` or `false`".into()),
+            };
+        }
+        if default.parse::<i128>().is_ok() {
+            return match self.machine.number(value) {
+                Some(number) => Ok(number.to_string()),
+                None => quantity::whole(value).map(|number| number.to_string()),
+            };
+        }
+        if default.contains('.') && default.parse::<f64>().is_ok() {
+            return match value.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(value.into()),
+                _ => Err("a number is needed, without a unit".into()),
+            };
+        }
+        Ok(value.into())
+    }
+
+    fn hears(&self, setting: &Setting) -> Result<()> {
+        let Key { moment, scope, name } = &setting.key;
+        if (*moment, self.loader) != (Moment::Load, Loader::Ingest) {
+            return Ok(());
+        }
+        match bypassed::why(*scope, name) {
+            // One of the several options of a shorthand may fall beside the loader; the others do not.
+            Some(reason) if setting.via.is_none() => {
+                Err(self.no_effect(setting.key.clone(), setting.origin.clone(), reason).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn try_on_rocksdb(&self, group: Group, setting: &Setting) -> Result<()> {
+        let mut map = OptionMap::default();
+        map.set(group, &setting.key.name, &setting.value);
+        options::check(&map).map_err(|Refusal(message)| {
+            PresetProblem::Refused {
+                at: setting.origin.clone(),
+                key: setting.key.clone(),
+                value: setting.value.clone(),
+                message,
+                default: default_of(self.defaults, group, &setting.key.name).unwrap_or_default().to_owned(),
+            }
+            .into()
+        })
+    }
+
+    fn no_effect(&self, key: Key, at: Origin, reason: &'static str) -> PresetProblem {
+        PresetProblem::NoEffect { at, key, loader: self.loader, reason }
+    }
+
+    fn unknown(&self, asked: &Asked) -> PresetProblem {
+        let Key { moment, scope, name } = &asked.key;
+        let of_rocksdb = self.defaults.iter().flat_map(|(group, name, default)| {
+            let fields = fields_of(default).unwrap_or_default();
+            let fields = fields.into_iter().map(move |(field, _)| format!("{name}.{field}"));
+            fields.chain([name.to_owned()]).map(move |name| (Scope::from(group), name))
+        });
+        let ours = registry::ROWS
+            .iter()
+            .filter(|row| *moment == Moment::Load || row.in_node)
+            .map(|row| (row.scope, row.name.to_owned()));
+        let (here, elsewhere): (Vec<_>, Vec<_>) = of_rocksdb.chain(ours).partition(|(of, _)| of == scope);
+        // The same name in another scope is more likely meant than another name in this one.
+        let nearest = elsewhere
+            .iter()
+            .find(|(_, other)| other == name)
+            .or_else(|| {
+                let all = || here.iter().chain(&elsewhere);
+                let best = nearest_of(name, all().map(|(_, name)| name.as_str()))?;
+                all().find(|(_, name)| name == best)
+            })
+            .map(|(scope, name)| format!("{moment}.{scope}.{name}"));
+        PresetProblem::Unknown { at: asked.origin.clone(), what: "option", name: asked.key.to_string(), nearest }
+    }
+}
+
+fn setting(asked: &Asked, key: Key, value: String, via: Option<&'static str>) -> Setting {
+    Setting {
+        key,
+        value,
+        written: asked.value.clone(),
+        reason: asked.reason.clone(),
+        origin: asked.origin.clone(),
+        via,
+    }
+}
+
+fn bad_value(asked: &Asked, reason: String) -> PresetProblem {
+    PresetProblem::BadValue { at: asked.origin.clone(), key: asked.key.clone(), value: asked.value.clone(), reason }
+}
+
+fn first_field(structure: &str) -> &str {
+    fields_of(structure).and_then(|fields| fields.first().map(|(name, _)| *name)).unwrap_or_default()
+}
+
+/// The value of an option, or of a field of a structured one, in a map that holds structures whole.
+pub(super) fn default_of<'a>(map: &'a OptionMap, group: Group, name: &str) -> Option<&'a str> {
+    match name.split_once('.') {
+        None => map.get(group, name),
+        Some((option, field)) => {
+            fields_of(map.get(group, option)?)?.into_iter().find(|(name, _)| *name == field).map(|(_, value)| value)
+        }
+    }
+}

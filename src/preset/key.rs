@@ -1,0 +1,177 @@
+//! Where an option belongs: `load.cf.write_buffer_size` is moment, scope and name.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::rocks::option_map::Group;
+
+/// Which way the records take into the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Loader {
+    /// Sorted, built into SST files outside, taken over at the last level.
+    Ingest,
+    /// Written in batches through memtables, then compacted.
+    Memtable,
+}
+
+/// When an option holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Moment {
+    /// While importing only; never survives.
+    Load,
+    /// In the finished database, and while importing wherever `load` does not say otherwise.
+    Node,
+}
+
+/// Which of RocksDB's structures an option belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// `DBOptions`.
+    Db,
+    /// `ColumnFamilyOptions`.
+    Cf,
+    /// `BlockBasedTableOptions`.
+    Table,
+    /// `WriteOptions`, and how batches are made.
+    Write,
+    /// `IngestExternalFileOptions`, and how SST files are made.
+    Ingest,
+    /// `CompactRangeOptions` of the final compaction.
+    Compaction,
+}
+
+impl Loader {
+    /// Both loaders.
+    pub const ALL: [Self; 2] = [Self::Ingest, Self::Memtable];
+}
+
+impl Moment {
+    /// Both moments.
+    pub const ALL: [Self; 2] = [Self::Load, Self::Node];
+}
+
+impl Scope {
+    /// All scopes.
+    pub const ALL: [Self; 6] = [Self::Db, Self::Cf, Self::Table, Self::Write, Self::Ingest, Self::Compaction];
+
+    /// The group of RocksDB's option parser, for the scopes it reads.
+    pub fn group(self) -> Option<Group> {
+        match self {
+            Self::Db => Some(Group::Db),
+            Self::Cf => Some(Group::Cf),
+            Self::Table => Some(Group::Table),
+            Self::Write | Self::Ingest | Self::Compaction => None,
+        }
+    }
+}
+
+impl From<Group> for Scope {
+    fn from(group: Group) -> Self {
+        match group {
+            Group::Db => Self::Db,
+            Group::Cf => Self::Cf,
+            Group::Table => Self::Table,
+        }
+    }
+}
+
+macro_rules! names {
+    ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $name),+ })
+            }
+        }
+
+        impl $type {
+            /// The one with this name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+names!(Loader { Ingest = "ingest", Memtable = "memtable" });
+names!(Moment { Load = "load", Node = "node" });
+names!(Scope { Db = "db", Cf = "cf", Table = "table", Write = "write", Ingest = "ingest", Compaction = "compaction" });
+
+/// An option's full name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// When it holds.
+    pub moment: Moment,
+    /// What it belongs to.
+    pub scope: Scope,
+    /// RocksDB's name, or a row of the registry; a field of a structured option as `option.field`.
+    pub name: String,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.moment, self.scope, self.name)
+    }
+}
+
+impl serde::Serialize for Key {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A line of a preset.
+    Preset {
+        /// Its file, or its file name if it is built in.
+        file: PathBuf,
+        /// Line, from 1.
+        line: usize,
+    },
+    /// A line of the node's OPTIONS file.
+    OptionsFile {
+        /// The file.
+        file: PathBuf,
+        /// Line, from 1.
+        line: usize,
+    },
+    /// A line of the user's configuration.
+    UserConfig {
+        /// The file.
+        file: PathBuf,
+        /// Line, from 1.
+        line: usize,
+    },
+    /// An environment variable.
+    Environment {
+        /// Its name.
+        variable: String,
+    },
+    /// A `--set`.
+    CommandLine {
+        /// Its argument.
+        argument: String,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Preset { file, line } | Self::OptionsFile { file, line } | Self::UserConfig { file, line } => {
+                write!(f, "{}:{line}", file.display())
+            }
+            Self::Environment { variable } => write!(f, "environment {variable}"),
+            Self::CommandLine { argument } => write!(f, "--set {argument}"),
+        }
+    }
+}
+
+impl serde::Serialize for Origin {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

@@ -1,0 +1,127 @@
+//! Presets: named sets of RocksDB's options for loading and for the finished database.
+//!
+//! A preset is a file of data (`configs/*.toml`): a loader, and options under RocksDB's own names for two moments, `load`
+//! (while importing) and `node` (the finished database; also while importing wherever `load` does not say otherwise, so
+//! that SST files are built as the node wants them). [`resolve`] lays the overrides on top, asks RocksDB about every name
+//! and value, and yields what the loaders need.
+//!
+//! Precedence, highest first: `--set`, `--options-file` (which replaces all of `node` below it), environment
+//! (`BEDLOAD_SET_LOAD_CF_WRITE_BUFFER_SIZE=64M`; `BEDLOAD_PRESET`), the user's configuration
+//! (`~/.config/bedload/config.toml`), the preset, RocksDB's default.
+//!
+//! No type of RocksDB appears here; `rocks` turns option maps and settings into RocksDB's.
+
+mod builtin;
+mod bypassed;
+mod diff;
+mod effects;
+mod explain;
+mod judge;
+mod key;
+mod machine;
+mod overrides;
+mod parse;
+mod problem;
+mod quantity;
+pub mod registry;
+mod resolve;
+mod settings;
+mod shorthand;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+pub use diff::{Difference, diff};
+pub use explain::{Explanation, Row, explain};
+pub use judge::Setting;
+pub use key::{Key, Loader, Moment, Origin, Scope};
+pub use machine::Machine;
+pub use overrides::Overrides;
+pub use parse::Asked;
+pub use problem::PresetProblem;
+pub use resolve::{Resolved, resolve};
+pub use settings::EffectiveOption;
+
+use crate::error::{Error, Result};
+use parse::Role;
+
+/// The preset that is taken when nobody names one.
+pub const DEFAULT: &str = "ingest";
+
+/// A preset as it was written: names and values have not been looked at yet.
+#[derive(Debug, Clone)]
+pub struct Preset {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in a line.
+    pub summary: String,
+    /// The loader it is made for.
+    pub loader: Loader,
+    /// Its options, in the order of the file.
+    pub asked: Vec<Asked>,
+    /// The file as it is.
+    pub text: Cow<'static, str>,
+}
+
+impl Preset {
+    /// The names of the presets that are built in, sorted, the default one first.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        builtin::PRESETS.iter().map(|(name, _)| *name)
+    }
+
+    /// A preset that is built in.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn builtin(name: &str) -> Result<Self> {
+        let Some((name, text)) = builtin::PRESETS.iter().find(|(known, _)| *known == name) else {
+            let nearest = problem::nearest_of(name, Self::builtin_names()).map(str::to_owned);
+            return Err(PresetProblem::NoSuchPreset { name: name.into(), nearest }.into());
+        };
+        Self::parse(Cow::Borrowed(text), &PathBuf::from(format!("{name}.toml")))
+    }
+
+    /// A preset in a file.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not of the form of a preset.
+    pub fn from_file(path: &Path) -> Result<Self> {
+        Self::parse(Cow::Owned(overrides::read_text(path)?), path)
+    }
+
+    /// A preset by its name or, where the word has a slash or ends in `.toml`, by its path.
+    ///
+    /// # Errors
+    /// As [`Preset::builtin`] and [`Preset::from_file`].
+    pub fn find(word: &str) -> Result<Self> {
+        let path = Path::new(word);
+        if word.contains('/') || path.extension().is_some_and(|extension| extension == "toml") {
+            Self::from_file(path)
+        } else {
+            Self::builtin(word)
+        }
+    }
+
+    fn parse(text: Cow<'static, str>, file: &Path) -> Result<Self> {
+        let document = parse::document(&text, file, Role::Preset)?;
+        let missing = |what: &str| PresetProblem::Form {
+            at: Origin::Preset { file: file.to_owned(), line: 1 },
+            reason: format!("the preset has no `{what}`"),
+        };
+        let name = match document.name {
+            Some(name) => name,
+            None => file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).ok_or_else(|| missing("name"))?,
+        };
+        let loader = document.loader.ok_or_else(|| missing("loader"))?;
+        Ok(Self { name, summary: document.summary.unwrap_or_default(), loader, asked: document.asked, text })
+    }
+}
+
+impl From<PresetProblem> for Error {
+    fn from(problem: PresetProblem) -> Self {
+        Self::Preset(Box::new(problem))
+    }
+}
+
+#[cfg(test)]
+mod tests;

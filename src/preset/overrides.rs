@@ -1,0 +1,120 @@
+//! What is laid on top of a preset, and which preset it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::key::{Key, Moment, Origin, Scope};
+use super::machine::Machine;
+use super::parse::{self, Asked, Document, Role};
+use super::problem::PresetProblem;
+use super::registry;
+use super::{DEFAULT, Preset};
+use crate::error::{Error, Result};
+use crate::rocks::option_map::OptionMap;
+
+/// Largest preset or configuration that is read.
+const MAX_TEXT: u64 = 1 << 20;
+
+/// Environment variables that set an option begin so; moment, scope and option follow, with `_` between.
+const SET_PREFIX: &str = "BEDLOAD_SET_";
+
+/// The environment variable that names the preset.
+const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
+
+/// Everything that stands above the preset. The default is nothing at all: a program that embeds the library says what it
+/// wants; [`Overrides::from_environment`] looks around as the command line does.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `--set` arguments, e.g. `load.cf.write_buffer_size=64M`; a later one wins.
+    pub set: Vec<String>,
+    /// `--options-file`: a node's OPTIONS file that takes the place of all `node` options below it.
+    pub options_file: Option<PathBuf>,
+    /// The column family of that file whose options are taken. Defaults to `default`.
+    pub column_family: Option<String>,
+    /// Environment variables; those that do not begin with `BEDLOAD_SET_` and are not `BEDLOAD_PRESET` are not looked at.
+    pub environment: Vec<(String, String)>,
+    /// The user's configuration.
+    pub user_config: Option<PathBuf>,
+    /// What `cores` and `open_files` stand for. Defaults to this machine.
+    pub machine: Option<Machine>,
+}
+
+impl Overrides {
+    /// The process's environment, and the user's configuration where it exists: `$XDG_CONFIG_HOME/bedload/config.toml`, or
+    /// `~/.config/bedload/config.toml`.
+    pub fn from_environment() -> Self {
+        let environment: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| name.starts_with(SET_PREFIX) || name == PRESET_VARIABLE)
+            .collect();
+        let home = std::env::var_os("XDG_CONFIG_HOME")
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from)
+            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
+        let user_config = home.map(|home| home.join("bedload/config.toml")).filter(|path| path.is_file());
+        Self { environment, user_config, ..Self::default() }
+    }
+
+    /// The preset to take: the one that is named, or `BEDLOAD_PRESET`, or the user's, or [`DEFAULT`].
+    ///
+    /// # Errors
+    /// There is no such preset, or a file cannot be read.
+    pub fn preset(&self, named: Option<&str>) -> Result<Preset> {
+        if let Some(word) = named {
+            return Preset::find(word);
+        }
+        if let Some((_, word)) = self.environment.iter().find(|(name, _)| name == PRESET_VARIABLE) {
+            return Preset::find(word);
+        }
+        match self.user_config()?.and_then(|document| document.preset) {
+            Some(word) => Preset::find(&word),
+            None => Preset::builtin(DEFAULT),
+        }
+    }
+
+    pub(super) fn user_config(&self) -> Result<Option<Document>> {
+        let Some(path) = &self.user_config else { return Ok(None) };
+        Ok(Some(parse::document(&read_text(path)?, path, Role::UserConfig)?))
+    }
+
+    /// The environment's settings. Names are compared without regard to case, since RocksDB's own have capitals too.
+    pub(super) fn of_environment(&self, defaults: &OptionMap) -> Result<Vec<Asked>> {
+        let mut asked = Vec::new();
+        for (variable, value) in &self.environment {
+            let Some(rest) = variable.strip_prefix(SET_PREFIX) else { continue };
+            let origin = Origin::Environment { variable: variable.clone() };
+            let rest = rest.to_ascii_lowercase();
+            let mut parts = rest.splitn(3, '_');
+            let mut part = || parts.next().unwrap_or_default();
+            let (moment, scope, name) = (Moment::named(part()), Scope::named(part()), part());
+            let (Some(moment), Some(scope), false) = (moment, scope, name.is_empty()) else {
+                let reason =
+                    format!("the variable is {SET_PREFIX}MOMENT_SCOPE_OPTION, e.g. {SET_PREFIX}LOAD_CF_NUM_LEVELS");
+                return Err(PresetProblem::Form { at: origin, reason }.into());
+            };
+            let known = scope
+                .group()
+                .and_then(|group| defaults.names(group).find(|known| known.eq_ignore_ascii_case(name)))
+                .or_else(|| registry::row(scope, name).map(|row| row.name));
+            let name = known.unwrap_or(name).to_owned();
+            asked.push(Asked { key: Key { moment, scope, name }, value: value.clone(), reason: None, origin });
+        }
+        Ok(asked)
+    }
+
+    pub(super) fn of_command_line(&self) -> Result<Vec<Asked>> {
+        let one = |argument: &String| parse::assignment(argument, Origin::CommandLine { argument: argument.clone() });
+        self.set.iter().map(one).collect()
+    }
+}
+
+pub(super) fn read_text(path: &Path) -> Result<String> {
+    let length = fs::metadata(path).map_err(Error::io("open", path))?.len();
+    if length > MAX_TEXT {
+        return Err(Error::Usage {
+            reason: format!("{} has {length} bytes: that is no preset", path.display()),
+            hint: "a preset is a text file; `bedload presets show ingest` prints one".into(),
+        });
+    }
+    fs::read_to_string(path).map_err(Error::io("read", path))
+}

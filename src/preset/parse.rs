@@ -1,0 +1,296 @@
+//! The text of a preset, or of the user's configuration, to settings with line numbers. Syntax only: what names and
+//! values mean is `judge`'s business.
+//!
+//! ```toml
+//! name = "ingest"
+//! summary = "one line"
+//! loader = "ingest"
+//! [load.db]
+//! max_background_jobs = ["cores", "the reason, one line"]
+//! [node.table]
+//! block_size = "16K"
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::key::{Key, Loader, Moment, Origin, Scope};
+use super::problem::{PresetProblem, nearest_of};
+use crate::error::Result;
+
+/// One `option = value` as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The option.
+    pub key: Key,
+    /// Its value.
+    pub value: String,
+    /// Why, in the words of whoever wrote it.
+    pub reason: Option<String>,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+/// What a text may hold besides settings.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub name: Option<String>,
+    pub summary: Option<String>,
+    pub loader: Option<Loader>,
+    pub preset: Option<String>,
+    pub asked: Vec<Asked>,
+}
+
+/// Which kind of text it is: they differ in what may stand at the top and in the origin of their lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Preset,
+    UserConfig,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    file: PathBuf,
+    role: Role,
+    document: Document,
+}
+
+pub(super) fn document(text: &str, file: &Path, role: Role) -> Result<Document> {
+    let mut reader = Reader { text, file: file.to_owned(), role, document: Document::default() };
+    let root = DeTable::parse(text).map_err(|error| {
+        let at = reader.at(error.span().map_or(0, |span| span.start));
+        PresetProblem::Form { at, reason: error.message().trim().replace('\n', ", ") }
+    })?;
+    for (key, value) in root.get_ref() {
+        reader.top(key, value)?;
+    }
+    let mut document = reader.document;
+    document.asked.sort_by_key(|asked| match &asked.origin {
+        Origin::Preset { line, .. } | Origin::UserConfig { line, .. } => *line,
+        _ => 0,
+    });
+    Ok(document)
+}
+
+type Name<'i> = Spanned<std::borrow::Cow<'i, str>>;
+type Value<'i> = Spanned<DeValue<'i>>;
+
+impl Reader<'_> {
+    fn at(&self, offset: usize) -> Origin {
+        let line = 1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
+        let file = self.file.clone();
+        match self.role {
+            Role::Preset => Origin::Preset { file, line },
+            Role::UserConfig => Origin::UserConfig { file, line },
+        }
+    }
+
+    fn form(&self, offset: usize, reason: impl Into<String>) -> PresetProblem {
+        PresetProblem::Form { at: self.at(offset), reason: reason.into() }
+    }
+
+    fn unknown(&self, key: &Name, what: &'static str, prefix: &str, candidates: &[&str]) -> PresetProblem {
+        PresetProblem::Unknown {
+            at: self.at(key.span().start),
+            what,
+            name: format!("{prefix}{}", key.get_ref()),
+            nearest: nearest_of(key.get_ref(), candidates.iter().copied()).map(|name| format!("{prefix}{name}")),
+        }
+    }
+
+    fn string(&self, key: &Name, value: &Value) -> Result<String> {
+        value
+            .get_ref()
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| self.form(value.span().start, format!("`{}` is a text, in quotes", key.get_ref())).into())
+    }
+
+    fn top(&mut self, key: &Name, value: &Value) -> Result<()> {
+        match (key.get_ref().as_ref(), self.role) {
+            ("name", Role::Preset) => self.document.name = Some(self.string(key, value)?),
+            ("summary", Role::Preset) => self.document.summary = Some(self.string(key, value)?),
+            ("loader", Role::Preset) => {
+                let word = self.string(key, value)?;
+                let loader = Loader::named(&word).ok_or_else(|| {
+                    self.form(
+                        value.span().start,
+                        format!("`{word}` is not a loader; there are `ingest` and `memtable`"),
+                    )
+                })?;
+                self.document.loader = Some(loader);
+            }
+            ("preset", Role::UserConfig) => self.document.preset = Some(self.string(key, value)?),
+            (word, _) => match Moment::named(word) {
+                Some(moment) => self.moment(moment, value)?,
+                None => {
+                    let known: &[&str] = match self.role {
+                        Role::Preset => &["name", "summary", "loader", "load", "node"],
+                        Role::UserConfig => &["preset", "load", "node"],
+                    };
+                    return Err(self.unknown(key, "entry", "", known).into());
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn moment(&mut self, moment: Moment, value: &Value) -> Result<()> {
+        let Some(scopes) = value.get_ref().as_table() else {
+            return Err(self
+                .form(value.span().start, format!("`{moment}` is a table of scopes, e.g. [{moment}.cf]"))
+                .into());
+        };
+        for (key, value) in scopes {
+            let scopes = Scope::ALL.map(|scope| scope.to_string());
+            let Some(scope) = Scope::named(key.get_ref()) else {
+                let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+                return Err(self.unknown(key, "scope", &format!("{moment}."), &scopes).into());
+            };
+            let Some(options) = value.get_ref().as_table() else {
+                let reason = format!("`{moment}.{scope}` is a table of options, e.g. [{moment}.{scope}]");
+                return Err(self.form(value.span().start, reason).into());
+            };
+            for (name, value) in options {
+                self.option(moment, scope, name, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn option(&mut self, moment: Moment, scope: Scope, name: &Name, value: &Value) -> Result<()> {
+        let wrong = || {
+            let reason = format!("`{}` is a value, or [value, \"reason\"]", name.get_ref());
+            self.form(value.span().start, reason)
+        };
+        let key = |name: &str| Key { moment, scope, name: name.to_owned() };
+        let origin = self.at(name.span().start);
+        let asked = match value.get_ref() {
+            DeValue::Array(pair) => {
+                let (Some(first), Some(second), 2) = (pair.first(), pair.get(1), pair.len()) else {
+                    return Err(wrong().into());
+                };
+                let reason = second.get_ref().as_str().ok_or_else(wrong)?;
+                Asked {
+                    key: key(name.get_ref()),
+                    value: scalar(first.get_ref()).ok_or_else(wrong)?,
+                    reason: Some(reason.to_owned()),
+                    origin,
+                }
+            }
+            DeValue::Table(fields) => {
+                // `compression_opts.level = ..` reads as a table; so does [load.cf.compression_opts].
+                for (field, value) in fields {
+                    let dotted = Spanned::new(field.span(), format!("{}.{}", name.get_ref(), field.get_ref()).into());
+                    self.option(moment, scope, &dotted, value)?;
+                }
+                return Ok(());
+            }
+            plain => Asked { key: key(name.get_ref()), value: scalar(plain).ok_or_else(wrong)?, reason: None, origin },
+        };
+        self.document.asked.push(asked);
+        Ok(())
+    }
+}
+
+fn scalar(value: &DeValue) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().replace('_', "")),
+        DeValue::Float(number) => Some(number.as_str().replace('_', "")),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+/// Reads `load.cf.write_buffer_size=64M`.
+pub(super) fn assignment(argument: &str, origin: Origin) -> Result<Asked> {
+    let form = |reason: &str| PresetProblem::Form { at: origin.clone(), reason: reason.to_owned() };
+    let (path, value) = argument
+        .split_once('=')
+        .ok_or_else(|| form("write it as MOMENT.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7"))?;
+    let mut parts = path.trim().splitn(3, '.');
+    let (Some(moment), Some(scope), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(form("the option needs its moment and scope, e.g. node.cf.write_buffer_size").into());
+    };
+    let moment = Moment::named(moment).ok_or_else(|| PresetProblem::Unknown {
+        at: origin.clone(),
+        what: "moment",
+        name: moment.to_owned(),
+        nearest: nearest_of(moment, ["load", "node"]).map(str::to_owned),
+    })?;
+    let scope = Scope::named(scope).ok_or_else(|| {
+        let scopes = Scope::ALL.map(|scope| scope.to_string());
+        PresetProblem::Unknown {
+            at: origin.clone(),
+            what: "scope",
+            name: format!("{moment}.{scope}"),
+            nearest: nearest_of(scope, scopes.iter().map(String::as_str)).map(|scope| format!("{moment}.{scope}")),
+        }
+    })?;
+    let key = Key { moment, scope, name: name.to_owned() };
+    Ok(Asked { key, value: value.trim().to_owned(), reason: None, origin })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Document, String> {
+        document(text, Path::new("mine.toml"), Role::Preset).map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn values_carry_reasons_and_lines() {
+        let document = parse(
+            "name = \"a\"\nloader = \"memtable\"\n[load.cf]\nnum_levels = [7, \"because\"]\n\
+             compression_opts.level = 3\n[node.db]\nmax_open_files = \"open_files\"\n",
+        )
+        .expect("a good preset");
+        let listed: Vec<String> = document
+            .asked
+            .iter()
+            .map(|asked| format!("{} {}={} {:?}", asked.origin, asked.key, asked.value, asked.reason))
+            .collect();
+        assert_eq!(
+            listed,
+            [
+                "mine.toml:4 load.cf.num_levels=7 Some(\"because\")",
+                "mine.toml:5 load.cf.compression_opts.level=3 None",
+                "mine.toml:7 node.db.max_open_files=open_files None",
+            ]
+        );
+        assert_eq!(document.loader, Some(Loader::Memtable));
+    }
+
+    #[test]
+    fn what_is_not_of_the_form_is_named_with_its_line() {
+        for (text, message) in [
+            ("name = 3", "mine.toml:1: `name` is a text, in quotes"),
+            ("\nloader = \"ingset\"", "mine.toml:2: `ingset` is not a loader; there are `ingest` and `memtable`"),
+            ("sumary = \"x\"", "mine.toml:1: unknown entry `sumary`; the nearest valid name is `summary`"),
+            ("[load.tabel]\nx = 1", "mine.toml:1: unknown scope `load.tabel`; the nearest valid name is `load.table`"),
+            ("[load.cf]\nx = [1]", "mine.toml:2: `x` is a value, or [value, \"reason\"]"),
+            ("[load.cf]\nx = [1, 2]", "mine.toml:2: `x` is a value, or [value, \"reason\"]"),
+            ("load = 1", "mine.toml:1: `load` is a table of scopes, e.g. [load.cf]"),
+            ("[load]\ncf = 1", "mine.toml:2: `load.cf` is a table of options, e.g. [load.cf]"),
+        ] {
+            assert_eq!(parse(text).expect_err(text), message);
+        }
+        let error = parse("[load.cf]\nx = 1\nx = 2\n").expect_err("twice");
+        assert!(error.starts_with("mine.toml:3: duplicate key"), "{error}");
+    }
+
+    #[test]
+    fn an_assignment_names_moment_scope_and_option() {
+        let origin = || Origin::CommandLine { argument: "it".into() };
+        let asked = assignment("load.cf.compression_opts.level=3", origin()).expect("good");
+        assert_eq!((asked.key.to_string().as_str(), asked.value.as_str()), ("load.cf.compression_opts.level", "3"));
+        let error = assignment("laod.cf.x=1", origin()).expect_err("no such moment").to_string();
+        assert_eq!(error, "--set it: unknown moment `laod`; the nearest valid name is `load`");
+        let error = assignment("load.write_buffer_size=1", origin()).expect_err("no scope").to_string();
+        assert_eq!(error, "--set it: the option needs its moment and scope, e.g. node.cf.write_buffer_size");
+    }
+}

@@ -1,0 +1,124 @@
+//! What can be wrong with a preset or an override: always with the place and, for a name, the nearest valid one.
+
+use super::key::{Key, Loader, Origin};
+
+/// A preset, or something laid on top of it, that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PresetProblem {
+    /// Neither a built-in preset nor a file.
+    #[error("find preset `{name}`: it is neither built in nor a file{}", suggest(.nearest))]
+    NoSuchPreset {
+        /// As the user wrote it.
+        name: String,
+        /// The built-in name most like it.
+        nearest: Option<String>,
+    },
+    /// The text is not TOML, or not of the form of a preset.
+    #[error("{at}: {reason}")]
+    Form {
+        /// Where.
+        at: Origin,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A name that nobody knows at this place.
+    #[error("{at}: unknown {what} `{name}`{}", suggest(.nearest))]
+    Unknown {
+        /// Where.
+        at: Origin,
+        /// What was expected, e.g. `option`.
+        what: &'static str,
+        /// As it was written.
+        name: String,
+        /// The valid name most like it.
+        nearest: Option<String>,
+    },
+    /// A value of the wrong kind, with a wrong unit, or too large.
+    #[error("{at}: `{key}` cannot be `{value}`: {reason}")]
+    BadValue {
+        /// Where.
+        at: Origin,
+        /// The option.
+        key: Key,
+        /// As it was written.
+        value: String,
+        /// Why not.
+        reason: String,
+    },
+    /// RocksDB does not take the value.
+    #[error("{at}: RocksDB refuses `{key}` = `{value}`: {message}")]
+    Refused {
+        /// Where.
+        at: Origin,
+        /// The option.
+        key: Key,
+        /// As it was given to RocksDB.
+        value: String,
+        /// RocksDB's words.
+        message: String,
+        /// What it holds by default: an example of the form.
+        default: String,
+    },
+    /// The option changes nothing with this loader.
+    #[error("{at}: `{key}` has no effect with the {loader} loader: {reason}")]
+    NoEffect {
+        /// Where.
+        at: Origin,
+        /// The option.
+        key: Key,
+        /// The preset's loader.
+        loader: Loader,
+        /// Why it has none.
+        reason: &'static str,
+    },
+    /// Each option is fine, but RocksDB does not open a database with all of them.
+    #[error("preset `{preset}`: RocksDB refuses its {section} options together: {message}")]
+    Together {
+        /// The preset.
+        preset: String,
+        /// `load` or `node`.
+        section: &'static str,
+        /// RocksDB's words.
+        message: String,
+    },
+}
+
+impl PresetProblem {
+    /// The next step.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NoSuchPreset { .. } => "`bedload presets list` names them all; a file is named by its path".into(),
+            Self::Form { .. } => {
+                "`bedload presets show ingest` prints a complete preset; an option is `name = [\"value\", \"reason\"]`"
+                    .into()
+            }
+            Self::Unknown { nearest: Some(nearest), .. } => format!("write `{nearest}`"),
+            Self::Unknown { .. } => {
+                "scopes are db, cf, table, write, ingest and compaction; names are RocksDB's own".into()
+            }
+            Self::BadValue { .. } => {
+                "sizes are read as RocksDB reads them: 64M is 64 MiB, with K, M, G or T and nothing after it".into()
+            }
+            Self::Refused { default, .. } if default.is_empty() => "write the value as an OPTIONS file does".into(),
+            Self::Refused { default, .. } => format!("RocksDB's own default is written `{default}`"),
+            Self::NoEffect { .. } => "leave it out, move it to `node`, or choose a preset with the other loader".into(),
+            Self::Together { .. } => "change one of the options it names; `bedload presets explain` lists them".into(),
+        }
+    }
+}
+
+fn suggest(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |nearest| format!("; the nearest valid name is `{nearest}`"))
+}
+
+/// The candidate most like `name`, unless none is like it.
+pub(super) fn nearest_of<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = 2 + name.len() / 4;
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,201 @@
+//! Layers to one answer: which value each option has, and who said so.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Preset;
+use super::judge::{Judge, Setting, default_of};
+use super::key::{Key, Loader, Moment, Origin, Scope};
+use super::machine::Machine;
+use super::overrides::Overrides;
+use super::parse::Asked;
+use super::problem::PresetProblem;
+use super::settings::agrees;
+use crate::error::{Error, Result};
+use crate::rocks::option_map::{Group, OptionMap, fields_of};
+use crate::rocks::options::{self, ProbeError, Refusal};
+use crate::rocks::options_file::{Line, OptionsFile};
+
+/// A preset with everything laid on top of it, checked against RocksDB.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// Name of the preset.
+    pub preset: String,
+    /// Its summary.
+    pub summary: String,
+    /// Its loader.
+    pub loader: Loader,
+    /// What `cores` and `open_files` stood for.
+    pub machine: Machine,
+    /// What the user should know: values that RocksDB adjusts, options that were left out, and why.
+    pub notes: Vec<String>,
+    pub(super) settings: BTreeMap<Key, Setting>,
+    pub(super) defaults: &'static OptionMap,
+}
+
+/// Lays `overrides` on top of a preset, and asks RocksDB about every name, every value, and all of them together.
+///
+/// # Errors
+/// The first thing that is wrong, with its place; a file that cannot be read.
+pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
+    let defaults = options::defaults()?;
+    let machine = overrides.machine.unwrap_or_else(Machine::here);
+    let judge = Judge { loader: preset.loader, machine, defaults };
+    let mut resolved = Resolved {
+        preset: preset.name.clone(),
+        summary: preset.summary.clone(),
+        loader: preset.loader,
+        machine,
+        notes: Vec::new(),
+        settings: BTreeMap::new(),
+        defaults,
+    };
+    resolved.lay(&judge, &preset.asked)?;
+    if let Some(config) = overrides.user_config()? {
+        resolved.lay_config(&judge, &config.asked)?;
+    }
+    resolved.lay(&judge, &overrides.of_environment(defaults)?)?;
+    if let Some(path) = &overrides.options_file {
+        resolved.settings.retain(|key, _| key.moment == Moment::Load);
+        resolved.lay_options_file(&judge, path, overrides.column_family.as_deref().unwrap_or("default"))?;
+    }
+    resolved.lay(&judge, &overrides.of_command_line()?)?;
+    resolved.try_together("load", resolved.loading())?;
+    resolved.try_together("node", resolved.node())?;
+    Ok(resolved)
+}
+
+impl Resolved {
+    /// One layer: what a shorthand of it sets goes below what it names itself.
+    fn lay(&mut self, judge: &Judge, layer: &[Asked]) -> Result<()> {
+        let mut settings = Vec::new();
+        for asked in layer {
+            settings.extend(judge.judge(asked)?);
+        }
+        settings.sort_by_key(|setting| setting.via.is_none());
+        self.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
+        Ok(())
+    }
+
+    /// A configuration is written once for all presets, so what is meant for the other loader is left out, aloud.
+    fn lay_config(&mut self, judge: &Judge, layer: &[Asked]) -> Result<()> {
+        let mut heard = Vec::new();
+        for asked in layer {
+            match judge.judge(asked) {
+                Err(Error::Preset(problem)) if matches!(*problem, PresetProblem::NoEffect { .. }) => {
+                    self.notes.push(format!("left out: {problem}"));
+                }
+                Err(error) => return Err(error),
+                Ok(_) => heard.push(asked.clone()),
+            }
+        }
+        self.lay(judge, &heard)
+    }
+
+    fn lay_options_file(&mut self, judge: &Judge, path: &Path, family: &str) -> Result<()> {
+        let file = OptionsFile::read(path)?;
+        let Some(of) = file.family(family) else {
+            let names: Vec<&str> = file.families.iter().map(|family| family.name.as_str()).collect();
+            return Err(Error::Usage {
+                reason: format!("{} has no column family `{family}`", path.display()),
+                hint: format!("it has {}; choose with --column-family", names.join(", ")),
+            });
+        };
+        if let Some(format) = of.table_format.as_deref().filter(|format| *format != "BlockBasedTable") {
+            return Err(Error::Usage {
+                reason: format!("{}: column family `{family}` keeps its files as {format}", path.display()),
+                hint: "only BlockBasedTable can be loaded".into(),
+            });
+        }
+        for (group, lines) in [(Group::Db, &file.db), (Group::Cf, &of.cf), (Group::Table, &of.table)] {
+            for line in lines {
+                self.lay_line(judge, path, group, line)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One line of a node's OPTIONS file. What equals RocksDB's default needs no mention; what this RocksDB does not take
+    /// (an option of another version, an operator that lives in the node's program) is left out, aloud.
+    fn lay_line(&mut self, judge: &Judge, path: &Path, group: Group, line: &Line) -> Result<()> {
+        let origin = Origin::OptionsFile { file: path.to_owned(), line: line.line };
+        let asked = |name: &str, value: &str| Asked {
+            key: Key { moment: Moment::Node, scope: Scope::from(group), name: name.to_owned() },
+            value: value.to_owned(),
+            reason: None,
+            origin: origin.clone(),
+        };
+        let default = self.defaults.get(group, &line.name);
+        let list: Vec<Asked> = match default.and_then(fields_of).and(fields_of(&line.value)) {
+            Some(fields) if !line.value.contains("id=") => {
+                fields.into_iter().map(|(field, value)| asked(&format!("{}.{field}", line.name), value)).collect()
+            }
+            _ => vec![asked(&line.name, &line.value)],
+        };
+        for asked in list {
+            if default_of(self.defaults, group, &asked.key.name).is_some_and(|default| agrees(&asked.value, default)) {
+                continue;
+            }
+            if (group, asked.key.name.as_str()) == (Group::Cf, "comparator") {
+                let reason = "records are sorted byte by byte, as leveldb.BytewiseComparator does".into();
+                return Err(
+                    PresetProblem::BadValue { at: asked.origin, key: asked.key, value: asked.value, reason }.into()
+                );
+            }
+            if asked.value.is_empty() {
+                continue;
+            }
+            match judge.judge(&asked) {
+                Ok(settings) => {
+                    self.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
+                }
+                Err(Error::Preset(problem)) => self.notes.push(format!("left out: {problem}")),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What RocksDB makes of the options together. A value that it does not keep is refused if it fell back to the default
+    /// (that is how it treats objects it cannot make), and noted if RocksDB adjusted it.
+    fn try_together(&mut self, section: &'static str, map: OptionMap) -> Result<()> {
+        let effective = match options::effective(&map) {
+            Ok(effective) => effective,
+            Err(ProbeError::Failed(error)) => return Err(error),
+            Err(ProbeError::Refused(Refusal(message))) => {
+                return Err(PresetProblem::Together { preset: self.preset.clone(), section, message }.into());
+            }
+        };
+        let mut notes = Vec::new();
+        for (group, name, value) in map.iter() {
+            // Clipped to the soft limit of descriptors, which is raised before a load.
+            if (group, name) == (Group::Db, "max_open_files") {
+                continue;
+            }
+            let Some(kept) = default_of(&effective, group, name).filter(|kept| !agrees(value, kept)) else { continue };
+            let Some(setting) = self.setting_of(section, group, name) else { continue };
+            let is_number = kept.parse::<f64>().is_ok();
+            let from_options_file = matches!(setting.origin, Origin::OptionsFile { .. });
+            if !from_options_file && (!is_number || value.starts_with('-')) {
+                return Err(PresetProblem::Refused {
+                    at: setting.origin.clone(),
+                    key: setting.key.clone(),
+                    value: value.to_owned(),
+                    message: format!("it keeps `{kept}`"),
+                    default: default_of(self.defaults, group, name).unwrap_or_default().to_owned(),
+                }
+                .into());
+            }
+            notes.push(format!("{}: RocksDB makes `{kept}` of `{}` = `{value}`", setting.origin, setting.key));
+        }
+        notes.retain(|note| !self.notes.contains(note));
+        self.notes.extend(notes);
+        Ok(())
+    }
+
+    fn setting_of(&self, section: &str, group: Group, name: &str) -> Option<&Setting> {
+        let key = |moment| Key { moment, scope: Scope::from(group), name: name.to_owned() };
+        let load = self.settings.get(&key(Moment::Load)).filter(|_| section == "load");
+        load.or_else(|| self.settings.get(&key(Moment::Node)))
+    }
+}

@@ -1,0 +1,228 @@
+//! What the loaders ask of a resolved preset: option maps for RocksDB, plain structures for single operations, and the
+//! report of effective values.
+
+use std::collections::BTreeMap;
+
+use super::judge::{Setting, default_of};
+use super::key::{Key, Moment, Origin, Scope};
+use super::registry;
+use super::resolve::Resolved;
+use crate::rocks::option_map::{Group, OptionMap, fields_of};
+use crate::rocks::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
+
+/// One option as RocksDB works with it, for the report.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct EffectiveOption {
+    /// `scope.option`.
+    pub option: String,
+    /// Its value, read back from RocksDB.
+    pub value: String,
+    /// RocksDB's default.
+    pub default: String,
+    /// Who asked for it; none if nobody did and RocksDB chose it.
+    pub from: Option<Origin>,
+}
+
+impl Resolved {
+    /// All settings, shorthands and structures spelt out, by moment, scope and name.
+    pub fn settings(&self) -> impl Iterator<Item = &Setting> {
+        self.settings.values()
+    }
+
+    /// The finished database's options, for RocksDB's parser.
+    pub fn node(&self) -> OptionMap {
+        self.map(Moment::Node)
+    }
+
+    /// The options while importing: the finished database's, with those of `load` on top. SST files are built with these.
+    pub fn loading(&self) -> OptionMap {
+        self.node().overlaid(&self.map(Moment::Load))
+    }
+
+    fn map(&self, moment: Moment) -> OptionMap {
+        let mut map = OptionMap::default();
+        for Setting { key, value, .. } in self.settings.values().filter(|setting| setting.key.moment == moment) {
+            if let Some(group) = key.scope.group() {
+                map.set(group, &key.name, value);
+            }
+        }
+        map
+    }
+
+    /// The bytes at which the ingest loader finishes an SST file.
+    pub fn sst_size(&self) -> u64 {
+        self.number(Scope::Ingest, "sst_size")
+    }
+
+    /// The SST files that the ingest loader builds at the same time.
+    pub fn sst_threads(&self) -> usize {
+        usize::try_from(self.number(Scope::Ingest, "threads")).unwrap_or(usize::MAX)
+    }
+
+    /// The bytes at which the memtable loader writes a batch.
+    pub fn batch_bytes(&self) -> u64 {
+        self.number(Scope::Write, "batch_bytes")
+    }
+
+    /// The records at which the memtable loader writes a batch.
+    pub fn batch_count(&self) -> u64 {
+        self.number(Scope::Write, "batch_count")
+    }
+
+    /// The threads that write batches.
+    pub fn writer_threads(&self) -> usize {
+        usize::try_from(self.number(Scope::Write, "writer_threads")).unwrap_or(usize::MAX)
+    }
+
+    /// How batches are written.
+    pub fn write(&self) -> WriteSettings {
+        let flag = |name| self.flag(Scope::Write, name);
+        WriteSettings {
+            disable_wal: flag("disable_wal"),
+            sync: flag("sync"),
+            low_pri: flag("low_pri"),
+            memtable_insert_hint_per_batch: flag("memtable_insert_hint_per_batch"),
+        }
+    }
+
+    /// How SST files are taken over.
+    pub fn ingest(&self) -> IngestSettings {
+        let flag = |name| self.flag(Scope::Ingest, name);
+        IngestSettings {
+            move_files: flag("move_files"),
+            failed_move_fall_back_to_copy: flag("failed_move_fall_back_to_copy"),
+            snapshot_consistency: flag("snapshot_consistency"),
+            allow_global_seqno: flag("allow_global_seqno"),
+            allow_blocking_flush: flag("allow_blocking_flush"),
+            fail_if_not_bottommost_level: flag("fail_if_not_bottommost_level"),
+            verify_checksums_before_ingest: flag("verify_checksums_before_ingest"),
+            verify_checksums_readahead_size: self.number(Scope::Ingest, "verify_checksums_readahead_size"),
+            verify_file_checksum: flag("verify_file_checksum"),
+            fill_cache: flag("fill_cache"),
+            prefetch_lmax_index_and_filter_blocks: flag("prefetch_lmax_index_and_filter_blocks"),
+            file_opening_threads: u32::try_from(self.number(Scope::Ingest, "file_opening_threads")).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// How the final compaction is done.
+    pub fn compaction(&self) -> CompactionSettings {
+        let flag = |name| self.flag(Scope::Compaction, name);
+        let level = self.text(Scope::Compaction, "target_level");
+        CompactionSettings {
+            max_subcompactions: u32::try_from(self.number(Scope::Compaction, "max_subcompactions")).unwrap_or(u32::MAX),
+            bottommost_level_compaction: match self.text(Scope::Compaction, "bottommost_level_compaction") {
+                "kSkip" => BottommostLevel::Skip,
+                "kForce" => BottommostLevel::Force,
+                "kForceOptimized" => BottommostLevel::ForceOptimized,
+                _ => BottommostLevel::IfHaveCompactionFilter,
+            },
+            exclusive_manual_compaction: flag("exclusive_manual_compaction"),
+            change_level: flag("change_level"),
+            target_level: level.parse().unwrap_or(-1),
+            allow_write_stall: flag("allow_write_stall"),
+        }
+    }
+
+    /// The report: every option that was asked for or that differs from RocksDB's default, with the value read back from
+    /// RocksDB (`effective`, from the finished database's OPTIONS file) and where it came from.
+    pub fn effective_node(&self, effective: &OptionMap) -> Vec<EffectiveOption> {
+        let mut rows: BTreeMap<(Scope, String), EffectiveOption> = BTreeMap::new();
+        let mut add = |group: Group, name: &str, value: &str, from: Option<&Origin>| {
+            let option = format!("{group}.{name}");
+            let default = default_of(self.defaults, group, name).unwrap_or_default().to_owned();
+            let row = EffectiveOption { option, value: value.to_owned(), default, from: from.cloned() };
+            rows.insert((Scope::from(group), name.to_owned()), row);
+        };
+        for (group, name, value) in effective.iter() {
+            match (fields_of(value), self.defaults.get(group, name).and_then(fields_of)) {
+                (Some(fields), Some(defaults)) => {
+                    for (field, value) in fields.iter().filter(|field| !defaults.contains(field)) {
+                        add(group, &format!("{name}.{field}"), value, None);
+                    }
+                }
+                _ if self.defaults.get(group, name) != Some(value) => add(group, name, value, None),
+                _ => {}
+            }
+        }
+        for Setting { key, value, origin, .. } in self.settings().filter(|setting| setting.key.moment == Moment::Node) {
+            if let Some(group) = key.scope.group() {
+                add(group, &key.name, default_of(effective, group, &key.name).unwrap_or(value), Some(origin));
+            }
+        }
+        rows.into_values().collect()
+    }
+
+    fn text(&self, scope: Scope, name: &'static str) -> &str {
+        let key = Key { moment: Moment::Load, scope, name: name.to_owned() };
+        match self.settings.get(&key) {
+            Some(setting) => &setting.value,
+            None => registry::row(scope, name).map_or("", |row| row.default),
+        }
+    }
+
+    fn flag(&self, scope: Scope, name: &'static str) -> bool {
+        self.text(scope, name) == "true"
+    }
+
+    fn number(&self, scope: Scope, name: &'static str) -> u64 {
+        let text = self.text(scope, name);
+        self.machine
+            .number(text)
+            .or_else(|| super::quantity::whole(text).ok().and_then(|number| u64::try_from(number).ok()))
+            .unwrap_or(0)
+    }
+}
+
+/// Whether two texts of an option mean the same: numbers by value, objects by their id, which RocksDB writes in full
+/// (`skip_list` comes back as `SkipListFactory`, `bloomfilter:10` as `{id=bloomfilter:10:false;..}`).
+pub(super) fn agrees(asked: &str, kept: &str) -> bool {
+    if asked == kept {
+        return true;
+    }
+    if asked.parse::<i128>().is_ok() && kept.parse::<i128>().is_ok() {
+        return false;
+    }
+    if let (Ok(asked), Ok(kept)) = (asked.parse::<f64>(), kept.parse::<f64>()) {
+        // RocksDB writes six digits after the point.
+        return (asked - kept).abs() <= 1e-6;
+    }
+    let id = |text: &str| {
+        let id = fields_of(text)
+            .and_then(|fields| fields.into_iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned()));
+        let id = id.unwrap_or_else(|| text.to_owned()).replace('_', "").to_ascii_lowercase();
+        let id = id.strip_suffix("factory").unwrap_or(&id);
+        id.strip_suffix("rep").unwrap_or(id).to_owned()
+    };
+    let (asked, kept) = (id(asked), id(kept));
+    kept == asked || kept.starts_with(&format!("{asked}:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_mean_the_same_agree() {
+        for (asked, kept) in [
+            ("7", "7"),
+            ("0.75", "0.750000"),
+            ("10", "10.000000"),
+            ("skip_list", "SkipListFactory"),
+            ("vector", "{id=VectorRepFactory;count=0;}"),
+            ("bloomfilter:10", "{id=bloomfilter:10:false;bloom_before_level=2147483647;}"),
+            ("ribbonfilter:10", "{id=ribbonfilter:10:0;bloom_before_level=0;}"),
+        ] {
+            assert!(agrees(asked, kept), "{asked} and {kept}");
+        }
+        for (asked, kept) in [
+            ("7", "8"),
+            ("18446744073709551615", "18446744073709551614"),
+            ("vector", "SkipListFactory"),
+            ("bloomfilter:1", "{id=bloomfilter:10:false;}"),
+            ("kZSTD", "kLZ4Compression"),
+            ("true", "false"),
+        ] {
+            assert!(!agrees(asked, kept), "{asked} and {kept}");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Behaviours of presets as a whole.
+
+use std::collections::HashSet;
+use std::fs;
+
+use super::*;
+use crate::rocks::option_map::{Group, fields_of};
+use crate::rocks::options;
+
+const MACHINE: Machine = Machine { cores: 8, open_files: 65_280 };
+
+fn with(set: &[&str]) -> Overrides {
+    Overrides {
+        set: set.iter().map(|&argument| argument.into()).collect(),
+        machine: Some(MACHINE),
+        ..Overrides::default()
+    }
+}
+
+fn preset(text: &str) -> Preset {
+    Preset::parse(Cow::Owned(text.to_owned()), Path::new("mine.toml")).expect("of the form of a preset")
+}
+
+fn problem(text: &str) -> String {
+    resolve(&preset(text), &with(&[])).expect_err(text).to_string()
+}
+
+fn refused(set: &str) -> String {
+    let ingest = Preset::builtin("ingest").expect("built in");
+    resolve(&ingest, &with(&[set])).expect_err(set).to_string()
+}
+
+#[test]
+fn every_file_in_configs_is_built_in_and_is_called_by_its_name() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
+    let files: HashSet<String> = fs::read_dir(dir)
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").path().file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    let names: HashSet<String> = Preset::builtin_names().map(str::to_owned).collect();
+    assert_eq!(files, names);
+    for name in Preset::builtin_names() {
+        let preset = Preset::builtin(name).expect(name);
+        assert_eq!(preset.name, name);
+        assert!(!preset.summary.is_empty() && preset.summary.len() <= 100, "{name}: {}", preset.summary);
+        assert!(!preset.summary.contains('\n'), "{name}");
+    }
+}
+
+#[test]
+fn every_value_of_a_shipped_preset_has_a_reason_and_is_what_rocksdb_says_it_works_with() {
+    for name in Preset::builtin_names() {
+        let preset = Preset::builtin(name).expect(name);
+        for asked in &preset.asked {
+            let reason = asked.reason.as_deref().unwrap_or_default();
+            assert!(!reason.is_empty() && !reason.contains('\n'), "{name}: {} has no reason", asked.key);
+        }
+        let resolved = resolve(&preset, &with(&[])).expect(name);
+        assert_eq!(resolved.notes, Vec::<String>::new(), "{name}");
+        for (moment, map) in [(Moment::Load, resolved.loading()), (Moment::Node, resolved.node())] {
+            let effective = options::effective(&map).expect(name);
+            for (group, option, value) in map.iter() {
+                // RocksDB does not write the cache to OPTIONS, and clips the number of files to this process's limit.
+                if option == "block_cache" || option == "max_open_files" {
+                    continue;
+                }
+                let kept = judge::default_of(&effective, group, option).expect(option);
+                assert!(settings::agrees(value, kept), "{name}: {moment}.{group}.{option}: {value}, but {kept}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_option_of_a_shipped_preset_has_its_effect_written_down() {
+    for name in Preset::builtin_names() {
+        let resolved = resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name);
+        for row in explain(&resolved).options {
+            assert!(row.effect.is_some() && row.cost.is_some(), "{name}: {} is not in effects.toml", row.option);
+        }
+    }
+}
+
+#[test]
+fn a_shipped_preset_hands_over_seven_levels_with_automatic_compaction() {
+    for name in Preset::builtin_names() {
+        let node = resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name).node();
+        let effective = options::effective(&node).expect(name);
+        assert_eq!(effective.get(Group::Cf, "disable_auto_compactions"), Some("false"), "{name}");
+        assert_eq!(effective.get(Group::Cf, "num_levels"), Some("7"), "{name}");
+        assert_eq!(node.get(Group::Db, "max_open_files"), Some("65280"), "{name}");
+    }
+}
+
+#[test]
+fn a_misspelt_option_is_named_with_file_line_and_the_nearest_valid_name() {
+    let text = "loader = \"memtable\"\n[load.cf]\nwrite_bufer_size = \"64M\"\n";
+    assert_eq!(
+        problem(text),
+        "mine.toml:3: unknown option `load.cf.write_bufer_size`; the nearest valid name is `load.cf.write_buffer_size`"
+    );
+    let error = resolve(&preset(text), &with(&[])).expect_err("unknown");
+    assert_eq!(error.exit(), crate::Exit::Usage);
+    assert_eq!(error.hint(), "write `load.cf.write_buffer_size`");
+}
+
+#[test]
+fn an_option_in_the_wrong_scope_is_led_to_the_right_one() {
+    assert_eq!(
+        refused("node.cf.max_open_files=5"),
+        "--set node.cf.max_open_files=5: unknown option `node.cf.max_open_files`; \
+         the nearest valid name is `node.db.max_open_files`"
+    );
+    assert_eq!(refused("node.cf.sst_size=5"), "--set node.cf.sst_size=5: unknown option `node.cf.sst_size`");
+    assert_eq!(
+        refused("load.ingest.sstsize=5"),
+        "--set load.ingest.sstsize=5: unknown option `load.ingest.sstsize`; the nearest valid name is `load.ingest.sst_size`"
+    );
+    assert_eq!(
+        refused("node.cf.compression_opts.levels=5"),
+        "--set node.cf.compression_opts.levels=5: unknown option `node.cf.compression_opts.levels`; \
+         the nearest valid name is `node.cf.compression_opts.level`"
+    );
+}
+
+#[test]
+fn an_option_that_rocksdb_reads_and_ignores_is_unknown() {
+    assert!(refused("node.cf.soft_rate_limit=3").contains("unknown option `node.cf.soft_rate_limit`"));
+}
+
+#[test]
+fn a_wrong_unit_or_an_overflow_is_refused_though_rocksdb_would_take_it() {
+    assert_eq!(
+        refused("node.cf.write_buffer_size=64MB"),
+        "--set node.cf.write_buffer_size=64MB: `node.cf.write_buffer_size` cannot be `64MB`: \
+         `MB` is not a unit RocksDB knows; write 64M (binary, as in MiB)"
+    );
+    assert!(refused("node.cf.write_buffer_size=99999999999T").ends_with("it does not fit into 64 bits"));
+    assert_eq!(
+        refused("node.cf.num_levels=4G"),
+        "--set node.cf.num_levels=4G: RocksDB refuses `node.cf.num_levels` = `4294967296`: Error parsing num_levels:stoi"
+    );
+    assert!(refused("node.cf.memtable_prefix_bloom_size_ratio=1M").ends_with("a number is needed, without a unit"));
+    assert!(refused("node.cf.optimize_filters_for_hits=yes").ends_with("it is `true` or `false`"));
+    assert!(refused("load.ingest.threads=0").ends_with("it is at least 1 and at most 2147483647"));
+}
+
+#[test]
+fn what_rocksdb_refuses_is_told_in_its_words_with_the_form_of_the_default() {
+    let ingest = Preset::builtin("ingest").expect("built in");
+    let error = resolve(&ingest, &with(&["node.cf.compression=zstd"])).expect_err("refused");
+    assert!(error.to_string().contains("RocksDB refuses `node.cf.compression` = `zstd`: "), "{error}");
+    assert_eq!(error.hint(), "RocksDB's own default is written `kLZ4Compression`");
+}
+
+#[test]
+fn an_object_that_rocksdb_cannot_make_is_refused_though_its_parser_takes_it() {
+    let error = problem("loader = \"memtable\"\n[load.cf]\nmemtable_factory = \"vectro\"\n");
+    assert!(error.starts_with("mine.toml:3: RocksDB refuses `load.cf.memtable_factory` = `vectro`: "), "{error}");
+}
+
+#[test]
+fn a_negative_number_where_there_is_none_is_refused() {
+    let error = problem("loader = \"memtable\"\n[load.cf]\nwrite_buffer_size = -5\n");
+    assert!(error.starts_with("mine.toml:3: RocksDB refuses `load.cf.write_buffer_size` = `-5`: "), "{error}");
+}
+
+#[test]
+fn options_that_rocksdb_refuses_together_are_told_so() {
+    let error = problem(
+        "loader = \"memtable\"\nname = \"x\"\n[load.db]\nunordered_write = true\nenable_pipelined_write = true\n",
+    );
+    assert_eq!(
+        error,
+        "preset `x`: RocksDB refuses its load options together: \
+         unordered_write is incompatible with enable_pipelined_write"
+    );
+}
+
+#[test]
+fn an_option_without_effect_for_the_loader_is_refused() {
+    assert_eq!(
+        problem("loader = \"memtable\"\n[load.ingest]\nsst_size = \"64M\"\n"),
+        "mine.toml:3: `load.ingest.sst_size` has no effect with the memtable loader: \
+         no SST file is built outside of the database"
+    );
+    assert_eq!(
+        refused("load.cf.write_buffer_size=64M"),
+        "--set load.cf.write_buffer_size=64M: `load.cf.write_buffer_size` has no effect with the ingest loader: \
+         no record passes through a memtable"
+    );
+    assert!(refused("load.write.batch_count=5").contains("has no effect with the ingest loader"));
+}
+
+#[test]
+fn files_are_not_placed_outside_of_the_database() {
+    assert!(refused("node.db.wal_dir=/elsewhere").contains("it places files outside of the database"));
+}
+
+#[test]
+fn each_layer_wins_over_the_one_below() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("config.toml");
+    fs::write(
+        &config,
+        "preset = \"ingest\"\n[node.table]\nblock_size = \"8K\"\nblock_restart_interval = 8\n\
+         metadata_block_size = 8192\n[load.write]\nbatch_count = 5\n",
+    )
+    .expect("written");
+    let overrides = Overrides {
+        environment: vec![
+            ("BEDLOAD_SET_NODE_TABLE_BLOCK_SIZE".into(), "32K".into()),
+            ("BEDLOAD_SET_NODE_TABLE_BLOCK_RESTART_INTERVAL".into(), "4".into()),
+            ("BEDLOAD_SET_NODE_DB_WAL_TTL_SECONDS".into(), "7".into()),
+        ],
+        user_config: Some(config),
+        ..with(&["node.table.block_size=64K", "node.table.block_size=128K"])
+    };
+    let resolved = resolve(&overrides.preset(None).expect("the user's"), &overrides).expect("good");
+    let node = resolved.node();
+    assert_eq!(node.get(Group::Table, "block_size"), Some("131072"), "the last --set");
+    assert_eq!(node.get(Group::Table, "block_restart_interval"), Some("4"), "the environment");
+    assert_eq!(node.get(Group::Table, "metadata_block_size"), Some("8192"), "the configuration");
+    assert_eq!(node.get(Group::Db, "WAL_ttl_seconds"), Some("7"), "a name with capitals");
+    assert_eq!(node.get(Group::Db, "bytes_per_sync"), Some("1048576"), "the preset");
+    assert_eq!(resolved.notes.len(), 1);
+    assert!(resolved.notes[0].starts_with("left out: "), "{:?}", resolved.notes);
+    assert!(resolved.notes[0].contains("`load.write.batch_count` has no effect"), "{:?}", resolved.notes);
+    let from = |option: &str| {
+        let rows = resolved.effective_node(&options::effective(&node).expect("opened"));
+        rows.into_iter().find(|row| row.option == option).expect(option).from.expect("asked for").to_string()
+    };
+    assert_eq!(from("table.block_size"), "--set node.table.block_size=128K");
+    assert_eq!(from("table.block_restart_interval"), "environment BEDLOAD_SET_NODE_TABLE_BLOCK_RESTART_INTERVAL");
+}
+
+#[test]
+fn load_options_lie_on_top_of_the_nodes_only_while_loading() {
+    let resolved = resolve(&Preset::builtin("ingest").expect("built in"), &with(&[])).expect("good");
+    assert_eq!(resolved.loading().get(Group::Cf, "disable_auto_compactions"), Some("true"));
+    assert_eq!(resolved.loading().get(Group::Table, "block_size"), Some("16384"));
+    assert_eq!(resolved.node().get(Group::Cf, "disable_auto_compactions"), None);
+}
+
+#[test]
+fn typed_values_reach_the_loader() {
+    let set = ["load.ingest.sst_size=64M", "load.ingest.allow_global_seqno=true"];
+    let resolved = resolve(&Preset::builtin("ingest").expect("built in"), &with(&set)).expect("good");
+    assert_eq!(resolved.sst_size(), 64 << 20);
+    assert_eq!(resolved.sst_threads(), 8);
+    let ingest = resolved.ingest();
+    assert!(ingest.move_files && ingest.allow_global_seqno && !ingest.fill_cache);
+    assert_eq!(ingest.file_opening_threads, 8);
+}
+
+#[test]
+fn a_nodes_options_file_becomes_the_node_section() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut wanted = crate::rocks::option_map::OptionMap::default();
+    wanted.set(Group::Db, "max_background_jobs", "3");
+    wanted.set(Group::Cf, "compression", "kZSTD");
+    wanted.set(Group::Cf, "compression_opts.level", "5");
+    wanted.set(Group::Table, "block_size", "8192");
+    wanted.set(Group::Table, "filter_policy", "ribbonfilter:9");
+    let file = dir.path().join("OPTIONS-000123");
+    let effective = options::effective(&wanted).expect("opened");
+    let section = |of: Group| {
+        let lines = effective.iter().filter(move |(group, ..)| *group == of);
+        lines.map(|(_, name, value)| format!("  {name}={value}\n")).collect::<String>()
+    };
+    let text = format!(
+        "[Version]\n  rocksdb_version=9.0.0\n[DBOptions]\n{}  wal_dir=/var/wal\n  gone_option=1\n\
+         [CFOptions \"default\"]\n{}[TableOptions/BlockBasedTable \"default\"]\n{}",
+        section(Group::Db),
+        section(Group::Cf),
+        section(Group::Table)
+    );
+    fs::write(&file, text).expect("written");
+    let overrides = Overrides { options_file: Some(file.clone()), ..with(&[]) };
+    let resolved = resolve(&Preset::builtin("ingest").expect("built in"), &overrides).expect("good");
+    assert_eq!(resolved.notes.len(), 2, "{:?}", resolved.notes);
+    assert!(resolved.notes[0].contains("wal_dir") && resolved.notes[1].contains("gone_option"));
+    let got = options::effective(&resolved.node()).expect("opened");
+    assert_eq!(got, effective, "the preset's own node section is gone, the file's is whole");
+    assert_eq!(resolved.sst_size(), 256 << 20, "the load section stays");
+
+    let family = Overrides { column_family: Some("ids".into()), ..overrides };
+    let error = resolve(&Preset::builtin("ingest").expect("built in"), &family).expect_err("no such family");
+    assert!(error.to_string().ends_with("has no column family `ids`"), "{error}");
+}
+
+#[test]
+fn an_options_file_with_another_order_of_keys_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("OPTIONS-000001");
+    let text = "[Version]\nrocksdb_version=9.0.0\n[DBOptions]\n[CFOptions \"default\"]\ncomparator=RocksDict.Reverse\n";
+    fs::write(&file, text).expect("written");
+    let overrides = Overrides { options_file: Some(file), ..with(&[]) };
+    let error = resolve(&Preset::builtin("ingest").expect("built in"), &overrides).expect_err("refused");
+    assert!(error.to_string().contains("OPTIONS-000001:5: `node.cf.comparator` cannot be"), "{error}");
+}
+
+#[test]
+fn a_preset_that_does_not_exist_is_told_the_nearest_name() {
+    let error = Preset::find("ingset").expect_err("no such preset");
+    assert_eq!(
+        error.to_string(),
+        "find preset `ingset`: it is neither built in nor a file; the nearest valid name is `ingest`"
+    );
+    let error = Preset::find("./nowhere.toml").expect_err("no such file");
+    assert_eq!(error.to_string(), "open ./nowhere.toml");
+}
+
+#[test]
+fn what_the_shorthands_set_is_what_rocksdbs_functions_set() {
+    let set_by = |name: &str, value| {
+        let mut map = crate::rocks::option_map::OptionMap::default();
+        for (scope, name, value) in shorthand::expand(name, value) {
+            map.set(scope.group().expect("a scope of the parser"), name, value);
+        }
+        options::effective(&map).expect("opened")
+    };
+    let told = |shorthand| options::effective_of_shorthand(shorthand).expect("opened");
+    assert_eq!(set_by("prepare_for_bulk_load", 1), told(options::Shorthand::PrepareForBulkLoad));
+    assert_eq!(set_by("optimize_for_point_lookup", 8), told(options::Shorthand::OptimizeForPointLookup(8)));
+    assert_eq!(set_by("increase_parallelism", 6), told(options::Shorthand::IncreaseParallelism(6)));
+}
+
+#[test]
+fn defaults_in_the_registry_are_rocksdbs() {
+    let of = resolve(&preset("loader = \"ingest\"\n"), &with(&[])).expect("empty");
+    assert_eq!(of.ingest(), options::default_ingest_settings());
+    assert_eq!(of.write(), options::default_write_settings());
+    assert_eq!(of.compaction(), options::default_compaction_settings());
+}
+
+#[test]
+fn structures_are_set_field_by_field() {
+    let set = ["node.cf.compression_opts={level=3;max_dict_bytes=16K}", "node.cf.compression_opts.level=7"];
+    let resolved = resolve(&Preset::builtin("ingest").expect("built in"), &with(&set)).expect("good");
+    let effective = options::effective(&resolved.node()).expect("opened");
+    let fields = fields_of(effective.get(Group::Cf, "compression_opts").expect("there")).expect("a structure");
+    assert!(fields.contains(&("level", "7")) && fields.contains(&("max_dict_bytes", "16384")), "{fields:?}");
+    assert!(refused("node.cf.compression_opts=4:5").contains("it is a structure: name its fields"));
+}

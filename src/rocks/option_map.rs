@@ -1,0 +1,156 @@
+//! Options as text, under RocksDB's own names: what its option parser takes and what its OPTIONS file says.
+//!
+//! No type of RocksDB appears here, so everybody may pass these maps around.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The three groups that RocksDB's option parser knows, as sections of an OPTIONS file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    /// `[DBOptions]`: the database as a whole.
+    Db,
+    /// `[CFOptions "name"]`: one column family.
+    Cf,
+    /// `[TableOptions/BlockBasedTable "name"]`: the SST files of a column family.
+    Table,
+}
+
+impl Group {
+    /// All groups, in the order of an OPTIONS file.
+    pub const ALL: [Self; 3] = [Self::Db, Self::Cf, Self::Table];
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Db => "db",
+            Self::Cf => "cf",
+            Self::Table => "table",
+        })
+    }
+}
+
+/// Options by group and name. A field of a structured option is named `option.field`, e.g. `compression_opts.level`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OptionMap {
+    entries: BTreeMap<(Group, String), String>,
+}
+
+impl OptionMap {
+    /// Sets one option; a later call for the same name wins.
+    pub fn set(&mut self, group: Group, name: impl Into<String>, value: impl Into<String>) {
+        self.entries.insert((group, name.into()), value.into());
+    }
+
+    /// The value of an option, if the map names it.
+    pub fn get(&self, group: Group, name: &str) -> Option<&str> {
+        self.entries.get(&(group, name.to_owned())).map(String::as_str)
+    }
+
+    /// Forgets an option and says what it was.
+    pub fn remove(&mut self, group: Group, name: &str) -> Option<String> {
+        self.entries.remove(&(group, name.to_owned()))
+    }
+
+    /// All options, by group, then by name.
+    pub fn iter(&self) -> impl Iterator<Item = (Group, &str, &str)> {
+        self.entries.iter().map(|((group, name), value)| (*group, name.as_str(), value.as_str()))
+    }
+
+    /// The names of one group.
+    pub fn names(&self, group: Group) -> impl Iterator<Item = &str> {
+        self.iter().filter(move |(of, ..)| *of == group).map(|(_, name, _)| name)
+    }
+
+    /// These options with those of `over` laid on top.
+    pub fn overlaid(&self, over: &Self) -> Self {
+        let mut entries = self.entries.clone();
+        entries.extend(over.entries.iter().map(|(key, value)| (key.clone(), value.clone())));
+        Self { entries }
+    }
+
+    /// The string that RocksDB's option parser reads: `name=value;..`, fields of one option and the table's options
+    /// gathered in braces.
+    pub fn to_parser_string(&self) -> String {
+        let group = |group| {
+            let mut fields: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+            let mut plain = Vec::new();
+            for (_, name, value) in self.iter().filter(|(of, ..)| *of == group) {
+                match name.split_once('.') {
+                    Some((option, field)) => fields.entry(option).or_default().push(assign(field, value)),
+                    None => plain.push(assign(name, value)),
+                }
+            }
+            plain.extend(fields.into_iter().map(|(option, fields)| format!("{option}={{{}}}", fields.join(";"))));
+            plain
+        };
+        let mut all = group(Group::Db);
+        all.extend(group(Group::Cf));
+        let table = group(Group::Table);
+        if !table.is_empty() {
+            all.push(format!("block_based_table_factory={{{}}}", table.join(";")));
+        }
+        all.join(";")
+    }
+}
+
+fn assign(name: &str, value: &str) -> String {
+    if value.contains(';') && !value.starts_with('{') {
+        format!("{name}={{{value}}}")
+    } else {
+        format!("{name}={value}")
+    }
+}
+
+/// Splits the inside of `{a=1;b={c=2}}` into names and values, at the outermost level; `None` if it is not of that form.
+pub fn fields_of(value: &str) -> Option<Vec<(&str, &str)>> {
+    let inside = value.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let mut fields = Vec::new();
+    let mut depth = 0u32;
+    let mut start = 0;
+    for (at, byte) in inside.bytes().enumerate().chain([(inside.len(), b';')]) {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth = depth.checked_sub(1)?,
+            b';' if depth == 0 => {
+                let field = inside.get(start..at)?.trim();
+                start = at + 1;
+                if !field.is_empty() {
+                    let (name, value) = field.split_once('=')?;
+                    fields.push((name.trim(), value.trim()));
+                }
+            }
+            _ => {}
+        }
+    }
+    (depth == 0).then_some(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_table_options_are_gathered_in_braces() {
+        let mut map = OptionMap::default();
+        map.set(Group::Db, "max_open_files", "-1");
+        map.set(Group::Cf, "compression_opts.level", "3");
+        map.set(Group::Cf, "compression_opts.parallel_threads", "2");
+        map.set(Group::Table, "block_size", "16384");
+        assert_eq!(
+            map.to_parser_string(),
+            "max_open_files=-1;compression_opts={level=3;parallel_threads=2};block_based_table_factory={block_size=16384}"
+        );
+    }
+
+    #[test]
+    fn braces_nest_and_must_balance() {
+        assert_eq!(fields_of("{a=1; b={c=2;d=3};}"), Some(vec![("a", "1"), ("b", "{c=2;d=3}")]));
+        assert_eq!(fields_of("{}"), Some(vec![]));
+        assert_eq!(fields_of("{a=1}}"), None);
+        assert_eq!(fields_of("{a={b=1}"), None);
+        assert_eq!(fields_of("4:5"), None);
+    }
+}

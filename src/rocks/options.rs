@@ -1,0 +1,273 @@
+//! From option maps to RocksDB's options and back.
+//!
+//! Values go in through RocksDB's own parser (`GetOptionsFromString`) and come back from the OPTIONS file that RocksDB
+//! writes when it opens a database: so every option it knows works without code here, its names and defaults are never
+//! written down, and what is reported is what it does, not what it was asked. What its parser does not read, the options
+//! of single operations, is copied field by field.
+
+use std::sync::OnceLock;
+
+use rust_rocksdb::{BottommostLevelCompaction, CompactOptions, DB, IngestExternalFileOptions, Options, WriteOptions};
+
+use super::option_map::{Group, OptionMap};
+use super::options_file::OptionsFile;
+use super::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
+use crate::error::{Error, Result};
+
+/// RocksDB's own words about options it does not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+impl From<rust_rocksdb::Error> for Refusal {
+    fn from(error: rust_rocksdb::Error) -> Self {
+        let text = error.into_string();
+        Self(text.strip_prefix("Invalid argument: ").unwrap_or(&text).to_owned())
+    }
+}
+
+/// Why the effective options could not be had.
+#[derive(Debug)]
+pub enum ProbeError {
+    /// RocksDB does not open a database with these options.
+    Refused(Refusal),
+    /// There was no place to try it, or its OPTIONS file could not be read.
+    Failed(Error),
+}
+
+/// Turns a map into RocksDB's options, with `base` for what it does not name.
+///
+/// # Errors
+/// RocksDB's parser refuses a name or a value.
+pub(crate) fn build_on(base: &mut Options, map: &OptionMap) -> Result<Options, Refusal> {
+    Ok(base.get_options_from_string(map.to_parser_string())?)
+}
+
+/// Turns a map into RocksDB's options, with RocksDB's defaults for what it does not name.
+///
+/// # Errors
+/// RocksDB's parser refuses a name or a value.
+pub(crate) fn build(map: &OptionMap) -> Result<Options, Refusal> {
+    build_on(&mut Options::default(), map)
+}
+
+/// Asks RocksDB's parser whether it takes this map. It looks at each option alone; [`effective`] opens a database.
+///
+/// # Errors
+/// RocksDB's words, if it does not.
+pub fn check(map: &OptionMap) -> Result<(), Refusal> {
+    build(map).map(drop)
+}
+
+/// The options a database opened with `map` works with, as RocksDB writes them: every option it knows, adjusted where
+/// RocksDB adjusts. Opens an empty database in a temporary directory.
+///
+/// # Errors
+/// RocksDB refuses the options together, or the temporary directory fails.
+pub fn effective(map: &OptionMap) -> Result<OptionMap, ProbeError> {
+    probe(build(map).map_err(ProbeError::Refused)?, map)
+}
+
+fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError> {
+    options.create_if_missing(true);
+    options.set_error_if_exists(false);
+    let dir = tempfile::Builder::new()
+        .prefix("bedload-options-")
+        .tempdir()
+        .map_err(Error::io("create a directory in", std::env::temp_dir()))
+        .map_err(ProbeError::Failed)?;
+    drop(DB::open(&options, dir.path()).map_err(|error| ProbeError::Refused(error.into()))?);
+    let file = OptionsFile::latest(dir.path()).map_err(ProbeError::Failed)?;
+    let family = file.family("default").expect("a database has a default column family");
+    let mut effective = file.options(family);
+    for name in ["create_if_missing", "error_if_exists"] {
+        effective.set(Group::Db, name, map.get(Group::Db, name).unwrap_or("false"));
+    }
+    Ok(effective)
+}
+
+/// RocksDB's defaults, under its own names: what an empty map comes to.
+///
+/// # Errors
+/// A temporary directory fails.
+pub fn defaults() -> Result<&'static OptionMap> {
+    static DEFAULTS: OnceLock<OptionMap> = OnceLock::new();
+    if let Some(defaults) = DEFAULTS.get() {
+        return Ok(defaults);
+    }
+    match effective(&OptionMap::default()) {
+        Ok(defaults) => Ok(DEFAULTS.get_or_init(|| defaults)),
+        Err(ProbeError::Failed(error)) => Err(error),
+        Err(ProbeError::Refused(Refusal(message))) => {
+            Err(Error::Rocks { action: "open an empty database in", path: std::env::temp_dir(), message })
+        }
+    }
+}
+
+/// RocksDB's options for writing a batch.
+pub(crate) fn write_options(settings: &WriteSettings) -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.disable_wal(settings.disable_wal);
+    options.set_sync(settings.sync);
+    options.set_low_pri(settings.low_pri);
+    options.set_memtable_insert_hint_per_batch(settings.memtable_insert_hint_per_batch);
+    options
+}
+
+/// RocksDB's options for taking over SST files.
+pub(crate) fn ingest_options(settings: &IngestSettings) -> IngestExternalFileOptions {
+    let mut options = IngestExternalFileOptions::default();
+    options.set_move_files(settings.move_files);
+    options.set_failed_move_fall_back_to_copy(settings.failed_move_fall_back_to_copy);
+    options.set_snapshot_consistency(settings.snapshot_consistency);
+    options.set_allow_global_seqno(settings.allow_global_seqno);
+    options.set_allow_blocking_flush(settings.allow_blocking_flush);
+    options.set_fail_if_not_bottommost_level(settings.fail_if_not_bottommost_level);
+    options.set_verify_checksums_before_ingest(settings.verify_checksums_before_ingest);
+    options.set_verify_checksums_readahead_size(usize::try_from(settings.verify_checksums_readahead_size).unwrap_or(0));
+    options.set_verify_file_checksum(settings.verify_file_checksum);
+    options.set_fill_cache(settings.fill_cache);
+    options.set_prefetch_lmax_index_and_filter_blocks(settings.prefetch_lmax_index_and_filter_blocks);
+    options.set_file_opening_threads(i32::try_from(settings.file_opening_threads).unwrap_or(i32::MAX));
+    options
+}
+
+/// RocksDB's options for the final compaction.
+pub(crate) fn compact_options(settings: &CompactionSettings) -> CompactOptions {
+    let mut options = CompactOptions::default();
+    options.set_max_subcompactions(i32::try_from(settings.max_subcompactions).unwrap_or(i32::MAX));
+    options.set_bottommost_level_compaction(match settings.bottommost_level_compaction {
+        BottommostLevel::Skip => BottommostLevelCompaction::Skip,
+        BottommostLevel::IfHaveCompactionFilter => BottommostLevelCompaction::IfHaveCompactionFilter,
+        BottommostLevel::Force => BottommostLevelCompaction::Force,
+        BottommostLevel::ForceOptimized => BottommostLevelCompaction::ForceOptimized,
+    });
+    options.set_exclusive_manual_compaction(settings.exclusive_manual_compaction);
+    options.set_change_level(settings.change_level);
+    options.set_target_level(settings.target_level);
+    options.set_allow_write_stall(settings.allow_write_stall);
+    options
+}
+
+/// RocksDB's functions that set several options at once, for comparison with what `preset` spells out.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shorthand {
+    PrepareForBulkLoad,
+    OptimizeForPointLookup(u64),
+    IncreaseParallelism(i32),
+}
+
+#[cfg(test)]
+pub(crate) fn effective_of_shorthand(shorthand: Shorthand) -> Result<OptionMap, ProbeError> {
+    let mut options = Options::default();
+    match shorthand {
+        Shorthand::PrepareForBulkLoad => options.prepare_for_bulk_load(),
+        Shorthand::OptimizeForPointLookup(mebibytes) => options.optimize_for_point_lookup(mebibytes),
+        Shorthand::IncreaseParallelism(threads) => options.increase_parallelism(threads),
+    }
+    probe(options, &OptionMap::default())
+}
+
+#[cfg(test)]
+pub(crate) fn default_write_settings() -> WriteSettings {
+    let options = WriteOptions::default();
+    WriteSettings {
+        disable_wal: options.get_disable_wal(),
+        sync: options.get_sync(),
+        low_pri: options.get_low_pri(),
+        memtable_insert_hint_per_batch: options.get_memtable_insert_hint_per_batch(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn default_ingest_settings() -> IngestSettings {
+    let options = IngestExternalFileOptions::default();
+    IngestSettings {
+        move_files: options.get_move_files(),
+        failed_move_fall_back_to_copy: options.get_failed_move_fall_back_to_copy(),
+        snapshot_consistency: options.get_snapshot_consistency(),
+        allow_global_seqno: options.get_allow_global_seqno(),
+        allow_blocking_flush: options.get_allow_blocking_flush(),
+        fail_if_not_bottommost_level: options.get_fail_if_not_bottommost_level(),
+        verify_checksums_before_ingest: options.get_verify_checksums_before_ingest(),
+        verify_checksums_readahead_size: options.get_verify_checksums_readahead_size() as u64,
+        verify_file_checksum: options.get_verify_file_checksum(),
+        fill_cache: options.get_fill_cache(),
+        prefetch_lmax_index_and_filter_blocks: options.get_prefetch_lmax_index_and_filter_blocks(),
+        file_opening_threads: options.get_file_opening_threads() as u32,
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn default_compaction_settings() -> CompactionSettings {
+    let options = CompactOptions::default();
+    CompactionSettings {
+        max_subcompactions: options.get_max_subcompactions() as u32,
+        // The getter tells only whether it is `kSkip`, which is zero.
+        bottommost_level_compaction: match options.get_bottommost_level_compaction() {
+            true => BottommostLevel::IfHaveCompactionFilter,
+            false => BottommostLevel::Skip,
+        },
+        exclusive_manual_compaction: options.get_exclusive_manual_compaction(),
+        change_level: options.get_change_level(),
+        target_level: options.get_target_level(),
+        allow_write_stall: options.get_allow_write_stall(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(entries: &[(Group, &str, &str)]) -> OptionMap {
+        let mut map = OptionMap::default();
+        for (group, name, value) in entries {
+            map.set(*group, *name, *value);
+        }
+        map
+    }
+
+    #[test]
+    fn defaults_come_from_rocksdb_itself() {
+        let defaults = defaults().expect("a temporary directory");
+        assert_eq!(defaults.get(Group::Cf, "num_levels"), Some("7"));
+        assert_eq!(defaults.get(Group::Db, "create_if_missing"), Some("false"));
+        assert_eq!(defaults.get(Group::Table, "block_size"), Some("4096"));
+    }
+
+    #[test]
+    fn what_goes_in_comes_back() {
+        let asked = map(&[
+            (Group::Db, "max_background_jobs", "5"),
+            (Group::Db, "create_if_missing", "true"),
+            (Group::Cf, "write_buffer_size", "33554432"),
+            (Group::Cf, "compression", "kZSTD"),
+            (Group::Cf, "memtable_factory", "vector"),
+            (Group::Table, "filter_policy", "ribbonfilter:10"),
+            (Group::Table, "block_cache", "8388608"),
+        ]);
+        let got = effective(&asked).expect("opened");
+        for (group, name, value) in [
+            (Group::Db, "max_background_jobs", "5"),
+            (Group::Db, "create_if_missing", "true"),
+            (Group::Cf, "write_buffer_size", "33554432"),
+            (Group::Cf, "compression", "kZSTD"),
+            (Group::Cf, "memtable_factory", "{id=VectorRepFactory;count=0;}"),
+            (Group::Table, "filter_policy", "{id=ribbonfilter:10:0;bloom_before_level=0;}"),
+        ] {
+            assert_eq!(got.get(group, name), Some(value), "{name}");
+        }
+    }
+
+    #[test]
+    fn rocksdb_refuses_in_its_own_words() {
+        let said = |group, name, value| check(&map(&[(group, name, value)])).expect_err(name).0;
+        assert_eq!(said(Group::Cf, "max_open_filez", "5"), "Extra option not recognized: max_open_filez");
+        assert_eq!(said(Group::Cf, "num_levels", "99999999999"), "Error parsing num_levels:stoi");
+        assert_eq!(said(Group::Table, "index_type", "kNope"), "No mapping for enum : index_type");
+        let together = map(&[(Group::Db, "unordered_write", "true"), (Group::Db, "enable_pipelined_write", "true")]);
+        assert!(check(&together).is_ok(), "each alone is fine");
+        let Err(ProbeError::Refused(Refusal(said))) = effective(&together) else { panic!("they exclude each other") };
+        assert_eq!(said, "unordered_write is incompatible with enable_pipelined_write");
+    }
+}

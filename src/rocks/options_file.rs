@@ -1,0 +1,229 @@
+//! RocksDB's OPTIONS files: what a database says it was opened with.
+//!
+//! ```text
+//! # This is a RocksDB option file. ..
+//! [Version]
+//!   rocksdb_version=11.12.0
+//!   options_file_version=1.1
+//! [DBOptions]
+//!   max_open_files=-1
+//! [CFOptions "default"]
+//!   compression=kLZ4Compression
+//!   compression_opts={level=32767;..}
+//! [TableOptions/BlockBasedTable "default"]
+//!   block_size=4096
+//! ```
+//!
+//! The format is described in RocksDB's wiki, "RocksDB Options File". Every database keeps the latest two in its
+//! directory, named `OPTIONS-` and a number.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::option_map::{Group, OptionMap};
+use crate::error::{Error, Result};
+
+/// Largest OPTIONS file that is read: one with a thousand column families stays below it.
+const MAX_FILE: u64 = 16 << 20;
+
+/// A parsed OPTIONS file.
+#[derive(Debug, Clone, Default)]
+pub struct OptionsFile {
+    /// The RocksDB that wrote it, e.g. `11.12.0`.
+    pub rocksdb_version: Option<String>,
+    /// `[DBOptions]`.
+    pub db: Vec<Line>,
+    /// The column families in the file's order.
+    pub families: Vec<Family>,
+}
+
+/// One column family of an OPTIONS file.
+#[derive(Debug, Clone, Default)]
+pub struct Family {
+    /// Its name.
+    pub name: String,
+    /// `[CFOptions]`.
+    pub cf: Vec<Line>,
+    /// What follows `TableOptions/`, e.g. `BlockBasedTable`.
+    pub table_format: Option<String>,
+    /// `[TableOptions/..]`.
+    pub table: Vec<Line>,
+}
+
+/// `name=value` and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Name of the option.
+    pub name: String,
+    /// Its value as RocksDB wrote it.
+    pub value: String,
+    /// Line number, from 1.
+    pub line: usize,
+}
+
+enum Section {
+    Version,
+    Db,
+    Cf,
+    Table,
+    Other,
+}
+
+impl OptionsFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a line in it is not what an OPTIONS file has.
+    pub fn read(path: &Path) -> Result<Self> {
+        let length = fs::metadata(path).map_err(Error::io("open", path))?.len();
+        if length > MAX_FILE {
+            return Err(not_an_options_file(path, &format!("it has {length} bytes")));
+        }
+        let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+        Self::parse(&text).map_err(|(line, why)| not_an_options_file(path, &format!("line {line}: {why}")))
+    }
+
+    /// Reads the newest OPTIONS file of the database in `dir`.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn latest(dir: &Path) -> Result<Self> {
+        Self::read(&Self::latest_path(dir)?)
+    }
+
+    /// The newest OPTIONS file of the database in `dir`.
+    ///
+    /// # Errors
+    /// There is none, or the directory cannot be read.
+    pub fn latest_path(dir: &Path) -> Result<PathBuf> {
+        let number = |path: &Path| {
+            let name = path.file_name()?.to_str()?.strip_prefix("OPTIONS-")?;
+            name.parse::<u64>().ok()
+        };
+        let mut newest: Option<(u64, PathBuf)> = None;
+        for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {
+            let path = entry.map_err(Error::io("read", dir))?.path();
+            if let Some(number) = number(&path)
+                && newest.as_ref().is_none_or(|(of, _)| number > *of)
+            {
+                newest = Some((number, path));
+            }
+        }
+        newest.map(|(_, path)| path).ok_or_else(|| Error::State {
+            path: dir.to_owned(),
+            reason: "there is no OPTIONS file in it".into(),
+            hint: "name the directory of a RocksDB database".into(),
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let mut file = Self::default();
+        let mut section = Section::Other;
+        for (at, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim())) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if let Some(title) = line.strip_prefix('[') {
+                let title = title.strip_suffix(']').ok_or_else(|| (at, "a section title without `]`".to_owned()))?;
+                section = file.open_section(title);
+                continue;
+            }
+            let (name, value) = line.split_once('=').ok_or_else(|| (at, format!("`{line}` is not `name=value`")))?;
+            let entry = Line { name: name.trim().into(), value: value.trim().into(), line: at };
+            match (&section, file.families.last_mut()) {
+                (Section::Version, _) if entry.name == "rocksdb_version" => file.rocksdb_version = Some(entry.value),
+                (Section::Db, _) => file.db.push(entry),
+                (Section::Cf, Some(family)) => family.cf.push(entry),
+                (Section::Table, Some(family)) => family.table.push(entry),
+                _ => {}
+            }
+        }
+        if file.rocksdb_version.is_none() || file.families.is_empty() {
+            return Err((1, "it has no [Version] or no [CFOptions] section".into()));
+        }
+        Ok(file)
+    }
+
+    fn open_section(&mut self, title: &str) -> Section {
+        let (kind, argument) = title.split_once(' ').unwrap_or((title, ""));
+        let argument = argument.trim().trim_matches('"');
+        match kind.split_once('/').unwrap_or((kind, "")) {
+            ("Version", _) => Section::Version,
+            ("DBOptions", _) => Section::Db,
+            ("CFOptions", _) => {
+                self.families.push(Family { name: argument.into(), ..Family::default() });
+                Section::Cf
+            }
+            ("TableOptions", format) => {
+                if let Some(family) = self.families.last_mut() {
+                    family.table_format = Some(format.into());
+                }
+                Section::Table
+            }
+            _ => Section::Other,
+        }
+    }
+
+    /// The column family of that name.
+    pub fn family(&self, name: &str) -> Option<&Family> {
+        self.families.iter().find(|family| family.name == name)
+    }
+
+    /// The database's options and those of one column family as a map; structured options stay whole.
+    pub fn options(&self, family: &Family) -> OptionMap {
+        let mut map = OptionMap::default();
+        for (group, lines) in [(Group::Db, &self.db), (Group::Cf, &family.cf), (Group::Table, &family.table)] {
+            for Line { name, value, .. } in lines {
+                map.set(group, name, value);
+            }
+        }
+        map
+    }
+}
+
+fn not_an_options_file(path: &Path, why: &str) -> Error {
+    Error::Usage {
+        reason: format!("{} is not a RocksDB OPTIONS file: {why}", path.display()),
+        hint: "name the OPTIONS-<number> file in the node's database directory".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "# head\n[Version]\n  rocksdb_version=9.1.1\n[DBOptions]\n  max_open_files=-1\n\
+        [CFOptions \"default\"]\n  compression=kLZ4Compression\n  \n\
+        [TableOptions/BlockBasedTable \"default\"]\n  block_size=16384\n[CFOptions \"ids\"]\n  num_levels=7\n";
+
+    #[test]
+    fn sections_names_values_and_lines_are_kept() {
+        let file = OptionsFile::parse(FILE).expect("a good file");
+        assert_eq!(file.rocksdb_version.as_deref(), Some("9.1.1"));
+        assert_eq!(file.db, [Line { name: "max_open_files".into(), value: "-1".into(), line: 5 }]);
+        let family = file.family("default").expect("the family is there");
+        assert_eq!(family.table_format.as_deref(), Some("BlockBasedTable"));
+        let map = file.options(family);
+        assert_eq!(map.get(Group::Table, "block_size"), Some("16384"));
+        assert_eq!(map.get(Group::Cf, "num_levels"), None, "another family's option");
+        assert_eq!(file.families.len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_options_file_is_named_with_its_line() {
+        let error = OptionsFile::parse("[Version]\n  rocksdb_version\n").expect_err("no value");
+        assert_eq!(error, (2, "`rocksdb_version` is not `name=value`".into()));
+        let error = OptionsFile::parse("hello=1\n").expect_err("no sections");
+        assert_eq!(error.1, "it has no [Version] or no [CFOptions] section");
+    }
+
+    #[test]
+    fn the_highest_number_is_the_latest() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (name, version) in [("OPTIONS-000009", "9.0.0"), ("OPTIONS-000010", "10.0.0"), ("OPTIONS-x", "1")] {
+            fs::write(dir.path().join(name), FILE.replace("9.1.1", version)).expect("written");
+        }
+        let file = OptionsFile::latest(dir.path()).expect("read");
+        assert_eq!(file.rocksdb_version.as_deref(), Some("10.0.0"));
+    }
+}
