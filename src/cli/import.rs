@@ -62,6 +62,16 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Source")]
     pub max_block_size: Option<u64>,
 
+    /// Preset with the database's options: a name (`bedload presets list`) or a file
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Options")]
+    pub preset: Option<String>,
+    /// Set one option on top of the preset, e.g. node.table.block_size=32K; may be repeated
+    #[arg(long, value_name = "MOMENT.SCOPE.OPTION=VALUE", help_heading = "Options")]
+    pub set: Vec<String>,
+    /// Take the database's options from a node's own OPTIONS file
+    #[arg(long, value_name = "OPTIONS-NNNNNN", help_heading = "Options")]
+    pub options_file: Option<PathBuf>,
+
     /// Show what would be done, and stop
     #[arg(long)]
     pub dry_run: bool,
@@ -95,6 +105,13 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.verify = args.verify == "hash";
     options.null_padding = args.null_padding;
     options.dry_run = args.dry_run;
+    options.preset.clone_from(&args.preset);
+    options.overrides = bedload::preset::Overrides {
+        set: args.set.clone(),
+        options_file: args.options_file.clone(),
+        column_family: Some(args.column_family.clone()),
+        ..bedload::preset::Overrides::from_environment()
+    };
     if let Some(size) = args.max_block_size {
         if size > HIGHEST_MAX_BLOCK {
             return Err(Error::Usage {

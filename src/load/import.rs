@@ -6,15 +6,16 @@ use serde_json::{Map, Value};
 
 use super::options::ImportOptions;
 use super::plan::{self, Plan};
-use super::read::Held;
 use super::target::Target;
-use super::{build, publish, read};
+use super::{ingest, publish};
+use crate::digest::ContentDigest;
 use crate::error::Result;
+use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{Blocks, ImportReport, SCHEMA, SourceInfo, Versions};
-use crate::rocks::{self, SstOptions, Store};
+use crate::rocks::{self, Level};
 use crate::source::car::Header;
-use crate::source::car::chunks::{Chunks, Limits};
+use crate::source::car::chunks::{Chunks, Limits, Tail};
 use crate::source::input::{self, Body, InputOptions, Wrapping};
 use crate::sys;
 
@@ -56,23 +57,44 @@ struct Source {
     size: Option<u64>,
 }
 
+/// What a loader did.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// Blocks read, duplicates included.
+    pub blocks: u64,
+    /// Bytes of their values.
+    pub payload: u64,
+    /// Bytes of the wrapped source taken.
+    pub consumed: u64,
+    pub tail: Tail,
+    /// Whether anything was spilled.
+    pub spilled: bool,
+    /// Records in the database that came from this source.
+    pub records: u64,
+    pub duplicates: u64,
+    pub digest: ContentDigest,
+    pub levels: Vec<Level>,
+}
+
 impl Import<'_> {
     fn run(&self) -> Result<Outcome> {
         let options = self.options;
         let target = Target::check(options)?;
+        let preset = preset::resolve(&options.overrides.preset(options.preset.as_deref())?, &options.overrides)?;
+        preset.notes.iter().for_each(|note| self.progress.tell(&Event::Warning { message: note.clone() }));
         let memory = options.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30);
-        let threads =
-            options.threads.or_else(|| std::thread::available_parallelism().ok().map(Into::into)).unwrap_or(1).max(1);
+        plan::check_memory(memory)?;
+        let threads = options.threads.unwrap_or_else(|| preset.sst_threads()).max(1);
         let max_files = sys::raise_open_files();
 
-        plan::check_memory(memory)?;
         let unwrapping = (memory / 4).max(MIN_UNWRAPPING);
         let input = input::open(&options.source, &InputOptions { threads, memory: unwrapping })?;
         let (wrapping, size, block_count) = (input.wrapping, input.size, input.blocks);
         let plain = matches!(input.body, Body::File(_));
+        // State packs to about a third; a wrong guess costs partitions that are too small, or a merge.
         let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
         let own = if plain { memory } else { memory - memory / 4 };
-        let plan = Plan::choose(options.plan, expected, plain, own, threads, max_files);
+        let plan = Plan::choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
         self.progress.tell(&Event::Planned { plan: plan.describe() });
         let limits = Limits {
             max_block: options.max_block_size,
@@ -81,8 +103,7 @@ impl Import<'_> {
             budget: memory,
             chunk: plan.chunk_bytes as usize,
         };
-        let (header, mut chunks) = Chunks::open(input, limits)?;
-        let first = chunks.next(None)?;
+        let (header, chunks) = Chunks::open(input, limits)?;
         if options.dry_run {
             return Ok(Outcome::Planned(plan));
         }
@@ -93,8 +114,8 @@ impl Import<'_> {
         if let Some(blocks) = block_count {
             self.progress.expect_blocks(blocks);
         }
-        let read = read::read(chunks, first, options, &plan, &target.spill, self.progress);
-        let outcome = read.and_then(|blocks| self.load(&target, &plan, source, blocks));
+        let job = ingest::Job { options, plan: &plan, preset: &preset, target: &target, progress: self.progress };
+        let outcome = job.run(chunks).and_then(|loaded| self.publish(&target, &plan, &preset, &source, loaded));
         if outcome.is_err() {
             // What is left could only mislead: the next run starts over.
             target.remove()?;
@@ -102,25 +123,17 @@ impl Import<'_> {
         outcome
     }
 
-    fn load(&self, target: &Target, plan: &Plan, source: Source, blocks: read::Blocks) -> Result<Outcome> {
+    fn publish(
+        &self,
+        target: &Target,
+        plan: &Plan,
+        preset: &Resolved,
+        source: &Source,
+        loaded: Loaded,
+    ) -> Result<Outcome> {
         let options = self.options;
-        let sst = SstOptions::new(rocks::plain_options());
-        self.progress.begin(Phase::Build, Some(blocks.payload));
-        let spilled = matches!(blocks.held, Held::Spilled(_));
-        let built = build::build(&blocks.held, &blocks.router, options, plan, &sst, &target.sst, self.progress)?;
-        drop(blocks.held);
-
-        self.progress.begin(Phase::Ingest, None);
-        let store = Store::open(&target.staging, &rocks::plain_options())?;
-        store.ingest(built.files)?;
-
-        self.progress.begin(Phase::Settle, None);
-        drop(store);
-        let store = Store::open(&target.staging, &rocks::plain_options())?;
-        let levels = store.levels()?;
-        drop(store);
-
         self.progress.begin(Phase::Publish, None);
+        let effective = rocks::options_of(target.working(), &options.column_family)?.unwrap_or_default();
         let mut report = ImportReport {
             schema: SCHEMA.into(),
             source: SourceInfo {
@@ -128,32 +141,34 @@ impl Import<'_> {
                 format: "car".into(),
                 wrapping: source.wrapping.name().into(),
                 version: source.header.version,
-                bytes: source.size.unwrap_or(blocks.consumed),
+                bytes: source.size.unwrap_or(loaded.consumed),
                 roots: source.header.roots.iter().map(ToString::to_string).collect(),
-                null_padding: blocks.tail.padding,
+                null_padding: loaded.tail.padding,
             },
             db: display(&options.db),
             column_family: options.column_family.clone(),
+            into_existing: options.into_existing,
             key: options.key,
             verified: options.verify,
-            blocks: Blocks { read: blocks.blocks, written: built.records, duplicate: built.duplicates },
-            payload_bytes: built.payload,
-            digest: built.digest,
-            preset: "ingest".into(),
-            loader: "ingest".into(),
-            plan: Plan { spill: spilled, ..plan.clone() },
+            blocks: Blocks { read: loaded.blocks, written: loaded.records, duplicate: loaded.duplicates },
+            payload_bytes: loaded.payload,
+            digest: loaded.digest,
+            preset: preset.preset.clone(),
+            loader: preset.loader.to_string(),
+            plan: Plan { spill: loaded.spilled, ..plan.clone() },
             seconds: Map::new(),
             cpu_seconds: None,
             peak_rss_bytes: None,
             bytes_read: None,
             bytes_written: None,
-            levels,
+            levels: loaded.levels,
+            options: preset.effective_node(&effective).into_iter().map(Into::into).collect(),
             samples: Vec::new(),
             versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
         };
         self.measure(&mut report);
         let record = serde_json::to_vec_pretty(&report).unwrap_or_default();
-        publish::write_synced(&target.staging.join("BEDLOAD.json"), &record)?;
+        publish::write_synced(&target.working().join(publish::RECORD), &record)?;
         publish::publish(target)?;
         self.progress.end();
         self.measure(&mut report);

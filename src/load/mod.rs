@@ -4,6 +4,7 @@
 
 mod build;
 mod import;
+mod ingest;
 mod options;
 mod plan;
 mod publish;

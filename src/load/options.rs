@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::preset::Overrides;
 use crate::progress::Stop;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
@@ -39,6 +40,10 @@ pub struct ImportOptions {
     pub restart: bool,
     /// Choose a plan, tell it, and do nothing.
     pub dry_run: bool,
+    /// The preset, by name or path. Defaults to what `overrides` say, and else to `ingest`.
+    pub preset: Option<String>,
+    /// What is laid on top of the preset. Defaults to nothing.
+    pub overrides: Overrides,
     /// Asked by somebody else to make the import stop.
     pub stop: Stop,
 }
@@ -74,6 +79,8 @@ impl ImportOptions {
             into_existing: false,
             restart: false,
             dry_run: false,
+            preset: None,
+            overrides: Overrides::default(),
             stop: Stop::default(),
         }
     }

@@ -22,9 +22,6 @@ const MIN_PIECE: u64 = 4 << 10;
 /// The largest piece appended to a partition, in bytes.
 const MAX_PIECE: u64 = 512 << 10;
 
-/// The size an SST grows to at most, in bytes.
-const SST_BYTES: u64 = 256 << 20;
-
 /// The way an import will go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -73,6 +70,7 @@ impl Plan {
         memory: u64,
         threads: usize,
         max_files: u64,
+        sst_bytes: u64,
     ) -> Self {
         let threads_fit = (memory / (6 << 20)).max(1);
         let workers = (threads as u64).min(threads_fit);
@@ -98,7 +96,7 @@ impl Plan {
             bytes.div_ceil((sort_bytes * 3 / 5).min(512 << 20))
         } else {
             // Enough to keep all workers busy to the end, in SSTs of a good size.
-            bytes.div_ceil(SST_BYTES / 4).max((workers * 8).min(bytes >> 20))
+            bytes.div_ceil(sst_bytes / 4).max((workers * 8).min(bytes >> 20))
         };
         let files = max_files / 2;
         let pieces = memory / 4 / (workers * MIN_PIECE);
@@ -111,7 +109,7 @@ impl Plan {
             memory,
             threads: workers as usize,
             partition_bits,
-            sst_bytes: SST_BYTES,
+            sst_bytes,
             chunk_bytes,
             hold_bytes,
             piece_bytes,

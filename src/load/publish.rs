@@ -6,8 +6,15 @@ use std::path::Path;
 use super::target::Target;
 use crate::error::{Error, Result};
 
-/// Gives the finished database its name.
+/// What bedload knows about an import, beside RocksDB's files.
+pub(super) const RECORD: &str = "BEDLOAD.json";
+
+/// Gives the finished database its name; one that was there before has it already.
 pub(super) fn publish(target: &Target) -> Result<()> {
+    if target.into_existing {
+        sync_dir(&target.db)?;
+        return target.remove();
+    }
     remove_logs(&target.staging)?;
     sync_dir(&target.staging)?;
     // An empty directory under the final name may be replaced; anything else makes the rename fail.

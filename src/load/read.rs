@@ -60,15 +60,15 @@ struct Shared<'a> {
     stopped: AtomicBool,
 }
 
-/// Reads everything behind `first`, the first chunk, and it too.
+/// Reads everything.
 pub(super) fn read(
-    chunks: Chunks,
-    first: Option<Chunk>,
+    mut chunks: Chunks,
     options: &ImportOptions,
     plan: &Plan,
     spill_dir: &Path,
     progress: &Progress<'_>,
 ) -> Result<Blocks> {
+    let mut first = chunks.next(None)?;
     let router = learn(first.as_ref(), plan, options.key);
     let spill = Spill::new(spill_dir.to_owned(), router.partitions());
     let shared = Shared {
@@ -83,7 +83,6 @@ pub(super) fn read(
         failed: Mutex::new(None),
         stopped: AtomicBool::new(false),
     };
-    let mut first = first;
     let mut workers: Vec<Worker<'_>> = std::thread::scope(|scope| {
         let mut handles = Vec::new();
         for _ in 0..plan.threads {

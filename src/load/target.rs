@@ -26,6 +26,8 @@ pub(super) struct Target {
     pub sst: PathBuf,
     /// The database before it has its name.
     pub staging: PathBuf,
+    /// Whether the database is there already and is added to.
+    pub into_existing: bool,
 }
 
 impl Target {
@@ -75,7 +77,13 @@ impl Target {
                 dir.join(name)
             },
         );
-        Ok(Self { spill, sst: partial.join("sst"), staging: partial.join("db"), partial, db })
+        let into_existing = options.into_existing;
+        Ok(Self { spill, sst: partial.join("sst"), staging: partial.join("db"), partial, db, into_existing })
+    }
+
+    /// Where the database is while it is worked on.
+    pub fn working(&self) -> &Path {
+        if self.into_existing { &self.db } else { &self.staging }
     }
 
     /// Makes the directories, throwing away leftovers.

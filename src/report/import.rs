@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::ContentDigest;
 use crate::load::Plan;
+use crate::preset::EffectiveOption;
 use crate::progress::Sample;
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
@@ -22,13 +23,15 @@ pub struct ImportReport {
     pub db: String,
     /// The column family that took the blocks.
     pub column_family: String,
+    /// Whether the database was there before; then counts and digest are those of this import alone.
+    pub into_existing: bool,
     /// What a block is stored under.
     pub key: KeyLayout,
     /// Whether every block was checked against its hash.
     pub verified: bool,
     /// How many blocks.
     pub blocks: Blocks,
-    /// Bytes of the records' values.
+    /// Bytes of the blocks in the source, duplicates included.
     pub payload_bytes: u64,
     /// The content digest of the column family.
     pub digest: ContentDigest,
@@ -50,10 +53,31 @@ pub struct ImportReport {
     pub bytes_written: Option<u64>,
     /// Levels of the finished database.
     pub levels: Vec<Level>,
+    /// Options of the database that were asked for or differ from RocksDB's defaults, read back from its OPTIONS file.
+    pub options: Vec<OptionRow>,
     /// Progress over time.
     pub samples: Vec<Sample>,
     /// What ran.
     pub versions: Versions,
+}
+
+/// One option of the finished database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OptionRow {
+    /// `scope.option`, under RocksDB's own name.
+    pub option: String,
+    /// Its value, read back from RocksDB.
+    pub value: String,
+    /// RocksDB's default.
+    pub default: String,
+    /// Who asked for it; `null` if nobody did and RocksDB chose it.
+    pub from: Option<String>,
+}
+
+impl From<EffectiveOption> for OptionRow {
+    fn from(EffectiveOption { option, value, default, from }: EffectiveOption) -> Self {
+        Self { option, value, default, from: from.map(|from| from.to_string()) }
+    }
 }
 
 /// What was read.

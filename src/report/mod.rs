@@ -2,4 +2,4 @@
 
 mod import;
 
-pub use import::{Blocks, ImportReport, SCHEMA, SourceInfo, Versions};
+pub use import::{Blocks, ImportReport, OptionRow, SCHEMA, SourceInfo, Versions};

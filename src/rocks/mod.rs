@@ -10,7 +10,7 @@ mod store;
 
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;
-pub(crate) use store::{Store, plain_options};
+pub(crate) use store::{Store, options_of};
 
 /// The version of RocksDB that is built in, from the crate that bundles it.
 pub const VERSION: &str = "11.12.0";

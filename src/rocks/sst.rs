@@ -1,9 +1,10 @@
 //! Building SST files outside of a database.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rust_rocksdb::{EnvOptions, Options, SstFileWriter};
 
+use super::option_map::OptionMap;
 use super::wrap;
 use crate::error::Result;
 
@@ -17,10 +18,14 @@ pub(crate) struct SstOptions {
 }
 
 impl SstOptions {
-    pub fn new(options: Options) -> Self {
+    /// Takes the options of the database that will take the files.
+    ///
+    /// # Errors
+    /// RocksDB refuses them.
+    pub fn new(map: &OptionMap, path: &Path) -> Result<Self> {
         let mut env = EnvOptions::default();
         env.set_bytes_per_sync(BYTES_PER_SYNC);
-        Self { options, env }
+        Ok(Self { options: super::store::build(path, map)?, env })
     }
 }
 

@@ -1,16 +1,24 @@
-//! A database as a whole: create, ingest, settle, look at.
+//! A database as a whole: make, open, take over files, compact, look at.
 
 use std::path::{Path, PathBuf};
 
-use rust_rocksdb::{BlockBasedOptions, DB, IngestExternalFileOptions, Options};
+use rust_rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, FlushOptions, Options};
 
+use super::option_map::OptionMap;
+use super::options::{self, Refusal};
+use super::options_file::OptionsFile;
+use super::settings::{CompactionSettings, IngestSettings};
 use super::wrap;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// An open database.
+/// RocksDB's name for the column family that every database has.
+const DEFAULT_FAMILY: &str = "default";
+
+/// An open database, and the column family in it that is worked on.
 pub(crate) struct Store {
     db: DB,
     path: PathBuf,
+    family: String,
 }
 
 /// One level of the tree.
@@ -24,46 +32,115 @@ pub struct Level {
     pub bytes: u64,
 }
 
-pub(crate) fn plain_options() -> Options {
-    let mut options = Options::default();
-    options.create_if_missing(true);
-    let mut table = BlockBasedOptions::default();
-    table.set_block_size(16 << 10);
-    table.set_bloom_filter(10.0, false);
-    options.set_block_based_table_factory(&table);
-    options.set_compression_type(rust_rocksdb::DBCompressionType::None);
-    options
-}
-
 impl Store {
-    /// Opens a database with the given options.
-    pub fn open(path: &Path, options: &Options) -> Result<Self> {
-        let db = DB::open(options, path).map_err(wrap("open", path))?;
-        Ok(Self { db, path: path.to_owned() })
+    /// Opens a database with the options of `map`, making it and `family` where they are missing.
+    ///
+    /// # Errors
+    /// RocksDB refuses the options or the directory.
+    pub fn create(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
+        let mut options = build(path, map)?;
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let mut families = vec![DEFAULT_FAMILY];
+        if family != DEFAULT_FAMILY {
+            families.push(family);
+        }
+        let descriptors = families
+            .into_iter()
+            .map(|name| Ok(ColumnFamilyDescriptor::new(name, build(path, map)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
+        Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
     }
 
-    /// Takes over finished files at the last level, by moving them; fails rather than copies.
-    pub fn ingest(&self, files: Vec<PathBuf>) -> Result<()> {
+    /// Opens a database that is there, each column family with the options it has; `family` is made with those of
+    /// `map` where it is missing.
+    ///
+    /// # Errors
+    /// It is no database, another process has it open, or its options name something this RocksDB does not know.
+    pub fn open(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
+        let file = OptionsFile::latest(path)?;
+        let mut own = map.clone();
+        if let Some(found) = file.family(family).or_else(|| file.family(DEFAULT_FAMILY)) {
+            own = file.options(found);
+        }
+        let mut options = build(path, &own)?;
+        options.create_if_missing(false);
+        options.create_missing_column_families(true);
+        let mut names = DB::list_cf(&options, path).map_err(wrap("list the column families of", path))?;
+        if !names.iter().any(|name| name == family) {
+            names.push(family.to_owned());
+        }
+        let descriptors = names
+            .into_iter()
+            .map(|name| {
+                let map = file.family(&name).map_or_else(|| map.clone(), |found| file.options(found));
+                Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
+        Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
+    }
+
+    fn family(&self) -> Result<&ColumnFamily> {
+        self.db.cf_handle(&self.family).ok_or_else(|| Error::Rocks {
+            action: "find the column family in",
+            path: self.path.clone(),
+            message: self.family.clone(),
+        })
+    }
+
+    /// Takes over finished files.
+    ///
+    /// # Errors
+    /// RocksDB refuses them, e.g. because they overlap what is there and `settings` do not allow that.
+    pub fn ingest(&self, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
-        let mut options = IngestExternalFileOptions::default();
-        options.set_move_files(true);
-        options.set_failed_move_fall_back_to_copy(false);
-        options.set_snapshot_consistency(false);
-        options.set_allow_global_seqno(false);
-        options.set_allow_blocking_flush(false);
-        options.set_fail_if_not_bottommost_level(true);
-        options.set_fill_cache(false);
-        options.set_file_opening_threads(4);
-        options.set_prefetch_lmax_index_and_filter_blocks(false);
-        self.db.ingest_external_file_opts(&options, files).map_err(wrap("ingest into", &self.path))
+        let options = options::ingest_options(settings);
+        self.db.ingest_external_file_cf_opts(self.family()?, &options, files).map_err(wrap("ingest into", &self.path))
     }
 
-    /// Files and bytes of each level that has any.
+    /// Compacts the whole column family down to its last level.
+    ///
+    /// # Errors
+    /// RocksDB fails, e.g. because the disk is full. Its C interface does not say that it did, so what is left above
+    /// the last level tells.
+    pub fn compact(&self, settings: &CompactionSettings) -> Result<()> {
+        let options = options::compact_options(settings);
+        self.db.compact_range_cf_opt(self.family()?, None::<&[u8]>, None::<&[u8]>, &options);
+        let levels = self.levels()?;
+        match levels.iter().find(|level| level.level == 0) {
+            Some(level) => Err(Error::Rocks {
+                action: "compact",
+                path: self.path.clone(),
+                message: format!("{} files are left at level 0; RocksDB's LOG in it says why", level.files),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what is in memtables to files.
+    ///
+    /// # Errors
+    /// RocksDB fails, e.g. because the disk is full.
+    pub fn flush(&self) -> Result<()> {
+        let mut options = FlushOptions::default();
+        options.set_wait(true);
+        self.db.flush_cf_opt(self.family()?, &options).map_err(wrap("flush", &self.path))
+    }
+
+    /// Files and bytes of each level of the column family that has any.
+    ///
+    /// # Errors
+    /// RocksDB does not tell.
     pub fn levels(&self) -> Result<Vec<Level>> {
         let mut levels: Vec<Level> = Vec::new();
         for file in self.db.live_files().map_err(wrap("list the files of", &self.path))? {
+            if file.column_family_name != self.family {
+                continue;
+            }
             match levels.iter_mut().find(|level| level.level == file.level) {
                 Some(level) => {
                     level.files += 1;
@@ -75,4 +152,22 @@ impl Store {
         levels.sort_by_key(|level| level.level);
         Ok(levels)
     }
+}
+
+/// Options for a database at `path`; a refusal names it.
+pub(super) fn build(path: &Path, map: &OptionMap) -> Result<Options> {
+    options::build(map).map_err(|Refusal(message)| Error::Rocks {
+        action: "set the options of",
+        path: path.to_owned(),
+        message,
+    })
+}
+
+/// The options that a database's column family has, from its OPTIONS file; `None` where it has no such family.
+///
+/// # Errors
+/// There is no OPTIONS file, or it cannot be read.
+pub(crate) fn options_of(path: &Path, family: &str) -> Result<Option<OptionMap>> {
+    let file = OptionsFile::latest(path)?;
+    Ok(file.family(family).map(|found| file.options(found)))
 }
