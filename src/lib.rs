@@ -5,6 +5,7 @@ pub mod digest;
 pub mod error;
 pub mod generate;
 pub mod load;
+mod mapped;
 pub mod preset;
 pub mod progress;
 pub mod report;

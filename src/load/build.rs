@@ -17,6 +17,7 @@ use crate::sort::key::Record;
 use crate::sort::router::Router;
 use crate::sort::runs::Runs;
 use crate::sort::spill::Spill;
+use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{CarProblem, Step, next_section};
 
 /// Records between two bumps of the progress counters.
@@ -169,7 +170,7 @@ impl Builder<'_> {
             at = section.end;
         }
         let mut heap = Heap::new(layout);
-        heap.insert(0, buffer);
+        heap.insert(0, ChunkBytes::Read { buffer, len: extent.bytes as usize });
         output.sorted(&heap, &mut entries)
     }
 }
@@ -206,7 +207,7 @@ impl<'a> Output<'a> {
             self.put(record)?;
             previous = Some(record);
         }
-        Ok(())
+        heap.check()
     }
 
     /// Appends a record of a merge, whose memory is gone when the next one comes.

@@ -73,7 +73,7 @@ impl Job<'_> {
         store.ingest(files, &self.preset.ingest())?;
         drop(store);
         self.progress.begin(Phase::Settle, None);
-        let store = Store::create(staging, &self.preset.node(), family)?;
+        let store = Store::reopen(staging, &self.preset.node(), family)?;
         let levels = store.levels()?;
         drop(store);
         if let Some(level) = levels.iter().find(|level| level.level == 0) {

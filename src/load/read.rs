@@ -13,7 +13,7 @@ use crate::sort::entries::{Entry, Heap, Unsorted};
 use crate::sort::key::KeyLayout;
 use crate::sort::router::Router;
 use crate::sort::spill::{Pieces, Spill};
-use crate::source::car::chunks::{Chunk, Chunks, Tail};
+use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
 use crate::source::car::{CidSpan, read_cid};
 use crate::verify::{Checker, Claim, problem_of};
 
@@ -68,6 +68,9 @@ pub(super) fn read(
     spill_dir: &Path,
     progress: &Progress<'_>,
 ) -> Result<Blocks> {
+    if !plan.spill {
+        chunks.map();
+    }
     let mut first = chunks.next(None)?;
     let router = learn(first.as_ref(), plan, options.key);
     let spill = Spill::new(spill_dir.to_owned(), router.partitions());
@@ -129,7 +132,7 @@ pub(super) fn read(
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
         for worker in workers {
             for held in worker.held {
-                heap.insert(held.index, held.buffer);
+                heap.insert(held.index, held.bytes);
             }
             for (partition, found) in entries.iter_mut().zip(worker.entries) {
                 partition.add(found);
@@ -155,7 +158,7 @@ fn learn(first: Option<&Chunk>, plan: &Plan, layout: KeyLayout) -> Router {
 
 /// The body (CID and block) of the section at `start`, which lies whole in the chunk.
 fn body(chunk: &Chunk, start: usize) -> Option<(&[u8], CidSpan)> {
-    let bytes = chunk.buffer.get(start..chunk.len)?;
+    let bytes = chunk.bytes.get(start..)?;
     let (len, body) = unsigned_varint::decode::u64(bytes).ok()?;
     let body = body.get(..len as usize)?;
     let span = read_cid(body).ok()??;
@@ -165,8 +168,7 @@ fn body(chunk: &Chunk, start: usize) -> Option<(&[u8], CidSpan)> {
 /// A chunk that stays in memory.
 struct HeldChunk {
     index: u32,
-    buffer: Buffer,
-    len: usize,
+    bytes: ChunkBytes,
 }
 
 /// One thread of the reading phase.
@@ -238,7 +240,7 @@ impl<'a> Worker<'a> {
             self.spill_what_is_held()?;
         } else {
             let entries = chunk.starts.len() * size_of::<Entry>() * 3 / 2;
-            let more = (chunk.buffer.len() + entries) as u64;
+            let more = (chunk.bytes.len() + entries) as u64;
             let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
             if held > shared.plan.hold_bytes {
                 shared.spilling.store(true, Ordering::Relaxed);
@@ -267,7 +269,7 @@ impl<'a> Worker<'a> {
                 if spilling {
                     let len_bytes = varint_len(bytes.len() as u64);
                     let start = *start as usize;
-                    let section = &chunk.buffer[start..start + len_bytes + bytes.len()];
+                    let section = &chunk.bytes[start..start + len_bytes + bytes.len()];
                     self.pieces.add(shared.spill, route.partition, section)?;
                 } else if let Some(entries) = self.entries.get_mut(route.partition as usize) {
                     entries.push(Entry::new(route.prefix, chunk.index, *start));
@@ -277,9 +279,9 @@ impl<'a> Worker<'a> {
         self.blocks += blocks;
         shared.progress.add(0, blocks);
         if spilling {
-            self.spare = Some(chunk.buffer);
+            self.spare = chunk.bytes.into_buffer();
         } else {
-            self.held.push(HeldChunk { index: chunk.index, buffer: chunk.buffer, len: chunk.len });
+            self.held.push(HeldChunk { index: chunk.index, bytes: chunk.bytes });
         }
         Ok(())
     }
@@ -303,7 +305,7 @@ impl<'a> Worker<'a> {
     /// A section that cannot be read: says why, as reading it one by one does.
     fn explain(&self, chunk: &Chunk, start: usize) -> Error {
         let limit = self.shared.options.max_block_size;
-        let (problem, at) = match crate::source::car::next_section(&chunk.buffer[..chunk.len], start, limit) {
+        let (problem, at) = match crate::source::car::next_section(&chunk.bytes, start, limit) {
             Err(found) => found,
             Ok(_) => (crate::source::car::CarProblem::Truncated { inside: "a CID" }, start),
         };
@@ -322,12 +324,12 @@ impl<'a> Worker<'a> {
         for held in std::mem::take(&mut self.held) {
             let mut at = 0;
             while let Ok(crate::source::car::Step::Section(section)) =
-                crate::source::car::next_section(&held.buffer[..held.len], at, u64::MAX)
+                crate::source::car::next_section(&held.bytes, at, u64::MAX)
             {
                 let from = layout.key_start(&section.cid);
-                let cid = &held.buffer[section.cid_start..section.cid_start + section.cid.len as usize];
+                let cid = &held.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
                 let route = self.shared.router.route(&cid[from..], section.cid.digest as usize - from);
-                self.pieces.add(self.shared.spill, route.partition, &held.buffer[section.start..section.end])?;
+                self.pieces.add(self.shared.spill, route.partition, &held.bytes[section.start..section.end])?;
                 at = section.end;
             }
         }

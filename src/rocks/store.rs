@@ -33,14 +33,28 @@ pub struct Level {
 }
 
 impl Store {
-    /// Opens a database with the options of `map`, making it and `family` where they are missing.
+    /// Makes a database with the options of `map`, and `family` in it.
     ///
     /// # Errors
     /// RocksDB refuses the options or the directory.
     pub fn create(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
+        Self::with_options(path, map, family, true)
+    }
+
+    /// Opens a database that [`Store::create`] has made, with the options it is to keep.
+    ///
+    /// # Errors
+    /// RocksDB refuses the options.
+    pub fn reopen(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
+        Self::with_options(path, map, family, false)
+    }
+
+    fn with_options(path: &Path, map: &OptionMap, family: &str, create: bool) -> Result<Self> {
         let mut options = build(path, map)?;
-        options.create_if_missing(true);
-        options.create_missing_column_families(true);
+        if create {
+            options.create_if_missing(true);
+            options.create_missing_column_families(true);
+        }
         let mut families = vec![DEFAULT_FAMILY];
         if family != DEFAULT_FAMILY {
             families.push(family);

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use super::key::{KeyLayout, Record};
-use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{Step, next_section};
 
 /// One block: the first eight bytes it is sorted by, and where its section lies.
@@ -45,7 +46,7 @@ impl Unsorted {
 
 /// Sections in memory, in pieces.
 pub(crate) struct Heap {
-    pieces: Vec<Option<Buffer>>,
+    pieces: Vec<Option<ChunkBytes>>,
     layout: KeyLayout,
 }
 
@@ -60,12 +61,12 @@ impl Heap {
         Self { pieces: Vec::new(), layout }
     }
 
-    pub fn insert(&mut self, piece: u32, buffer: Buffer) {
+    pub fn insert(&mut self, piece: u32, bytes: ChunkBytes) {
         let index = piece as usize;
         if self.pieces.len() <= index {
             self.pieces.resize_with(index + 1, || None);
         }
-        self.pieces[index] = Some(buffer);
+        self.pieces[index] = Some(bytes);
     }
 
     fn at(&self, entry: Entry) -> Option<&[u8]> {
@@ -91,6 +92,14 @@ impl Heap {
         for offset in (0..AHEAD_BYTES.min(rest.len())).step_by(64) {
             prefetch(&rest[offset]);
         }
+    }
+
+    /// Whether all that was looked at was really there.
+    ///
+    /// # Errors
+    /// A mapped file was cut, or its disk failed, meanwhile.
+    pub fn check(&self) -> Result<()> {
+        self.pieces.iter().flatten().try_for_each(ChunkBytes::check)
     }
 
     /// Sorts entries of one partition by their full keys.

@@ -16,6 +16,7 @@ use super::key::{KeyLayout, Record};
 use super::spill::Spill;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{Section, Step, next_section};
 
 /// The most runs merged at once.
@@ -95,7 +96,7 @@ impl Runs<'_> {
             }
             at += used as u64;
             let mut heap = Heap::new(self.layout);
-            heap.insert(0, buffer);
+            heap.insert(0, ChunkBytes::Read { buffer, len });
             heap.sort(&mut entries);
             let path = self.run_path(paths.len());
             let mut file = BufWriter::with_capacity(MIN_READ * 4, create(&path)?);

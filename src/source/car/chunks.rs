@@ -4,12 +4,18 @@
 //! from length to length. CIDs are read and blocks hashed by whoever takes the chunk.
 
 use std::fs::File;
+use std::num::NonZeroU64;
+use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::{Advice, fadvise};
 
 use super::{CarProblem, Header, HeaderStep, NullPadding, Step, next_section, read_header, varint};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::mapped::Mapped;
 use crate::source::input::{Body, ByteStream, Input};
 
 /// How many bytes are read first, to find the header in.
@@ -42,12 +48,49 @@ pub(crate) struct Chunk {
     pub index: u32,
     /// Where its first byte stands in the unwrapped file.
     pub base: u64,
-    /// The bytes; only the first `len` belong to the sections.
-    pub buffer: Buffer,
-    /// Bytes of whole sections.
-    pub len: usize,
-    /// Where each section begins in `buffer`.
+    /// Whole sections and nothing else.
+    pub bytes: ChunkBytes,
+    /// Where each section begins in `bytes`.
     pub starts: Vec<u32>,
+}
+
+/// The bytes of a chunk: read into memory, or where the page cache has them.
+pub(crate) enum ChunkBytes {
+    /// Only the first `len` bytes belong to the chunk.
+    Read { buffer: Buffer, len: usize },
+    /// `len` bytes from `at` of a mapped file.
+    Mapped { map: Arc<Mapped>, at: usize, len: usize },
+}
+
+impl ChunkBytes {
+    /// Whether the bytes were really there when they were looked at.
+    ///
+    /// # Errors
+    /// The file was cut, or the disk failed, meanwhile.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Read { .. } => Ok(()),
+            Self::Mapped { map, .. } => map.check(),
+        }
+    }
+
+    /// The buffer, to be used again.
+    pub fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Read { buffer, .. } => Some(buffer),
+            Self::Mapped { .. } => None,
+        }
+    }
+}
+
+impl Deref for ChunkBytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Read { buffer, len } => &buffer[..*len],
+            Self::Mapped { map, at, len } => &map[*at..*at + *len],
+        }
+    }
 }
 
 /// What is found out about the file when its last chunk has been taken.
@@ -59,6 +102,7 @@ pub(crate) struct Tail {
 
 enum Bytes {
     File { file: File, at: u64, asked: u64 },
+    Mapped { file: File, map: Arc<Mapped>, at: usize, asked: u64 },
     Stream(Box<dyn ByteStream>),
 }
 
@@ -66,6 +110,14 @@ impl Bytes {
     fn fill(&mut self, buf: &mut [u8], name: &PathBuf) -> Result<usize> {
         match self {
             Self::Stream(stream) => stream.fill(buf),
+            Self::Mapped { map, at, .. } => {
+                let rest = &map[*at..];
+                let len = rest.len().min(buf.len());
+                buf[..len].copy_from_slice(&rest[..len]);
+                *at += len;
+                map.check()?;
+                Ok(len)
+            }
             Self::File { file, at, asked } => {
                 let mut filled = 0;
                 while filled < buf.len() {
@@ -79,19 +131,20 @@ impl Bytes {
                         Err(error) => return Err(Error::io("read", name)(error)),
                     }
                 }
-                if *at + READ_AHEAD / 2 > *asked {
-                    let from = (*asked).max(*at);
-                    let _ = rustix::fs::fadvise(
-                        &*file,
-                        from,
-                        std::num::NonZeroU64::new(READ_AHEAD),
-                        rustix::fs::Advice::WillNeed,
-                    );
-                    *asked = from + READ_AHEAD;
-                }
+                read_ahead(file, *at, asked);
                 Ok(filled)
             }
         }
+    }
+}
+
+/// Asks the system to read on while we work.
+fn read_ahead(file: &File, at: u64, asked: &mut u64) {
+    if at + READ_AHEAD / 2 > *asked {
+        let from = (*asked).max(at);
+        // Advice only: without it the next read waits for the disk.
+        let _ = fadvise(file, from, NonZeroU64::new(READ_AHEAD), Advice::WillNeed);
+        *asked = from + READ_AHEAD;
     }
 }
 
@@ -177,6 +230,7 @@ impl Chunks {
     pub fn consumed(&self) -> u64 {
         match &self.bytes {
             Bytes::File { at, .. } => *at,
+            Bytes::Mapped { at, .. } => *at as u64,
             Bytes::Stream(stream) => stream.consumed(),
         }
     }
@@ -197,7 +251,58 @@ impl Chunks {
         outcome
     }
 
+    /// From now on chunks are handed out where the page cache has them, if the source is a plain file.
+    pub fn map(&mut self) {
+        if let Bytes::File { file, .. } = &self.bytes
+            && let Ok(metadata) = file.metadata()
+            && let Ok(len) = usize::try_from(self.end.unwrap_or(metadata.len()))
+            && let Some(map) = Mapped::new(file, len, &self.name)
+            && let Ok(file) = file.try_clone()
+            && let Ok(at) = usize::try_from(self.position)
+        {
+            map.advise(memmap2::Advice::Sequential);
+            self.carry = Vec::new();
+            self.bytes = Bytes::Mapped { file, map: Arc::new(map), at, asked: 0 };
+        }
+    }
+
+    /// The next chunk of a mapped file: as many whole sections as fill a chunk.
+    fn mapped_chunk(&mut self) -> Result<Option<Chunk>> {
+        let Bytes::Mapped { file, map, at, asked } = &mut self.bytes else { return Ok(None) };
+        read_ahead(file, *at as u64, asked);
+        let (map, start) = (Arc::clone(map), *at);
+        let mut window = self.limits.chunk;
+        loop {
+            let bytes = &map[start..map.len().min(start.saturating_add(window))];
+            let data_ends = start + bytes.len() == map.len();
+            let framed = self.frame(bytes)?;
+            map.check()?;
+            if framed.padding_at.is_none() && framed.starts.is_empty() && !data_ends {
+                // One section is longer than the chunk.
+                window = framed.needed as usize;
+                continue;
+            }
+            let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
+            *at = start + framed.len;
+            if let Some(padding) = framed.padding_at {
+                *at = map.len();
+                self.take_padding(&map[start + padding..], (start + padding) as u64)?;
+                self.finish()?;
+            } else if data_ends {
+                if framed.len < bytes.len() {
+                    return Err(self.cut(&bytes[framed.len..], framed.len, "a section"));
+                }
+                self.finish()?;
+            }
+            let bytes = ChunkBytes::Mapped { map: Arc::clone(&map), at: start, len: framed.len };
+            return Ok((!framed.starts.is_empty()).then(|| self.chunk(bytes, framed.starts)));
+        }
+    }
+
     fn read_chunk(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
+        if matches!(self.bytes, Bytes::Mapped { .. }) {
+            return self.mapped_chunk();
+        }
         let mut buffer = match spare {
             Some(buffer) if buffer.len() >= self.limits.chunk && buffer.len() > self.carry.len() => buffer,
             _ => Buffer::new(self.limits.chunk.max(self.carry.len() + 1))?,
@@ -218,7 +323,9 @@ impl Chunks {
             if let Some(len) = framed.padding_at {
                 self.take_padding(&buffer[len..filled], (self.position) + len as u64)?;
                 self.finish()?;
-                return Ok((!framed.starts.is_empty()).then(|| self.chunk(buffer, len, framed.starts)));
+                return Ok(
+                    (!framed.starts.is_empty()).then(|| self.chunk(ChunkBytes::Read { buffer, len }, framed.starts))
+                );
             }
             if data_ends && framed.len < filled {
                 return Err(self.cut(&buffer[framed.len..filled], framed.len, "a section"));
@@ -229,7 +336,8 @@ impl Chunks {
                 if data_ends {
                     self.finish()?;
                 }
-                return Ok((!framed.starts.is_empty()).then(|| self.chunk(buffer, framed.len, framed.starts)));
+                return Ok((!framed.starts.is_empty())
+                    .then(|| self.chunk(ChunkBytes::Read { buffer, len: framed.len }, framed.starts)));
             }
             // One section is longer than the chunk: it gets a buffer of exactly its size, which the system fills with
             // memory only as the data comes.
@@ -240,10 +348,10 @@ impl Chunks {
         }
     }
 
-    fn chunk(&mut self, buffer: Buffer, len: usize, starts: Vec<u32>) -> Chunk {
-        let chunk = Chunk { index: self.next_index, base: self.position, buffer, len, starts };
+    fn chunk(&mut self, bytes: ChunkBytes, starts: Vec<u32>) -> Chunk {
+        let chunk = Chunk { index: self.next_index, base: self.position, bytes, starts };
         self.next_index += 1;
-        self.position += len as u64;
+        self.position += chunk.bytes.len() as u64;
         chunk
     }
 
