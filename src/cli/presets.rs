@@ -162,11 +162,11 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// The table without the blanks that fill the last column.
+/// The table without the blanks around it.
 fn print(table: &Table) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for line in table.lines() {
-        writeln!(out, "{}", line.trim_end())?;
+        writeln!(out, "{}", line.trim())?;
     }
     Ok(())
 }

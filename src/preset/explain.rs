@@ -11,13 +11,13 @@ use super::resolve::Resolved;
 use super::settings::agrees;
 
 /// The form of the JSON that [`Explanation`] serializes to.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: &str = "bedload-preset-explanation-1";
 
 /// A preset in full.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Explanation {
-    /// Version of this form.
-    pub schema: u32,
+    /// Name and version of this form.
+    pub schema: &'static str,
     /// Name of the preset.
     pub preset: String,
     /// What it is for.

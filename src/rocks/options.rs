@@ -270,4 +270,96 @@ mod tests {
         let Err(ProbeError::Refused(Refusal(said))) = effective(&together) else { panic!("they exclude each other") };
         assert_eq!(said, "unordered_write is incompatible with enable_pipelined_write");
     }
+
+    /// Builds an SST file with a preset's options, ingests it, reopens as the node does, and reads everything back.
+    fn database_of(preset: &str, dir: &std::path::Path) -> (OptionMap, u32) {
+        let preset = crate::preset::Preset::builtin(preset).expect("built in");
+        let resolved = crate::preset::resolve(&preset, &crate::preset::Overrides::default()).expect("good");
+        let loading = build(&resolved.loading()).expect("taken");
+        let sst = dir.join("1.sst");
+        let mut writer = rust_rocksdb::SstFileWriter::create(&loading);
+        writer.open(&sst).expect("created");
+        let records = 10_000u32;
+        for number in 0..records {
+            writer.put(number.to_be_bytes(), format!("value {number}").repeat(20)).expect("written");
+        }
+        writer.finish().expect("finished");
+        let path = dir.join("db");
+        let mut create = build(&resolved.loading()).expect("taken");
+        create.create_if_missing(true);
+        let db = DB::open(&create, &path).expect("opened");
+        db.ingest_external_file_opts(&ingest_options(&resolved.ingest()), vec![sst]).expect("ingested");
+        drop(db);
+        let db = DB::open(&build(&resolved.node()).expect("taken"), &path).expect("opened as the node does");
+        for number in 0..records {
+            let value = db.get(number.to_be_bytes()).expect("read").expect("there");
+            assert_eq!(value, format!("value {number}").repeat(20).into_bytes());
+        }
+        let files = db.live_files().expect("listed");
+        assert!(files.iter().all(|file| file.level == 6), "everything lies in the last level");
+        drop(db);
+        let file = OptionsFile::latest(&path).expect("OPTIONS");
+        (file.options(file.family("default").expect("the family")), records)
+    }
+
+    #[test]
+    fn the_options_file_of_the_finished_database_holds_the_nodes_values_and_none_of_the_loads() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (left, _) = database_of("ingest", dir.path());
+        assert_eq!(left.get(Group::Cf, "disable_auto_compactions"), Some("false"));
+        assert_eq!(left.get(Group::Cf, "num_levels"), Some("7"));
+        assert_eq!(left.get(Group::Cf, "compression"), Some("kNoCompression"));
+        assert_eq!(left.get(Group::Table, "block_size"), Some("16384"));
+        assert_eq!(left.get(Group::Db, "bytes_per_sync"), Some("1048576"));
+    }
+
+    /// Tools of Debian 12's package rocksdb-tools, from `BEDLOAD_ROCKSDB_7_TOOLS` (a directory) or the path.
+    fn old_tool(name: &str) -> Option<std::process::Command> {
+        let dir = std::env::var_os("BEDLOAD_ROCKSDB_7_TOOLS").map(std::path::PathBuf::from).unwrap_or_default();
+        let path = dir.join(name);
+        let out = std::process::Command::new(&path).arg("--version").output().ok()?;
+        let is_old = out.status.success() && String::from_utf8_lossy(&out.stdout).contains(" 7.");
+        is_old.then(|| std::process::Command::new(path))
+    }
+
+    #[test]
+    fn rocksdb_7_8_reads_every_record_of_ingest_compat_and_none_of_ingest() {
+        let (Some(mut scan), Some(mut dump), Some(mut scan_new)) =
+            (old_tool("ldb"), old_tool("sst_dump"), old_tool("ldb"))
+        else {
+            eprintln!("SKIPPED: ldb and sst_dump of RocksDB 7.8 are not here (apt install rocksdb-tools)");
+            return;
+        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let (_, records) = database_of("ingest-compat", dir.path());
+        let db = format!("--db={}", dir.path().join("db").display());
+        let out = scan.args([&db, "--ignore_unknown_options", "scan", "--hex"]).output().expect("run");
+        let said = String::from_utf8_lossy(&out.stdout);
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("0x")).collect();
+        assert_eq!(
+            lines.len(),
+            records as usize,
+            "{}{}",
+            &said[..said.len().min(300)],
+            String::from_utf8_lossy(&out.stderr)
+        );
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+        for (number, line) in lines.iter().enumerate() {
+            let value = format!("value {number}").repeat(20);
+            assert_eq!(*line, format!("0x{number:08X} : 0x{}", hex(value.as_bytes())));
+        }
+        let out = dump
+            .args([format!("--file={}", dir.path().join("db").display()), "--command=verify".into()])
+            .output()
+            .expect("run");
+        let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert!(out.status.success() && said.contains("The file is ok"), "{said}");
+
+        let other = tempfile::tempdir().expect("a directory");
+        database_of("ingest", other.path());
+        let db = format!("--db={}", other.path().join("db").display());
+        let out = scan_new.args([&db, "--ignore_unknown_options", "scan", "--hex"]).output().expect("run");
+        let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert!(said.contains("Corrupt or unsupported format_version"), "what ingest-compat is for: {said}");
+    }
 }
