@@ -166,7 +166,7 @@ impl Resolved {
         rows.into_values().collect()
     }
 
-    fn text(&self, scope: Scope, name: &'static str) -> &str {
+    pub(super) fn text(&self, scope: Scope, name: &'static str) -> &str {
         let key = Key { moment: Moment::Load, scope, name: name.to_owned() };
         match self.settings.get(&key) {
             Some(setting) => &setting.value,

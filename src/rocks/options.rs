@@ -271,46 +271,69 @@ mod tests {
         assert_eq!(said, "unordered_write is incompatible with enable_pipelined_write");
     }
 
-    /// Builds an SST file with a preset's options, ingests it, reopens as the node does, and reads everything back.
-    fn database_of(preset: &str, dir: &std::path::Path) -> (OptionMap, u32) {
-        let preset = crate::preset::Preset::builtin(preset).expect("built in");
-        let resolved = crate::preset::resolve(&preset, &crate::preset::Overrides::default()).expect("good");
-        let loading = build(&resolved.loading()).expect("taken");
-        let sst = dir.join("1.sst");
-        let mut writer = rust_rocksdb::SstFileWriter::create(&loading);
-        writer.open(&sst).expect("created");
-        let records = 10_000u32;
-        for number in 0..records {
-            writer.put(number.to_be_bytes(), format!("value {number}").repeat(20)).expect("written");
-        }
-        writer.finish().expect("finished");
+    /// Records of the small databases below.
+    const RECORDS: u32 = 10_000;
+
+    fn value(number: u32) -> String {
+        format!("value {number}").repeat(20)
+    }
+
+    /// Loads records with a preset as its loader would, opens the database as the node does, reads everything back, and
+    /// hands over what its OPTIONS file says.
+    fn database_of(preset: &str, dir: &std::path::Path) -> OptionMap {
+        let found = crate::preset::Preset::builtin(preset).expect(preset);
+        let resolved = crate::preset::resolve(&found, &crate::preset::Overrides::default()).expect(preset);
         let path = dir.join("db");
-        let mut create = build(&resolved.loading()).expect("taken");
-        create.create_if_missing(true);
-        let db = DB::open(&create, &path).expect("opened");
-        db.ingest_external_file_opts(&ingest_options(&resolved.ingest()), vec![sst]).expect("ingested");
-        drop(db);
-        let db = DB::open(&build(&resolved.node()).expect("taken"), &path).expect("opened as the node does");
-        for number in 0..records {
-            let value = db.get(number.to_be_bytes()).expect("read").expect("there");
-            assert_eq!(value, format!("value {number}").repeat(20).into_bytes());
+        let mut loading = build(&resolved.loading()).expect(preset);
+        loading.create_if_missing(true);
+        let db = DB::open(&loading, &path).expect(preset);
+        match resolved.loader {
+            crate::preset::Loader::Ingest => {
+                let sst = dir.join("1.sst");
+                let mut writer = rust_rocksdb::SstFileWriter::create(&loading);
+                writer.open(&sst).expect(preset);
+                for number in 0..RECORDS {
+                    writer.put(number.to_be_bytes(), value(number)).expect(preset);
+                }
+                writer.finish().expect(preset);
+                db.ingest_external_file_opts(&ingest_options(&resolved.ingest()), vec![sst]).expect(preset);
+            }
+            crate::preset::Loader::Memtable => {
+                let options = write_options(&resolved.write());
+                // Two files of level 0 whose keys overlap, or there would be nothing to compact.
+                for odd in [0, 1] {
+                    for number in (odd..RECORDS).step_by(2) {
+                        db.put_opt(number.to_be_bytes(), value(number), &options).expect(preset);
+                    }
+                    db.flush().expect(preset);
+                }
+            }
         }
-        let files = db.live_files().expect("listed");
-        assert!(files.iter().all(|file| file.level == 6), "everything lies in the last level");
+        drop(db);
+        if resolved.loader == crate::preset::Loader::Memtable {
+            let db = DB::open(&build(&resolved.settling()).expect(preset), &path).expect(preset);
+            db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &compact_options(&resolved.compaction()));
+        }
+        let db = DB::open(&build(&resolved.node()).expect(preset), &path).expect("opened as the node does");
+        for number in 0..RECORDS {
+            assert_eq!(db.get(number.to_be_bytes()).expect(preset), Some(value(number).into_bytes()), "{preset}");
+        }
+        let levels: Vec<i32> = db.live_files().expect("listed").iter().map(|file| file.level).collect();
+        assert!(!levels.is_empty() && levels.iter().all(|level| *level == 6), "{preset}: {levels:?}");
         drop(db);
         let file = OptionsFile::latest(&path).expect("OPTIONS");
-        (file.options(file.family("default").expect("the family")), records)
+        file.options(file.family("default").expect("the family"))
     }
 
     #[test]
-    fn the_options_file_of_the_finished_database_holds_the_nodes_values_and_none_of_the_loads() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (left, _) = database_of("ingest", dir.path());
-        assert_eq!(left.get(Group::Cf, "disable_auto_compactions"), Some("false"));
-        assert_eq!(left.get(Group::Cf, "num_levels"), Some("7"));
-        assert_eq!(left.get(Group::Cf, "compression"), Some("kNoCompression"));
-        assert_eq!(left.get(Group::Table, "block_size"), Some("16384"));
-        assert_eq!(left.get(Group::Db, "bytes_per_sync"), Some("1048576"));
+    fn a_database_of_every_preset_lies_in_the_last_level_and_says_in_options_what_the_node_section_says() {
+        for preset in crate::preset::Preset::builtin_names() {
+            let dir = tempfile::tempdir().expect("a directory");
+            let left = database_of(preset, dir.path());
+            let found = crate::preset::Preset::builtin(preset).expect(preset);
+            let resolved = crate::preset::resolve(&found, &crate::preset::Overrides::default()).expect(preset);
+            assert_eq!(left, effective(&resolved.node()).expect(preset), "{preset}");
+        }
     }
 
     /// Tools of Debian 12's package rocksdb-tools, from `BEDLOAD_ROCKSDB_7_TOOLS` (a directory) or the path.
@@ -331,22 +354,22 @@ mod tests {
             return;
         };
         let dir = tempfile::tempdir().expect("a directory");
-        let (_, records) = database_of("ingest-compat", dir.path());
+        database_of("ingest-compat", dir.path());
         let db = format!("--db={}", dir.path().join("db").display());
         let out = scan.args([&db, "--ignore_unknown_options", "scan", "--hex"]).output().expect("run");
         let said = String::from_utf8_lossy(&out.stdout);
         let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("0x")).collect();
         assert_eq!(
             lines.len(),
-            records as usize,
+            RECORDS as usize,
             "{}{}",
             &said[..said.len().min(300)],
             String::from_utf8_lossy(&out.stderr)
         );
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
         for (number, line) in lines.iter().enumerate() {
-            let value = format!("value {number}").repeat(20);
-            assert_eq!(*line, format!("0x{number:08X} : 0x{}", hex(value.as_bytes())));
+            let value = hex(value(number as u32).as_bytes());
+            assert_eq!(*line, format!("0x{number:08X} : 0x{value}"));
         }
         let out = dump
             .args([format!("--file={}", dir.path().join("db").display()), "--command=verify".into()])
