@@ -3,6 +3,7 @@
 pub mod bars;
 pub mod generate;
 pub mod import;
+pub mod presets;
 pub mod shell;
 mod stop;
 mod values;
@@ -93,6 +94,7 @@ impl Globals {
 pub enum Command {
     Import(import::Args),
     Generate(generate::Args),
+    Presets(presets::Args),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
 }

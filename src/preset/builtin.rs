@@ -6,5 +6,30 @@ macro_rules! presets {
     };
 }
 
-/// Name and text, the default first, then those for use, then those for comparison.
-pub(super) const PRESETS: &[(&str, &str)] = presets!["ingest"];
+/// Name and text: the default first, then those for use, then those for comparison.
+pub(super) const PRESETS: &[(&str, &str)] = presets![
+    "ingest",
+    "ingest-zstd",
+    "ingest-small",
+    "ingest-compat",
+    "block-log",
+    "memtable",
+    "blobdb",
+    "heavy-write",
+    "rocksdb-defaults",
+    "forest-last",
+    "forest-bulk-load",
+    "forest-bulk-load-lookup",
+    "forest-filters-for-hits",
+    "forest-max-open-files",
+    "forest-no-auto-compaction",
+    "forest-no-compaction",
+    "forest-no-compression",
+    "forest-no-index-compression",
+    "forest-point-lookup-256",
+    "forest-point-lookup-4096",
+    "forest-point-lookup-8",
+    "forest-unordered-write",
+    "forest-write-buffer-32m",
+    "forest-write-buffer-64m",
+];

@@ -1,5 +1,7 @@
 //! What a preset changes, and what each change does: every option that differs from RocksDB's default.
 
+use std::fmt;
+
 use super::bypassed;
 use super::effects;
 use super::judge::{Setting, default_of};
@@ -9,13 +11,13 @@ use super::resolve::Resolved;
 use super::settings::agrees;
 
 /// The form of the JSON that [`Explanation`] serializes to.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: &str = "bedload-preset-explanation-1";
 
 /// A preset in full.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Explanation {
-    /// Version of this form.
-    pub schema: u32,
+    /// Name and version of this form.
+    pub schema: &'static str,
     /// Name of the preset.
     pub preset: String,
     /// What it is for.
@@ -63,6 +65,38 @@ pub fn explain(resolved: &Resolved) -> Explanation {
         loader: resolved.loader,
         options,
         notes: resolved.notes.clone(),
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.preset, self.summary)?;
+        writeln!(f, "loader: {}", self.loader)?;
+        for row in &self.options {
+            writeln!(f, "\n{row}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "\nnote: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.option, self.value)?;
+        if let Some(written) = &self.written {
+            write!(f, " (written {written})")?;
+        }
+        write!(f, "\n  default  {} ({})", self.default, self.default_of)?;
+        write!(f, "\n  from     {}", self.from)?;
+        if let Some(via) = self.via {
+            write!(f, ", through {via}")?;
+        }
+        for (title, text) in [("reason", &self.reason), ("loading", &self.effect), ("after", &self.cost)] {
+            write!(f, "\n  {title:<8} {}", text.as_deref().unwrap_or("-"))?;
+        }
+        Ok(())
     }
 }
 

@@ -27,6 +27,7 @@ pub mod registry;
 mod resolve;
 mod settings;
 mod shorthand;
+mod traps;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

@@ -98,7 +98,8 @@ impl PresetProblem {
                 "scopes are db, cf, table, write, ingest and compaction; names are RocksDB's own".into()
             }
             Self::BadValue { .. } => {
-                "sizes are read as RocksDB reads them: 64M is 64 MiB, with K, M, G or T and nothing after it".into()
+                "a value is true or false, a number (64M is 64 MiB, as RocksDB reads it), or one of RocksDB's own words"
+                    .into()
             }
             Self::Refused { default, .. } if default.is_empty() => "write the value as an OPTIONS file does".into(),
             Self::Refused { default, .. } => format!("RocksDB's own default is written `{default}`"),

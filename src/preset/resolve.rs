@@ -11,6 +11,7 @@ use super::overrides::Overrides;
 use super::parse::Asked;
 use super::problem::PresetProblem;
 use super::settings::agrees;
+use super::traps;
 use crate::error::{Error, Result};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::options::{self, ProbeError, Refusal};
@@ -62,6 +63,7 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     resolved.lay(&judge, &overrides.of_command_line()?)?;
     resolved.try_together("load", resolved.loading())?;
     resolved.try_together("node", resolved.node())?;
+    resolved.notes.extend(traps::warnings(&resolved));
     Ok(resolved)
 }
 

@@ -39,6 +39,20 @@ impl Resolved {
         self.node().overlaid(&self.map(Moment::Load))
     }
 
+    /// The options for the final compaction of the memtable loader: those of loading, but with the node's compaction style
+    /// and levels, since a style of none compacts nothing and two levels must not be left behind. Automatic compaction
+    /// stays off. Where this equals [`Resolved::loading`], the database need not be opened anew.
+    pub fn settling(&self) -> OptionMap {
+        let (node, mut settling) = (self.node(), self.loading());
+        for name in ["compaction_style", "num_levels"] {
+            settling.remove(Group::Cf, name);
+            if let Some(value) = node.get(Group::Cf, name) {
+                settling.set(Group::Cf, name, value);
+            }
+        }
+        settling
+    }
+
     fn map(&self, moment: Moment) -> OptionMap {
         let mut map = OptionMap::default();
         for Setting { key, value, .. } in self.settings.values().filter(|setting| setting.key.moment == moment) {
@@ -152,7 +166,7 @@ impl Resolved {
         rows.into_values().collect()
     }
 
-    fn text(&self, scope: Scope, name: &'static str) -> &str {
+    pub(super) fn text(&self, scope: Scope, name: &'static str) -> &str {
         let key = Key { moment: Moment::Load, scope, name: name.to_owned() };
         match self.settings.get(&key) {
             Some(setting) => &setting.value,

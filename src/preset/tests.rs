@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::sync::LazyLock;
 
 use super::*;
 use crate::rocks::option_map::{Group, fields_of};
@@ -15,6 +16,15 @@ fn with(set: &[&str]) -> Overrides {
         machine: Some(MACHINE),
         ..Overrides::default()
     }
+}
+
+/// Every shipped preset, resolved on the same machine.
+fn shipped() -> &'static [Resolved] {
+    static SHIPPED: LazyLock<Vec<Resolved>> = LazyLock::new(|| {
+        let resolved = |name| resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name);
+        Preset::builtin_names().map(resolved).collect()
+    });
+    &SHIPPED
 }
 
 fn preset(text: &str) -> Preset {
@@ -49,13 +59,12 @@ fn every_file_in_configs_is_built_in_and_is_called_by_its_name() {
 
 #[test]
 fn every_value_of_a_shipped_preset_has_a_reason_and_is_what_rocksdb_says_it_works_with() {
-    for name in Preset::builtin_names() {
-        let preset = Preset::builtin(name).expect(name);
-        for asked in &preset.asked {
+    for resolved in shipped() {
+        let name = &resolved.preset;
+        for asked in &Preset::builtin(name).expect(name).asked {
             let reason = asked.reason.as_deref().unwrap_or_default();
             assert!(!reason.is_empty() && !reason.contains('\n'), "{name}: {} has no reason", asked.key);
         }
-        let resolved = resolve(&preset, &with(&[])).expect(name);
         assert_eq!(resolved.notes, Vec::<String>::new(), "{name}");
         for (moment, map) in [(Moment::Load, resolved.loading()), (Moment::Node, resolved.node())] {
             let effective = options::effective(&map).expect(name);
@@ -73,9 +82,9 @@ fn every_value_of_a_shipped_preset_has_a_reason_and_is_what_rocksdb_says_it_work
 
 #[test]
 fn every_option_of_a_shipped_preset_has_its_effect_written_down() {
-    for name in Preset::builtin_names() {
-        let resolved = resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name);
-        for row in explain(&resolved).options {
+    for resolved in shipped() {
+        let name = &resolved.preset;
+        for row in explain(resolved).options {
             assert!(row.effect.is_some() && row.cost.is_some(), "{name}: {} is not in effects.toml", row.option);
         }
     }
@@ -83,12 +92,13 @@ fn every_option_of_a_shipped_preset_has_its_effect_written_down() {
 
 #[test]
 fn a_shipped_preset_hands_over_seven_levels_with_automatic_compaction() {
-    for name in Preset::builtin_names() {
-        let node = resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name).node();
+    for resolved in shipped() {
+        let (name, node) = (&resolved.preset, resolved.node());
         let effective = options::effective(&node).expect(name);
         assert_eq!(effective.get(Group::Cf, "disable_auto_compactions"), Some("false"), "{name}");
         assert_eq!(effective.get(Group::Cf, "num_levels"), Some("7"), "{name}");
-        assert_eq!(node.get(Group::Db, "max_open_files"), Some("65280"), "{name}");
+        let files: i64 = node.get(Group::Db, "max_open_files").expect(name).parse().expect("a number");
+        assert!((1..=65_280).contains(&files), "{name}: {files}");
     }
 }
 
@@ -133,9 +143,13 @@ fn a_wrong_unit_or_an_overflow_is_refused_though_rocksdb_would_take_it() {
     assert_eq!(
         refused("node.cf.write_buffer_size=64MB"),
         "--set node.cf.write_buffer_size=64MB: `node.cf.write_buffer_size` cannot be `64MB`: \
-         `MB` is not a unit RocksDB knows; write 64M (binary, as in MiB)"
+         64MB may mean powers of 1000 or of 1024: write 64M or 64MiB for powers of 1024"
     );
-    assert!(refused("node.cf.write_buffer_size=99999999999T").ends_with("it does not fit into 64 bits"));
+    assert!(
+        refused("node.cf.write_buffer_size=99999999999T")
+            .ends_with("too large: the largest size is 18446744073709551615 bytes")
+    );
+    assert!(refused("node.cf.write_buffer_size=64X").contains("\"X\" is not a unit of size"));
     assert_eq!(
         refused("node.cf.num_levels=4G"),
         "--set node.cf.num_levels=4G: RocksDB refuses `node.cf.num_levels` = `4294967296`: Error parsing num_levels:stoi"
@@ -290,6 +304,58 @@ fn a_nodes_options_file_becomes_the_node_section() {
 }
 
 #[test]
+fn an_operator_that_lives_in_the_nodes_program_is_left_out_of_an_options_file_aloud() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("OPTIONS-000001");
+    let text = "[Version]\nrocksdb_version=9.0.0\n[DBOptions]\n[CFOptions \"default\"]\nmerge_operator=TheNodes\n";
+    fs::write(&file, text).expect("written");
+    let overrides = Overrides { options_file: Some(file), ..with(&[]) };
+    let resolved = resolve(&Preset::builtin("ingest").expect("built in"), &overrides).expect("good");
+    assert_eq!(resolved.notes.len(), 1, "{:?}", resolved.notes);
+    assert!(resolved.notes[0].contains("OPTIONS-000001:5: "), "{:?}", resolved.notes);
+    assert!(resolved.notes[0].contains("`nullptr` of `node.cf.merge_operator` = `TheNodes`"), "{:?}", resolved.notes);
+}
+
+#[test]
+fn the_preset_is_the_named_one_then_the_environments_then_the_users_then_the_default() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("config.toml");
+    fs::write(&config, "preset = \"ingest-small\"\n").expect("written");
+    let name = |overrides: &Overrides, named| overrides.preset(named).expect("there").name;
+    let mut overrides = Overrides::default();
+    assert_eq!(name(&overrides, None), DEFAULT);
+    overrides.user_config = Some(config);
+    assert_eq!(name(&overrides, None), "ingest-small");
+    overrides.environment.push(("BEDLOAD_PRESET".into(), "ingest-zstd".into()));
+    assert_eq!(name(&overrides, None), "ingest-zstd");
+    assert_eq!(name(&overrides, Some("memtable")), "memtable");
+}
+
+#[test]
+fn known_traps_are_told() {
+    let notes = |preset: &str, set: &[&str]| {
+        resolve(&Preset::builtin(preset).expect("built in"), &with(set)).expect("good").notes
+    };
+    for (preset, set, told) in [
+        ("memtable", "load.cf.level0_file_num_compaction_trigger=0", "0 means always, not never"),
+        ("memtable", "load.compaction.bottommost_level_compaction=kForce", "kForceOptimized does not"),
+        ("ingest", "node.cf.num_levels=2", "a node that expects seven levels"),
+        ("ingest", "node.cf.disable_auto_compactions=true", "files pile up"),
+        ("ingest", "node.db.max_open_files=-1", "Too many open files"),
+        ("ingest", "load.ingest.allow_global_seqno=true", "other than zero"),
+        ("ingest", "node.cf.compression_opts.max_dict_bytes=16K", "up to 2.0 GiB"),
+        ("ingest", "node.cf.enable_blob_files=true", "inside the SST files"),
+        ("ingest", "node.cf.optimize_filters_for_hits=true", "filters are built all the same"),
+    ] {
+        let notes = notes(preset, &[set]);
+        let last = notes.last().expect(set);
+        assert!(last.starts_with(&format!("--set {set}: `")) && last.contains(told), "{set}: {notes:?}");
+    }
+    let bounded = ["node.cf.compression_opts.max_dict_bytes=16K", "node.cf.compression_opts.max_dict_buffer_bytes=1M"];
+    assert_eq!(notes("ingest", &bounded), Vec::<String>::new());
+}
+
+#[test]
 fn an_options_file_with_another_order_of_keys_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("OPTIONS-000001");
@@ -342,4 +408,49 @@ fn structures_are_set_field_by_field() {
     let fields = fields_of(effective.get(Group::Cf, "compression_opts").expect("there")).expect("a structure");
     assert!(fields.contains(&("level", "7")) && fields.contains(&("max_dict_bytes", "16384")), "{fields:?}");
     assert!(refused("node.cf.compression_opts=4:5").contains("it is a structure: name its fields"));
+}
+
+/// Regenerate with `INSTA_UPDATE=always cargo test --lib preset::`, and read the difference.
+#[test]
+fn explain_says_what_it_said() {
+    for resolved in shipped() {
+        let name = &resolved.preset;
+        insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(format!("explain-{name}"), explain(resolved).to_string());
+        });
+    }
+}
+
+#[test]
+fn explain_leaves_out_what_is_rocksdbs_default_anyway() {
+    let resolved = resolve(&Preset::builtin("ingest").expect("built in"), &with(&[])).expect("good");
+    let explained = explain(&resolved);
+    let has = |option: &str| explained.options.iter().any(|row| row.option.to_string() == option);
+    assert!(has("node.table.block_size"));
+    assert!(!has("node.cf.num_levels"), "seven levels are the default");
+}
+
+#[test]
+fn diff_names_what_differs_and_which_side_is_silent() {
+    let resolved = |name| resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name);
+    let (a, b) = (resolved("ingest"), resolved("ingest-compat"));
+    let differences: Vec<String> =
+        diff(&a, &b).into_iter().map(|one| format!("{} {} {} {:?}", one.option, one.a, one.b, one.unnamed)).collect();
+    assert_eq!(differences, ["node.table.format_version 7 5 Some(\"a\")"]);
+    assert_eq!(diff(&a, &a), []);
+}
+
+#[test]
+fn the_final_compaction_has_the_nodes_style_and_levels() {
+    let resolved = |name| resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name);
+    for name in ["forest-no-compaction", "forest-bulk-load"] {
+        let resolved = resolved(name);
+        assert_ne!(resolved.settling(), resolved.loading(), "{name}");
+        let effective = options::effective(&resolved.settling()).expect(name);
+        assert_eq!(effective.get(Group::Cf, "compaction_style"), Some("kCompactionStyleLevel"), "{name}");
+        assert_eq!(effective.get(Group::Cf, "num_levels"), Some("7"), "{name}");
+        assert_eq!(effective.get(Group::Cf, "disable_auto_compactions"), Some("true"), "{name}");
+    }
+    let memtable = resolved("memtable");
+    assert_eq!(memtable.settling(), memtable.loading(), "no need to open it anew");
 }

@@ -270,4 +270,119 @@ mod tests {
         let Err(ProbeError::Refused(Refusal(said))) = effective(&together) else { panic!("they exclude each other") };
         assert_eq!(said, "unordered_write is incompatible with enable_pipelined_write");
     }
+
+    /// Records of the small databases below.
+    const RECORDS: u32 = 10_000;
+
+    fn value(number: u32) -> String {
+        format!("value {number}").repeat(20)
+    }
+
+    /// Loads records with a preset as its loader would, opens the database as the node does, reads everything back, and
+    /// hands over what its OPTIONS file says.
+    fn database_of(preset: &str, dir: &std::path::Path) -> OptionMap {
+        let found = crate::preset::Preset::builtin(preset).expect(preset);
+        let resolved = crate::preset::resolve(&found, &crate::preset::Overrides::default()).expect(preset);
+        let path = dir.join("db");
+        let mut loading = build(&resolved.loading()).expect(preset);
+        loading.create_if_missing(true);
+        let db = DB::open(&loading, &path).expect(preset);
+        match resolved.loader {
+            crate::preset::Loader::Ingest => {
+                let sst = dir.join("1.sst");
+                let mut writer = rust_rocksdb::SstFileWriter::create(&loading);
+                writer.open(&sst).expect(preset);
+                for number in 0..RECORDS {
+                    writer.put(number.to_be_bytes(), value(number)).expect(preset);
+                }
+                writer.finish().expect(preset);
+                db.ingest_external_file_opts(&ingest_options(&resolved.ingest()), vec![sst]).expect(preset);
+            }
+            crate::preset::Loader::Memtable => {
+                let options = write_options(&resolved.write());
+                // Two files of level 0 whose keys overlap, or there would be nothing to compact.
+                for odd in [0, 1] {
+                    for number in (odd..RECORDS).step_by(2) {
+                        db.put_opt(number.to_be_bytes(), value(number), &options).expect(preset);
+                    }
+                    db.flush().expect(preset);
+                }
+            }
+        }
+        drop(db);
+        if resolved.loader == crate::preset::Loader::Memtable {
+            let db = DB::open(&build(&resolved.settling()).expect(preset), &path).expect(preset);
+            db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &compact_options(&resolved.compaction()));
+        }
+        let db = DB::open(&build(&resolved.node()).expect(preset), &path).expect("opened as the node does");
+        for number in 0..RECORDS {
+            assert_eq!(db.get(number.to_be_bytes()).expect(preset), Some(value(number).into_bytes()), "{preset}");
+        }
+        let levels: Vec<i32> = db.live_files().expect("listed").iter().map(|file| file.level).collect();
+        assert!(!levels.is_empty() && levels.iter().all(|level| *level == 6), "{preset}: {levels:?}");
+        drop(db);
+        let file = OptionsFile::latest(&path).expect("OPTIONS");
+        file.options(file.family("default").expect("the family"))
+    }
+
+    #[test]
+    fn a_database_of_every_preset_lies_in_the_last_level_and_says_in_options_what_the_node_section_says() {
+        for preset in crate::preset::Preset::builtin_names() {
+            let dir = tempfile::tempdir().expect("a directory");
+            let left = database_of(preset, dir.path());
+            let found = crate::preset::Preset::builtin(preset).expect(preset);
+            let resolved = crate::preset::resolve(&found, &crate::preset::Overrides::default()).expect(preset);
+            assert_eq!(left, effective(&resolved.node()).expect(preset), "{preset}");
+        }
+    }
+
+    /// Tools of Debian 12's package rocksdb-tools, from `BEDLOAD_ROCKSDB_7_TOOLS` (a directory) or the path.
+    fn old_tool(name: &str) -> Option<std::process::Command> {
+        let dir = std::env::var_os("BEDLOAD_ROCKSDB_7_TOOLS").map(std::path::PathBuf::from).unwrap_or_default();
+        let path = dir.join(name);
+        let out = std::process::Command::new(&path).arg("--version").output().ok()?;
+        let is_old = out.status.success() && String::from_utf8_lossy(&out.stdout).contains(" 7.");
+        is_old.then(|| std::process::Command::new(path))
+    }
+
+    #[test]
+    fn rocksdb_7_8_reads_every_record_of_ingest_compat_and_none_of_ingest() {
+        let (Some(mut scan), Some(mut dump), Some(mut scan_new)) =
+            (old_tool("ldb"), old_tool("sst_dump"), old_tool("ldb"))
+        else {
+            eprintln!("SKIPPED: ldb and sst_dump of RocksDB 7.8 are not here (apt install rocksdb-tools)");
+            return;
+        };
+        let dir = tempfile::tempdir().expect("a directory");
+        database_of("ingest-compat", dir.path());
+        let db = format!("--db={}", dir.path().join("db").display());
+        let out = scan.args([&db, "--ignore_unknown_options", "scan", "--hex"]).output().expect("run");
+        let said = String::from_utf8_lossy(&out.stdout);
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("0x")).collect();
+        assert_eq!(
+            lines.len(),
+            RECORDS as usize,
+            "{}{}",
+            &said[..said.len().min(300)],
+            String::from_utf8_lossy(&out.stderr)
+        );
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+        for (number, line) in lines.iter().enumerate() {
+            let value = hex(value(number as u32).as_bytes());
+            assert_eq!(*line, format!("0x{number:08X} : 0x{value}"));
+        }
+        let out = dump
+            .args([format!("--file={}", dir.path().join("db").display()), "--command=verify".into()])
+            .output()
+            .expect("run");
+        let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert!(out.status.success() && said.contains("The file is ok"), "{said}");
+
+        let other = tempfile::tempdir().expect("a directory");
+        database_of("ingest", other.path());
+        let db = format!("--db={}", other.path().join("db").display());
+        let out = scan_new.args([&db, "--ignore_unknown_options", "scan", "--hex"]).output().expect("run");
+        let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert!(said.contains("Corrupt or unsupported format_version"), "what ingest-compat is for: {said}");
+    }
 }

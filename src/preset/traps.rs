@@ -1,0 +1,70 @@
+//! Choices that RocksDB takes without a word and people regret: told, not forbidden, since each has a use.
+
+use super::judge::Setting;
+use super::key::{Key, Loader, Moment, Scope};
+use super::resolve::Resolved;
+use crate::size::human;
+
+/// What the user should hear about a resolved preset.
+pub(super) fn warnings(resolved: &Resolved) -> Vec<String> {
+    resolved
+        .settings()
+        .filter_map(|setting| Some(format!("{}: `{}`: {}", setting.origin, setting.key, trap(resolved, setting)?)))
+        .collect()
+}
+
+fn trap(resolved: &Resolved, Setting { key, value, .. }: &Setting) -> Option<String> {
+    let Key { moment, scope, name } = key;
+    let ingest = resolved.loader == Loader::Ingest;
+    let said = match (moment, scope, name.as_str(), value.as_str()) {
+        (_, Scope::Cf, "level0_file_num_compaction_trigger", "0") => {
+            "0 means always, not never; to lift a trigger, make it large (1G)"
+        }
+        (_, Scope::Compaction, "bottommost_level_compaction", "kForce") => {
+            "kForce writes the last level twice; kForceOptimized does not"
+        }
+        (Moment::Node, Scope::Cf, "num_levels", levels) if levels.parse::<u32>().is_ok_and(|levels| levels < 7) => {
+            "a node that expects seven levels opens it, one that was given fewer does not open seven; \
+             with two, each compaction rewrites everything"
+        }
+        (Moment::Node, Scope::Cf, "disable_auto_compactions", "true") => {
+            "files pile up in level 0 as the node writes, until somebody compacts"
+        }
+        (Moment::Node, Scope::Db, "max_open_files", "-1") => {
+            "files are never closed: a database with more files than the process may have open ends in \
+             \"Too many open files\""
+        }
+        (_, Scope::Ingest, "allow_global_seqno", "true") => {
+            "the files may get a sequence number other than zero, which hides overlaps that should not be"
+        }
+        (_, Scope::Cf, "enable_blob_files", "true") if ingest => {
+            "the load keeps values inside the SST files; the node's compactions move them to blob files later"
+        }
+        (_, Scope::Cf, "optimize_filters_for_hits", "true") if ingest => {
+            "filters are built all the same: a builder of SST files does not know the level they will go to; \
+             to have none, set table.filter_policy to none"
+        }
+        (_, Scope::Cf, option, bytes) if option.ends_with(".max_dict_bytes") && bytes != "0" && ingest => {
+            return dictionary(resolved, key);
+        }
+        _ => return None,
+    };
+    Some(said.to_owned())
+}
+
+/// A builder keeps a whole file in memory to train a dictionary, unless it is told how much to keep.
+fn dictionary(resolved: &Resolved, key: &Key) -> Option<String> {
+    let bound = key.name.replace(".max_dict_bytes", ".max_dict_buffer_bytes");
+    let loading = resolved.loading();
+    let group = key.scope.group()?;
+    if loading.get(group, &bound).is_some_and(|bytes| bytes != "0") {
+        return None;
+    }
+    let bytes = resolved.sst_size().saturating_mul(resolved.sst_threads() as u64);
+    Some(format!(
+        "a dictionary is trained on the whole file, which is kept in memory for that: up to {} more; \
+         bound it with {}.{bound}",
+        human(bytes),
+        key.scope
+    ))
+}

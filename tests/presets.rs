@@ -1,0 +1,92 @@
+//! `bedload presets`: what it prints and how it ends.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn bedload(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("bedload").expect("the program is built");
+    let home = env!("CARGO_TARGET_TMPDIR");
+    command.args(arguments).env("HOME", home).env("XDG_CONFIG_HOME", home).env_remove("BEDLOAD_PRESET");
+    command
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = bedload(arguments).assert().success().get_output().stdout.clone();
+    String::from_utf8(output).expect("text")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&stdout(arguments)).expect("one JSON document")
+}
+
+#[test]
+fn list_names_every_file_in_configs() {
+    let listed = stdout(&["presets"]);
+    assert_eq!(listed, stdout(&["presets", "list"]));
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
+    for entry in fs::read_dir(configs).expect("the directory") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        assert!(listed.lines().any(|line| line.split_whitespace().next() == Some(&name)), "{name}\n{listed}");
+    }
+    let document = json(&["presets", "--json"]);
+    assert_eq!(document["schema"], "bedload-presets-1");
+    assert_eq!(document["presets"][0]["name"], "ingest");
+    assert_eq!(document["presets"][0]["default"], true);
+}
+
+#[test]
+fn show_prints_the_file_as_it_is() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/memtable.toml");
+    assert_eq!(stdout(&["presets", "show", "memtable"]), fs::read_to_string(file).expect("the file"));
+}
+
+#[test]
+fn explain_says_where_an_override_came_from() {
+    let document = json(&["presets", "explain", "ingest", "--set", "node.table.block_size=64K", "--json"]);
+    assert_eq!(document["schema"], "bedload-preset-explanation-1");
+    let options = document["options"].as_array().expect("a list");
+    let row = options.iter().find(|row| row["option"] == "node.table.block_size").expect("the option");
+    assert_eq!((&row["value"], &row["default"]), (&"65536".into(), &"4096".into()));
+    assert_eq!((&row["written"], &row["from"]), (&"64K".into(), &"--set node.table.block_size=64K".into()));
+}
+
+#[test]
+fn diff_lists_what_differs() {
+    let said = stdout(&["presets", "diff", "ingest", "ingest-compat"]);
+    assert!(said.lines().any(|line| line.split_whitespace().eq(["node.table.format_version", "(7)", "5"])), "{said}");
+    assert_eq!(stdout(&["presets", "diff", "ingest", "ingest"]), "no difference\n");
+    let document = json(&["presets", "diff", "ingest", "memtable", "--json"]);
+    assert_eq!(document["a"]["loader"], "ingest");
+    assert_eq!(document["b"]["loader"], "memtable");
+}
+
+#[test]
+fn a_misspelt_option_in_a_file_ends_with_code_2_file_line_and_the_nearest_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("mine.toml");
+    fs::write(&file, "loader = \"memtable\"\n\n[load.cf]\nwrite_bufer_size = [\"64M\", \"mine\"]\n").expect("written");
+    let path = file.to_string_lossy();
+    let output = bedload(&["presets", "explain", &path]).assert().code(2).get_output().clone();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        format!(
+            "error: {path}:4: unknown option `load.cf.write_bufer_size`; \
+             the nearest valid name is `load.cf.write_buffer_size`\nhint: write `load.cf.write_buffer_size`\n"
+        )
+    );
+}
+
+#[test]
+fn an_unknown_preset_ends_with_code_2_and_the_nearest_name() {
+    let output = bedload(&["presets", "show", "memtabel"]).assert().code(2).get_output().clone();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "error: find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
+         hint: `bedload presets list` names them all; a file is named by its path\n"
+    );
+}
