@@ -64,7 +64,7 @@ impl Runs<'_> {
         let mut at = 0;
         // Half for the sections, half for their entries: a section has at least 5 bytes, an entry 16.
         let mut window = (self.memory / 2).max(MIN_READ);
-        let max_entries = self.memory / 2 / size_of::<Entry>();
+        let max_entries = (self.memory / 2 / size_of::<Entry>()).max(1);
         while at < total {
             let len = usize::try_from(total - at).unwrap_or(usize::MAX).min(window);
             let mut buffer = Buffer::new(len)?;
