@@ -145,6 +145,10 @@ impl Error {
                 BadInput::Hash(problem) => problem.hint(),
             },
             Self::Io { source, path, .. } => io_hint(source, path),
+            // RocksDB tells its errors as text only.
+            Self::Rocks { message, path, .. } if message.contains("No space left on device") => {
+                io_hint(&std::io::ErrorKind::StorageFull.into(), path)
+            }
             Self::Rocks { .. } => "the message is RocksDB's own; `-v` shows the options it was opened with".into(),
             Self::Preset(problem) => problem.hint(),
             Self::State { hint, .. } | Self::Usage { hint, .. } | Self::Interrupted { hint } => hint.clone(),

@@ -200,9 +200,10 @@ impl<'a> Worker<'a> {
 
     fn run(&mut self, mut mine: Option<Chunk>) {
         let shared = self.shared;
-        while !shared.stopped.load(Ordering::Relaxed) && !shared.options.stop.asked() {
+        while !shared.options.stop.asked() {
             let next = match mine.take() {
                 Some(chunk) => Ok(Some(chunk)),
+                None if shared.stopped.load(Ordering::Relaxed) => return,
                 None => {
                     let mut chunks = lock(&shared.chunks);
                     let next = chunks.next(self.spare.take());

@@ -139,3 +139,76 @@ fn prefetch(byte: &u8) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = byte;
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::buffer::Buffer;
+
+    /// A heap of identity CIDs, one piece for each group, and an entry for each.
+    fn heap(groups: &[Vec<Vec<u8>>]) -> (Heap, Vec<Entry>) {
+        let mut heap = Heap::new(KeyLayout::Digest);
+        let mut entries = Vec::new();
+        for (piece, group) in (0u32..).zip(groups) {
+            let mut bytes = Vec::new();
+            for digest in group {
+                let mut prefix = [0; 8];
+                prefix.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
+                entries.push(Entry::new(u64::from_be_bytes(prefix), piece, bytes.len() as u32));
+                // The value says where it stood.
+                let value = bytes.len() as u32;
+                bytes.extend([digest.len() as u8 + 8, 1, 0x55, 0, digest.len() as u8]);
+                bytes.extend(digest);
+                bytes.extend(value.to_le_bytes());
+            }
+            let mut buffer = Buffer::new(bytes.len()).expect("memory");
+            buffer[..bytes.len()].copy_from_slice(&bytes);
+            heap.insert(piece, ChunkBytes::Read { buffer, len: bytes.len() });
+        }
+        (heap, entries)
+    }
+
+    #[test]
+    fn entries_of_all_workers_are_taken_once() {
+        let mut unsorted = Unsorted::default();
+        for piece in 0..3 {
+            unsorted.add((0..4).map(|start| Entry::new(0, piece, start)).collect());
+        }
+        assert_eq!(unsorted.len(), 12);
+        let mut places: Vec<_> = unsorted.take().iter().map(|entry| entry.place).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!((places.len(), unsorted.len(), unsorted.take().len()), (12, 0, 0));
+    }
+
+    #[test]
+    fn an_entry_without_a_piece_is_no_record() {
+        let (heap, _) = heap(&[vec![vec![1]]]);
+        assert!(heap.record(Entry::new(0, 7, 0)).is_none());
+        assert!(heap.record(Entry::new(0, 0, 5_000_000)).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn entries_are_sorted_by_the_whole_key(
+            groups in prop::collection::vec(prop::collection::vec(prop_oneof![
+                prop::collection::vec(0u8..2, 0..16),
+                prop::collection::vec(any::<u8>(), 0..100),
+            ], 0..50), 0..4)
+        ) {
+            let (heap, mut entries) = heap(&groups);
+            heap.sort(&mut entries);
+            let found: Vec<_> = heap.walk(&entries).map(|record| record.key().to_vec()).collect();
+            let mut expected = groups.concat();
+            expected.sort();
+            prop_assert_eq!(found, expected);
+            for entry in &entries {
+                let record = heap.record(*entry).expect("a record");
+                prop_assert_eq!(record.value(), (entry.place as u32).to_le_bytes());
+                prop_assert!(heap.section(*entry).expect("a section").ends_with(record.parts().0));
+            }
+        }
+    }
+}

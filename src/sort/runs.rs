@@ -228,3 +228,99 @@ impl Reader {
         self.current(layout).map(|(_, record)| record.key().to_vec()).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn section(digest: &[u8], data: &[u8]) -> Vec<u8> {
+        let mut cid = vec![1, 0x55, 0x00];
+        for value in [digest.len()] {
+            cid.extend(unsigned_varint::encode::usize(value, &mut unsigned_varint::encode::usize_buffer()));
+        }
+        cid.extend(digest);
+        let mut buffer = unsigned_varint::encode::usize_buffer();
+        let len = unsigned_varint::encode::usize(cid.len() + data.len(), &mut buffer);
+        [len, &cid, data].concat()
+    }
+
+    /// Sorts `blocks` outside of memory: the records in the order they come, and whether several rounds were needed.
+    fn sorted(blocks: &[(Vec<u8>, Vec<u8>)], memory: usize) -> (Vec<(Vec<u8>, Vec<u8>)>, usize) {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let spill = Spill::new(dir.path().to_owned(), 1);
+        for (digest, data) in blocks {
+            spill.append(0, &section(digest, data), 1).expect("room");
+        }
+        let runs = Runs { spill: &spill, partition: 0, layout: KeyLayout::Digest, memory };
+        let first_runs = runs.write_runs().expect("room");
+        let count = first_runs.len();
+        delete(&first_runs).expect("they are there");
+        let mut found = Vec::new();
+        let take = |record: Record<'_>| {
+            found.push((record.key().to_vec(), record.value().to_vec()));
+            Ok(())
+        };
+        runs.sorted(take).expect("sound data");
+        let left: Vec<_> = dir.path().read_dir().expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+        assert!(left.is_empty() || left == ["00000.part"], "runs are left: {left:?}");
+        (found, count)
+    }
+
+    #[test]
+    fn more_runs_than_are_merged_at_once_come_out_in_order() {
+        let block = |i: u64| {
+            let key = i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            (key.to_vec(), vec![i as u8; 1000])
+        };
+        // Runs of 16 KiB: a MiB and a half makes about a hundred of them.
+        let mut blocks: Vec<_> = (0..1500).map(block).collect();
+        blocks.extend((0..1500).step_by(7).map(block));
+        let (found, runs) = sorted(&blocks, 1);
+        assert!(runs > 2 * FAN_IN, "only {runs} runs");
+        blocks.sort();
+        assert!(found == blocks, "not the blocks in order, duplicates included");
+    }
+
+    #[test]
+    fn a_section_longer_than_the_memory_makes_a_run_of_its_own() {
+        let blocks = vec![(vec![9], vec![1; 300_000]), (vec![2], vec![2; 10]), (vec![1], vec![3; 200_000])];
+        let (found, _) = sorted(&blocks, 1);
+        assert_eq!(found.iter().map(|(key, _)| key[0]).collect::<Vec<_>>(), [1, 2, 9]);
+        assert_eq!(found.iter().map(|(_, value)| value.len()).collect::<Vec<_>>(), [200_000, 10, 300_000]);
+    }
+
+    #[test]
+    fn a_partition_without_blocks_has_no_records() {
+        assert_eq!(sorted(&[], 1 << 20), (Vec::new(), 0));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn records_come_in_key_order_whatever_the_memory(
+            keys in prop::collection::vec(prop_oneof![
+                prop::collection::vec(0u8..2, 0..12),
+                prop::collection::vec(any::<u8>(), 0..40),
+            ], 0..200),
+            lengths in prop::collection::vec(prop_oneof![0usize..50, 0usize..5000], 200),
+            memory in 1usize..200_000,
+        ) {
+            let data = |(index, key): (usize, Vec<u8>)| (key, vec![index as u8; lengths[index]]);
+            let blocks: Vec<_> = keys.into_iter().enumerate().map(data).collect();
+            let (found, _) = sorted(&blocks, memory);
+            prop_assert!(found.is_sorted_by_key(|(key, _)| key));
+            let count = |records: &[(Vec<u8>, Vec<u8>)]| {
+                let mut counts = BTreeMap::new();
+                for record in records {
+                    *counts.entry(record.clone()).or_insert(0) += 1;
+                }
+                counts
+            };
+            prop_assert!(count(&found) == count(&blocks), "other records than went in");
+        }
+    }
+}

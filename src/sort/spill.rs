@@ -152,3 +152,81 @@ impl Pieces {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A section of the length format is not needed here: partitions hold bytes.
+    fn piece(worker: u8, index: u32, len: usize) -> Vec<u8> {
+        let mut bytes = vec![worker; len.max(12)];
+        bytes[..8].copy_from_slice(&u64::from(len.max(12) as u32).to_le_bytes());
+        bytes[8..12].copy_from_slice(&index.to_le_bytes());
+        bytes
+    }
+
+    /// The pieces in a partition, as (worker, index, length).
+    fn read_back(spill: &Spill, partition: u32) -> Vec<(u8, u32, usize)> {
+        let buffer = spill.read_all(partition).expect("readable");
+        let mut rest = &buffer[..spill.extent(partition).bytes as usize];
+        let mut found = Vec::new();
+        while let Some((head, _)) = rest.split_first_chunk::<12>() {
+            let len = u64::from_le_bytes(*head.first_chunk().expect("8 of 12")) as usize;
+            let index = u32::from_le_bytes(*head.last_chunk().expect("4 of 12"));
+            let worker = rest.get(12).copied().unwrap_or(u8::MAX);
+            assert!(rest[12..len].iter().all(|&byte| byte == worker), "pieces are mixed");
+            found.push((worker, index, len));
+            rest = &rest[len..];
+        }
+        found
+    }
+
+    #[test]
+    fn what_several_workers_add_comes_back_whole_and_once() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let spill = Spill::new(dir.path().to_owned(), 3);
+        std::thread::scope(|scope| {
+            for worker in 0..4u8 {
+                let spill = &spill;
+                scope.spawn(move || {
+                    let mut pieces = Pieces::new(3, 4096);
+                    for index in 0..1000u32 {
+                        // Some are longer than a piece.
+                        let len = 20 + (index as usize * 37) % 300 + if index % 50 == 0 { 5000 } else { 0 };
+                        pieces.add(spill, index % 2, &piece(worker, index, len)).expect("room");
+                    }
+                    pieces.flush(spill).expect("room");
+                });
+            }
+        });
+        for partition in 0..2 {
+            let mut found = read_back(&spill, partition);
+            found.sort_unstable();
+            let expected: Vec<_> = (0..4u8)
+                .flat_map(|worker| (0..1000u32).filter(|i| i % 2 == partition).map(move |index| (worker, index)))
+                .collect();
+            assert_eq!(found.iter().map(|(worker, index, _)| (*worker, *index)).collect::<Vec<_>>(), expected);
+            assert_eq!(spill.extent(partition).blocks, 2000);
+        }
+        assert_eq!(spill.extent(2), Extent { bytes: 0, blocks: 0 });
+        assert!(!dir.path().join("00002.part").exists(), "a partition without blocks has no file");
+    }
+
+    #[test]
+    fn a_deleted_partition_takes_no_space() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let spill = Spill::new(dir.path().to_owned(), 2);
+        spill.append(0, b"something", 1).expect("room");
+        for partition in 0..2 {
+            spill.delete(partition).expect("it is ours");
+        }
+        assert_eq!(dir.path().read_dir().expect("a folder").count(), 0);
+    }
+
+    #[test]
+    fn a_partition_that_cannot_be_written_is_an_error_that_names_it() {
+        let spill = Spill::new("/nonexistent/place".into(), 1);
+        let error = spill.append(0, b"something", 1).expect_err("there is no such folder");
+        assert_eq!(error.to_string(), "create /nonexistent/place/00000.part");
+    }
+}

@@ -161,6 +161,9 @@ pub(crate) struct Chunks {
     limits: Limits,
     next_index: u32,
     done: bool,
+    /// What is wrong behind the chunk that was given out last: the blocks before a fault are looked at first, so that
+    /// the first fault of the file is told, and the same one whatever the size of a chunk.
+    fault: Option<Error>,
     tail: Tail,
 }
 
@@ -215,6 +218,7 @@ impl Chunks {
             limits,
             next_index: 0,
             done: false,
+            fault: None,
             tail: Tail::default(),
         };
         if let Some(end) = end {
@@ -242,6 +246,10 @@ impl Chunks {
 
     /// The next chunk, in `spare` when it is large enough; `None` at the clean end.
     pub fn next(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
+        if let Some(fault) = self.fault.take() {
+            self.done = true;
+            return Err(fault);
+        }
         if self.done {
             return Ok(None);
         }
@@ -259,6 +267,7 @@ impl Chunks {
             && let Some(map) = Mapped::new(file, len, &self.name)
             && let Ok(file) = file.try_clone()
             && let Ok(at) = usize::try_from(self.position)
+            && at <= len
         {
             map.advise(memmap2::Advice::Sequential);
             self.carry = Vec::new();
@@ -275,27 +284,20 @@ impl Chunks {
         loop {
             let bytes = &map[start..map.len().min(start.saturating_add(window))];
             let data_ends = start + bytes.len() == map.len();
-            let framed = self.frame(bytes)?;
+            let framed = self.frame(bytes);
             map.check()?;
-            if framed.padding_at.is_none() && framed.starts.is_empty() && !data_ends {
+            if framed.starts.is_empty() && framed.problem.is_none() && !framed.padding && !data_ends {
                 // One section is longer than the chunk.
                 window = framed.needed as usize;
                 continue;
             }
+            let behind = start + framed.len;
             let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
-            *at = start + framed.len;
-            if let Some(padding) = framed.padding_at {
-                *at = map.len();
-                self.take_padding(&map[start + padding..], (start + padding) as u64)?;
-                self.finish()?;
-            } else if data_ends {
-                if framed.len < bytes.len() {
-                    return Err(self.cut(&bytes[framed.len..], framed.len, "a section"));
-                }
-                self.finish()?;
-            }
+            *at = if framed.padding { map.len() } else { behind };
+            let rest = if framed.padding { &map[behind..] } else { &bytes[framed.len..] };
+            let fault = self.look_behind(&framed, rest, data_ends, false);
             let bytes = ChunkBytes::Mapped { map: Arc::clone(&map), at: start, len: framed.len };
-            return Ok((!framed.starts.is_empty()).then(|| self.chunk(bytes, framed.starts)));
+            return self.hand_out(bytes, framed.starts, fault);
         }
     }
 
@@ -316,28 +318,16 @@ impl Chunks {
                 filled += self.bytes.fill(&mut buffer[filled..want], &self.name)?;
             }
             let data_ends = filled < want || filled as u64 == window;
-            if filled < want && self.end.is_some() {
-                return Err(self.cut(&buffer[..filled], 0, "the data that its CARv2 header promises"));
-            }
-            let framed = self.frame(&buffer[..filled])?;
-            if let Some(len) = framed.padding_at {
-                self.take_padding(&buffer[len..filled], (self.position) + len as u64)?;
-                self.finish()?;
-                return Ok(
-                    (!framed.starts.is_empty()).then(|| self.chunk(ChunkBytes::Read { buffer, len }, framed.starts))
-                );
-            }
-            if data_ends && framed.len < filled {
-                return Err(self.cut(&buffer[framed.len..filled], framed.len, "a section"));
-            }
-            if !framed.starts.is_empty() || data_ends {
+            let framed = self.frame(&buffer[..filled]);
+            let rest = &buffer[framed.len..filled];
+            let fault = self.look_behind(&framed, rest, data_ends, filled < want && self.end.is_some());
+            if !framed.starts.is_empty() || fault.is_err() || framed.padding || data_ends {
                 self.carry.clear();
-                self.carry.extend_from_slice(&buffer[framed.len..filled]);
-                if data_ends {
-                    self.finish()?;
+                if fault.is_ok() && !self.done {
+                    self.carry.extend_from_slice(rest);
                 }
-                return Ok((!framed.starts.is_empty())
-                    .then(|| self.chunk(ChunkBytes::Read { buffer, len: framed.len }, framed.starts)));
+                let bytes = ChunkBytes::Read { buffer, len: framed.len };
+                return self.hand_out(bytes, framed.starts, fault);
             }
             // One section is longer than the chunk: it gets a buffer of exactly its size, which the system fills with
             // memory only as the data comes.
@@ -348,18 +338,43 @@ impl Chunks {
         }
     }
 
-    fn chunk(&mut self, bytes: ChunkBytes, starts: Vec<u32>) -> Chunk {
-        let chunk = Chunk { index: self.next_index, base: self.position, bytes, starts };
+    /// Whether what stands right behind the whole sections, `rest`, is as it must be: `data_ends` behind it, and too
+    /// early by the header's word when that makes it `short`.
+    fn look_behind(&mut self, framed: &Framed, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
+        if let Some((problem, at)) = &framed.problem {
+            return Err(Error::bad_input(&self.name, self.position + *at as u64, problem.clone()));
+        }
+        if framed.padding {
+            self.take_padding(rest, self.position + framed.len as u64)?;
+            return self.finish();
+        }
+        if short {
+            return Err(self.cut(rest, framed.len, "the data that its CARv2 header promises"));
+        }
+        match data_ends {
+            true if rest.is_empty() => self.finish(),
+            true => Err(self.cut(rest, framed.len, "a section")),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives out the sections that were found; a fault behind them waits until they have been taken.
+    fn hand_out(&mut self, bytes: ChunkBytes, starts: Vec<u32>, fault: Result<()>) -> Result<Option<Chunk>> {
+        if starts.is_empty() {
+            return fault.map(|()| None);
+        }
+        self.fault = fault.err();
+        let (index, base) = (self.next_index, self.position);
         self.next_index += 1;
-        self.position += chunk.bytes.len() as u64;
-        chunk
+        self.position += bytes.len() as u64;
+        Ok(Some(Chunk { index, base, bytes, starts }))
     }
 
     /// Hops over whole sections.
-    fn frame(&self, bytes: &[u8]) -> Result<Framed> {
+    fn frame(&self, bytes: &[u8]) -> Framed {
         let Limits { max_block, fits, budget, .. } = self.limits;
-        let mut framed = Framed { starts: Vec::with_capacity(bytes.len() / 512), len: 0, needed: 0, padding_at: None };
-        let fail = |at: usize, problem| Err(Error::bad_input(&self.name, self.position + at as u64, problem));
+        let starts = Vec::with_capacity(bytes.len() / 512);
+        let mut framed = Framed { starts, len: 0, needed: 0, padding: false, problem: None };
         while framed.len < bytes.len() {
             let at = framed.len;
             let (len, len_bytes) = match varint::read(&bytes[at..], "a section's length") {
@@ -368,32 +383,35 @@ impl Chunks {
                     framed.needed = bytes.len() as u64 + 1;
                     break;
                 }
-                Err(problem) => return fail(at, problem),
+                Err(problem) => {
+                    framed.problem = Some((problem, at));
+                    break;
+                }
             };
             if len == 0 {
-                framed.padding_at = Some(at);
+                framed.padding = true;
                 break;
             }
             if len > max_block {
-                return fail(at, CarProblem::BlockTooLarge { len, max: max_block });
+                framed.problem = Some((CarProblem::BlockTooLarge { len, max: max_block }, at));
+                break;
             }
             if len > fits {
                 let needs = budget.saturating_mul(len).div_ceil(fits.max(1)).next_multiple_of(64 << 20);
-                return fail(at, CarProblem::BlockOverBudget { len, budget, needs });
+                framed.problem = Some((CarProblem::BlockOverBudget { len, budget, needs }, at));
+                break;
             }
             let end = at + len_bytes + len as usize;
             if end > bytes.len() {
                 // What is here of the CID may already tell that nothing good follows.
-                if let Err((problem, at)) = next_section(bytes, at, max_block) {
-                    return fail(at, problem);
-                }
+                framed.problem = next_section(bytes, at, max_block).err();
                 framed.needed = end as u64;
                 break;
             }
             framed.starts.push(at as u32);
             framed.len = end;
         }
-        Ok(framed)
+        framed
     }
 
     /// The data ends inside `rest`, which begins at `skipped` of the buffer: says what is cut, at the byte where it ends.
@@ -459,5 +477,11 @@ struct Framed {
     len: usize,
     /// Bytes the buffer must hold before the next section is whole.
     needed: u64,
-    padding_at: Option<usize>,
+    /// Whether null padding follows.
+    padding: bool,
+    /// What is wrong behind the whole sections, and where in the buffer.
+    problem: Option<(CarProblem, usize)>,
 }
+
+#[cfg(test)]
+mod tests;

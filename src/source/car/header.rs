@@ -145,6 +145,9 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<Inner, (CarPr
             Ok(Inner::NeedMore(need))
         };
     };
+    if len == 0 {
+        return Err((CarProblem::NotACar { reason: "its header has length zero".into() }, start));
+    }
     // The first byte of a map: what is not even that is no CAR, whatever its length says.
     if let Some(&first) = rest.get(len_bytes)
         && !(0xa0..=0xbf).contains(&first)
@@ -155,17 +158,14 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<Inner, (CarPr
     if len > MAX_HEADER {
         return Err((CarProblem::HeaderTooLong { len }, start));
     }
-    if len == 0 {
-        return Err((CarProblem::NotACar { reason: "its header has length zero".into() }, start));
-    }
     let cbor_start = start + len_bytes as u64;
     let header_end = cbor_start + len;
+    // The bytes may go on behind the end: the data of a CARv2 ends before its file.
+    if end.is_some_and(|end| header_end > end) {
+        return Err(truncated("the header"));
+    }
     let Some(cbor) = rest.get(len_bytes..len_bytes + len as usize) else {
-        return if end.is_some_and(|end| header_end > end) {
-            Err(truncated("the header"))
-        } else {
-            Ok(Inner::NeedMore(header_end))
-        };
+        return Ok(Inner::NeedMore(header_end));
     };
     let header: Wire = serde_ipld_dagcbor::from_slice(cbor)
         .map_err(|error| (CarProblem::Header { reason: error.to_string() }, cbor_start))?;

@@ -77,8 +77,8 @@ pub fn next_section(buffer: &[u8], at: usize, max_block: u64) -> Result<Step, (C
             Ok(Some(cid)) if cid.len as usize > len => {
                 return Err((too_long(&cid, len), at + len_bytes));
             }
-            Ok(Some(_)) => "a block",
-            Ok(None) => "a CID",
+            Ok(Some(cid)) if cid.len as usize <= body.len() => "a block",
+            Ok(_) => "a CID",
             Err(problem) => return Err((problem, at + len_bytes)),
         };
         return Ok(Step::Cut { missing: (len - body.len()) as u64, inside });
@@ -175,6 +175,8 @@ mod tests {
         assert_eq!(inside(1), "a section's length");
         assert_eq!(inside(2), "a CID");
         assert_eq!(inside(5), "a CID");
+        assert_eq!(inside(7), "a CID");
+        assert_eq!(inside(8), "a block");
         assert_eq!(inside(bytes.len() - 1), "a block");
     }
 

@@ -12,6 +12,13 @@ pub(super) fn read(bytes: &[u8], what: &'static str) -> Result<Option<(u64, usiz
     {
         return Ok(Some((u64::from(first), 1)));
     }
+    // Ten bytes hold 70 bits; the decoder drops those that do not fit.
+    if let Some(&[.., tenth]) = bytes.first_chunk::<10>()
+        && bytes.iter().take(9).all(|byte| byte & 0x80 != 0)
+        && tenth > 1
+    {
+        return Err(CarProblem::VarintTooLong { what });
+    }
     match decode::u64(bytes) {
         Ok((value, rest)) => Ok(Some((value, bytes.len() - rest.len()))),
         Err(Error::Insufficient) => Ok(None),
@@ -28,6 +35,17 @@ mod tests {
     fn an_overlong_number_is_refused() {
         let eleven = [0xff; 11];
         assert_eq!(read(&eleven, "a length"), Err(CarProblem::VarintTooLong { what: "a length" }));
+    }
+
+    #[test]
+    fn a_number_of_65_bits_in_ten_bytes_is_refused() {
+        let mut bytes = [0xff; 10];
+        bytes[9] = 1;
+        assert_eq!(read(&bytes, "a length"), Ok(Some((u64::MAX, 10))));
+        for tenth in 2..=0xff {
+            bytes[9] = tenth;
+            assert_eq!(read(&bytes, "a length"), Err(CarProblem::VarintTooLong { what: "a length" }), "{tenth}");
+        }
     }
 
     #[test]

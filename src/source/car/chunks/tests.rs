@@ -1,0 +1,254 @@
+//! The chunk reader against a plain model, and against iroh-car where that is right.
+
+use std::io::Write;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::source::input::{InputOptions, from_reader};
+
+type Block = (Vec<u8>, Vec<u8>);
+
+fn varint(value: usize) -> Vec<u8> {
+    unsigned_varint::encode::usize(value, &mut unsigned_varint::encode::usize_buffer()).to_vec()
+}
+
+fn header(roots: &[cid::Cid]) -> Vec<u8> {
+    let link = |cid: &cid::Cid| ipld_core::ipld::Ipld::Link(*cid);
+    let roots = ipld_core::ipld::Ipld::List(roots.iter().map(link).collect());
+    let map = [("roots".to_owned(), roots), ("version".to_owned(), 1.into())];
+    let cbor = serde_ipld_dagcbor::to_vec(&ipld_core::ipld::Ipld::Map(map.into())).expect("a header");
+    [varint(cbor.len()), cbor].concat()
+}
+
+fn car(blocks: &[Block]) -> Vec<u8> {
+    let root = cid::Cid::new_v1(0x55, cid::multihash::Multihash::wrap(0, b"root").expect("short"));
+    let mut bytes = header(&[root]);
+    for (cid, data) in blocks {
+        bytes.extend(varint(cid.len() + data.len()));
+        bytes.extend(cid);
+        bytes.extend(data);
+    }
+    bytes
+}
+
+fn limits(chunk: usize) -> Limits {
+    Limits { max_block: 1 << 20, null_padding: NullPadding::Error, fits: 1 << 20, budget: 4 << 20, chunk }
+}
+
+/// How the bytes come.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    File,
+    Mapped,
+    Pipe,
+    Zstd,
+}
+
+fn open(bytes: &[u8], way: Way, limits: Limits) -> Result<(Header, Chunks)> {
+    let stream = |bytes: Vec<u8>| {
+        from_reader("pipe", Box::new(std::io::Cursor::new(bytes)), &InputOptions { threads: 2, memory: 32 << 20 })
+    };
+    let input = match way {
+        Way::File | Way::Mapped => {
+            let mut file = tempfile::tempfile().expect("a file");
+            file.write_all(bytes).expect("room");
+            let size = Some(bytes.len() as u64);
+            let body = Body::File(file);
+            Input { name: "file".into(), size, wrapping: crate::source::input::Wrapping::None, blocks: None, body }
+        }
+        Way::Pipe => stream(bytes.to_vec())?,
+        Way::Zstd => {
+            // Frames that end anywhere.
+            let pieces = bytes.chunks(bytes.len() / 3 + 1);
+            stream(pieces.flat_map(|piece| zstd::encode_all(piece, 1).expect("into memory")).collect())?
+        }
+    };
+    let (header, mut chunks) = Chunks::open(input, limits)?;
+    if matches!(way, Way::Mapped) {
+        chunks.map();
+    }
+    Ok((header, chunks))
+}
+
+/// Everything the reader gives: each section's offset, CID and data; and the error it ends with.
+fn read(bytes: &[u8], way: Way, limits: Limits) -> (Vec<(u64, Block)>, Option<Error>) {
+    let (_, mut chunks) = match open(bytes, way, limits) {
+        Ok(opened) => opened,
+        Err(error) => return (Vec::new(), Some(error)),
+    };
+    let (mut found, mut spare, mut index) = (Vec::new(), None, 0);
+    loop {
+        match chunks.next(spare.take()) {
+            Ok(Some(chunk)) => {
+                assert_eq!(chunk.index, index);
+                index += 1;
+                assert_eq!(&bytes[chunk.base as usize..][..chunk.bytes.len()], &chunk.bytes[..]);
+                let mut end = 0;
+                for &start in &chunk.starts {
+                    assert_eq!(start as usize, end, "sections lie side by side");
+                    match next_section(&chunk.bytes, start as usize, u64::MAX) {
+                        Ok(Step::Section(section)) => {
+                            let (cid, data) = chunk.bytes[section.cid_start..section.end].split_at(section.cid.len as usize);
+                            found.push((chunk.base + u64::from(start), (cid.to_vec(), data.to_vec())));
+                            end = section.end;
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                }
+                assert_eq!(end, chunk.bytes.len(), "nothing but whole sections");
+                chunk.bytes.check().expect("nobody cuts the file");
+                spare = chunk.bytes.into_buffer();
+            }
+            Ok(None) => return (found, None),
+            Err(error) => {
+                assert!(matches!(chunks.next(None), Ok(None)), "after an error nothing more is read");
+                return (found, Some(error));
+            }
+        }
+    }
+}
+
+fn blocks() -> impl Strategy<Value = Vec<Block>> {
+    let digest = prop_oneof![Just(32usize), 0usize..64];
+    let cid = (any::<u64>(), any::<u64>(), digest, any::<u8>(), any::<bool>()).prop_map(|(codec, hash, len, fill, v0)| {
+        if v0 {
+            return [&[0x12, 0x20][..], &[fill; 32]].concat();
+        }
+        let multihash = cid::multihash::Multihash::<64>::wrap(hash, &vec![fill; len]).expect("at most 64 bytes");
+        cid::Cid::new_v1(codec, multihash).to_bytes()
+    });
+    let data = (any::<u8>(), prop_oneof![4 => 0usize..300, 1 => 0usize..9000]).prop_map(|(fill, len)| vec![fill; len]);
+    prop::collection::vec((cid, data), 0..60)
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    prop_oneof![Just(Way::File), Just(Way::Mapped), Just(Way::Pipe), Just(Way::Zstd)]
+}
+
+/// The blocks and their offsets, as they were put there.
+fn placed(blocks: &[Block]) -> Vec<(u64, Block)> {
+    let mut at = car(&[]).len() as u64;
+    let mut place = |block: &Block| {
+        let here = at;
+        let len = block.0.len() + block.1.len();
+        at += (varint(len).len() + len) as u64;
+        (here, block.clone())
+    };
+    blocks.iter().map(&mut place).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn every_section_comes_once_in_order_whatever_the_size_of_a_chunk(blocks in blocks(), chunk in 1usize..20_000, way in way()) {
+        let bytes = car(&blocks);
+        let (found, error) = read(&bytes, way, limits(chunk));
+        prop_assert!(error.is_none(), "{:?}", error);
+        prop_assert_eq!(found, placed(&blocks));
+    }
+
+    #[test]
+    fn it_agrees_with_iroh_car_on_whole_files(blocks in blocks(), chunk in 1usize..20_000) {
+        let bytes = car(&blocks);
+        let theirs = futures::executor::block_on(async {
+            let mut reader = iroh_car::CarReader::new(&bytes[..]).await.expect("a header");
+            let mut blocks = Vec::new();
+            while let Some((cid, data)) = reader.next_block().await.expect("a block") {
+                blocks.push((cid.to_bytes(), data));
+            }
+            (reader.header().roots().to_vec(), blocks)
+        });
+        let (header, _) = open(&bytes, Way::File, limits(chunk)).expect("a header");
+        prop_assert_eq!(header.roots, theirs.0);
+        let (found, _) = read(&bytes, Way::File, limits(chunk));
+        prop_assert_eq!(found.into_iter().map(|(_, block)| block).collect::<Vec<_>>(), theirs.1);
+    }
+
+    #[test]
+    fn a_carv2_gives_its_data_and_nothing_else(blocks in blocks(), chunk in 1usize..20_000, padding in 0usize..300, index: Vec<u8>, way in way()) {
+        let inner = car(&blocks);
+        let offset = 51 + padding as u64;
+        let end = offset + inner.len() as u64;
+        let numbers = [offset, inner.len() as u64, if index.is_empty() { 0 } else { end }].map(u64::to_le_bytes).concat();
+        let pragma = b"\x0a\xa1\x67version\x02";
+        let bytes = [&pragma[..], &[0; 16], &numbers, &vec![7; padding], &inner, &index].concat();
+        let (found, error) = read(&bytes, way, limits(chunk));
+        prop_assert!(error.is_none(), "{:?}", error);
+        let moved = |(at, block): (u64, Block)| (at + offset, block);
+        prop_assert_eq!(found, placed(&blocks).into_iter().map(moved).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_cut_gives_the_blocks_before_it_and_then_its_place(blocks in blocks(), chunk in 1usize..20_000, cut: prop::sample::Index, way in way()) {
+        let bytes = car(&blocks);
+        let len = 1 + cut.index(bytes.len());
+        let (found, error) = read(&bytes[..len], way, limits(chunk));
+        let mut before = placed(&blocks);
+        let end_of = |(at, (cid, data)): &(u64, Block)| *at as usize + varint(cid.len() + data.len()).len() + cid.len() + data.len();
+        before.retain(|block| end_of(block) <= len);
+        let clean = len == before.last().map_or(car(&[]).len(), end_of);
+        prop_assert_eq!(found, before);
+        match error {
+            None => prop_assert!(clean, "a cut at {} went unseen", len),
+            Some(Error::BadInput { offset, problem: crate::error::BadInput::Car(CarProblem::Truncated { .. }), .. }) => {
+                prop_assert!(!clean);
+                prop_assert_eq!(offset, Some(len as u64));
+            }
+            Some(other) => prop_assert!(false, "{:?}", other),
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_gives_the_same_whatever_the_size_of_a_chunk_and_the_way(
+        blocks in blocks(), chunk in 1usize..20_000, at: prop::sample::Index, byte: u8, way in way()
+    ) {
+        let mut bytes = car(&blocks);
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let tell = |error: Option<Error>| match error {
+            Some(Error::BadInput { offset, problem, .. }) => Some((offset, problem.to_string())),
+            Some(other) => panic!("{other:?}"),
+            None => None,
+        };
+        // CIDs inside a chunk are read by whoever takes it; here only the frames count.
+        let frames = |way, chunk| {
+            let opened = open(&bytes, way, limits(chunk));
+            let (_, mut chunks) = match opened {
+                Ok(opened) => opened,
+                Err(error) => return (Vec::new(), tell(Some(error))),
+            };
+            let mut starts = Vec::new();
+            loop {
+                match chunks.next(None) {
+                    Ok(Some(chunk)) => starts.extend(chunk.starts.iter().map(|&start| chunk.base + u64::from(start))),
+                    Ok(None) => return (starts, None),
+                    Err(error) => return (starts, tell(Some(error))),
+                }
+            }
+        };
+        prop_assert_eq!(frames(way, chunk), frames(Way::Pipe, 1 << 20));
+    }
+}
+
+#[test]
+fn blocks_before_a_fault_come_before_the_fault() {
+    let block: Block = (vec![1, 0x55, 0, 1, b'x'], b"x".to_vec());
+    let good = car(&[block.clone(), block.clone()]);
+    for (tail, reason) in [
+        (&[0, 0, 0][..], "null padding: a section of length zero"),
+        (&[0x80, 0x80, 0x80, 0x80, 0x10], "a block of 4.0 GiB is over the limit of 1.0 MiB"),
+        (&[0x80, 0], "a section's length is written with more bytes than it needs"),
+        (&[9, 1, 0x55], "the snapshot ends inside a CID"),
+        (&[0x80], "the snapshot ends inside a section's length"),
+    ] {
+        for chunk in [1, 9, 100_000] {
+            for way in [Way::File, Way::Mapped, Way::Pipe, Way::Zstd] {
+                let (found, error) = read(&[&good, tail].concat(), way, limits(chunk));
+                assert_eq!(found.len(), 2, "{reason}");
+                let Some(Error::BadInput { problem, .. }) = error else { panic!("{error:?}") };
+                assert_eq!(problem.to_string(), reason);
+            }
+        }
+    }
+}

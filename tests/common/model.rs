@@ -1,0 +1,78 @@
+//! What a database must hold: a sorted map, and its content digest computed from the definition.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::car::Block;
+
+/// What a block is stored under, worked out from the CID's bytes alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    Cid,
+    Multihash,
+    Digest,
+}
+
+impl Key {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cid => "cid",
+            Self::Multihash => "multihash",
+            Self::Digest => "digest",
+        }
+    }
+
+    /// The key of a CID.
+    pub fn of(self, cid: &[u8]) -> Vec<u8> {
+        let after_varint = |bytes: &[u8]| bytes.iter().position(|byte| byte & 0x80 == 0).expect("a whole number") + 1;
+        let multihash = match cid {
+            [0x12, 0x20, ..] => 0,
+            _ => 1 + after_varint(&cid[1..]),
+        };
+        let function = multihash + after_varint(&cid[multihash..]);
+        let digest = function + after_varint(&cid[function..]);
+        match self {
+            Self::Cid => cid.to_vec(),
+            Self::Multihash => cid[multihash..].to_vec(),
+            Self::Digest => cid[digest..].to_vec(),
+        }
+    }
+}
+
+/// The records of a database, and how many blocks they came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    pub records: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub read: u64,
+    /// Bytes of their values, each time they were read.
+    pub payload: u64,
+}
+
+impl Model {
+    pub fn new<'a>(blocks: impl IntoIterator<Item = &'a Block>, key: Key) -> Self {
+        let mut model = Self { records: BTreeMap::new(), read: 0, payload: 0 };
+        for (cid, data) in blocks {
+            model.records.insert(key.of(cid), data.clone());
+            model.read += 1;
+            model.payload += data.len() as u64;
+        }
+        model
+    }
+
+    /// The sum modulo 2^128 of XXH3-128 of key and value, seeded with the key's length, as 32 hex digits.
+    pub fn digest(&self) -> String {
+        let sum = self.records.iter().fold(0u128, |sum, (key, value)| {
+            let record = [&key[..], value].concat();
+            sum.wrapping_add(twox_hash::XxHash3_128::oneshot_with_seed(key.len() as u64, &record))
+        });
+        format!("{sum:032x}")
+    }
+}
+
+/// All records of a finished database, read with RocksDB itself.
+pub fn records(db: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let db = rust_rocksdb::DB::open_for_read_only(&rust_rocksdb::Options::default(), db, true).expect("a database");
+    db.iterator(rust_rocksdb::IteratorMode::Start)
+        .map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("a record"))
+        .collect()
+}

@@ -1,0 +1,200 @@
+//! Runs of the real binary, and what every run must keep to.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::car::Block;
+use super::model::{Key, Model, records};
+
+/// A place of its own for one test.
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).expect("room for a file");
+        path
+    }
+}
+
+/// An import about to run.
+pub struct Import {
+    command: assert_cmd::Command,
+    stdin: Option<Vec<u8>>,
+    source: String,
+    db: PathBuf,
+    key: Key,
+}
+
+/// Importing `source` into `place/db`, quietly, with a report in JSON.
+pub fn import(place: &Place, source: impl AsRef<Path>) -> Import {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let db = place.path("db");
+    command.arg("import").arg(source.as_ref()).arg("--db").arg(&db).args(["--json", "--progress", "off"]);
+    Import { command, stdin: None, source: source.as_ref().display().to_string(), db, key: Key::Cid }
+}
+
+/// Importing `bytes` from a pipe.
+pub fn import_pipe(place: &Place, bytes: impl Into<Vec<u8>>) -> Import {
+    Import { stdin: Some(bytes.into()), ..import(place, "-") }
+}
+
+impl Import {
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    pub fn key(mut self, key: Key) -> Self {
+        self.command.args(["--key", key.name()]);
+        self.key = key;
+        self
+    }
+
+    /// Runs under a limit of the address space, in MiB: a claimed length that is believed makes it fail.
+    pub fn within(self, mib: u64) -> Self {
+        let mut command = assert_cmd::Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -v {} && exec \"$0\" \"$@\"", mib << 10)).arg(self.command.get_program());
+        command.args(self.command.get_args());
+        Self { command, ..self }
+    }
+
+    /// Runs a copy of the program as a user without rights.
+    pub fn as_nobody(self, program: &Path) -> Self {
+        let mut command = assert_cmd::Command::new("sh");
+        let switch = "command -v setpriv >/dev/null || exit 127; exec setpriv --reuid 65534 --clear-groups \"$0\" \"$@\"";
+        command.args(["-c", switch]).arg(program).args(self.command.get_args());
+        Self { command, ..self }
+    }
+
+    /// Names another place for the database.
+    pub fn db(self, db: PathBuf) -> Self {
+        let mut command = assert_cmd::Command::new(self.command.get_program());
+        let args = self.command.get_args();
+        command.args(args.map(|arg| if arg == self.db { db.as_os_str() } else { arg }));
+        Self { command, db, ..self }
+    }
+
+    pub fn run(mut self) -> Done {
+        if let Some(bytes) = self.stdin {
+            self.command.write_stdin(bytes);
+        }
+        let output = self.command.output().expect("it runs");
+        let stdout = String::from_utf8(output.stdout).expect("text");
+        Done {
+            code: output.status.code(),
+            json: serde_json::from_str(&stdout).unwrap_or(Value::Null),
+            stderr: String::from_utf8(output.stderr).expect("text"),
+            source: self.source,
+            db: self.db,
+            key: self.key,
+        }
+    }
+
+    /// Runs, and expects the database to hold exactly the records of `blocks`.
+    pub fn holds<'a>(self, blocks: impl IntoIterator<Item = &'a Block>) -> Done {
+        let key = self.key;
+        let done = self.run();
+        done.holds(&Model::new(blocks, key));
+        done
+    }
+}
+
+/// An import that has run.
+#[derive(Debug)]
+pub struct Done {
+    pub code: Option<i32>,
+    pub json: Value,
+    pub stderr: String,
+    pub source: String,
+    pub db: PathBuf,
+    key: Key,
+}
+
+impl Done {
+    /// A number of the report, by its path.
+    #[track_caller]
+    pub fn number(&self, path: &str) -> u64 {
+        self.json.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {path} in {self:?}"))
+    }
+
+    #[track_caller]
+    pub fn text(&self, path: &str) -> &str {
+        self.json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("no {path} in {self:?}"))
+    }
+
+    /// The roots of the report as the bytes of their CIDs.
+    pub fn roots(&self) -> Vec<Vec<u8>> {
+        let roots = self.json.pointer("/source/roots").and_then(Value::as_array).expect("roots");
+        let parse = |root: &Value| root.as_str().expect("text").parse::<cid::Cid>().expect("a CID").to_bytes();
+        roots.iter().map(parse).collect()
+    }
+
+    fn partial(&self) -> PathBuf {
+        let mut name = self.db.file_name().expect("a name").to_owned();
+        name.push(".partial");
+        self.db.with_file_name(name)
+    }
+
+    /// The import ended well.
+    #[track_caller]
+    pub fn succeeded(&self) {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        assert!(!self.partial().exists(), "something is left of the work");
+        let levels = self.json.pointer("/levels").and_then(Value::as_array).expect("levels");
+        assert!(levels.iter().all(|level| level["level"] != 0), "the finished database has L0 files: {levels:?}");
+    }
+
+    /// The report says what the model says, and so does the database when it is read with RocksDB itself.
+    #[track_caller]
+    pub fn holds(&self, model: &Model) {
+        self.succeeded();
+        assert_eq!(self.number("/blocks/read"), model.read, "blocks read");
+        assert_eq!(self.number("/blocks/written"), model.records.len() as u64, "blocks written");
+        assert_eq!(self.number("/blocks/duplicate"), model.read - model.records.len() as u64, "duplicates");
+        assert_eq!(self.number("/payload_bytes"), model.payload, "bytes of the values read");
+        assert_eq!(self.text("/digest"), model.digest(), "digest");
+        assert_eq!(self.text("/key"), self.key.name());
+        // Not with assert_eq: nobody wants to read the difference of two databases.
+        assert!(records(&self.db) == model.records, "the database holds other records than the model");
+    }
+
+    /// The import was refused: with this exit code, one `error:` line that names the source, the offset and `reason`,
+    /// one `hint:` line, and nothing left behind.
+    #[track_caller]
+    pub fn refused(&self, code: i32, offset: impl Into<Option<u64>>, reason: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        let [error, hint] = lines[..] else { panic!("not one error line and one hint line:\n{}", self.stderr) };
+        let Some(error) = error.strip_prefix("error: ") else { panic!("no error line: {error}") };
+        let Some(hint) = hint.strip_prefix("hint: ") else { panic!("no hint line: {hint}") };
+        assert!(!hint.trim().is_empty(), "an empty hint");
+        if code == 3 {
+            let place = match offset.into() {
+                Some(offset) => format!("read {} at byte {offset}: ", self.source),
+                None => format!("read {}: ", self.source),
+            };
+            assert!(error.starts_with(&place), "`{error}` does not begin with `{place}`");
+        }
+        assert!(error.contains(reason), "`{error}` does not name the reason `{reason}`");
+        assert_eq!(self.text("/error"), error, "the JSON says something else");
+        assert_eq!(self.text("/hint"), hint);
+        assert_eq!(self.number("/exit"), code as u64);
+        assert!(self.db.symlink_metadata().is_err(), "something stands under the final name");
+        assert!(self.partial().symlink_metadata().is_err(), "something is left of the work");
+    }
+
+    /// The hint of a refusal.
+    pub fn hint(&self) -> &str {
+        self.text("/hint")
+    }
+}
