@@ -7,6 +7,7 @@ pub mod generate;
 pub mod load;
 pub mod preset;
 pub mod progress;
+pub mod read;
 pub mod report;
 pub mod rocks;
 pub mod size;
@@ -17,3 +18,4 @@ pub mod verify;
 
 pub use error::{Error, Exit, Result};
 pub use load::{ImportOptions, Outcome, import};
+pub use read::verify::{VerifyOptions, verify as verify_db};
