@@ -72,6 +72,18 @@ pub enum Error {
     /// A preset, or something laid on top of it, cannot be.
     #[error(transparent)]
     Preset(Box<PresetProblem>),
+    /// A database that was looked through is not sound, or lacks something; what was found has been reported.
+    #[error("{action} {}: {problems} found", path.display())]
+    Unsound {
+        /// What was being done: `verify`, `walk`.
+        action: &'static str,
+        /// The database or snapshot.
+        path: PathBuf,
+        /// How many of what, e.g. `3 problems`.
+        problems: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// The user or the embedding program asked to stop; the same command goes on from here.
     #[error("interrupted")]
     Interrupted {
@@ -128,7 +140,7 @@ impl Error {
     /// The exit code this error stands for.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::BadInput { .. } => Exit::BadInput,
+            Self::BadInput { .. } | Self::Unsound { .. } => Exit::BadInput,
             Self::Io { .. } | Self::Rocks { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
@@ -151,7 +163,10 @@ impl Error {
             }
             Self::Rocks { .. } => "the message is RocksDB's own; `-v` shows the options it was opened with".into(),
             Self::Preset(problem) => problem.hint(),
-            Self::State { hint, .. } | Self::Usage { hint, .. } | Self::Interrupted { hint } => hint.clone(),
+            Self::State { hint, .. }
+            | Self::Usage { hint, .. }
+            | Self::Unsound { hint, .. }
+            | Self::Interrupted { hint } => hint.clone(),
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod load;
 mod mapped;
 pub mod preset;
 pub mod progress;
+pub mod read;
 pub mod report;
 pub mod rocks;
 pub mod size;
@@ -18,3 +19,4 @@ pub mod verify;
 
 pub use error::{Error, Exit, Result};
 pub use load::{ImportOptions, Outcome, import};
+pub use read::verify::{VerifyOptions, verify as verify_db};

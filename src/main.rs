@@ -8,6 +8,7 @@ fn main() -> ExitCode {
     let cli = cli::parse();
     let outcome = match &cli.command {
         cli::Command::Import(args) => cli::import::run(args, &cli.globals),
+        cli::Command::Verify(args) => cli::verify::run(args, &cli.globals),
         cli::Command::Generate(args) => cli::generate::run(args, &cli.globals),
         cli::Command::Presets(args) => cli::presets::run(args, &cli.globals),
         cli::Command::Completions(args) => cli::shell::completions(args),

@@ -84,11 +84,11 @@ fn plan_choice() -> impl clap::builder::TypedValueParser<Value = PlanChoice> {
     values::one_of(&[("auto", PlanChoice::Auto), ("memory", PlanChoice::Memory), ("spill", PlanChoice::Spill)])
 }
 
-fn key_layout() -> impl clap::builder::TypedValueParser<Value = KeyLayout> {
+pub fn key_layout() -> impl clap::builder::TypedValueParser<Value = KeyLayout> {
     values::one_of(&[("cid", KeyLayout::Cid), ("multihash", KeyLayout::Multihash), ("digest", KeyLayout::Digest)])
 }
 
-fn null_padding() -> impl clap::builder::TypedValueParser<Value = NullPadding> {
+pub fn null_padding() -> impl clap::builder::TypedValueParser<Value = NullPadding> {
     values::one_of(&[("error", NullPadding::Error), ("eof", NullPadding::Eof)])
 }
 

@@ -7,6 +7,7 @@ pub mod presets;
 pub mod shell;
 mod stop;
 mod values;
+pub mod verify;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -93,6 +94,7 @@ impl Globals {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Import(import::Args),
+    Verify(verify::Args),
     Generate(generate::Args),
     Presets(presets::Args),
     Completions(shell::CompletionsArgs),
@@ -128,7 +130,8 @@ pub fn exit(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
     // Nobody is left to hear of a failure to print a failure.
     let _ = writeln!(err, "{red}error:{off} {error:#}");
     let _ = writeln!(err, "{bold}hint:{off} {hint}");
-    if globals.json {
+    // A report of what was found has been printed already.
+    if globals.json && !matches!(error.downcast_ref(), Some(Error::Unsound { .. })) {
         let document = serde_json::json!({
             "schema": "bedload-error-1", "error": format!("{error:#}"), "hint": hint, "exit": exit as u8,
         });

@@ -24,10 +24,13 @@ pub enum Phase {
     Settle,
     /// Giving it its final name.
     Publish,
+    /// Checking the records of a database.
+    Verify,
 }
 
 impl Phase {
-    const ALL: [Self; 6] = [Self::Plan, Self::Read, Self::Build, Self::Ingest, Self::Settle, Self::Publish];
+    const ALL: [Self; 7] =
+        [Self::Plan, Self::Read, Self::Build, Self::Ingest, Self::Settle, Self::Publish, Self::Verify];
 
     /// Its name in output and reports.
     pub fn name(self) -> &'static str {
@@ -38,6 +41,7 @@ impl Phase {
             Self::Ingest => "ingest",
             Self::Settle => "settle",
             Self::Publish => "publish",
+            Self::Verify => "verify",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Results as data: every text, table and JSON is made from these.
 
 mod import;
+mod verify;
 
 pub use import::{Blocks, ImportReport, OptionRow, SCHEMA, SourceInfo, Versions};
+pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifyReport};

@@ -4,10 +4,12 @@
 pub mod option_map;
 pub mod options;
 pub mod options_file;
+mod reader;
 pub mod settings;
 mod sst;
 mod store;
 
+pub(crate) use reader::{DataFile, Reader, ReaderOptions, Scan};
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;
 pub(crate) use store::{Store, options_of};

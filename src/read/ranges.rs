@@ -1,0 +1,144 @@
+//! The key space in pieces: what threads share out among themselves, and how to step over what cannot be read.
+
+use crate::rocks::DataFile;
+
+/// A range goes through about this many bytes of files.
+const RANGE_BYTES: u64 = 64 << 20;
+
+/// The most ranges; beyond it they grow.
+const MAX_RANGES: u64 = 4096;
+
+/// Keys from `from` on (or the first) up to, but without, `to` (or to the last).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeyRange {
+    pub from: Option<Vec<u8>>,
+    pub to: Option<Vec<u8>>,
+}
+
+/// Cuts the whole key space where files begin, and large files in equal parts of their keys' distance. However the files
+/// lie, the ranges cover every key there can be, once.
+pub(super) fn ranges(files: &[&DataFile]) -> Vec<KeyRange> {
+    let bytes: u64 = files.iter().map(|file| file.size).sum();
+    let target = RANGE_BYTES.max(bytes / MAX_RANGES);
+    let mut cuts: Vec<Vec<u8>> = Vec::new();
+    for file in files {
+        cuts.push(file.smallest.clone());
+        let parts = file.size.div_ceil(target);
+        if let Some(window) = Window::between(&file.smallest, &file.largest) {
+            cuts.extend((1..parts).map(|part| window.key(window.part(part, parts))));
+        }
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    let froms = std::iter::once(None).chain(cuts.iter().cloned().map(Some));
+    let tos = cuts.iter().cloned().map(Some).chain(std::iter::once(None));
+    froms.zip(tos).map(|(from, to)| KeyRange { from, to }).collect()
+}
+
+/// The range that holds `key`; `ranges` must be a whole cut of the key space, as [`ranges`] makes it.
+pub(super) fn range_of(ranges: &[KeyRange], key: &[u8]) -> usize {
+    ranges.partition_point(|range| range.to.as_deref().is_some_and(|to| to <= key))
+}
+
+/// The keys between two keys, as numbers: the eight bytes behind what both begin with. Keys are hashes, so that is fine
+/// enough to tell any two of them apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Window {
+    prefix: Vec<u8>,
+    pub low: u64,
+    pub high: u64,
+}
+
+impl Window {
+    /// `None` when nothing lies between.
+    pub fn between(low: &[u8], high: &[u8]) -> Option<Self> {
+        let shared = low.iter().zip(high).take_while(|(low, high)| low == high).count();
+        let number = |key: &[u8]| {
+            let mut bytes = [0; 8];
+            for (to, from) in bytes.iter_mut().zip(key.iter().skip(shared)) {
+                *to = *from;
+            }
+            u64::from_be_bytes(bytes)
+        };
+        let window = Self { prefix: low.get(..shared)?.to_vec(), low: number(low), high: number(high) };
+        (window.low < window.high).then_some(window)
+    }
+
+    /// The number that is `part` of `parts` on the way.
+    pub fn part(&self, part: u64, parts: u64) -> u64 {
+        let way = u128::from(self.high - self.low) * u128::from(part) / u128::from(parts.max(1));
+        self.low + u64::try_from(way).unwrap_or(u64::MAX)
+    }
+
+    /// The first key with this number.
+    pub fn key(&self, number: u64) -> Vec<u8> {
+        let mut key = self.prefix.clone();
+        key.extend(number.to_be_bytes());
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(smallest: Vec<u8>, largest: Vec<u8>, size: u64) -> DataFile {
+        DataFile { family: "default".into(), path: "x.sst".into(), level: 6, size, smallest, largest, entries: 1 }
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_cover_every_key_once(
+            ends in proptest::collection::vec((proptest::collection::vec(0u8.., 0..12), proptest::collection::vec(0u8.., 0..12), 0u64..1 << 29), 0..6),
+            key in proptest::collection::vec(0u8.., 0..14),
+        ) {
+            let files: Vec<DataFile> = ends
+                .into_iter()
+                .map(|(a, b, size)| file(a.clone().min(b.clone()), a.max(b), size))
+                .collect();
+            let ranges = ranges(&files.iter().collect::<Vec<_>>());
+            let holding: Vec<usize> = (0..ranges.len())
+                .filter(|&index| {
+                    ranges[index].from.as_ref().is_none_or(|from| from <= &key)
+                        && ranges[index].to.as_ref().is_none_or(|to| &key < to)
+                })
+                .collect();
+            prop_assert_eq!(holding, vec![range_of(&ranges, &key)]);
+        }
+
+        #[test]
+        fn numbers_keep_the_order_of_keys(
+            low in proptest::collection::vec(0u8.., 0..12),
+            high in proptest::collection::vec(0u8.., 0..12),
+            part in 1u64..100,
+        ) {
+            if let Some(window) = Window::between(&low, &high) {
+                prop_assert!(low < high);
+                prop_assert!(window.key(window.part(part, 100)) >= low[..low.len().min(8)].to_vec());
+                prop_assert!(window.key(window.part(part, 100))[..] < [&high[..], &[0xff; 9]].concat()[..]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_file_is_cut_into_equal_parts() {
+        let file = file(vec![1, 0x71, 0], vec![1, 0x71, 0x80], 4 * RANGE_BYTES);
+        let cuts: Vec<_> = ranges(&[&file]).into_iter().filter_map(|range| range.from).collect();
+        assert_eq!(
+            cuts,
+            [
+                vec![1, 0x71, 0],
+                vec![1, 0x71, 0x20, 0, 0, 0, 0, 0, 0, 0],
+                vec![1, 0x71, 0x40, 0, 0, 0, 0, 0, 0, 0],
+                vec![1, 0x71, 0x60, 0, 0, 0, 0, 0, 0, 0]
+            ]
+        );
+    }
+
+    #[test]
+    fn without_files_one_range_holds_everything() {
+        assert_eq!(ranges(&[]), [KeyRange { from: None, to: None }]);
+    }
+}

@@ -1,0 +1,88 @@
+//! `BEDLOAD.json`: what the import that made a database says about it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::ContentDigest;
+use crate::error::{Error, Result};
+use crate::sort::key::KeyLayout;
+
+/// The file's name inside a database.
+pub const RECORD_FILE: &str = "BEDLOAD.json";
+
+/// The largest record that is read, in bytes; real ones have a few hundred KiB at most.
+const MAX_RECORD: u64 = 64 << 20;
+
+/// What every version of the record says; the rest of it is for people.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImportRecord {
+    /// The version of the record.
+    pub schema: String,
+    /// The column family that took the blocks.
+    pub column_family: String,
+    /// What a block is stored under.
+    pub key: KeyLayout,
+    /// Whether every block was checked against its hash at import.
+    pub verified: bool,
+    /// How many records there are.
+    pub blocks: RecordedBlocks,
+    /// Bytes of the records' values.
+    pub payload_bytes: u64,
+    /// The content digest of the column family.
+    pub digest: ContentDigest,
+    /// Where the blocks came from.
+    pub source: RecordedSource,
+    /// Multicodecs of the hash functions, where the key does not name them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_functions: Option<Vec<u64>>,
+}
+
+/// How many records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedBlocks {
+    /// In the database.
+    pub written: u64,
+}
+
+/// Where the blocks came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedSource {
+    /// The path as the user gave it.
+    pub path: String,
+    /// `car` or another format.
+    pub format: String,
+    /// The roots, as CIDs in their usual text form.
+    #[serde(default)]
+    pub roots: Vec<String>,
+    /// Bytes of null padding behind the blocks.
+    #[serde(default)]
+    pub null_padding: u64,
+}
+
+impl ImportRecord {
+    /// Reads the record of the database in `db`; `None` when it has none.
+    ///
+    /// # Errors
+    /// It cannot be read, or says something else than a record.
+    pub fn load(db: &Path) -> Result<Option<Self>> {
+        let path = db.join(RECORD_FILE);
+        let size = match path.metadata() {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("read", path)(error)),
+        };
+        let unreadable = |reason: String| Error::State {
+            path: path.clone(),
+            reason,
+            hint: "move it away to read the database without its record".into(),
+        };
+        if size > MAX_RECORD {
+            return Err(unreadable(format!("has {size} bytes and is no record of an import")));
+        }
+        let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| unreadable(format!("is no record of an import: {error}")))
+    }
+}

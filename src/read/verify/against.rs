@@ -1,0 +1,290 @@
+//! The source's records beside the database's, exact in both directions and within bounded memory.
+//!
+//! The source is read once. What is kept of a block is its key and a hash of key and value, sorted into the key ranges
+//! by which the database is gone through later; beyond the budget these go to files, one a range. Then each range's
+//! entries are sorted and laid beside the database's records, which come in key order: what is on one side only, or not
+//! the same, shows.
+//!
+//! ```text
+//! entry: u32 length of the key | key | u128 XXH3-128 of key and value, seed = bytes in key          little-endian
+//! ```
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use twox_hash::XxHash3_128;
+
+use super::super::ranges::{KeyRange, range_of};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::progress::{Phase, Progress, Stop};
+use crate::sort::key::{KeyLayout, Record};
+use crate::source::car::chunks::{Chunk, Chunks, Limits};
+use crate::source::car::{CarProblem, DEFAULT_MAX_BLOCK, NullPadding, Step, next_section};
+use crate::source::input::{self, InputOptions};
+
+/// Bytes read at once.
+const CHUNK: usize = 2 << 20;
+
+/// Bytes of the hash in an entry.
+const HASH: usize = 16;
+
+/// The hash by which records are compared.
+pub(super) fn record_hash(key_and_value: &[u8], key_len: usize) -> u128 {
+    XxHash3_128::oneshot_with_seed(key_len as u64, key_and_value)
+}
+
+/// What to compare with.
+pub(super) struct Source<'a> {
+    pub path: &'a Path,
+    pub layout: KeyLayout,
+    pub null_padding: NullPadding,
+    /// Memory for entries and for unpacking, in bytes.
+    pub memory: u64,
+    pub threads: usize,
+    /// Where entries are spilled to.
+    pub work_dir: PathBuf,
+    pub stop: &'a Stop,
+}
+
+/// The records of a source, by key range.
+pub(super) struct SourceIndex {
+    parts: Vec<Mutex<Part>>,
+    dir: Mutex<Option<tempfile::TempDir>>,
+    work_dir: PathBuf,
+    budget: u64,
+    held: AtomicU64,
+    /// Blocks of the source, duplicates included.
+    pub blocks: AtomicU64,
+}
+
+#[derive(Default)]
+struct Part {
+    entries: Vec<u8>,
+    file: Option<PathBuf>,
+}
+
+impl SourceIndex {
+    /// Reads the source.
+    pub fn read(source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<Self> {
+        let options = InputOptions { threads: source.threads, memory: source.memory / 4, ..InputOptions::default() };
+        let input = input::open(source.path, &options)?;
+        progress.begin(Phase::Read, input.size);
+        if let Some(blocks) = input.blocks {
+            progress.expect_blocks(blocks);
+        }
+        let limits = Limits {
+            max_block: DEFAULT_MAX_BLOCK,
+            null_padding: source.null_padding,
+            fits: DEFAULT_MAX_BLOCK,
+            budget: source.memory,
+            chunk: CHUNK,
+        };
+        let (_, chunks) = Chunks::open(input, limits)?;
+        let index = Self {
+            parts: ranges.iter().map(|_| Mutex::default()).collect(),
+            dir: Mutex::default(),
+            work_dir: source.work_dir.clone(),
+            budget: source.memory / 2,
+            held: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+        };
+        let chunks = Mutex::new(chunks);
+        let failed: Mutex<Option<Error>> = Mutex::default();
+        let stopped = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..source.threads {
+                scope.spawn(|| {
+                    let mut spare: Option<Buffer> = None;
+                    while !stopped.load(Ordering::Relaxed) && !source.stop.asked() {
+                        let next = {
+                            let mut chunks = lock(&chunks);
+                            let next = chunks.next(spare.take());
+                            progress.reach(chunks.consumed());
+                            next
+                        };
+                        let outcome = match next {
+                            Ok(None) => return,
+                            Ok(Some(chunk)) => index.take(&chunk, source, ranges, progress).map(|()| {
+                                spare = Some(chunk.buffer);
+                            }),
+                            Err(error) => Err(error),
+                        };
+                        if let Err(error) = outcome {
+                            lock(&failed).get_or_insert(error);
+                            stopped.store(true, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None if source.stop.asked() => Err(super::interrupted()),
+            None => Ok(index),
+        }
+    }
+
+    fn take(&self, chunk: &Chunk, source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<()> {
+        let bytes = chunk.buffer.get(..chunk.len).unwrap_or_default();
+        let (mut at, mut blocks, mut kept) = (0, 0, 0);
+        while let Step::Section(section) = next_section(bytes, at, DEFAULT_MAX_BLOCK)
+            .map_err(|(problem, at)| Error::bad_input(source.path, chunk.base + at as u64, problem))?
+        {
+            let body = bytes.get(section.cid_start..section.end).unwrap_or_default();
+            let Some(record) = Record::new(body, &section.cid, source.layout) else {
+                let problem = CarProblem::SectionTooShort { len: body.len() as u64 };
+                return Err(Error::bad_input(source.path, chunk.base + section.start as u64, problem));
+            };
+            let (key_and_value, key_len) = record.parts();
+            let hash = record_hash(key_and_value, key_len);
+            if let Some(part) = self.parts.get(range_of(ranges, record.key())) {
+                let mut part = lock(part);
+                part.entries.extend_from_slice(&(key_len as u32).to_le_bytes());
+                part.entries.extend_from_slice(record.key());
+                part.entries.extend_from_slice(&hash.to_le_bytes());
+            }
+            kept += (4 + key_len + HASH) as u64;
+            blocks += 1;
+            at = section.end;
+        }
+        self.blocks.fetch_add(blocks, Ordering::Relaxed);
+        progress.add(0, blocks);
+        // Vectors grow by doubling: half of the budget is for what they have not filled.
+        if self.held.fetch_add(kept, Ordering::Relaxed) + kept > self.budget / 2 {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    /// Moves what is held to files.
+    fn spill(&self) -> Result<()> {
+        let mut dir = lock(&self.dir);
+        if self.held.load(Ordering::Relaxed) <= self.budget / 2 {
+            // Another thread was faster.
+            return Ok(());
+        }
+        if dir.is_none() {
+            let made = tempfile::Builder::new().prefix("bedload-verify-").tempdir_in(&self.work_dir);
+            *dir = Some(made.map_err(Error::io("create a directory in", &self.work_dir))?);
+        }
+        let Some(dir) = dir.as_ref() else { return Ok(()) };
+        self.held.store(0, Ordering::Relaxed);
+        for (number, part) in self.parts.iter().enumerate() {
+            let mut part = lock(part);
+            if part.entries.is_empty() {
+                continue;
+            }
+            let path = part.file.clone().unwrap_or_else(|| dir.path().join(number.to_string()));
+            let append = || File::options().create(true).append(true).open(&path)?.write_all(&part.entries);
+            append().map_err(Error::io("write", &path))?;
+            *part = Part { entries: Vec::new(), file: Some(path) };
+        }
+        Ok(())
+    }
+
+    /// Takes the entries of a range, sorted by key, each key once.
+    pub fn take_range(&self, range: usize) -> Result<Entries> {
+        let Some(part) = self.parts.get(range) else { return Ok(Entries::default()) };
+        let Part { entries: held, file } = std::mem::take(&mut *lock(part));
+        let mut bytes = Vec::new();
+        if let Some(path) = file {
+            let mut read = || File::open(&path)?.read_to_end(&mut bytes);
+            read().map_err(Error::io("read", &path))?;
+            std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
+        }
+        bytes.extend_from_slice(&held);
+        Ok(Entries::sort(bytes))
+    }
+}
+
+/// Entries of one range in key order.
+#[derive(Default)]
+pub(super) struct Entries {
+    bytes: Vec<u8>,
+    /// Where each entry begins.
+    starts: Vec<usize>,
+    /// Keys that stand for two different blocks in the source.
+    pub conflicts: Vec<Vec<u8>>,
+    at: usize,
+}
+
+impl Entries {
+    fn sort(bytes: Vec<u8>) -> Self {
+        let mut starts = Vec::new();
+        let mut at = 0;
+        while let Some((_, _, end)) = entry(&bytes, at) {
+            starts.push(at);
+            at = end;
+        }
+        let part = |start: usize| entry(&bytes, start).map(|(key, hash, _)| (key, hash));
+        starts.sort_unstable_by(|&one, &other| part(one).cmp(&part(other)));
+        starts.dedup_by(|one, other| part(*one) == part(*other));
+        let mut conflicts: Vec<Vec<u8>> = Vec::new();
+        starts.dedup_by(|one, other| {
+            let same = part(*one).map(|(key, _)| key) == part(*other).map(|(key, _)| key);
+            if same {
+                conflicts.extend(part(*one).map(|(key, _)| key.to_vec()));
+            }
+            same
+        });
+        conflicts.dedup();
+        Self { bytes, starts, conflicts, at: 0 }
+    }
+
+    /// Distinct keys.
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// The entry in hand: key and hash.
+    pub fn peek(&self) -> Option<(&[u8], u128)> {
+        let (key, hash, _) = entry(&self.bytes, *self.starts.get(self.at)?)?;
+        Some((key, hash))
+    }
+
+    pub fn next(&mut self) {
+        self.at += 1;
+    }
+}
+
+/// Key, hash and end of the entry at `at`.
+fn entry(bytes: &[u8], at: usize) -> Option<(&[u8], u128, usize)> {
+    let (len, rest) = bytes.get(at..)?.split_first_chunk::<4>()?;
+    let len = u32::from_le_bytes(*len) as usize;
+    let key = rest.get(..len)?;
+    let hash = rest.get(len..)?.first_chunk::<HASH>()?;
+    Some((key, u128::from_le_bytes(*hash), at + 4 + len + HASH))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encode(entries: &[(&[u8], u128)]) -> Vec<u8> {
+        let encode = |(key, hash): &(&[u8], u128)| {
+            [&(key.len() as u32).to_le_bytes()[..], key, &hash.to_le_bytes()[..]].concat()
+        };
+        entries.iter().flat_map(encode).collect()
+    }
+
+    #[test]
+    fn entries_come_sorted_and_once_and_conflicts_are_told() {
+        let mut entries = Entries::sort(encode(&[(b"b", 2), (b"a", 1), (b"ab", 7), (b"a", 1), (b"b", 3), (b"", 0)]));
+        assert_eq!(entries.conflicts, [b"b"]);
+        assert_eq!(entries.len(), 4);
+        let mut seen = Vec::new();
+        while let Some((key, hash)) = entries.peek() {
+            seen.push((key.to_vec(), hash));
+            entries.next();
+        }
+        assert_eq!(seen, [(vec![], 0), (b"a".to_vec(), 1), (b"ab".to_vec(), 7), (b"b".to_vec(), 2)]);
+    }
+}

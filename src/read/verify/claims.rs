@@ -1,0 +1,101 @@
+//! What a key says about its value, by key layout.
+
+use crate::sort::key::KeyLayout;
+use crate::source::car::read_cid;
+use crate::verify::{Claim, Function};
+
+/// The functions a bare digest is tried with when no record names them: those of real snapshots first.
+const LIKELY: [u64; 9] = [0xb220, 0x12, 0x1e, 0x1b, 0x16, 0xb240, 0x13, 0x11, 0x00];
+
+/// Reads keys.
+#[derive(Debug, Clone)]
+pub(super) struct KeyReader {
+    pub layout: KeyLayout,
+    /// Functions a bare digest may be of.
+    functions: Vec<u64>,
+}
+
+impl KeyReader {
+    pub fn new(layout: KeyLayout, recorded: Option<&[u64]>) -> Self {
+        let functions = recorded.filter(|codes| !codes.is_empty()).map_or_else(|| LIKELY.to_vec(), <[u64]>::to_vec);
+        Self { layout, functions }
+    }
+
+    /// What `key` claims about `value`.
+    ///
+    /// # Errors
+    /// The key is not of this layout: why.
+    pub fn claim<'a>(&self, key: &'a [u8], data: &'a [u8]) -> Result<Claim<'a>, String> {
+        let (code, digest) = match self.layout {
+            KeyLayout::Cid => {
+                let span = read_cid(key).map_err(|problem| format!("the key is no CID: {problem}"))?;
+                let span = span.filter(|span| span.len as usize == key.len());
+                let span = span.ok_or_else(|| "the key is no CID: its length is another than it says".to_owned())?;
+                (span.hash, key.get(span.digest as usize..).unwrap_or_default())
+            }
+            KeyLayout::Multihash => {
+                let parse = || {
+                    let (code, rest) = unsigned_varint::decode::u64(key).ok()?;
+                    let (length, digest) = unsigned_varint::decode::u64(rest).ok()?;
+                    (length == digest.len() as u64).then_some((code, digest))
+                };
+                parse().ok_or_else(|| "the key is no multihash".to_owned())?
+            }
+            KeyLayout::Digest => (self.fitting(key).next().unwrap_or(LIKELY[0]), key),
+        };
+        Ok(Claim { code, digest, data })
+    }
+
+    /// Whether a claim that failed holds with another function: a bare digest does not say which it is of.
+    pub fn holds_otherwise(&self, claim: &Claim<'_>) -> bool {
+        self.layout == KeyLayout::Digest
+            && self.fitting(claim.digest).skip(1).filter_map(Function::from_code).any(|function| match function {
+                Function::Identity => claim.digest == claim.data,
+                _ => function.digest(claim.data).starts_with(claim.digest),
+            })
+    }
+
+    fn fitting<'s>(&'s self, digest: &'s [u8]) -> impl Iterator<Item = u64> + 's {
+        self.functions.iter().copied().filter(|&code| {
+            Function::from_code(code).is_some_and(|function| function.digest_lengths().contains(&digest.len()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::Checker;
+
+    fn holds(reader: &KeyReader, key: &[u8], value: &[u8]) -> Result<bool, String> {
+        let claim = reader.claim(key, value)?;
+        Ok(Checker::new().check(&[claim]).is_ok() || reader.holds_otherwise(&claim))
+    }
+
+    #[test]
+    fn each_layout_checks_its_own_keys() {
+        let digest = Function::Blake2b(32).digest(b"block");
+        let multihash = [&[0xa0, 0xe4, 0x02, 32][..], &digest].concat();
+        let cid = [&[1, 0x71][..], &multihash].concat();
+        for (layout, key) in [(KeyLayout::Cid, &cid), (KeyLayout::Multihash, &multihash), (KeyLayout::Digest, &digest)]
+        {
+            let reader = KeyReader::new(layout, None);
+            assert_eq!(holds(&reader, key, b"block"), Ok(true), "{layout:?}");
+            assert_eq!(holds(&reader, key, b"b1ock"), Ok(false), "{layout:?}");
+        }
+        let reader = KeyReader::new(KeyLayout::Cid, None);
+        assert!(reader.claim(&cid[..37], b"block").unwrap_err().contains("its length is another than it says"));
+        assert!(reader.claim(&digest, b"block").unwrap_err().starts_with("the key is no CID: "));
+        let reader = KeyReader::new(KeyLayout::Multihash, None);
+        assert_eq!(reader.claim(&cid, b"block").unwrap_err(), "the key is no multihash");
+    }
+
+    #[test]
+    fn a_bare_digest_may_be_of_any_recorded_function() {
+        let sha = Function::Sha2_256.digest(b"block");
+        assert_eq!(holds(&KeyReader::new(KeyLayout::Digest, None), &sha, b"block"), Ok(true));
+        assert_eq!(holds(&KeyReader::new(KeyLayout::Digest, Some(&[0xb220, 0x12])), &sha, b"block"), Ok(true));
+        assert_eq!(holds(&KeyReader::new(KeyLayout::Digest, Some(&[0xb220])), &sha, b"block"), Ok(false));
+        assert_eq!(holds(&KeyReader::new(KeyLayout::Digest, None), b"same", b"same"), Ok(true));
+    }
+}

@@ -1,0 +1,339 @@
+//! Is a database sound? Every block of every file against its checksum, every value against its key, the whole against
+//! what the import recorded and, if wanted, record by record against the source.
+//!
+//! Threads share out ranges of keys. Each record is read once: RocksDB checks the blocks it lies in, then its value is
+//! hashed and its part of the content digest computed, many records at a time. Damage does not end the search: what
+//! cannot be read is stepped over.
+//!
+//! What it does not do: repair, or write anything at all.
+
+mod against;
+mod claims;
+mod problems;
+mod scan;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use self::against::{Source, SourceIndex};
+use self::claims::KeyReader;
+use self::problems::Collector;
+use self::scan::{Totals, Worker};
+use super::ranges::{KeyRange, Window, ranges};
+use super::record::{ImportRecord, RECORD_FILE};
+use crate::error::{Error, Result};
+use crate::progress::{Observer, Phase, Progress, Stop};
+use crate::report::{Against, KeyFrom, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
+use crate::rocks::{DataFile, Reader, ReaderOptions};
+use crate::sort::key::KeyLayout;
+use crate::source::car::NullPadding;
+use crate::sys;
+
+/// The block cache, in bytes. Nothing is read twice, so it only serves RocksDB's own needs.
+const CACHE: usize = 8 << 20;
+
+/// SST files that are open at the same time; each holds its index and filter in memory.
+const OPEN_FILES: i32 = 128;
+
+/// Picked records that a thread takes at a time.
+const PICKS: usize = 256;
+
+/// What to verify, and how far.
+#[derive(Debug, Clone)]
+pub struct VerifyOptions {
+    /// The database.
+    pub db: PathBuf,
+    /// Only so many records, picked at random. Defaults to every record.
+    pub sample: Option<u64>,
+    /// A snapshot to compare with, record by record.
+    pub against: Option<PathBuf>,
+    /// What null padding in that snapshot means. Defaults to what the import took it for.
+    pub null_padding: Option<NullPadding>,
+    /// Threads that work. Defaults to the number of cores.
+    pub threads: Option<usize>,
+    /// Memory in bytes for the comparison. Defaults to half of what the machine, or its cgroup, has.
+    pub memory: Option<u64>,
+    /// Where the comparison puts what does not fit. Defaults to the system's directory for temporary files.
+    pub work_dir: Option<PathBuf>,
+    /// What blocks are stored under. Defaults to what `BEDLOAD.json` says, or to CIDs.
+    pub key: Option<KeyLayout>,
+    /// The column family that holds the blocks. Defaults to what `BEDLOAD.json` says, or to `default`.
+    pub column_family: Option<String>,
+    /// Asked by somebody else to make it stop.
+    pub stop: Stop,
+}
+
+impl VerifyOptions {
+    /// Everything in `db`.
+    pub fn new(db: impl Into<PathBuf>) -> Self {
+        Self {
+            db: db.into(),
+            sample: None,
+            against: None,
+            null_padding: None,
+            threads: None,
+            memory: None,
+            work_dir: None,
+            key: None,
+            column_family: None,
+            stop: Stop::default(),
+        }
+    }
+}
+
+/// What the threads share.
+struct Job<'a> {
+    options: &'a VerifyOptions,
+    reader: &'a Reader,
+    family: &'a str,
+    keys: KeyReader,
+    problems: &'a Collector<'a>,
+    progress: &'a Progress<'a>,
+}
+
+/// Looks for everything that is wrong with a database. That something is, is no error: the report says it.
+///
+/// # Errors
+/// There is no database, the source cannot be read, or the system refuses something that is not the database's fault.
+pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {
+    let progress = Progress::new(observer);
+    let start = Instant::now();
+    let report = progress.sampled(|| run(options, &progress));
+    progress.end();
+    report.map(|report| VerifyReport { seconds: start.elapsed().as_secs_f64(), ..report })
+}
+
+fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport> {
+    let (record, bad_record) = match ImportRecord::load(&options.db) {
+        Ok(record) => (record, None),
+        Err(error @ Error::State { .. }) => (None, Some(error.to_string())),
+        Err(error) => return Err(error),
+    };
+    let layout = options.key.or(record.as_ref().map(|record| record.key)).unwrap_or_default();
+    let family = options.column_family.clone().or_else(|| record.as_ref().map(|it| it.column_family.clone()));
+    let mut report = VerifyReport {
+        schema: VERIFY_SCHEMA.into(),
+        db: options.db.display().to_string(),
+        sound: false,
+        column_family: family.unwrap_or_else(|| "default".into()),
+        key: layout,
+        key_from: match (options.key, &record) {
+            (Some(_), _) => KeyFrom::Caller,
+            (None, Some(_)) => KeyFrom::Record,
+            (None, None) => KeyFrom::Assumed,
+        },
+        files: 0,
+        file_bytes: 0,
+        sample: options.sample,
+        records: 0,
+        payload_bytes: 0,
+        digest: None,
+        recorded: record.as_ref().map(|record| Recorded {
+            source: record.source.path.clone(),
+            records: record.blocks.written,
+            digest: record.digest,
+        }),
+        against: None,
+        problems: crate::report::Problems::default(),
+        seconds: 0.0,
+    };
+    sys::raise_open_files();
+    let opened = Reader::open(&options.db, &ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true })
+        .and_then(|reader| Ok((reader.files()?, reader)));
+    let (files, reader) = match opened {
+        Ok(opened) => opened,
+        Err(Error::Rocks { message, .. }) => {
+            let problems = Collector::new(layout, &[]);
+            problems.add(ProblemKind::Open, None, format!("RocksDB does not open it: {message}"));
+            report.problems = problems.take();
+            return Ok(report);
+        }
+        Err(error) => return Err(error),
+    };
+    report.files = files.len() as u64;
+    report.file_bytes = files.iter().map(|file| file.size).sum();
+    let problems = Collector::new(layout, &files);
+    if let Some(words) = bad_record {
+        problems.add(ProblemKind::Record, Some(&options.db.join(RECORD_FILE)), words);
+    }
+    check_sizes(&files, &problems);
+    let job = Job {
+        options,
+        reader: &reader,
+        family: &report.column_family,
+        keys: KeyReader::new(layout, record.as_ref().and_then(|record| record.hash_functions.as_deref())),
+        problems: &problems,
+        progress,
+    };
+    let (totals, against) = match options.sample {
+        Some(count) => (job.sample(&files, count)?, None),
+        None => job.everything(&files, record.as_ref())?,
+    };
+    if options.sample.is_none() {
+        report.digest = Some(totals.digest);
+        compare_with_record(&totals, report.recorded.as_ref(), &problems);
+    }
+    report.records = totals.records;
+    report.payload_bytes = totals.payload;
+    report.against = against;
+    report.problems = problems.take();
+    report.sound = report.problems.total == 0;
+    Ok(report)
+}
+
+fn check_sizes(files: &[DataFile], problems: &Collector<'_>) {
+    for DataFile { path, size, .. } in files {
+        let message = match path.metadata() {
+            Ok(metadata) if metadata.len() == *size => continue,
+            Ok(metadata) => format!("the file has {} bytes, the database says {size}", metadata.len()),
+            Err(error) => format!("the file cannot be used: {error}"),
+        };
+        problems.add(ProblemKind::File, Some(path), message);
+    }
+}
+
+fn compare_with_record(totals: &Totals, recorded: Option<&Recorded>, problems: &Collector<'_>) {
+    let Some(recorded) = recorded else { return };
+    if totals.records != recorded.records {
+        let message = format!("{} records can be read, the import wrote {}", totals.records, recorded.records);
+        problems.add(ProblemKind::Count, None, message);
+    }
+    if totals.digest != recorded.digest {
+        let message = format!("the content digest is {}, the import recorded {}", totals.digest, recorded.digest);
+        problems.add(ProblemKind::Digest, None, message);
+    }
+}
+
+impl Job<'_> {
+    fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.options.threads.unwrap_or_else(cores).max(1)
+    }
+
+    /// Goes through all column families.
+    fn everything(&self, files: &[DataFile], record: Option<&ImportRecord>) -> Result<(Totals, Option<Against>)> {
+        let ranges_of = |family: &str| {
+            let files: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
+            ranges(&files)
+        };
+        let own = ranges_of(self.family);
+        let index = match &self.options.against {
+            Some(path) => Some(self.read_source(path, &own, record)?),
+            None => None,
+        };
+        let payload = record.map(|record| record.payload_bytes);
+        let total = payload.unwrap_or_else(|| files.iter().map(|file| file.size).sum());
+        self.progress.begin(Phase::Verify, Some(total));
+        let others = self.reader.families().iter().filter(|family| *family != self.family);
+        let mut work: Vec<(&str, usize, KeyRange)> =
+            own.into_iter().enumerate().map(|(number, range)| (self.family, number, range)).collect();
+        for family in others {
+            work.extend(ranges_of(family).into_iter().enumerate().map(|(n, range)| (family.as_str(), n, range)));
+        }
+        let totals = self.share(work.len(), |worker, item| {
+            let Some((family, number, range)) = work.get(item) else { return Ok(()) };
+            let index = index.as_ref().filter(|_| *family == self.family);
+            let entries = index.map(|index| index.take_range(*number)).transpose()?;
+            worker.go_through(family, range, entries)
+        })?;
+        let against = index.map(|index| Against {
+            source: self.options.against.as_deref().unwrap_or(Path::new("")).display().to_string(),
+            blocks: index.blocks.load(Ordering::Relaxed),
+            distinct: totals.distinct,
+            same: totals.same,
+            unreadable: totals.unreadable,
+        });
+        Ok((totals, against))
+    }
+
+    fn read_source(&self, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<SourceIndex> {
+        let padded = record.is_some_and(|record| record.source.null_padding > 0);
+        let memory = self.options.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30);
+        let source = Source {
+            path,
+            layout: self.keys.layout,
+            null_padding: self.options.null_padding.unwrap_or(if padded {
+                NullPadding::Eof
+            } else {
+                NullPadding::Error
+            }),
+            memory,
+            threads: self.threads(),
+            work_dir: self.options.work_dir.clone().unwrap_or_else(std::env::temp_dir),
+            stop: &self.options.stop,
+        };
+        SourceIndex::read(&source, ranges, self.progress)
+    }
+
+    /// Checks `count` records at random places, spread over the files as their records are.
+    fn sample(&self, files: &[DataFile], count: u64) -> Result<Totals> {
+        let files: Vec<&DataFile> = files.iter().filter(|file| file.family == self.family).collect();
+        let entries: u64 = files.iter().map(|file| file.entries).sum();
+        self.progress.begin(Phase::Verify, None);
+        self.progress.expect_blocks(count);
+        let mut keys = Vec::new();
+        let mut before = 0;
+        for file in files {
+            // Rounded so that the shares of all files add up.
+            let share =
+                |entries_before: u64| u128::from(count) * u128::from(entries_before) / u128::from(entries.max(1));
+            let picks = share(before + file.entries) - share(before);
+            before += file.entries;
+            let window = Window::between(&file.smallest, &file.largest);
+            keys.extend((0..picks).map(|_| match &window {
+                Some(window) => window.key(window.part(random() >> 1, u64::MAX >> 1)),
+                None => file.smallest.clone(),
+            }));
+        }
+        keys.sort_unstable();
+        let groups: Vec<&[Vec<u8>]> = keys.chunks(PICKS).collect();
+        self.share(groups.len(), |worker, item| worker.pick(groups.get(item).copied().unwrap_or_default()))
+    }
+
+    /// Shares `items` pieces of work out among the threads and adds up what they found.
+    fn share(&self, items: usize, work: impl Fn(&mut Worker<'_>, usize) -> Result<()> + Sync) -> Result<Totals> {
+        let next = AtomicUsize::new(0);
+        let failed = AtomicBool::new(false);
+        let outcome: Mutex<Result<Totals>> = Mutex::new(Ok(Totals::default()));
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads().min(items) {
+                scope.spawn(|| {
+                    let mut worker = Worker::new(self);
+                    let mut run = || {
+                        while !failed.load(Ordering::Relaxed) {
+                            let item = next.fetch_add(1, Ordering::Relaxed);
+                            if item >= items {
+                                break;
+                            }
+                            work(&mut worker, item)?;
+                        }
+                        Ok(())
+                    };
+                    let result: Result<()> = run();
+                    let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+                    match (result, &mut *outcome) {
+                        (Ok(()), Ok(totals)) => totals.merge(&worker.totals),
+                        (Err(error), Ok(_)) => {
+                            failed.store(true, Ordering::Relaxed);
+                            *outcome = Err(error);
+                        }
+                        (_, Err(_)) => {}
+                    }
+                });
+            }
+        });
+        outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Any number, from the seed that the standard library takes for its maps.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+fn interrupted() -> Error {
+    Error::Interrupted { hint: "nothing was changed; run it again".into() }
+}

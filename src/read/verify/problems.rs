@@ -1,0 +1,125 @@
+//! Collecting what is wrong: everything is counted, the first ten are kept, whichever thread finds them when.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use crate::report::{Problem, ProblemKind, Problems};
+use crate::rocks::DataFile;
+use crate::sort::key::KeyLayout;
+
+/// How many problems are listed.
+const LISTED: usize = 10;
+
+/// Where problems are brought.
+pub(super) struct Collector<'a> {
+    layout: KeyLayout,
+    files: &'a [DataFile],
+    found: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    problems: Problems,
+    /// The keys of `problems.first`, which stand in this order.
+    keys: Vec<(bool, Vec<u8>, ProblemKind)>,
+}
+
+impl<'a> Collector<'a> {
+    pub fn new(layout: KeyLayout, files: &'a [DataFile]) -> Self {
+        Self { layout, files, found: Mutex::default() }
+    }
+
+    /// Notes a problem of the database or a file as a whole.
+    pub fn add(&self, kind: ProblemKind, file: Option<&Path>, message: String) {
+        self.insert((false, Vec::new(), kind), || Problem {
+            kind,
+            key: None,
+            file: file.map(|file| file.display().to_string()),
+            message,
+        });
+    }
+
+    /// Notes a problem with a record of `family`.
+    pub fn add_key(&self, kind: ProblemKind, family: &str, key: &[u8], message: impl FnOnce() -> String) {
+        self.insert((true, key.to_vec(), kind), || Problem {
+            kind,
+            key: Some(key_text(self.layout, key)),
+            file: self.file_of(family, key),
+            message: message(),
+        });
+    }
+
+    /// Notes that a block behind `key` cannot be read; `words` are RocksDB's, which name the file.
+    pub fn add_unreadable(&self, family: &str, key: &[u8], words: String) {
+        let named = words.split_whitespace().find(|word| word.contains(".sst")).map(|word| {
+            word.trim_end_matches(|end: char| !end.is_ascii_alphanumeric()).trim_start_matches('"').to_owned()
+        });
+        let kind = ProblemKind::Checksum;
+        self.insert((true, key.to_vec(), kind), || Problem {
+            kind,
+            key: (!key.is_empty()).then(|| key_text(self.layout, key)),
+            file: named.or_else(|| self.file_of(family, key)),
+            message: format!("what follows this key cannot be read: {words}"),
+        });
+    }
+
+    pub fn take(self) -> Problems {
+        self.found.into_inner().unwrap_or_else(PoisonError::into_inner).problems
+    }
+
+    /// Composes the problem only if it is one of the first.
+    fn insert(&self, order: (bool, Vec<u8>, ProblemKind), compose: impl FnOnce() -> Problem) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.problems.total += 1;
+        *found.problems.kinds.entry(order.2).or_default() += 1;
+        let place = found.keys.partition_point(|known| known <= &order);
+        if place < LISTED {
+            found.keys.insert(place, order);
+            found.problems.first.insert(place, compose());
+            found.keys.truncate(LISTED);
+            found.problems.first.truncate(LISTED);
+        }
+    }
+
+    /// The file that answers for a key: the newest, when several hold it.
+    fn file_of(&self, family: &str, key: &[u8]) -> Option<String> {
+        let holds = |file: &&DataFile| {
+            file.family == family && file.smallest.as_slice() <= key && key <= file.largest.as_slice()
+        };
+        self.files.iter().filter(holds).min_by_key(|file| file.level).map(|file| file.path.display().to_string())
+    }
+}
+
+/// A key for people.
+pub(super) fn key_text(layout: KeyLayout, key: &[u8]) -> String {
+    let cid = if layout == KeyLayout::Cid { cid::Cid::try_from(key).ok() } else { None };
+    cid.map_or_else(|| key.iter().map(|byte| format!("{byte:02x}")).collect(), |cid| cid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_counted_and_the_smallest_keys_are_listed() {
+        let collector = Collector::new(KeyLayout::Digest, &[]);
+        for number in (0..100u8).rev() {
+            collector.add_key(ProblemKind::Hash, "default", &[number], || format!("problem {number}"));
+        }
+        collector.add(ProblemKind::Count, None, "too few".into());
+        let problems = collector.take();
+        assert_eq!(problems.total, 101);
+        assert_eq!(problems.kinds.into_iter().collect::<Vec<_>>(), [(ProblemKind::Count, 1), (ProblemKind::Hash, 100)]);
+        let listed: Vec<_> = problems.first.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(listed.len(), LISTED);
+        assert_eq!(listed[..3], ["too few", "problem 0", "problem 1"]);
+    }
+
+    #[test]
+    fn the_file_of_an_unreadable_block_is_the_one_rocksdb_names() {
+        let collector = Collector::new(KeyLayout::Digest, &[]);
+        let words = "Corruption: block checksum mismatch: stored = 1, computed = 2, type = 4  in /db/000012.sst offset 0 size 9";
+        collector.add_unreadable("default", &[1], words.into());
+        assert_eq!(collector.take().first[0].file.as_deref(), Some("/db/000012.sst"));
+    }
+}

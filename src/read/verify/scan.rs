@@ -1,0 +1,298 @@
+//! Going through a range of records: reading, hashing in batches, comparing, and stepping over what cannot be read.
+
+use super::against::{Entries, record_hash};
+use super::problems::Collector;
+use super::{Job, interrupted};
+use crate::digest::ContentDigest;
+use crate::error::Result;
+use crate::read::ranges::{KeyRange, Window};
+use crate::report::ProblemKind;
+use crate::rocks::Scan;
+use crate::verify::{BATCH, Checker, Claim, FailureKind, problem_of};
+
+/// Bytes of records hashed together: what fits a second-level cache.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// A batch's memory that is kept for the next one, in bytes.
+const KEPT_BYTES: usize = 8 << 20;
+
+/// A key behind all others.
+const LAST_KEY: [u8; 16] = [0xff; 16];
+
+/// What was found in the records that one thread went through.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    pub records: u64,
+    pub payload: u64,
+    pub digest: ContentDigest,
+    /// Distinct blocks of the source.
+    pub distinct: u64,
+    pub same: u64,
+    pub unreadable: u64,
+}
+
+impl Totals {
+    pub fn merge(&mut self, other: &Self) {
+        self.records += other.records;
+        self.payload += other.payload;
+        self.digest.merge(other.digest);
+        self.distinct += other.distinct;
+        self.same += other.same;
+        self.unreadable += other.unreadable;
+    }
+}
+
+/// One thread's share of the work.
+pub(super) struct Worker<'a> {
+    job: &'a Job<'a>,
+    checker: Checker,
+    batch: Batch,
+    /// The last key that was read.
+    last: Vec<u8>,
+    entries: Option<Entries>,
+    pub totals: Totals,
+}
+
+/// Records one behind the other, key and value side by side.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Start, length of the key, end.
+    records: Vec<(usize, usize, usize)>,
+}
+
+impl Batch {
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.records.push((start, key.len(), self.bytes.len()));
+    }
+
+    fn is_full(&self) -> bool {
+        self.records.len() >= BATCH || self.bytes.len() >= BATCH_BYTES
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.bytes.clear();
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(job: &'a Job<'a>) -> Self {
+        Self {
+            job,
+            checker: Checker::new(),
+            batch: Batch::default(),
+            last: Vec::new(),
+            entries: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Reads all blocks of a range and, of the family that holds the blocks, checks all records.
+    pub fn go_through(&mut self, family: &str, range: &KeyRange, entries: Option<Entries>) -> Result<()> {
+        let records = family == self.job.family;
+        self.start(entries);
+        self.last = range.from.clone().unwrap_or_default();
+        let mut scan = self.job.reader.scan(family, range.from.as_deref(), range.to.as_deref())?;
+        loop {
+            while let Some((key, value)) = scan.item() {
+                if records {
+                    self.batch.push(key, value);
+                } else {
+                    self.last.clear();
+                    self.last.extend_from_slice(key);
+                }
+                if self.batch.is_full() {
+                    self.check_batch();
+                }
+                if self.job.options.stop.asked() {
+                    return Err(interrupted());
+                }
+                scan.next();
+            }
+            self.check_batch();
+            let Err(error) = scan.status() else { break };
+            self.job.problems.add_unreadable(family, &self.last, error.to_string());
+            let readable = step_over(&mut scan, &self.last, range.to.as_deref());
+            self.pass_unreadable(readable.then(|| scan.item().map(|(key, _)| key)).flatten());
+            if !readable {
+                break;
+            }
+        }
+        self.finish_entries();
+        Ok(())
+    }
+
+    /// Checks the first record at or behind each of `keys`, which ascend.
+    pub fn pick(&mut self, keys: &[Vec<u8>]) -> Result<()> {
+        let job = self.job;
+        let mut scan = job.reader.pick(job.family)?;
+        for key in keys {
+            if job.options.stop.asked() {
+                return Err(interrupted());
+            }
+            scan.seek(key);
+            match scan.item() {
+                Some((key, value)) => self.batch.push(key, value),
+                None => {
+                    if let Err(error) = scan.status() {
+                        job.problems.add_unreadable(job.family, key, error.to_string());
+                    }
+                }
+            }
+            if self.batch.is_full() {
+                self.check_batch();
+            }
+        }
+        self.check_batch();
+        Ok(())
+    }
+
+    /// Hashes what has been gathered, and lays it beside the source's entries.
+    fn check_batch(&mut self) {
+        let Some(&(start, key_len, _)) = self.batch.records.last() else { return };
+        let batch = std::mem::take(&mut self.batch);
+        self.last.clear();
+        self.last.extend_from_slice(batch.bytes.get(start..start + key_len).unwrap_or_default());
+        let job = self.job;
+        let mut claims: Vec<Claim<'_>> = Vec::with_capacity(batch.records.len());
+        let mut keys: Vec<&[u8]> = Vec::with_capacity(batch.records.len());
+        let mut payload = 0;
+        for &(start, key_len, end) in &batch.records {
+            let Some(record) = batch.bytes.get(start..end) else { continue };
+            let Some((key, value)) = record.split_at_checked(key_len) else { continue };
+            payload += value.len() as u64;
+            self.totals.digest.add_section(record, key_len);
+            match job.keys.claim(key, value) {
+                Ok(claim) => {
+                    claims.push(claim);
+                    keys.push(key);
+                }
+                Err(reason) => job.problems.add_key(ProblemKind::Key, job.family, key, || reason),
+            }
+            if let Some(entries) = &mut self.entries {
+                compare(entries, job, &mut self.totals, key, record_hash(record, key_len));
+            }
+        }
+        check_claims(&mut self.checker, job, &claims, &keys);
+        self.totals.records += batch.records.len() as u64;
+        self.totals.payload += payload;
+        job.progress.add(payload, batch.records.len() as u64);
+        self.batch = batch;
+        self.batch.clear();
+    }
+
+    fn start(&mut self, entries: Option<Entries>) {
+        if let Some(entries) = &entries {
+            self.totals.distinct += entries.len() as u64;
+            for key in &entries.conflicts {
+                let message = || "the source has two different blocks under this key".to_owned();
+                self.job.problems.add_key(ProblemKind::Differs, self.job.family, key, message);
+            }
+        }
+        self.entries = entries;
+    }
+
+    /// What the source has before `next`, where the database can be read again (or up to the end of the range), cannot
+    /// be compared.
+    fn pass_unreadable(&mut self, next: Option<&[u8]>) {
+        let Some(entries) = &mut self.entries else { return };
+        while let Some((key, _)) = entries.peek() {
+            if next.is_some_and(|next| key >= next) {
+                break;
+            }
+            self.totals.unreadable += 1;
+            entries.next();
+        }
+    }
+
+    /// Whatever is left of the source's entries is not in the database.
+    fn finish_entries(&mut self) {
+        let Some(mut entries) = self.entries.take() else { return };
+        while let Some((key, _)) = entries.peek() {
+            missing(self.job.problems, self.job.family, key);
+            entries.next();
+        }
+    }
+}
+
+fn compare(entries: &mut Entries, job: &Job<'_>, totals: &mut Totals, key: &[u8], hash: u128) {
+    while let Some((known, known_hash)) = entries.peek() {
+        match known.cmp(key) {
+            std::cmp::Ordering::Less => missing(job.problems, job.family, known),
+            std::cmp::Ordering::Equal => {
+                if known_hash == hash {
+                    totals.same += 1;
+                } else {
+                    let message = || "the source has another block under this key".to_owned();
+                    job.problems.add_key(ProblemKind::Differs, job.family, key, message);
+                }
+                entries.next();
+                return;
+            }
+            std::cmp::Ordering::Greater => break,
+        }
+        entries.next();
+    }
+    job.problems.add_key(ProblemKind::Extra, job.family, key, || "the source does not have this block".to_owned());
+}
+
+fn missing(problems: &Collector<'_>, family: &str, key: &[u8]) {
+    let message = || "the source has this block, the database does not".to_owned();
+    problems.add_key(ProblemKind::Missing, family, key, message);
+}
+
+/// Checks all claims and tells every one that does not hold.
+fn check_claims(checker: &mut Checker, job: &Job<'_>, claims: &[Claim<'_>], keys: &[&[u8]]) {
+    let (mut claims, mut keys) = (claims, keys);
+    while let Err(failure) = checker.check(claims) {
+        let (Some(claim), Some(key)) = (claims.get(failure.index), keys.get(failure.index)) else { return };
+        let kind = match failure.kind {
+            FailureKind::UnknownFunction => ProblemKind::Function,
+            FailureKind::DigestLength { .. } => ProblemKind::Key,
+            FailureKind::Mismatch { .. } => ProblemKind::Hash,
+        };
+        if !job.keys.holds_otherwise(claim) {
+            job.problems.add_key(kind, job.family, key, || problem_of(key, claim, &failure).to_string());
+        }
+        claims = claims.get(failure.index + 1..).unwrap_or_default();
+        keys = keys.get(failure.index + 1..).unwrap_or_default();
+    }
+}
+
+/// Finds the first record behind `last` that can be read, where what follows `last` cannot: by steps that double until
+/// one lands, then by halving the last step. False when nothing up to `to` can be read.
+fn step_over(scan: &mut Scan<'_>, last: &[u8], to: Option<&[u8]>) -> bool {
+    let Some(window) = Window::between(last, to.unwrap_or(&LAST_KEY)) else { return false };
+    let mut lands = |number: u64| {
+        scan.seek(&window.key(number));
+        scan.item().is_some() || scan.status().is_ok()
+    };
+    let (mut bad, mut step) = (window.low, 1u64);
+    let mut good = loop {
+        let next = bad.saturating_add(step);
+        if next >= window.high {
+            return false;
+        }
+        if lands(next) {
+            break next;
+        }
+        (bad, step) = (next, step.saturating_mul(2));
+    };
+    while good - bad > 1 {
+        let middle = bad + (good - bad) / 2;
+        if lands(middle) {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    scan.seek(&window.key(good));
+    true
+}

@@ -1,0 +1,160 @@
+//! What a verification found.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::ContentDigest;
+use crate::sort::key::KeyLayout;
+
+/// The version of this document; it changes when a field changes its meaning or goes.
+pub const VERIFY_SCHEMA: &str = "bedload-verify-1";
+
+/// What a verification found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerifyReport {
+    /// [`VERIFY_SCHEMA`].
+    pub schema: String,
+    /// The database's path as the user gave it.
+    pub db: String,
+    /// Whether nothing is wrong with it, as far as was looked.
+    pub sound: bool,
+    /// The column family that holds the blocks.
+    pub column_family: String,
+    /// What a block is stored under.
+    pub key: KeyLayout,
+    /// Where that is known from.
+    pub key_from: KeyFrom,
+    /// SST files of all column families.
+    pub files: u64,
+    /// Their size in bytes.
+    pub file_bytes: u64,
+    /// How many records were to be picked; `null` when every record was looked at.
+    pub sample: Option<u64>,
+    /// Records looked at: each value was hashed against its key.
+    pub records: u64,
+    /// Bytes of their values.
+    pub payload_bytes: u64,
+    /// The content digest; `null` for a sample.
+    pub digest: Option<ContentDigest>,
+    /// What `BEDLOAD.json` says; `null` when there is none.
+    pub recorded: Option<Recorded>,
+    /// The comparison with the source; `null` when none was asked for.
+    pub against: Option<Against>,
+    /// What is wrong.
+    pub problems: Problems,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Where the key layout is known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyFrom {
+    /// `BEDLOAD.json`.
+    Record,
+    /// The caller said so.
+    Caller,
+    /// Nothing says otherwise.
+    Assumed,
+}
+
+/// What `BEDLOAD.json` says about the records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// The source's path as the user gave it then.
+    pub source: String,
+    /// How many records.
+    pub records: u64,
+    /// Their content digest.
+    pub digest: ContentDigest,
+}
+
+/// A comparison with the source, record by record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Against {
+    /// The source's path as the user gave it.
+    pub source: String,
+    /// Its blocks, duplicates included.
+    pub blocks: u64,
+    /// Its distinct blocks.
+    pub distinct: u64,
+    /// Records that are the same in both.
+    pub same: u64,
+    /// Blocks of the source whose place in the database cannot be read.
+    pub unreadable: u64,
+}
+
+/// What is wrong: all of it counted, the first of it listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problems {
+    /// How many.
+    pub total: u64,
+    /// How many of each kind.
+    pub kinds: BTreeMap<ProblemKind, u64>,
+    /// The first ten: of files, of the record, then in the order of keys.
+    pub first: Vec<Problem>,
+}
+
+/// Kinds of problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProblemKind {
+    /// RocksDB does not open the database.
+    Open,
+    /// A file is missing or has another size than the database says.
+    File,
+    /// `BEDLOAD.json` cannot be read.
+    Record,
+    /// There are more or fewer records than recorded.
+    Count,
+    /// The content digest is another than recorded.
+    Digest,
+    /// A block of a file does not match its checksum, or cannot be read.
+    Checksum,
+    /// A key is not what the layout says.
+    Key,
+    /// A value does not match the hash in its key.
+    Hash,
+    /// A value cannot be checked: its key names a hash function that is not known here.
+    Function,
+    /// A block of the source is not in the database.
+    Missing,
+    /// A record is not in the source.
+    Extra,
+    /// A block is another in the source than in the database.
+    Differs,
+}
+
+impl ProblemKind {
+    /// Its name in output and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::File => "file",
+            Self::Record => "record",
+            Self::Count => "count",
+            Self::Digest => "digest",
+            Self::Checksum => "checksum",
+            Self::Key => "key",
+            Self::Hash => "hash",
+            Self::Function => "function",
+            Self::Missing => "missing",
+            Self::Extra => "extra",
+            Self::Differs => "differs",
+        }
+    }
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Which kind.
+    pub kind: ProblemKind,
+    /// The key it is about: a CID in its usual text form where keys are CIDs, else hex.
+    pub key: Option<String>,
+    /// The file it is in.
+    pub file: Option<String>,
+    /// What it is.
+    pub message: String,
+}

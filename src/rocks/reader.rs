@@ -1,0 +1,224 @@
+//! Reading a database without touching it: opened read-only, with the options it was written with.
+//!
+//! Read-only means that nothing is written, not even a log, that no lock is taken, and that a node may go on using the
+//! database meanwhile; what it writes after the opening is not seen.
+
+use std::path::{Path, PathBuf};
+
+use rust_rocksdb::{
+    Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, Options, ReadOptions,
+};
+
+use super::wrap;
+use crate::error::{Error, Result};
+
+/// Bytes read ahead by a scan.
+const SCAN_AHEAD: usize = 1 << 20;
+
+/// How to open a database for reading.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReaderOptions {
+    /// The block cache in bytes.
+    pub cache: usize,
+    /// SST files that are open at the same time; each holds its index and filter in memory.
+    pub open_files: i32,
+    /// Open even when files are missing or damaged: whoever reads them is told.
+    pub lenient: bool,
+}
+
+/// A database that is open for reading.
+pub(crate) struct Reader {
+    db: DB,
+    path: PathBuf,
+    families: Vec<String>,
+}
+
+/// An SST file of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DataFile {
+    /// The column family it belongs to.
+    pub family: String,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The level it is at.
+    pub level: i32,
+    /// Its size in bytes by the database's own record.
+    pub size: u64,
+    /// The first key in it.
+    pub smallest: Vec<u8>,
+    /// The last key in it.
+    pub largest: Vec<u8>,
+    /// Entries in it.
+    pub entries: u64,
+}
+
+/// A value found by key. It pins the block it lies in.
+pub(crate) struct Value<'a>(DBPinnableSlice<'a>);
+
+impl AsRef<[u8]> for Value<'_> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Reader {
+    /// Opens the database at `path` with the options that lie in it, or RocksDB's own where none do.
+    ///
+    /// # Errors
+    /// There is no database, or RocksDB refuses it.
+    pub fn open(path: &Path, options: &ReaderOptions) -> Result<Self> {
+        if !path.join("CURRENT").exists() {
+            return Err(Error::State {
+                path: path.to_owned(),
+                reason: "is no RocksDB database".into(),
+                hint: "give --db the directory that an import made".into(),
+            });
+        }
+        let (mut db_options, families) = load(path, options.cache)?;
+        db_options.set_max_open_files(options.open_files);
+        db_options.set_paranoid_checks(!options.lenient);
+        let names = families.iter().map(|family| family.name().to_owned()).collect();
+        let db = DB::open_cf_descriptors_read_only(&db_options, path, families, false).map_err(wrap("open", path))?;
+        Ok(Self { db, path: path.to_owned(), families: names })
+    }
+
+    /// The column families, `default` among them.
+    pub fn families(&self) -> &[String] {
+        &self.families
+    }
+
+    /// The SST files of all column families.
+    ///
+    /// # Errors
+    /// RocksDB's refusal.
+    pub fn files(&self) -> Result<Vec<DataFile>> {
+        let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
+        let data_file = |file: rust_rocksdb::LiveFile| DataFile {
+            family: file.column_family_name,
+            path: Path::new(&file.directory).join(file.name.trim_start_matches('/')),
+            level: file.level,
+            size: file.size as u64,
+            smallest: file.start_key.unwrap_or_default(),
+            largest: file.end_key.unwrap_or_default(),
+            entries: file.num_entries,
+        };
+        Ok(files.into_iter().map(data_file).collect())
+    }
+
+    /// Goes through the records from `from` on (or the first) up to, but without, `to` (or to the last). Every block it
+    /// reads is checked against its checksum, and none stays in the block cache.
+    ///
+    /// # Errors
+    /// No such column family.
+    pub fn scan(&self, family: &str, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Scan<'_>> {
+        let mut options = scan_options();
+        options.set_readahead_size(SCAN_AHEAD);
+        if let Some(to) = to {
+            options.set_iterate_upper_bound(to);
+        }
+        let mut iterator = self.db.raw_iterator_cf_opt(self.family(family)?, options);
+        match from {
+            Some(from) => iterator.seek(from),
+            None => iterator.seek_to_first(),
+        }
+        Ok(Scan { iterator, path: self.path.clone() })
+    }
+
+    /// A scan for jumping about: it stands nowhere yet and reads nothing ahead.
+    ///
+    /// # Errors
+    /// No such column family.
+    pub fn pick(&self, family: &str) -> Result<Scan<'_>> {
+        let iterator = self.db.raw_iterator_cf_opt(self.family(family)?, scan_options());
+        Ok(Scan { iterator, path: self.path.clone() })
+    }
+
+    /// Looks up many keys at once; the results are in the order of the keys. `sorted` says that these ascend.
+    ///
+    /// # Errors
+    /// No such column family; and for each key, RocksDB's refusal.
+    pub fn get_many<K: AsRef<[u8]>>(
+        &self,
+        family: &str,
+        keys: &[K],
+        sorted: bool,
+    ) -> Result<Vec<Result<Option<Value<'_>>>>> {
+        let found = self.db.batched_multi_get_pinned_cf(self.family(family)?, keys, sorted);
+        let value = |found: Result<Option<_>, _>| match found {
+            Ok(value) => Ok(value.map(Value)),
+            Err(error) => Err(wrap("read from", &self.path)(error)),
+        };
+        Ok(found.into_iter().map(value).collect())
+    }
+
+    /// A number RocksDB keeps about a column family, e.g. `rocksdb.estimate-num-keys`; `None` when it has no such one.
+    ///
+    /// # Errors
+    /// RocksDB's refusal, or no such column family.
+    pub fn property(&self, family: &str, name: &str) -> Result<Option<u64>> {
+        self.db.property_int_value_cf(self.family(family)?, name).map_err(wrap("look at", &self.path))
+    }
+
+    fn family(&self, name: &str) -> Result<&ColumnFamily> {
+        self.db.cf_handle(name).ok_or_else(|| Error::State {
+            path: self.path.clone(),
+            reason: format!("has no column family {name:?}"),
+            hint: format!("--column-family takes one of: {}", self.families.join(", ")),
+        })
+    }
+}
+
+/// The options that lie in a database, with a block cache of `cache` bytes.
+fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
+    let env = Env::new().map_err(wrap("open", path))?;
+    let cache = Cache::new_lru_cache(cache);
+    match Options::load_latest(path, env, true, cache) {
+        Ok(found) => Ok(found),
+        Err(error) if error.kind() == rust_rocksdb::ErrorKind::NotFound => {
+            let options = Options::default();
+            let names = DB::list_cf(&options, path).map_err(wrap("list the column families of", path))?;
+            let describe = |name: &String| ColumnFamilyDescriptor::new(name, Options::default());
+            Ok((options, names.iter().map(describe).collect()))
+        }
+        Err(error) => Err(wrap("read the options of", path)(error)),
+    }
+}
+
+fn scan_options() -> ReadOptions {
+    let mut options = ReadOptions::default();
+    options.set_verify_checksums(true);
+    options.fill_cache(false);
+    options.set_total_order_seek(true);
+    options
+}
+
+/// A walk over records in key order.
+pub(crate) struct Scan<'a> {
+    iterator: DBRawIterator<'a>,
+    path: PathBuf,
+}
+
+impl Scan<'_> {
+    /// The record it stands on; `None` at the end, or when a block cannot be read: [`Scan::status`] tells them apart.
+    pub fn item(&self) -> Option<(&[u8], &[u8])> {
+        self.iterator.item()
+    }
+
+    /// Steps to the next record. Only to be called on a record.
+    pub fn next(&mut self) {
+        self.iterator.next();
+    }
+
+    /// Goes to the first record at or behind `key`.
+    pub fn seek(&mut self, key: &[u8]) {
+        self.iterator.seek(key);
+    }
+
+    /// Whether everything up to here could be read.
+    ///
+    /// # Errors
+    /// What could not: a block that does not match its checksum, a file that is gone.
+    pub fn status(&self) -> Result<()> {
+        self.iterator.status().map_err(wrap("read from", &self.path))
+    }
+}
