@@ -202,7 +202,9 @@ fn every_wrapping_of_both_versions() {
     let v1 = rooted(&blocks);
     let padded = v2(&v1, 333, &noise(2, 2000));
     for bytes in [v1, padded] {
-        for (name, wrapped) in [("zstd", zstd(&bytes)), ("xz", xz(&bytes)), ("gzip", gzip(&bytes)), ("lz4", lz4(&bytes))] {
+        for (name, wrapped) in
+            [("zstd", zstd(&bytes)), ("xz", xz(&bytes)), ("gzip", gzip(&bytes)), ("lz4", lz4(&bytes))]
+        {
             holds(&wrapped, &blocks);
             let place = Place::new();
             // Detected by content: the name lies.

@@ -93,7 +93,8 @@ fn the_report_in_the_database_is_the_report_that_was_printed() {
 #[test]
 fn the_three_forms_of_one_chain_are_one_database() {
     let forms = ["car/chain4.car", "car/chain4.car.zst", "car/chain4.forest.car.zst"];
-    let fixtures: Vec<_> = fixtures().into_iter().filter(|fixture| forms.iter().any(|f| fixture.expected["file"] == **f)).collect();
+    let fixtures: Vec<_> =
+        fixtures().into_iter().filter(|fixture| forms.iter().any(|f| fixture.expected["file"] == **f)).collect();
     let found: Vec<_> = fixtures
         .iter()
         .map(|fixture| {

@@ -109,7 +109,7 @@ impl SourceIndex {
                         let outcome = match next {
                             Ok(None) => return,
                             Ok(Some(chunk)) => index.take(&chunk, source, ranges, progress).map(|()| {
-                                spare = Some(chunk.buffer);
+                                spare = chunk.bytes.into_buffer();
                             }),
                             Err(error) => Err(error),
                         };
@@ -129,7 +129,7 @@ impl SourceIndex {
     }
 
     fn take(&self, chunk: &Chunk, source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<()> {
-        let bytes = chunk.buffer.get(..chunk.len).unwrap_or_default();
+        let bytes = &*chunk.bytes;
         let (mut at, mut blocks, mut kept) = (0, 0, 0);
         while let Step::Section(section) = next_section(bytes, at, DEFAULT_MAX_BLOCK)
             .map_err(|(problem, at)| Error::bad_input(source.path, chunk.base + at as u64, problem))?

@@ -89,7 +89,8 @@ fn read(bytes: &[u8], way: Way, limits: Limits) -> (Vec<(u64, Block)>, Option<Er
                     assert_eq!(start as usize, end, "sections lie side by side");
                     match next_section(&chunk.bytes, start as usize, u64::MAX) {
                         Ok(Step::Section(section)) => {
-                            let (cid, data) = chunk.bytes[section.cid_start..section.end].split_at(section.cid.len as usize);
+                            let (cid, data) =
+                                chunk.bytes[section.cid_start..section.end].split_at(section.cid.len as usize);
                             found.push((chunk.base + u64::from(start), (cid.to_vec(), data.to_vec())));
                             end = section.end;
                         }
@@ -111,13 +112,14 @@ fn read(bytes: &[u8], way: Way, limits: Limits) -> (Vec<(u64, Block)>, Option<Er
 
 fn blocks() -> impl Strategy<Value = Vec<Block>> {
     let digest = prop_oneof![Just(32usize), 0usize..64];
-    let cid = (any::<u64>(), any::<u64>(), digest, any::<u8>(), any::<bool>()).prop_map(|(codec, hash, len, fill, v0)| {
-        if v0 {
-            return [&[0x12, 0x20][..], &[fill; 32]].concat();
-        }
-        let multihash = cid::multihash::Multihash::<64>::wrap(hash, &vec![fill; len]).expect("at most 64 bytes");
-        cid::Cid::new_v1(codec, multihash).to_bytes()
-    });
+    let cid =
+        (any::<u64>(), any::<u64>(), digest, any::<u8>(), any::<bool>()).prop_map(|(codec, hash, len, fill, v0)| {
+            if v0 {
+                return [&[0x12, 0x20][..], &[fill; 32]].concat();
+            }
+            let multihash = cid::multihash::Multihash::<64>::wrap(hash, &vec![fill; len]).expect("at most 64 bytes");
+            cid::Cid::new_v1(codec, multihash).to_bytes()
+        });
     let data = (any::<u8>(), prop_oneof![4 => 0usize..300, 1 => 0usize..9000]).prop_map(|(fill, len)| vec![fill; len]);
     prop::collection::vec((cid, data), 0..60)
 }
