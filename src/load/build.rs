@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use super::options::ImportOptions;
 use super::plan::Plan;
 use super::read::Held;
+use crate::buffer::Buffer;
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
@@ -124,6 +125,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn work(&self, jobs: &[Range<u32>], held: &Held) -> Result<Built> {
         let mut built = Built::default();
+        let mut spare = None;
         while let Some(job) = jobs.get(self.next_job.fetch_add(1, Ordering::Relaxed)) {
             let mut output = Output::new(self);
             for partition in job.clone() {
@@ -135,7 +137,7 @@ impl Builder<'_> {
                         let mut entries = entries[partition as usize].take();
                         output.sorted(heap, &mut entries)?;
                     }
-                    Held::Spilled(spill) => self.spilled(spill, partition, &mut output)?,
+                    Held::Spilled(spill) => self.spilled(spill, partition, &mut output, &mut spare)?,
                 }
             }
             built.add(output.finish()?);
@@ -147,7 +149,13 @@ impl Builder<'_> {
         Ok(built)
     }
 
-    fn spilled(&self, spill: &Spill, partition: u32, output: &mut Output<'_>) -> Result<()> {
+    fn spilled(
+        &self,
+        spill: &Spill,
+        partition: u32,
+        output: &mut Output<'_>,
+        spare: &mut Option<Buffer>,
+    ) -> Result<()> {
         let router = self.router;
         let extent = spill.extent(partition);
         if extent.bytes == 0 {
@@ -159,19 +167,21 @@ impl Builder<'_> {
             let memory = usize::try_from(self.plan.sort_bytes).unwrap_or(usize::MAX);
             return Runs { spill, partition, layout, memory }.sorted(|record| output.merged(record));
         }
-        let buffer = spill.read_all(partition)?;
+        let bytes = spill.read_all(partition, spare.take())?;
         let mut entries = Vec::with_capacity(usize::try_from(extent.blocks).unwrap_or_default());
         let mut at = 0;
-        while let Ok(Step::Section(section)) = next_section(&buffer[..extent.bytes as usize], at, u64::MAX) {
-            let body = &buffer[section.cid_start..section.end];
+        while let Ok(Step::Section(section)) = next_section(&bytes, at, u64::MAX) {
+            let body = &bytes[section.cid_start..section.end];
             let key = Record::new(body, &section.cid, layout).map_or(&[][..], |record| record.key());
             let digest_at = section.cid.digest as usize - layout.key_start(&section.cid);
             entries.push(Entry::new(router.route(key, digest_at).prefix, 0, at as u32));
             at = section.end;
         }
         let mut heap = Heap::new(layout);
-        heap.insert(0, ChunkBytes::Read { buffer, len: extent.bytes as usize });
-        output.sorted(&heap, &mut entries)
+        heap.insert(0, bytes);
+        output.sorted(&heap, &mut entries)?;
+        *spare = heap.take(0).and_then(ChunkBytes::into_buffer);
+        Ok(())
     }
 }
 

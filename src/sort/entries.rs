@@ -69,6 +69,11 @@ impl Heap {
         self.pieces[index] = Some(bytes);
     }
 
+    /// Takes a piece out again.
+    pub fn take(&mut self, piece: u32) -> Option<ChunkBytes> {
+        self.pieces.get_mut(piece as usize)?.take()
+    }
+
     fn at(&self, entry: Entry) -> Option<&[u8]> {
         self.pieces.get((entry.place >> 32) as usize)?.as_ref()?.get((entry.place as u32) as usize..)
     }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::source::car::chunks::ChunkBytes;
 
 /// One partition's file.
 #[derive(Default)]
@@ -89,12 +90,16 @@ impl Spill {
         file.read_exact_at(into, at).map_err(Error::io("read", self.path(partition)))
     }
 
-    /// Reads a whole partition.
-    pub fn read_all(&self, partition: u32) -> Result<Buffer> {
-        let mut buffer = Buffer::new(self.extent(partition).bytes as usize)?;
-        let len = self.extent(partition).bytes as usize;
+    /// Reads a whole partition, into `spare` if it is large enough: memory that was used before is cheaper than new.
+    pub fn read_all(&self, partition: u32, spare: Option<Buffer>) -> Result<ChunkBytes> {
+        let len = usize::try_from(self.extent(partition).bytes).unwrap_or(usize::MAX);
+        let mut buffer = match spare {
+            Some(spare) if spare.len() >= len => spare,
+            // Partitions differ by a few percent; pages beyond the longest are never touched.
+            _ => Buffer::new(len.saturating_add(len / 4))?,
+        };
         self.read(partition, 0, &mut buffer[..len])?;
-        Ok(buffer)
+        Ok(ChunkBytes::Read { buffer, len })
     }
 
     /// Deletes a partition's file: its blocks stand safely elsewhere.
