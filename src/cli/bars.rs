@@ -107,6 +107,10 @@ fn grouped(number: u64) -> String {
     text
 }
 
+fn resumed(source_bytes: u64, built_files: u64) -> String {
+    format!("resume   {} of the source and {built_files} SST files are done already", human(source_bytes))
+}
+
 fn done_line(phase: Phase, seconds: f64, bytes: u64, blocks: u64) -> Option<String> {
     let rate = human((bytes as f64 / seconds.max(0.001)) as u64);
     match phase {
@@ -155,6 +159,7 @@ impl Observer for Lines {
     fn event(&self, event: &Event) {
         let line = match event {
             Event::Planned { plan } => Some(format!("plan     {plan}")),
+            Event::Resumed { source_bytes, built_files } => Some(resumed(*source_bytes, *built_files)),
             Event::PhaseDone { phase, seconds, bytes, blocks } => done_line(*phase, *seconds, *bytes, *blocks),
             Event::Warning { message } => Some(format!("warning: {message}")),
             _ => None,
@@ -212,6 +217,7 @@ impl Observer for Bar {
     fn event(&self, event: &Event) {
         match event {
             Event::Planned { plan } => self.bar.println(format!("plan     {plan}")),
+            Event::Resumed { source_bytes, built_files } => self.bar.println(resumed(*source_bytes, *built_files)),
             Event::Warning { message } => self.bar.println(format!("warning: {message}")),
             Event::Phase { phase } => {
                 self.bar.set_prefix(phase.name());

@@ -1,19 +1,21 @@
 //! Building SST files: partitions in the order of their keys, each sorted on its own, on all threads.
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::ops::{Deref, Range};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use super::journal::{BuiltFile, Entry, Journal, Progressed, Tally};
 use super::options::ImportOptions;
 use super::plan::Plan;
+use super::publish::sync_dir;
 use super::read::Held;
+use super::{lock, points};
 use crate::buffer::Buffer;
-use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::rocks::{SstOptions, SstWriter};
-use crate::sort::entries::{Entry, Heap, Unsorted};
+use crate::sort::entries::{Entry as Place, Heap, Unsorted};
 use crate::sort::key::Record;
 use crate::sort::router::Router;
 use crate::sort::runs::Runs;
@@ -28,39 +30,37 @@ const BATCH: u64 = 256;
 #[derive(Debug, Default)]
 pub(super) struct Built {
     /// The finished files, each synced.
-    pub files: Vec<PathBuf>,
-    /// Records in them.
-    pub records: u64,
-    /// Blocks that were there more than once.
-    pub duplicates: u64,
-    /// Bytes of the records' values.
-    pub payload: u64,
-    pub digest: ContentDigest,
+    pub files: Vec<BuiltFile>,
+    pub tally: Tally,
 }
 
-/// Builds the SSTs of everything held, into `dir`.
-pub(super) fn build(
-    held: &Held,
-    router: &Router,
-    options: &ImportOptions,
-    plan: &Plan,
-    sst: &SstOptions,
-    dir: &Path,
-    progress: &Progress<'_>,
-) -> Result<Built> {
-    let jobs = jobs(held, plan);
+/// What building needs to know.
+pub(super) struct Building<'a> {
+    pub options: &'a ImportOptions,
+    pub plan: &'a Plan,
+    pub sst: &'a SstOptions,
+    /// Where the files go.
+    pub dir: &'a Path,
+    pub progress: &'a Progress<'a>,
+    pub journal: &'a Journal,
+    /// What an earlier run has done.
+    pub before: &'a Progressed,
+}
+
+/// Builds the SSTs of everything held that an earlier run has not built, and returns all of them.
+pub(super) fn build(held: &Held, router: &Router, building: &Building<'_>) -> Result<Built> {
+    let Building { plan, before, .. } = *building;
+    let jobs = jobs(held, plan, before);
+    let taken = before.files.iter().filter_map(|file| file.name.strip_suffix(".sst")?.parse::<u32>().ok());
     let builder = Builder {
-        options,
-        plan,
-        sst,
-        dir,
-        progress,
+        building,
         next_job: AtomicUsize::new(0),
-        next_file: AtomicU32::new(0),
+        next_file: AtomicU32::new(taken.max().map_or(0, |last| last + 1)),
         stopped: AtomicBool::new(false),
         router,
     };
-    let built = Mutex::new(Ok(Built::default()));
+    let known = Built { files: before.files.clone(), tally: before.tally };
+    let built = Mutex::new(Ok(known));
     std::thread::scope(|scope| {
         for _ in 0..plan.threads {
             scope.spawn(|| {
@@ -68,7 +68,7 @@ pub(super) fn build(
                 if outcome.is_err() {
                     builder.stopped.store(true, Ordering::Relaxed);
                 }
-                let mut all = built.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut all = lock(&built);
                 match (&mut *all, outcome) {
                     (Ok(all), Ok(mine)) => all.add(mine),
                     (all @ Ok(_), Err(error)) => *all = Err(error),
@@ -81,7 +81,7 @@ pub(super) fn build(
 }
 
 /// Groups neighbouring partitions into jobs of about the size of an SST.
-fn jobs(held: &Held, plan: &Plan) -> Vec<Range<u32>> {
+fn jobs(held: &Held, plan: &Plan, before: &Progressed) -> Vec<Range<u32>> {
     let sizes: Vec<u64> = match held {
         Held::Memory { entries, bytes, .. } => {
             let counts: Vec<u64> = entries.iter().map(Unsorted::len).collect();
@@ -97,12 +97,16 @@ fn jobs(held: &Held, plan: &Plan) -> Vec<Range<u32>> {
     let mut start = 0;
     let mut bytes = 0;
     for (partition, size) in (0u32..).zip(&sizes) {
-        if bytes > 0 && bytes + size > target {
+        // A job may not reach across what is built already: its file would overlap the others.
+        let built = before.is_built(partition);
+        if bytes > 0 && (built || bytes + size > target) {
             jobs.push(start..partition);
-            start = partition;
             bytes = 0;
         }
-        bytes += size;
+        if bytes == 0 {
+            start = partition + u32::from(built);
+        }
+        bytes += if built { 0 } else { *size };
     }
     if bytes > 0 {
         jobs.push(start..sizes.len() as u32);
@@ -111,15 +115,18 @@ fn jobs(held: &Held, plan: &Plan) -> Vec<Range<u32>> {
 }
 
 struct Builder<'a> {
-    options: &'a ImportOptions,
-    plan: &'a Plan,
-    sst: &'a SstOptions,
-    dir: &'a Path,
-    progress: &'a Progress<'a>,
+    building: &'a Building<'a>,
     next_job: AtomicUsize,
     next_file: AtomicU32,
     stopped: AtomicBool,
     router: &'a Router,
+}
+
+impl<'a> Deref for Builder<'a> {
+    type Target = Building<'a>;
+    fn deref(&self) -> &Building<'a> {
+        self.building
+    }
 }
 
 impl Builder<'_> {
@@ -129,9 +136,7 @@ impl Builder<'_> {
         while let Some(job) = jobs.get(self.next_job.fetch_add(1, Ordering::Relaxed)) {
             let mut output = Output::new(self);
             for partition in job.clone() {
-                if self.stopped.load(Ordering::Relaxed) || self.options.stop.asked() {
-                    return Err(super::interrupted());
-                }
+                self.may_go_on()?;
                 match held {
                     Held::Memory { heap, entries, .. } => {
                         let mut entries = entries[partition as usize].take();
@@ -140,13 +145,27 @@ impl Builder<'_> {
                     Held::Spilled(spill) => self.spilled(spill, partition, &mut output, &mut spare)?,
                 }
             }
-            built.add(output.finish()?);
+            let mine = output.finish()?;
+            points::reach("built-synced");
+            sync_dir(self.dir)?;
+            let (files, tally) = (mine.files.clone(), mine.tally);
+            self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally })?;
+            points::reach("built");
+            built.add(mine);
             if let Held::Spilled(spill) = held {
                 // Their blocks stand in synced files now; the disk never holds both for long.
                 job.clone().try_for_each(|partition| spill.delete(partition))?;
             }
         }
         Ok(built)
+    }
+
+    /// Looked at every few hundred records: a stop leaves the file in hand unfinished and everything else whole.
+    fn may_go_on(&self) -> Result<()> {
+        if self.stopped.load(Ordering::Relaxed) || self.options.stop.asked() {
+            return Err(super::interrupted());
+        }
+        Ok(())
     }
 
     fn spilled(
@@ -161,7 +180,7 @@ impl Builder<'_> {
         if extent.bytes == 0 {
             return Ok(());
         }
-        let memory = extent.bytes + extent.blocks * size_of::<Entry>() as u64;
+        let memory = extent.bytes + extent.blocks * size_of::<Place>() as u64;
         let layout = self.options.key;
         if memory > self.plan.sort_bytes || extent.bytes > u64::from(u32::MAX) {
             let memory = usize::try_from(self.plan.sort_bytes).unwrap_or(usize::MAX);
@@ -174,7 +193,7 @@ impl Builder<'_> {
             let body = &bytes[section.cid_start..section.end];
             let key = Record::new(body, &section.cid, layout).map_or(&[][..], |record| record.key());
             let digest_at = section.cid.digest as usize - layout.key_start(&section.cid);
-            entries.push(Entry::new(router.route(key, digest_at).prefix, 0, at as u32));
+            entries.push(Place::new(router.route(key, digest_at).prefix, 0, at as u32));
             at = section.end;
         }
         let mut heap = Heap::new(layout);
@@ -204,7 +223,7 @@ impl<'a> Output<'a> {
     }
 
     /// Sorts a partition that is in memory and appends its records.
-    fn sorted(&mut self, heap: &Heap, entries: &mut [Entry]) -> Result<()> {
+    fn sorted(&mut self, heap: &Heap, entries: &mut [Place]) -> Result<()> {
         heap.sort(entries);
         let mut previous: Option<Record<'_>> = None;
         for record in heap.walk(entries) {
@@ -238,9 +257,9 @@ impl<'a> Output<'a> {
 
     /// The same key again: the same block is counted, another one is corruption.
     fn duplicate(&mut self, first: Record<'_>, second: Record<'_>) -> Result<()> {
-        self.tell(second);
+        self.tell(second)?;
         if first.value() == second.value() {
-            self.built.duplicates += 1;
+            self.built.tally.duplicates += 1;
             return Ok(());
         }
         let problem = CarProblem::Conflict { key: show_key(first.key()) };
@@ -261,26 +280,29 @@ impl<'a> Output<'a> {
             }
         };
         writer.put(record.key(), record.value())?;
-        self.built.digest.add_section(bytes, key_len);
-        self.built.records += 1;
-        self.built.payload += (bytes.len() - key_len) as u64;
+        self.built.tally.digest.add_section(bytes, key_len);
+        self.built.tally.records += 1;
         self.written += bytes.len() as u64;
-        self.tell(record);
-        Ok(())
+        self.tell(record)
     }
 
-    fn tell(&mut self, record: Record<'_>) {
+    fn tell(&mut self, record: Record<'_>) -> Result<()> {
         self.untold.0 += record.value().len() as u64;
         self.untold.1 += 1;
         if self.untold.1 >= BATCH {
             let (bytes, records) = std::mem::take(&mut self.untold);
             self.builder.progress.add(bytes, records);
+            self.builder.may_go_on()?;
         }
+        Ok(())
     }
 
     fn close(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
-            self.built.files.push(writer.finish()?);
+            let path = writer.finish()?;
+            let bytes = path.metadata().map_err(Error::io("look at", &path))?.len();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.built.files.push(BuiltFile { name, bytes });
         }
         self.written = 0;
         Ok(())
@@ -296,10 +318,7 @@ impl<'a> Output<'a> {
 impl Built {
     fn add(&mut self, other: Self) {
         self.files.extend(other.files);
-        self.records += other.records;
-        self.duplicates += other.duplicates;
-        self.payload += other.payload;
-        self.digest.merge(other.digest);
+        self.tally.add(other.tally);
     }
 }
 

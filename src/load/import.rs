@@ -4,12 +4,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::identity::Identity;
+use super::journal::{Entry, Journal, Progressed};
 use super::options::ImportOptions;
 use super::plan::{self, Plan};
 use super::target::Target;
-use super::{ingest, publish};
+use super::{ingest, points, publish};
 use crate::digest::ContentDigest;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{Blocks, ImportReport, SCHEMA, SourceInfo, Versions};
@@ -79,7 +81,11 @@ pub(super) struct Loaded {
 impl Import<'_> {
     fn run(&self) -> Result<Outcome> {
         let options = self.options;
-        let target = Target::check(options)?;
+        let target = Target::new(options)?;
+        if target.is_finished() {
+            return self.sweep(&target);
+        }
+        target.check()?;
         let preset = preset::resolve(&options.overrides.preset(options.preset.as_deref())?, &options.overrides)?;
         preset.notes.iter().for_each(|note| self.progress.tell(&Event::Warning { message: note.clone() }));
         let memory = options.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30);
@@ -107,25 +113,90 @@ impl Import<'_> {
         if options.dry_run {
             return Ok(Outcome::Planned(plan));
         }
-        target.create()?;
+        let identity = Identity::of(options, &preset, &plan)?;
+        let lock = target.lock()?;
+        let (journal, before) = self.take_up(&target, identity)?;
         let source = Source { header, wrapping, size };
 
         self.progress.begin(Phase::Read, source.size);
         if let Some(blocks) = block_count {
             self.progress.expect_blocks(blocks);
         }
-        let job = ingest::Job { options, plan: &plan, preset: &preset, target: &target, progress: self.progress };
-        let outcome = job.run(chunks).and_then(|loaded| self.publish(&target, &plan, &preset, &source, loaded));
-        if outcome.is_err() {
-            // What is left could only mislead: the next run starts over.
+        let job = ingest::Job {
+            options,
+            plan: &plan,
+            preset: &preset,
+            target: &target,
+            journal: &journal,
+            before: &before,
+            progress: self.progress,
+        };
+        let outcome =
+            job.run(chunks).and_then(|loaded| self.publish(&target, &journal, &plan, &preset, &source, loaded));
+        if let Err(Error::BadInput { .. }) = &outcome {
+            // Going on would only meet the same fault again; and what is left could mislead.
             target.remove()?;
         }
+        lock.release();
         outcome
+    }
+
+    /// Takes up what an earlier run has left, or starts a journal.
+    fn take_up(&self, target: &Target, identity: Identity) -> Result<(Journal, Progressed)> {
+        if self.options.restart {
+            target.clear()?;
+        }
+        let (mut journal, mut before) = Journal::open(&target.partial)?;
+        match &before.identity {
+            Some(known) => {
+                let differences = identity.differences(known);
+                if !differences.is_empty() {
+                    let all: Vec<String> = differences
+                        .iter()
+                        .map(|(name, there, here)| format!("{name} was {there}, is {here}"))
+                        .collect();
+                    return Err(Error::State {
+                        path: target.partial.clone(),
+                        reason: format!("an unfinished import of something else lies here: {}", all.join("; ")),
+                        hint: "give the same source and options again to go on, or throw it away with --restart".into(),
+                    });
+                }
+                target.create()?;
+                target.reconcile(&before)?;
+                self.progress.tell(&Event::Resumed {
+                    source_bytes: before.read.as_ref().map_or(0, |(mark, _)| mark.consumed),
+                    built_files: before.files.len() as u64,
+                });
+            }
+            None => {
+                // Nothing was durable yet.
+                drop(journal);
+                target.clear()?;
+                target.create()?;
+                (journal, before) = Journal::open(&target.partial)?;
+                journal.append(&Entry::Start { identity: Box::new(identity) })?;
+                points::reach("start");
+            }
+        }
+        Ok((journal, before))
+    }
+
+    /// An earlier run had given the database its name and died before it had cleaned up.
+    fn sweep(&self, target: &Target) -> Result<Outcome> {
+        let path = target.db.join(publish::RECORD);
+        let record = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        let report = serde_json::from_slice(&record)
+            .map_err(|error| Error::io("read", &path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
+        let lock = target.lock()?;
+        target.remove()?;
+        lock.release();
+        Ok(Outcome::Imported(Box::new(report)))
     }
 
     fn publish(
         &self,
         target: &Target,
+        journal: &Journal,
         plan: &Plan,
         preset: &Resolved,
         source: &Source,
@@ -169,6 +240,10 @@ impl Import<'_> {
         self.measure(&mut report);
         let record = serde_json::to_vec_pretty(&report).unwrap_or_default();
         publish::write_synced(&target.working().join(publish::RECORD), &record)?;
+        points::reach("recorded");
+        publish::seal(target)?;
+        journal.append(&Entry::Complete)?;
+        points::reach("complete");
         publish::publish(target)?;
         self.progress.end();
         self.measure(&mut report);

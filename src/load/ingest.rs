@@ -1,17 +1,21 @@
 //! The ingest loader: sort, build the final SST files, hand them over at the last level.
 
-use super::build;
+use std::path::PathBuf;
+
+use super::build::{self, Building, Built};
 use super::import::Loaded;
+use super::journal::{Entry, Journal, Progressed};
 use super::options::ImportOptions;
 use super::plan::Plan;
-use super::read::{self, Held};
+use super::points;
+use super::read::{Held, Reading};
 use super::target::Target;
 use crate::error::{Error, Result};
 use crate::preset::Resolved;
 use crate::progress::{Phase, Progress};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::settings::IngestSettings;
-use crate::rocks::{SstOptions, Store, options_of};
+use crate::rocks::{Level, SstOptions, Store, options_of};
 use crate::source::car::chunks::Chunks;
 
 /// One import through the ingest loader.
@@ -20,6 +24,9 @@ pub(super) struct Job<'a> {
     pub plan: &'a Plan,
     pub preset: &'a Resolved,
     pub target: &'a Target,
+    pub journal: &'a Journal,
+    /// What an earlier run has done.
+    pub before: &'a Progressed,
     pub progress: &'a Progress<'a>,
 }
 
@@ -29,28 +36,32 @@ impl Job<'_> {
         let Self { options, plan, target, progress, .. } = *self;
         let loading = self.loading()?;
         let sst = SstOptions::new(&loading, &target.sst)?;
-        let blocks = read::read(chunks, options, plan, &target.spill, progress)?;
+        let Self { journal, before, .. } = *self;
+        let reading = Reading { options, plan, progress, spill_dir: &target.spill, journal, before };
+        let blocks = match reading.done_before()? {
+            Some(blocks) => blocks,
+            None => reading.run(chunks)?,
+        };
 
-        progress.begin(Phase::Build, Some(blocks.payload));
+        progress.begin(Phase::Build, Some(blocks.mark.payload));
         let spilled = matches!(blocks.held, Held::Spilled(_));
-        let built = build::build(&blocks.held, &blocks.router, options, plan, &sst, &target.sst, progress)?;
+        let building = Building { options, plan, sst: &sst, dir: &target.sst, progress, journal, before };
+        let built = build::build(&blocks.held, &blocks.router, &building)?;
         drop(blocks.held);
 
         progress.begin(Phase::Ingest, None);
-        let levels = if options.into_existing {
-            self.add(&loading, built.files)?
-        } else {
-            self.hand_over(&loading, built.files)?
-        };
+        let levels =
+            if options.into_existing { self.add(&loading, &built)? } else { self.hand_over(&loading, &built)? };
+        let (mark, tally) = (blocks.mark, built.tally);
         Ok(Loaded {
-            blocks: blocks.blocks,
-            payload: blocks.payload,
-            consumed: blocks.consumed,
+            blocks: mark.blocks,
+            payload: mark.payload,
+            consumed: mark.consumed,
             tail: blocks.tail,
             spilled,
-            records: built.records,
-            duplicates: built.duplicates,
-            digest: built.digest,
+            records: tally.records,
+            duplicates: tally.duplicates,
+            digest: tally.digest,
             levels,
         })
     }
@@ -65,13 +76,30 @@ impl Job<'_> {
         Ok(self.preset.loading())
     }
 
+    fn paths(&self, built: &Built) -> Vec<PathBuf> {
+        built.files.iter().map(|file| self.target.sst.join(&file.name)).collect()
+    }
+
     /// A new database takes the files at its last level; then it is opened once as its node will open it.
-    fn hand_over(&self, loading: &OptionMap, files: Vec<std::path::PathBuf>) -> Result<Vec<crate::rocks::Level>> {
+    fn hand_over(&self, loading: &OptionMap, built: &Built) -> Result<Vec<Level>> {
         let family = &self.options.column_family;
         let staging = &self.target.staging;
-        let store = Store::create(staging, loading, family)?;
-        store.ingest(files, &self.preset.ingest())?;
+        let mut store = Store::create(staging, loading, family)?;
+        // Taking over is one step for RocksDB: after a crash it has all files or none.
+        if !self.before.ingested && store.records()? != built.tally.records {
+            if store.records()? != 0 {
+                drop(store);
+                std::fs::remove_dir_all(staging).map_err(Error::io("remove", staging))?;
+                store = Store::create(staging, loading, family)?;
+            }
+            store.ingest(self.paths(built), &self.preset.ingest())?;
+            points::reach("ingest");
+        }
         drop(store);
+        if !self.before.ingested {
+            self.journal.append(&Entry::Ingested)?;
+            points::reach("ingested");
+        }
         self.progress.begin(Phase::Settle, None);
         let store = Store::reopen(staging, &self.preset.node(), family)?;
         let levels = store.levels()?;
@@ -87,7 +115,7 @@ impl Job<'_> {
     }
 
     /// A database that is there takes the files over what it has, and is compacted.
-    fn add(&self, loading: &OptionMap, files: Vec<std::path::PathBuf>) -> Result<Vec<crate::rocks::Level>> {
+    fn add(&self, loading: &OptionMap, built: &Built) -> Result<Vec<Level>> {
         let store = Store::open(&self.target.db, loading, &self.options.column_family)?;
         // Its keys may overlap the files: they go above, with a sequence number of their own.
         let settings = IngestSettings {
@@ -97,7 +125,14 @@ impl Job<'_> {
             fail_if_not_bottommost_level: false,
             ..self.preset.ingest()
         };
-        store.ingest(files, &settings)?;
+        // Files leave one by one once RocksDB has all of them: a missing one says that it has.
+        let paths = self.paths(built);
+        if !self.before.ingested && paths.iter().all(|path| path.exists()) {
+            store.ingest(paths, &settings)?;
+            points::reach("ingest");
+        }
+        self.journal.append(&Entry::Ingested)?;
+        points::reach("ingested");
         self.progress.begin(Phase::Settle, None);
         store.compact(&self.preset.compaction())?;
         store.levels()

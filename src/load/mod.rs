@@ -3,10 +3,14 @@
 //! [`import`] is the whole way: plan, read, build, ingest, settle, publish. Each step has a file here.
 
 mod build;
+mod durable;
+mod identity;
 mod import;
 mod ingest;
+mod journal;
 mod options;
 mod plan;
+mod points;
 mod publish;
 mod read;
 mod target;
@@ -15,6 +19,11 @@ pub use import::{Outcome, import};
 pub use options::{ImportOptions, PlanChoice};
 pub use plan::Plan;
 
+/// Locks, also after a panic elsewhere: what is locked here is whole at any time.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 fn interrupted() -> crate::error::Error {
-    crate::error::Error::Interrupted { hint: "nothing stands under the final name; run the same command again".into() }
+    crate::error::Error::Interrupted { hint: "run the same command again to go on from here".into() }
 }

@@ -3,23 +3,30 @@
 use std::fs::File;
 use std::path::Path;
 
+use super::points;
 use super::target::Target;
 use crate::error::{Error, Result};
 
 /// What bedload knows about an import, beside RocksDB's files.
 pub(super) const RECORD: &str = "BEDLOAD.json";
 
-/// Gives the finished database its name; one that was there before has it already.
+/// Makes the finished database durable under its working name.
+pub(super) fn seal(target: &Target) -> Result<()> {
+    if !target.into_existing {
+        remove_logs(&target.staging)?;
+    }
+    sync_dir(target.working())
+}
+
+/// Gives the sealed database its name; one that was there before has it already.
 pub(super) fn publish(target: &Target) -> Result<()> {
     if target.into_existing {
-        sync_dir(&target.db)?;
         return target.remove();
     }
-    remove_logs(&target.staging)?;
-    sync_dir(&target.staging)?;
     // An empty directory under the final name may be replaced; anything else makes the rename fail.
     std::fs::rename(&target.staging, &target.db).map_err(Error::io("give its name to", &target.db))?;
     let parent = target.db.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    points::reach("renamed");
     sync_dir(parent)?;
     target.remove()
 }

@@ -1,36 +1,36 @@
 //! Reading the source: every thread takes the next chunk in turn, then checks and routes its blocks beside the others.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, RwLock};
 
+use crossbeam_channel::Sender;
+
+use super::durable::{self, Clock, Point};
+use super::journal::{Entry, Journal, Mark, Progressed};
 use super::options::ImportOptions;
 use super::plan::Plan;
+use super::{lock, points};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
-use crate::sort::entries::{Entry, Heap, Unsorted};
+use crate::sort::entries::{Entry as Place, Heap, Unsorted};
 use crate::sort::key::KeyLayout;
 use crate::sort::router::Router;
 use crate::sort::spill::{Pieces, Spill};
 use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
-use crate::source::car::{CidSpan, read_cid};
+use crate::source::car::{CarProblem, CidSpan, Step, next_section, read_cid};
 use crate::verify::{Checker, Claim, problem_of};
 
 /// How many blocks are hashed side by side.
-const LANES: usize = 64;
+const LANES: usize = 256;
 
 /// The blocks of a source, checked and routed.
 pub(super) struct Blocks {
     pub router: Router,
     pub held: Held,
-    /// Blocks read, duplicates included.
-    pub blocks: u64,
-    /// Bytes of their values, duplicates included.
-    pub payload: u64,
+    pub mark: Mark,
     pub tail: Tail,
-    /// Bytes of the wrapped source taken.
-    pub consumed: u64,
 }
 
 /// Where the blocks are now.
@@ -45,102 +45,181 @@ pub(super) enum Held {
     Spilled(Spill),
 }
 
+/// What reading needs to know.
+pub(super) struct Reading<'a> {
+    pub options: &'a ImportOptions,
+    pub plan: &'a Plan,
+    pub progress: &'a Progress<'a>,
+    pub spill_dir: &'a Path,
+    pub journal: &'a Journal,
+    /// What an earlier run has done.
+    pub before: &'a Progressed,
+}
+
 /// What the workers share.
 struct Shared<'a> {
-    chunks: Mutex<Chunks>,
-    options: &'a ImportOptions,
-    plan: &'a Plan,
-    progress: &'a Progress<'a>,
+    reading: &'a Reading<'a>,
+    source: Mutex<Source>,
     router: &'a Router,
     spill: &'a Spill,
+    /// What each worker has collected for the partitions.
+    pieces: Vec<Mutex<Pieces>>,
+    /// Held for reading while a worker has a chunk in hand.
+    in_hand: RwLock<()>,
     /// Set once more is held than the plan allows: from then on everything goes to disk.
     spilling: AtomicBool,
+    /// Workers that still hold chunks in memory from before.
+    holders: AtomicUsize,
     held_bytes: AtomicU64,
+    blocks: AtomicU64,
+    payload: AtomicU64,
+    /// The first fault of the file, and where it is.
     failed: Mutex<Option<(u64, Error)>>,
     stopped: AtomicBool,
 }
 
-/// Reads everything.
-pub(super) fn read(
-    mut chunks: Chunks,
-    options: &ImportOptions,
-    plan: &Plan,
-    spill_dir: &Path,
-    progress: &Progress<'_>,
-) -> Result<Blocks> {
-    if !plan.spill {
-        chunks.map();
-    }
-    let mut first = chunks.next(None)?;
-    let router = learn(first.as_ref(), plan, options.key);
-    let spill = Spill::new(spill_dir.to_owned(), router.partitions());
-    let shared = Shared {
-        chunks: Mutex::new(chunks),
-        options,
-        plan,
-        progress,
-        router: &router,
-        spill: &spill,
-        spilling: AtomicBool::new(plan.spill),
-        held_bytes: AtomicU64::new(0),
-        failed: Mutex::new(None),
-        stopped: AtomicBool::new(false),
-    };
-    let mut workers: Vec<Worker<'_>> = std::thread::scope(|scope| {
-        let mut handles = Vec::new();
-        for _ in 0..plan.threads {
-            let mine = first.take();
-            let shared = &shared;
-            handles.push(scope.spawn(move || {
-                let mut worker = Worker::new(shared);
-                worker.run(mine);
-                worker
-            }));
+/// The part of reading that one thread does at a time.
+struct Source {
+    chunks: Chunks,
+    clock: Clock,
+    points: Option<Sender<Point>>,
+}
+
+impl Reading<'_> {
+    /// Reads everything, from where an earlier run stopped.
+    pub fn run(&self, mut chunks: Chunks) -> Result<Blocks> {
+        let before = self.before.read.as_ref().filter(|_| self.before.router.is_some());
+        let spilling = self.plan.spill || before.is_some();
+        if !spilling {
+            chunks.map();
         }
-        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
-            Ok(worker) => worker,
-            Err(panic) => std::panic::resume_unwind(panic),
+        let mut mark = Mark::default();
+        if let Some((known, _)) = before {
+            mark = *known;
+            chunks.skip_to(mark.offset)?;
+            if mark.checksum.is_some() && chunks.checksum() != mark.checksum {
+                return Err(Error::State {
+                    path: self.options.db.clone(),
+                    reason: "the source is not the one that the unfinished import has read".into(),
+                    hint: "give the same source again, or throw the unfinished import away with --restart".into(),
+                });
+            }
+        }
+        let mut first = chunks.next(None)?;
+        let router = match &self.before.router {
+            Some(router) => router.clone(),
+            None => {
+                let router = learn(first.as_ref(), self.plan, self.options.key);
+                self.journal.append(&Entry::Routed { router: router.clone() })?;
+                router
+            }
         };
-        handles.into_iter().map(join).collect()
-    });
-    let spilled = shared.spilling.load(Ordering::Relaxed);
-    if let Some((_, error)) = lock(&shared.failed).take() {
-        return Err(error);
-    }
-    if options.stop.asked() {
-        return Err(super::interrupted());
-    }
-    let blocks = workers.iter().map(|worker| worker.blocks).sum();
-    let payload = workers.iter().map(|worker| worker.payload).sum();
-    if spilled {
-        for worker in &mut workers {
-            // Somebody may have been done before the budget was found too small.
-            worker.spill_what_is_held()?;
-            worker.pieces.flush(&spill)?;
+        let dir = self.spill_dir.to_owned();
+        let extents = before.map_or(&[][..], |(_, extents)| extents);
+        let spill = Spill::resume(dir, router.partitions(), extents)?;
+
+        let (points, is_point) = durable::channel();
+        let clock = Clock::new(mark.offset);
+        let pieces = || Mutex::new(Pieces::new(router.partitions(), self.plan.piece_bytes as usize));
+        let shared = Shared {
+            reading: self,
+            source: Mutex::new(Source { chunks, clock, points: Some(points) }),
+            router: &router,
+            spill: &spill,
+            pieces: (0..self.plan.threads).map(|_| pieces()).collect(),
+            in_hand: RwLock::new(()),
+            spilling: AtomicBool::new(spilling),
+            holders: AtomicUsize::new(if spilling { 0 } else { self.plan.threads }),
+            held_bytes: AtomicU64::new(0),
+            blocks: AtomicU64::new(mark.blocks),
+            payload: AtomicU64::new(mark.payload),
+            failed: Mutex::new(None),
+            stopped: AtomicBool::new(false),
+        };
+        let mut workers: Vec<Worker<'_>> = std::thread::scope(|scope| {
+            scope.spawn(|| durable::keep(&is_point, &spill, self.journal, &shared.failed, &shared.stopped));
+            let mut handles = Vec::new();
+            for pieces in &shared.pieces {
+                let mine = first.take();
+                let shared = &shared;
+                handles.push(scope.spawn(move || {
+                    let mut worker = Worker::new(shared, pieces);
+                    worker.run(mine);
+                    worker
+                }));
+            }
+            let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
+                Ok(worker) => worker,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            let workers = handles.into_iter().map(join).collect();
+            // No more points: the thread that keeps them makes the last one durable and ends.
+            lock(&shared.source).points = None;
+            workers
+        });
+        if let Some((_, error)) = lock(&shared.failed).take() {
+            return Err(error);
         }
-    }
-    let (tail, consumed) = {
-        let chunks = lock(&shared.chunks);
-        (chunks.tail(), chunks.consumed())
-    };
-    let held_bytes = shared.held_bytes.load(Ordering::Relaxed);
-    let held = if spilled {
-        drop(workers);
-        Held::Spilled(spill)
-    } else {
-        let mut heap = Heap::new(options.key);
+        let spilled = shared.spilling.load(Ordering::Relaxed);
+        if spilled {
+            for worker in &mut workers {
+                // Somebody may have been done before the budget was found too small.
+                worker.spill_what_is_held()?;
+            }
+            for pieces in &shared.pieces {
+                lock(pieces).flush(&spill)?;
+            }
+        }
+        let mark = shared.mark(&lock(&shared.source).chunks);
+        let tail = lock(&shared.source).chunks.tail();
+        if self.options.stop.asked() {
+            if spilled {
+                let extents = spill.extents();
+                spill.sync(&extents)?;
+                self.journal.append(&Entry::Read { mark, extents })?;
+            }
+            return Err(super::interrupted());
+        }
+        if spilled {
+            let extents = spill.extents();
+            spill.sync(&extents)?;
+            points::reach("read-done-synced");
+            self.journal.append(&Entry::ReadDone { mark, extents, padding: tail.padding })?;
+            points::reach("read-done");
+            drop(workers);
+            return Ok(Blocks { held: Held::Spilled(spill), router, mark, tail });
+        }
+        let bytes = shared.held_bytes.load(Ordering::Relaxed);
+        let mut heap = Heap::new(self.options.key);
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
         for worker in workers {
             for held in worker.held {
                 heap.insert(held.index, held.bytes);
             }
-            for (partition, found) in entries.iter_mut().zip(worker.entries) {
-                partition.add(found);
+            for ((index, partition), found) in (0u32..).zip(&mut entries).zip(worker.entries) {
+                // What an earlier run has built need not be built again.
+                if !self.before.is_built(index) {
+                    partition.add(found);
+                }
             }
         }
-        Held::Memory { heap, entries, bytes: held_bytes }
-    };
-    Ok(Blocks { router, held, blocks, payload, tail, consumed })
+        Ok(Blocks { held: Held::Memory { heap, entries, bytes }, router, mark, tail })
+    }
+
+    /// Takes up the partitions of an earlier run that has read the source to its end; `None` if there is none.
+    pub fn done_before(&self) -> Result<Option<Blocks>> {
+        let (Some((mark, extents)), Some(padding), Some(router)) =
+            (&self.before.read, self.before.read_done, &self.before.router)
+        else {
+            return Ok(None);
+        };
+        // The files of partitions that are built may be gone.
+        let extents: Vec<_> =
+            extents.iter().copied().filter(|(partition, _)| !self.before.is_built(*partition)).collect();
+        let spill = Spill::resume(self.spill_dir.to_owned(), router.partitions(), &extents)?;
+        let tail = Tail { padding };
+        Ok(Some(Blocks { held: Held::Spilled(spill), router: router.clone(), mark: *mark, tail }))
+    }
 }
 
 /// Learns what the keys look like from the first chunk.
@@ -165,6 +244,39 @@ fn body(chunk: &Chunk, start: usize) -> Option<(&[u8], CidSpan)> {
     (span.len as usize <= body.len()).then_some((body, span))
 }
 
+impl Shared<'_> {
+    fn mark(&self, chunks: &Chunks) -> Mark {
+        Mark {
+            offset: chunks.position(),
+            consumed: chunks.consumed(),
+            checksum: chunks.checksum(),
+            blocks: self.blocks.load(Ordering::Relaxed),
+            payload: self.payload.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Notes a durable point if one is due. Nobody can take a chunk meanwhile: the caller holds the source.
+    fn note_point(&self, source: &mut Source) -> Result<()> {
+        if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
+            return Ok(());
+        }
+        if !source.clock.is_due(source.chunks.position()) {
+            return Ok(());
+        }
+        let nothing_in_hand = self.in_hand.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for pieces in &self.pieces {
+            lock(pieces).flush(self.spill)?;
+        }
+        let point = Point { mark: self.mark(&source.chunks), extents: self.spill.extents() };
+        drop(nothing_in_hand);
+        if let Some(points) = &source.points {
+            // The keeper is gone only after a failure, which is told where it is noted.
+            let _ = points.send(point);
+        }
+        Ok(())
+    }
+}
+
 /// A chunk that stays in memory.
 struct HeldChunk {
     index: u32,
@@ -175,41 +287,43 @@ struct HeldChunk {
 struct Worker<'a> {
     shared: &'a Shared<'a>,
     checker: Checker,
-    pieces: Pieces,
-    entries: Vec<Vec<Entry>>,
+    pieces: &'a Mutex<Pieces>,
+    entries: Vec<Vec<Place>>,
     held: Vec<HeldChunk>,
+    /// Whether chunks may still be held in memory.
+    holds: bool,
     spare: Option<Buffer>,
-    blocks: u64,
-    payload: u64,
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>) -> Self {
-        let partitions = shared.router.partitions();
+    fn new(shared: &'a Shared<'a>, pieces: &'a Mutex<Pieces>) -> Self {
         Self {
             shared,
             checker: Checker::default(),
-            pieces: Pieces::new(partitions, shared.plan.piece_bytes as usize),
-            entries: (0..partitions).map(|_| Vec::new()).collect(),
+            pieces,
+            entries: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
             held: Vec::new(),
+            holds: !shared.spilling.load(Ordering::Relaxed),
             spare: None,
-            blocks: 0,
-            payload: 0,
         }
     }
 
     fn run(&mut self, mut mine: Option<Chunk>) {
         let shared = self.shared;
-        while !shared.options.stop.asked() {
-            let next = match mine.take() {
-                Some(chunk) => Ok(Some(chunk)),
-                None if shared.stopped.load(Ordering::Relaxed) => return,
-                None => {
-                    let mut chunks = lock(&shared.chunks);
-                    let next = chunks.next(self.spare.take());
-                    shared.progress.reach(chunks.consumed());
-                    next
-                }
+        let options = shared.reading.options;
+        loop {
+            // A stop leaves no chunk half taken: what was read counts.
+            if mine.is_none() && (options.stop.asked() || shared.stopped.load(Ordering::Relaxed)) {
+                return;
+            }
+            let (next, in_hand) = {
+                let mut source = lock(&shared.source);
+                let next = match mine.take() {
+                    Some(chunk) => Ok(Some(chunk)),
+                    None => shared.note_point(&mut source).and_then(|()| source.chunks.next(self.spare.take())),
+                };
+                shared.reading.progress.reach(source.chunks.consumed());
+                (next, shared.in_hand.read().unwrap_or_else(std::sync::PoisonError::into_inner))
             };
             let outcome = match next {
                 Ok(Some(chunk)) => {
@@ -219,6 +333,7 @@ impl<'a> Worker<'a> {
                 Ok(None) => return,
                 Err(error) => Err((u64::MAX, error)),
             };
+            drop(in_hand);
             if let Err((base, error)) = outcome {
                 // The chunks before this one are all in somebody's hands and will be looked through: the first fault
                 // in the order of the file is the one that is told, however the threads were scheduled.
@@ -236,49 +351,42 @@ impl<'a> Worker<'a> {
     /// Checks and routes the blocks of one chunk.
     fn take(&mut self, chunk: Chunk) -> Result<()> {
         let shared = self.shared;
-        let mut spilling = shared.spilling.load(Ordering::Relaxed);
-        if spilling {
-            self.spill_what_is_held()?;
-        } else {
-            let entries = chunk.starts.len() * size_of::<Entry>() * 3 / 2;
-            let more = (chunk.bytes.len() + entries) as u64;
-            let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
-            if held > shared.plan.hold_bytes {
-                shared.spilling.store(true, Ordering::Relaxed);
-                spilling = true;
-                self.spill_what_is_held()?;
-            }
-        }
-        let layout = shared.options.key;
-        let blocks = chunk.starts.len() as u64;
+        let options = shared.reading.options;
+        let spilling = self.may_not_hold(&chunk)?;
+        let layout = options.key;
+        let mut payload = 0;
+        let mut pieces = lock(self.pieces);
+        let mut bodies = Vec::with_capacity(LANES);
         for group in chunk.starts.chunks(LANES) {
-            let mut bodies = [(&[][..], CidSpan { len: 0, multihash: 0, digest: 0, codec: 0, hash: 0 }, 0); LANES];
-            for (slot, &start) in bodies.iter_mut().zip(group) {
-                let found = body(&chunk, start as usize);
-                let Some((bytes, span)) = found else { return Err(self.explain(&chunk, start as usize)) };
-                *slot = (bytes, span, start);
+            bodies.clear();
+            for &start in group {
+                let Some((bytes, span)) = body(&chunk, start as usize) else {
+                    return Err(self.explain(&chunk, start as usize));
+                };
+                bodies.push((bytes, span, start));
             }
-            let bodies = &bodies[..group.len()];
-            if shared.options.verify {
-                self.check(&chunk, bodies)?;
+            if options.verify {
+                check(&mut self.checker, options, &chunk, &bodies)?;
             }
-            for (bytes, span, start) in bodies {
+            for (bytes, span, start) in &bodies {
                 let from = layout.key_start(span);
                 let end = span.len as usize;
                 let route = shared.router.route(&bytes[from..end], span.digest as usize - from);
-                self.payload += (bytes.len() - end) as u64;
+                payload += (bytes.len() - end) as u64;
                 if spilling {
-                    let len_bytes = varint_len(bytes.len() as u64);
                     let start = *start as usize;
-                    let section = &chunk.bytes[start..start + len_bytes + bytes.len()];
-                    self.pieces.add(shared.spill, route.partition, section)?;
+                    let section = &chunk.bytes[start..start + varint_len(bytes.len() as u64) + bytes.len()];
+                    pieces.add(shared.spill, route.partition, section)?;
                 } else if let Some(entries) = self.entries.get_mut(route.partition as usize) {
-                    entries.push(Entry::new(route.prefix, chunk.index, *start));
+                    entries.push(Place::new(route.prefix, chunk.index, *start));
                 }
             }
         }
-        self.blocks += blocks;
-        shared.progress.add(0, blocks);
+        chunk.bytes.check()?;
+        let blocks = chunk.starts.len() as u64;
+        shared.blocks.fetch_add(blocks, Ordering::Relaxed);
+        shared.payload.fetch_add(payload, Ordering::Relaxed);
+        shared.reading.progress.add(0, blocks);
         if spilling {
             self.spare = chunk.bytes.into_buffer();
         } else {
@@ -287,61 +395,78 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn check(&mut self, chunk: &Chunk, bodies: &[(&[u8], CidSpan, u32)]) -> Result<()> {
-        let empty = Claim { code: 0, digest: &[], data: &[] };
-        let mut claims = [empty; LANES];
-        for (claim, (bytes, span, _)) in claims.iter_mut().zip(bodies) {
-            let (cid, data) = bytes.split_at(span.len as usize);
-            *claim = Claim { code: span.hash, digest: &cid[span.digest as usize..], data };
+    /// Whether this chunk must go to disk, because the budget says so or said so before.
+    fn may_not_hold(&mut self, chunk: &Chunk) -> Result<bool> {
+        let shared = self.shared;
+        if !shared.spilling.load(Ordering::Relaxed) {
+            let entries = chunk.starts.len() * size_of::<Place>() * 3 / 2;
+            let more = (chunk.bytes.len() + entries) as u64;
+            let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
+            if held <= shared.reading.plan.hold_bytes {
+                return Ok(false);
+            }
+            shared.spilling.store(true, Ordering::Relaxed);
         }
-        let claims = &claims[..bodies.len()];
-        self.checker.check(claims).map_err(|failure| {
-            let (bytes, span, start) = bodies[failure.index];
-            let problem = problem_of(&bytes[..span.len as usize], &claims[failure.index], &failure);
-            let offset = chunk.base + u64::from(start);
-            Error::bad_input(&self.shared.options.source, offset, problem)
-        })
+        self.spill_what_is_held()?;
+        Ok(true)
     }
 
     /// A section that cannot be read: says why, as reading it one by one does.
     fn explain(&self, chunk: &Chunk, start: usize) -> Error {
-        let limit = self.shared.options.max_block_size;
-        let (problem, at) = match crate::source::car::next_section(&chunk.bytes, start, limit) {
+        let options = self.shared.reading.options;
+        let (problem, at) = match next_section(&chunk.bytes, start, options.max_block_size) {
             Err(found) => found,
-            Ok(_) => (crate::source::car::CarProblem::Truncated { inside: "a CID" }, start),
+            Ok(_) => (CarProblem::Truncated { inside: "a CID" }, start),
         };
-        Error::bad_input(&self.shared.options.source, chunk.base + at as u64, problem)
+        Error::bad_input(&options.source, chunk.base + at as u64, problem)
     }
 
     /// Moves everything that is held in memory to the partitions on disk.
     fn spill_what_is_held(&mut self) -> Result<()> {
-        if self.held.is_empty() {
+        if !self.holds {
             return Ok(());
         }
-        let layout = self.shared.options.key;
-        for entries in &mut self.entries {
-            *entries = Vec::new();
-        }
+        let layout = self.shared.reading.options.key;
+        let mut pieces = lock(self.pieces);
+        self.entries.iter_mut().for_each(|entries| *entries = Vec::new());
         for held in std::mem::take(&mut self.held) {
             let mut at = 0;
-            while let Ok(crate::source::car::Step::Section(section)) =
-                crate::source::car::next_section(&held.bytes, at, u64::MAX)
-            {
+            while let Ok(Step::Section(section)) = next_section(&held.bytes, at, u64::MAX) {
                 let from = layout.key_start(&section.cid);
                 let cid = &held.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
                 let route = self.shared.router.route(&cid[from..], section.cid.digest as usize - from);
-                self.pieces.add(self.shared.spill, route.partition, &held.bytes[section.start..section.end])?;
+                pieces.add(self.shared.spill, route.partition, &held.bytes[section.start..section.end])?;
                 at = section.end;
             }
+            held.bytes.check()?;
         }
+        self.holds = false;
+        self.shared.holders.fetch_sub(1, Ordering::Release);
         Ok(())
     }
 }
 
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+/// Checks blocks against their hashes, side by side.
+fn check(
+    checker: &mut Checker,
+    options: &ImportOptions,
+    chunk: &Chunk,
+    bodies: &[(&[u8], CidSpan, u32)],
+) -> Result<()> {
+    let claims: Vec<Claim<'_>> = bodies
+        .iter()
+        .map(|(bytes, span, _)| {
+            let (cid, data) = bytes.split_at(span.len as usize);
+            Claim { code: span.hash, digest: &cid[span.digest as usize..], data }
+        })
+        .collect();
+    checker.check(&claims).map_err(|failure| {
+        let (bytes, span, start) = bodies[failure.index];
+        let problem = problem_of(&bytes[..span.len as usize], &claims[failure.index], &failure);
+        Error::bad_input(&options.source, chunk.base + u64::from(start), problem)
+    })
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }

@@ -2,15 +2,22 @@
 //!
 //! ```text
 //! <db>.partial/
+//!   lock        held while an import runs; says whose it is
 //!   journal     what is done and durable, line by line
 //!   spill/      partitions (below --work-dir when that is given)
 //!   sst/        finished SST files, until RocksDB takes them over
 //!   db/         the database, until it gets its name
 //! ```
 
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+
+use super::journal::{Journal, Progressed};
 use super::options::ImportOptions;
+use super::publish::{RECORD, sync_dir};
 use crate::error::{Error, Result};
 
 /// The paths of one import.
@@ -30,13 +37,15 @@ pub(super) struct Target {
     pub into_existing: bool,
 }
 
+/// The right to work on a target; given back when it is dropped, and by the system when its owner dies.
+pub(super) struct Lock(File);
+
 impl Target {
-    /// Works out the paths and checks that an import may write there; creates nothing.
+    /// Works out the paths; looks at nothing and creates nothing.
     ///
     /// # Errors
-    /// A database that is already there without `into_existing`, or is not there with it; leftovers of an unfinished
-    /// import without `restart`; a name that no directory can have.
-    pub fn check(options: &ImportOptions) -> Result<Self> {
+    /// A name that no directory can have.
+    pub fn new(options: &ImportOptions) -> Result<Self> {
         let db = options.db.clone();
         let Some(name) = db.file_name() else {
             return Err(Error::Usage {
@@ -44,41 +53,102 @@ impl Target {
                 hint: "give --db the path of a directory that does not exist yet".into(),
             });
         };
-        let mut partial_name = name.to_owned();
-        partial_name.push(".partial");
-        let partial = db.with_file_name(partial_name);
-        let exists = db.symlink_metadata().is_ok() && !is_empty_dir(&db);
-        if exists && !options.into_existing {
+        let with = |ending: &str| {
+            let mut name = name.to_owned();
+            name.push(ending);
+            name
+        };
+        let partial = db.with_file_name(with(".partial"));
+        let spill = options.work_dir.as_ref().map_or_else(|| partial.join("spill"), |dir| dir.join(with(".spill")));
+        let into_existing = options.into_existing;
+        Ok(Self { spill, sst: partial.join("sst"), staging: partial.join("db"), partial, db, into_existing })
+    }
+
+    /// Checks that an import may write here.
+    ///
+    /// # Errors
+    /// A database that is already there without `into_existing`, or is not there with it.
+    pub fn check(&self) -> Result<()> {
+        let exists = self.db.symlink_metadata().is_ok() && !is_empty_dir(&self.db);
+        if exists && !self.into_existing {
             return Err(Error::State {
-                path: db,
+                path: self.db.clone(),
                 reason: "already exists".into(),
                 hint: "choose another --db, or add to it with --into-existing".into(),
             });
         }
-        if options.into_existing && !db.join("CURRENT").exists() {
+        if self.into_existing && !self.db.join("CURRENT").exists() {
             return Err(Error::State {
-                path: db,
+                path: self.db.clone(),
                 reason: "is no RocksDB database to import into".into(),
                 hint: "leave --into-existing out to make a new one".into(),
             });
         }
-        if partial.symlink_metadata().is_ok() && !options.restart {
-            return Err(Error::State {
-                path: partial,
-                reason: "an earlier import was not finished".into(),
-                hint: "--restart throws it away and starts over".into(),
-            });
+        Ok(())
+    }
+
+    /// Whether an import into this target was complete and died before it had cleaned up.
+    pub fn is_finished(&self) -> bool {
+        !self.into_existing && self.db.join(RECORD).exists() && Journal::peek(&self.partial).complete
+    }
+
+    /// Takes the lock, making the partial directory.
+    ///
+    /// # Errors
+    /// Another import holds it, or the directory cannot be made.
+    pub fn lock(&self) -> Result<Lock> {
+        std::fs::create_dir_all(&self.partial).map_err(Error::io("create", &self.partial))?;
+        let path = self.partial.join("lock");
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(Error::io("open", &path))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut owner = String::new();
+                // Who it is only helps; that it is taken is certain.
+                let _ = (&mut file).take(200).read_to_string(&mut owner);
+                return Err(Error::State {
+                    path: self.db.clone(),
+                    reason: format!("another import is working on it ({})", owner.trim()),
+                    hint: "wait for it, or stop it".into(),
+                });
+            }
+            Err(error) => return Err(Error::io("lock", &path)(error.into())),
         }
-        let spill = options.work_dir.clone().map_or_else(
-            || partial.join("spill"),
-            |dir| {
-                let mut name = name.to_owned();
-                name.push(".spill");
-                dir.join(name)
-            },
-        );
-        let into_existing = options.into_existing;
-        Ok(Self { spill, sst: partial.join("sst"), staging: partial.join("db"), partial, db, into_existing })
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        file.set_len(0)
+            .and_then(|()| file.write_all(format!("process {} on {host}\n", std::process::id()).as_bytes()))
+            .map_err(Error::io("write", &path))?;
+        Ok(Lock(file))
+    }
+
+    /// Makes the directories that are missing.
+    pub fn create(&self) -> Result<()> {
+        for dir in [&self.sst, &self.spill] {
+            std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        }
+        sync_dir(&self.partial)
+    }
+
+    /// Removes everything an import has left but the lock, so that it can start over.
+    pub fn clear(&self) -> Result<()> {
+        // The journal first: without it nothing here means anything.
+        remove(&Journal::path(&self.partial), |path| std::fs::remove_file(path))?;
+        for dir in [&self.spill, &self.sst, &self.staging] {
+            remove(dir, |path| std::fs::remove_dir_all(path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything that is not the finished database.
+    pub fn remove(&self) -> Result<()> {
+        self.clear()?;
+        remove(&self.partial, |path| std::fs::remove_dir_all(path))
     }
 
     /// Where the database is while it is worked on.
@@ -86,26 +156,53 @@ impl Target {
         if self.into_existing { &self.db } else { &self.staging }
     }
 
-    /// Makes the directories, throwing away leftovers.
-    pub fn create(&self) -> Result<()> {
-        self.remove()?;
-        for dir in [&self.partial, &self.sst, &self.spill] {
-            std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+    /// Checks that what the journal names is there, and removes what it does not name.
+    ///
+    /// # Errors
+    /// Something is missing: somebody was here.
+    pub fn reconcile(&self, known: &Progressed) -> Result<()> {
+        if known.ingested || known.complete {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Removes everything that is not the finished database.
-    pub fn remove(&self) -> Result<()> {
-        for dir in [&self.spill, &self.partial] {
-            match std::fs::remove_dir_all(dir) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove", dir)(error));
-                }
-                _ => {}
+        let missing = |what: String| {
+            Err(Error::State {
+                path: self.partial.clone(),
+                reason: format!("the unfinished import lacks {what}"),
+                hint: "--restart throws the rest away and starts over".into(),
+            })
+        };
+        // While RocksDB takes files over they leave one by one; the database then knows them all.
+        let taking_over = self.staging.exists() || self.into_existing;
+        for file in &known.files {
+            let path = self.sst.join(&file.name);
+            match path.metadata() {
+                Ok(metadata) if metadata.len() == file.bytes => {}
+                Ok(_) => return missing(format!("a whole {}", path.display())),
+                Err(_) if taking_over => {}
+                Err(_) => return missing(path.display().to_string()),
+            }
+        }
+        for entry in self.sst.read_dir().map_err(Error::io("list", &self.sst))? {
+            let entry = entry.map_err(Error::io("list", &self.sst))?;
+            if !known.files.iter().any(|file| entry.file_name() == file.name.as_str()) {
+                remove(&entry.path(), |path| std::fs::remove_file(path))?;
             }
         }
         Ok(())
+    }
+}
+
+impl Lock {
+    /// Gives the lock back.
+    pub fn release(self) {
+        drop(self.0);
+    }
+}
+
+fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<()> {
+    match how(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -89,6 +89,13 @@ pub enum Event {
         /// Blocks it went through.
         blocks: u64,
     },
+    /// An earlier run is taken up.
+    Resumed {
+        /// Bytes of the source that need not be read again.
+        source_bytes: u64,
+        /// SST files that are built already.
+        built_files: u64,
+    },
     /// Something the user should know but that stops nothing.
     Warning {
         /// In words.

@@ -145,6 +145,15 @@ impl Store {
         self.db.flush_cf_opt(self.family()?, &options).map_err(wrap("flush", &self.path))
     }
 
+    /// Records in the files of the column family, overwritten ones included.
+    ///
+    /// # Errors
+    /// RocksDB does not tell.
+    pub fn records(&self) -> Result<u64> {
+        let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
+        Ok(files.iter().filter(|file| file.column_family_name == self.family).map(|file| file.num_entries).sum())
+    }
+
     /// Files and bytes of each level of the column family that has any.
     ///
     /// # Errors

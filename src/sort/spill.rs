@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::source::car::chunks::ChunkBytes;
@@ -21,6 +23,8 @@ struct Partition {
     file: OnceLock<File>,
     bytes: AtomicU64,
     blocks: AtomicU64,
+    /// Bytes that are known to be on the disk.
+    synced: AtomicU64,
 }
 
 /// All partitions of an import.
@@ -30,7 +34,7 @@ pub(crate) struct Spill {
 }
 
 /// What one partition holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Extent {
     pub bytes: u64,
     pub blocks: u64,
@@ -40,6 +44,67 @@ impl Spill {
     /// Prepares `partitions` files in `dir`; a file is made when its first piece comes.
     pub fn new(dir: PathBuf, partitions: u32) -> Self {
         Self { dir, partitions: (0..partitions).map(|_| Partition::default()).collect() }
+    }
+
+    /// Takes up partitions that an earlier run has left: what it wrote behind `extents` is cut off, files that have no
+    /// extent are removed.
+    ///
+    /// # Errors
+    /// A file is missing or shorter than it was, or the system refuses it.
+    pub fn resume(dir: PathBuf, partitions: u32, extents: &[(u32, Extent)]) -> Result<Self> {
+        let spill = Self::new(dir, partitions);
+        for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
+            let path = entry.map_err(Error::io("list", &spill.dir))?.path();
+            if !extents.iter().any(|(partition, _)| spill.path(*partition) == path) {
+                std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
+            }
+        }
+        for &(partition, extent) in extents {
+            let path = spill.path(partition);
+            let Some(slot) = spill.partitions.get(partition as usize) else { continue };
+            let file = File::options().read(true).write(true).open(&path).map_err(Error::io("open", &path))?;
+            let len = file.metadata().map_err(Error::io("look at", &path))?.len();
+            if len < extent.bytes {
+                let source = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it is shorter than it was");
+                return Err(Error::io("take up", &path)(source));
+            }
+            file.set_len(extent.bytes).map_err(Error::io("cut", &path))?;
+            slot.bytes.store(extent.bytes, Ordering::Relaxed);
+            slot.synced.store(extent.bytes, Ordering::Relaxed);
+            slot.blocks.store(extent.blocks, Ordering::Relaxed);
+            let _ = slot.file.set(file);
+        }
+        Ok(spill)
+    }
+
+    /// Waits until all that `extents` name is on the disk.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn sync(&self, extents: &[(u32, Extent)]) -> Result<()> {
+        let mut new_files = false;
+        for &(partition, extent) in extents {
+            let Some(slot) = self.partitions.get(partition as usize) else { continue };
+            let synced = slot.synced.load(Ordering::Relaxed);
+            if synced >= extent.bytes {
+                continue;
+            }
+            new_files |= synced == 0;
+            if let Some(file) = slot.file.get() {
+                file.sync_data().map_err(Error::io("sync", self.path(partition)))?;
+            }
+            slot.synced.fetch_max(extent.bytes, Ordering::Relaxed);
+        }
+        if new_files {
+            File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", &self.dir))?;
+        }
+        Ok(())
+    }
+
+    /// What every partition that has anything holds now.
+    pub fn extents(&self) -> Vec<(u32, Extent)> {
+        let all = (0..self.partitions()).map(|partition| (partition, self.extent(partition)));
+        all.filter(|(_, extent)| extent.bytes > 0).collect()
     }
 
     fn path(&self, partition: u32) -> PathBuf {

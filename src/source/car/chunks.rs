@@ -10,7 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use std::hash::Hasher;
+
 use rustix::fs::{Advice, fadvise};
+use twox_hash::XxHash3_64;
 
 use super::{CarProblem, Header, HeaderStep, NullPadding, Step, next_section, read_header, varint};
 use crate::buffer::Buffer;
@@ -165,6 +168,8 @@ pub(crate) struct Chunks {
     /// the first fault of the file is told, and the same one whatever the size of a chunk.
     fault: Option<Error>,
     tail: Tail,
+    /// Of everything handed out, for sources that cannot be sought.
+    checksum: Option<XxHash3_64>,
 }
 
 impl Chunks {
@@ -220,7 +225,11 @@ impl Chunks {
             done: false,
             fault: None,
             tail: Tail::default(),
+            checksum: None,
         };
+        if matches!(chunks.bytes, Bytes::Stream(_)) {
+            chunks.checksum = Some(XxHash3_64::new());
+        }
         if let Some(end) = end {
             let keep = usize::try_from(end.saturating_sub(chunks.position)).unwrap_or(usize::MAX);
             if chunks.carry.len() > keep {
@@ -237,6 +246,53 @@ impl Chunks {
             Bytes::Mapped { at, .. } => *at as u64,
             Bytes::Stream(stream) => stream.consumed(),
         }
+    }
+
+    /// Offset in the unwrapped source of the next section to be handed out.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// XXH3-64 of everything handed out so far, for a source that cannot be sought.
+    pub fn checksum(&self) -> Option<u64> {
+        self.checksum.as_ref().map(Hasher::finish)
+    }
+
+    /// Goes on at `offset`, where an earlier run stopped. A source that cannot be sought is read up to there; whether
+    /// it was the same can then be told from [`Chunks::checksum`].
+    ///
+    /// # Errors
+    /// The source ends before `offset`, or cannot be read.
+    pub fn skip_to(&mut self, offset: u64) -> Result<()> {
+        let cut = |name: &PathBuf, at| {
+            Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
+        };
+        if let Bytes::File { file, at, .. } = &mut self.bytes {
+            if file.metadata().map_err(Error::io("look at", &self.name))?.len() < offset {
+                return Err(cut(&self.name, offset));
+            }
+            *at = offset;
+            self.position = offset;
+            self.carry.clear();
+            return Ok(());
+        }
+        let mut scratch = vec![0; FIRST_READ];
+        while self.position < offset {
+            if self.carry.is_empty() {
+                let filled = self.bytes.fill(&mut scratch, &self.name)?;
+                self.carry.extend_from_slice(&scratch[..filled]);
+            }
+            let take = self.carry.len().min(usize::try_from(offset - self.position).unwrap_or(usize::MAX));
+            if take == 0 {
+                return Err(cut(&self.name, self.position));
+            }
+            if let Some(checksum) = &mut self.checksum {
+                checksum.write(&self.carry[..take]);
+            }
+            self.carry.drain(..take);
+            self.position += take as u64;
+        }
+        Ok(())
     }
 
     /// What was found at the end; meaningful when [`Chunks::next`] has returned `None`.
@@ -367,6 +423,9 @@ impl Chunks {
         let (index, base) = (self.next_index, self.position);
         self.next_index += 1;
         self.position += bytes.len() as u64;
+        if let Some(checksum) = &mut self.checksum {
+            checksum.write(&bytes);
+        }
         Ok(Some(Chunk { index, base, bytes, starts }))
     }
 

@@ -1,0 +1,85 @@
+//! Durable points while the source is read into partitions: often enough that little is done twice after a crash, and
+//! beside the work, so that nobody waits for the disk.
+//!
+//! A point is taken while no worker has a chunk in hand: what they have collected is appended, and the lengths of all
+//! partitions are noted. A thread of its own then syncs the files and, only after that, writes the journal.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use super::journal::{Entry, Journal, Mark};
+use super::{lock, points};
+use crate::error::{Error, Result};
+use crate::sort::spill::{Extent, Spill};
+
+/// Bytes of the source between two durable points at most.
+const EVERY_BYTES: u64 = 256 << 20;
+
+/// Time between two durable points at most.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// A point to be made durable.
+pub(super) struct Point {
+    pub mark: Mark,
+    pub extents: Vec<(u32, Extent)>,
+}
+
+/// When the next point is due.
+pub(super) struct Clock {
+    last_offset: u64,
+    last_time: Instant,
+}
+
+impl Clock {
+    pub fn new(offset: u64) -> Self {
+        Self { last_offset: offset, last_time: Instant::now() }
+    }
+
+    /// Whether a point is due at this offset of the source; if so, the next one is counted from here.
+    pub fn is_due(&mut self, offset: u64) -> bool {
+        let due = offset - self.last_offset >= EVERY_BYTES || self.last_time.elapsed() >= EVERY;
+        if due {
+            *self = Self::new(offset);
+        }
+        due
+    }
+}
+
+/// Makes points durable one after the other, until the sender goes. After a failure, which is noted and `stopped` set,
+/// points are taken and dropped: nobody may wait for a disk that is full.
+pub(super) fn keep(
+    points: &Receiver<Point>,
+    spill: &Spill,
+    journal: &Journal,
+    failed: &Mutex<Option<(u64, Error)>>,
+    stopped: &AtomicBool,
+) {
+    let mut works = true;
+    for point in points {
+        if !works {
+            continue;
+        }
+        if let Err(error) = make_durable(point, spill, journal) {
+            lock(failed).get_or_insert((u64::MAX, error));
+            stopped.store(true, Ordering::Relaxed);
+            works = false;
+        }
+    }
+}
+
+fn make_durable(point: Point, spill: &Spill, journal: &Journal) -> Result<()> {
+    let Point { mark, extents } = point;
+    spill.sync(&extents)?;
+    points::reach("read-synced");
+    journal.append(&Entry::Read { mark, extents })?;
+    points::reach("read");
+    Ok(())
+}
+
+/// A channel that holds one waiting point: a reader that is faster than the disk waits for it here.
+pub(super) fn channel() -> (Sender<Point>, Receiver<Point>) {
+    crossbeam_channel::bounded(1)
+}

@@ -1,0 +1,139 @@
+//! What an unfinished import belongs to: going on is only right if all of it is the same.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::options::ImportOptions;
+use super::plan::Plan;
+use crate::error::{Error, Result};
+use crate::preset::Resolved;
+use crate::source::car::NullPadding;
+
+/// How much of the source's head and tail is digested, in bytes.
+const SAMPLE: u64 = 64 << 10;
+
+/// What is imported, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    source: SourceIdentity,
+    tool: String,
+    preset: String,
+    settings: String,
+    key: String,
+    column_family: String,
+    verify: bool,
+    null_padding: NullPadding,
+    into_existing: bool,
+    spill: bool,
+    partition_bits: u32,
+}
+
+/// What tells a source from another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SourceIdentity {
+    /// `None` for a pipe; its bytes are compared while they are skipped.
+    file: Option<FileIdentity>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct FileIdentity {
+    bytes: u64,
+    modified_seconds: i64,
+    modified_nanoseconds: i64,
+    head: String,
+    tail: String,
+}
+
+impl Identity {
+    /// Works out the identity of an import.
+    ///
+    /// # Errors
+    /// The source cannot be read.
+    pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan) -> Result<Self> {
+        // What follows from the limits of a process may change with a reboot, and changes nothing that is written.
+        let settings: String = preset
+            .settings()
+            .filter(|setting| setting.key.name != "max_open_files")
+            .map(|setting| format!("{}={}\n", setting.key, setting.value))
+            .collect();
+        Ok(Self {
+            source: SourceIdentity { file: file_identity(&options.source)? },
+            tool: env!("CARGO_PKG_VERSION").into(),
+            preset: preset.preset.clone(),
+            settings: digest(settings.as_bytes()),
+            key: options.key.name().into(),
+            column_family: options.column_family.clone(),
+            verify: options.verify,
+            null_padding: options.null_padding,
+            into_existing: options.into_existing,
+            spill: plan.spill,
+            partition_bits: plan.partition_bits,
+        })
+    }
+
+    /// What differs between this import and the one in the journal: name, there, here.
+    pub fn differences(&self, journal: &Self) -> Vec<(String, String, String)> {
+        let value = |identity| serde_json::to_value::<&Self>(identity).unwrap_or_default();
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        flatten("", &value(self), &mut here);
+        flatten("", &value(journal), &mut there);
+        let mut found = Vec::new();
+        for (name, mine) in &here {
+            let other = there.iter().find(|(known, _)| known == name).map_or("nothing", |(_, value)| value);
+            if other != mine {
+                found.push((name.clone(), other.to_owned(), mine.clone()));
+            }
+        }
+        for (name, other) in there {
+            if !here.iter().any(|(known, _)| *known == name) {
+                found.push((name, other, "nothing".into()));
+            }
+        }
+        found
+    }
+}
+
+fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, String)>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = name.replace('_', " ");
+                let name = if prefix.is_empty() { name } else { format!("{prefix} {name}") };
+                flatten(&name, value, into);
+            }
+        }
+        serde_json::Value::Null => {}
+        serde_json::Value::String(text) => into.push((prefix.to_owned(), text.clone())),
+        other => into.push((prefix.to_owned(), other.to_string())),
+    }
+}
+
+fn file_identity(path: &Path) -> Result<Option<FileIdentity>> {
+    if path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    let metadata = file.metadata().map_err(Error::io("look at", path))?;
+    if !metadata.is_file() {
+        return Ok(None);
+    }
+    let sample = |at: u64| -> Result<String> {
+        let mut bytes = vec![0; SAMPLE.min(metadata.len()) as usize];
+        file.read_exact_at(&mut bytes, at).map_err(Error::io("read", path))?;
+        Ok(digest(&bytes))
+    };
+    Ok(Some(FileIdentity {
+        bytes: metadata.len(),
+        modified_seconds: metadata.mtime(),
+        modified_nanoseconds: metadata.mtime_nsec(),
+        head: sample(0)?,
+        tail: sample(metadata.len().saturating_sub(SAMPLE))?,
+    }))
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("{:016x}", twox_hash::XxHash3_64::oneshot(bytes))
+}

@@ -1,0 +1,280 @@
+//! What is done and durable: the file `journal` in `<db>.partial`.
+//!
+//! One line an entry, only ever appended, and only after what it names is on the disk:
+//!
+//! ```text
+//! <16 hex digits: XXH3-64 of the rest of the line> <JSON>\n
+//! ```
+//!
+//! A line that is torn, or whose checksum is wrong, ends the journal: it and what follows is dropped. Every entry can
+//! be lost without harm to those before it; an entry never takes anything back.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::identity::Identity;
+use super::publish::sync_dir;
+use crate::digest::ContentDigest;
+use crate::error::{Error, Result};
+use crate::sort::router::Router;
+use crate::sort::spill::Extent;
+
+/// A journal longer than this is not ours: a line is written every few seconds.
+const MAX_JOURNAL: u64 = 256 << 20;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub(super) enum Entry {
+    /// The first line: what is imported, and how.
+    Start { identity: Box<Identity> },
+    /// How keys are routed; everything later is counted in these partitions.
+    Routed { router: Router },
+    /// All blocks before `mark` are in the partitions, which are at least as long as `extents` say.
+    Read { mark: Mark, extents: Vec<(u32, Extent)> },
+    /// The source has been read to its end.
+    ReadDone { mark: Mark, extents: Vec<(u32, Extent)>, padding: u64 },
+    /// The partitions from `first` to before `end` are in finished files; their own may be gone.
+    Built { first: u32, end: u32, files: Vec<BuiltFile>, tally: Tally },
+    /// RocksDB has all files.
+    Ingested,
+    /// The database is complete; all that is left is its name.
+    Complete,
+}
+
+/// How far the source has been read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mark {
+    /// Offset in the unwrapped source of the next section.
+    pub offset: u64,
+    /// Bytes of the wrapped source taken.
+    pub consumed: u64,
+    /// XXH3-64 of the unwrapped source between its header and `offset`; only for sources that cannot be sought.
+    pub checksum: Option<u64>,
+    /// Blocks before `offset`.
+    pub blocks: u64,
+    /// Bytes of their values.
+    pub payload: u64,
+}
+
+/// A finished SST file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct BuiltFile {
+    /// Its name in the `sst` folder.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// What went into files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tally {
+    /// Records.
+    pub records: u64,
+    /// Blocks that were there more than once.
+    pub duplicates: u64,
+    /// Content digest of the records.
+    pub digest: ContentDigest,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.records += other.records;
+        self.duplicates += other.duplicates;
+        self.digest.merge(other.digest);
+    }
+}
+
+/// Everything a journal says, put together.
+#[derive(Debug, Default)]
+pub(super) struct Progressed {
+    pub identity: Option<Identity>,
+    pub router: Option<Router>,
+    /// The last durable mark and the partitions' lengths at it.
+    pub read: Option<(Mark, Vec<(u32, Extent)>)>,
+    /// Bytes of null padding, once the source has been read to its end.
+    pub read_done: Option<u64>,
+    /// Ranges of partitions that are built.
+    pub built: Vec<(u32, u32)>,
+    pub files: Vec<BuiltFile>,
+    pub tally: Tally,
+    pub ingested: bool,
+    pub complete: bool,
+}
+
+impl Progressed {
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Start { identity } => self.identity = Some(*identity),
+            Entry::Routed { router } => self.router = Some(router),
+            Entry::Read { mark, extents } => self.read = Some((mark, extents)),
+            Entry::ReadDone { mark, extents, padding } => {
+                self.read = Some((mark, extents));
+                self.read_done = Some(padding);
+            }
+            Entry::Built { first, end, files, tally } => {
+                self.built.push((first, end));
+                self.files.extend(files);
+                self.tally.add(tally);
+            }
+            Entry::Ingested => self.ingested = true,
+            Entry::Complete => self.complete = true,
+        }
+    }
+
+    /// Whether a partition is in finished files.
+    pub fn is_built(&self, partition: u32) -> bool {
+        self.built.iter().any(|&(first, end)| (first..end).contains(&partition))
+    }
+}
+
+/// An open journal.
+pub(super) struct Journal {
+    file: Mutex<File>,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// The journal's path in a partial directory.
+    pub fn path(partial: &Path) -> PathBuf {
+        partial.join("journal")
+    }
+
+    /// Opens the journal of a partial directory, or makes one, and puts together what it says.
+    ///
+    /// # Errors
+    /// The system refuses it, or it is no journal.
+    pub fn open(partial: &Path) -> Result<(Self, Progressed)> {
+        let path = Self::path(partial);
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(Error::io("open", &path))?;
+        let mut text = Vec::new();
+        (&mut file).take(MAX_JOURNAL).read_to_end(&mut text).map_err(Error::io("read", &path))?;
+        let (entries, valid) = parse(&text);
+        let mut progressed = Progressed::default();
+        entries.into_iter().for_each(|entry| progressed.take(entry));
+        // What is torn goes now, so that the next line begins where a line begins.
+        let cut = || {
+            file.set_len(valid as u64)?;
+            file.seek(SeekFrom::Start(valid as u64))?;
+            file.sync_all()
+        };
+        let mut cut = cut;
+        cut().map_err(Error::io("cut", &path))?;
+        sync_dir(partial)?;
+        Ok((Self { file: Mutex::new(file), path }, progressed))
+    }
+
+    /// Reads the journal of a partial directory without changing it; nothing when there is none.
+    pub fn peek(partial: &Path) -> Progressed {
+        let mut progressed = Progressed::default();
+        if let Ok(file) = File::open(Self::path(partial)) {
+            let mut text = Vec::new();
+            // What cannot be read is not known.
+            let _ = file.take(MAX_JOURNAL).read_to_end(&mut text);
+            parse(&text).0.into_iter().for_each(|entry| progressed.take(entry));
+        }
+        progressed
+    }
+
+    /// Appends an entry and waits until it is on the disk. What it names must be there already.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn append(&self, entry: &Entry) -> Result<()> {
+        let json = serde_json::to_string(entry).map_err(|error| {
+            Error::io("write", &self.path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error))
+        })?;
+        let line = format!("{:016x} {json}\n", checksum(json.as_bytes()));
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map_err(Error::io("write", &self.path))
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    twox_hash::XxHash3_64::oneshot(bytes)
+}
+
+/// Reads lines as long as they are right: the entries, and how many bytes they take.
+fn parse(text: &[u8]) -> (Vec<Entry>, usize) {
+    let mut entries = Vec::new();
+    let mut valid = 0;
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let entry = line.strip_suffix(b"\n").and_then(|line| {
+            let (sum, json) = line.split_at_checked(16)?;
+            let json = json.strip_prefix(b" ")?;
+            let sum = u64::from_str_radix(std::str::from_utf8(sum).ok()?, 16).ok()?;
+            (sum == checksum(json)).then(|| serde_json::from_slice(json).ok()).flatten()
+        });
+        let Some(entry) = entry else { break };
+        entries.push(entry);
+        valid += line.len();
+    }
+    (entries, valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries() -> Vec<Entry> {
+        let mark = Mark { offset: 1 << 28, consumed: 9, checksum: Some(u64::MAX), blocks: 7, payload: 5 };
+        let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12 }];
+        let tally = Tally { records: 3, duplicates: 1, digest: ContentDigest::default() };
+        vec![
+            Entry::Read { mark, extents: vec![(3, Extent { bytes: 100, blocks: 2 })] },
+            Entry::Built { first: 0, end: 4, files, tally },
+            Entry::Ingested,
+        ]
+    }
+
+    fn written() -> (tempfile::TempDir, Vec<u8>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (journal, _) = Journal::open(dir.path()).expect("made");
+        entries().iter().for_each(|entry| journal.append(entry).expect("appended"));
+        let text = std::fs::read(Journal::path(dir.path())).expect("read");
+        (dir, text)
+    }
+
+    #[test]
+    fn what_is_appended_is_read_again() {
+        let (dir, _) = written();
+        let (_, progressed) = Journal::open(dir.path()).expect("opened");
+        assert_eq!(progressed.read.expect("read").0.offset, 1 << 28);
+        assert!(progressed.ingested && !progressed.complete);
+        assert_eq!((progressed.built, progressed.tally.records), (vec![(0, 4)], 3));
+    }
+
+    #[test]
+    fn a_journal_cut_anywhere_keeps_every_whole_line_and_goes_on() {
+        let (dir, text) = written();
+        for len in 0..text.len() {
+            std::fs::write(Journal::path(dir.path()), &text[..len]).expect("cut");
+            let (journal, _) = Journal::open(dir.path()).expect("opened");
+            let whole = text[..len].iter().filter(|&&byte| byte == b'\n').count();
+            journal.append(&Entry::Complete).expect("appended");
+            let now = std::fs::read(Journal::path(dir.path())).expect("read");
+            assert_eq!(parse(&now).0.len(), whole + 1, "cut at {len}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_ends_the_journal_there() {
+        let (_dir, text) = written();
+        for at in 0..text.len() {
+            let mut bad = text.clone();
+            bad[at] ^= 1;
+            let line = text[..at].iter().filter(|&&byte| byte == b'\n').count();
+            assert_eq!(parse(&bad).0, entries()[..line], "flipped at {at}");
+        }
+    }
+}
