@@ -64,7 +64,8 @@ impl Import {
     pub fn within(self, mib: u64) -> Self {
         let mut command = assert_cmd::Command::new("sh");
         command.arg("-c").arg(format!("ulimit -v {} && exec \"$0\" \"$@\"", mib << 10)).arg(self.command.get_program());
-        command.args(self.command.get_args());
+        // Every arena of glibc reserves 64 MiB; the limit is meant for us.
+        command.args(self.command.get_args()).env("MALLOC_ARENA_MAX", "1");
         Self { command, ..self }
     }
 

@@ -1,0 +1,59 @@
+//! Sound inputs for the fuzzer to begin with, made here byte by byte.
+
+use std::path::PathBuf;
+
+/// Writes `seeds` into the corpus folder that the fuzzer was started with, before it looks there.
+pub fn plant(seeds: &[Vec<u8>]) {
+    let folders = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).map(PathBuf::from);
+    // The corpus is the first folder; a file instead means that one input is run again.
+    let Some(folder) = folders.take(1).find(|path| path.is_dir()) else { return };
+    for (index, seed) in seeds.iter().enumerate() {
+        std::fs::write(folder.join(format!("seed-{index:02}")), seed).expect("a corpus folder that can be written");
+    }
+}
+
+fn section(cid: &[u8], data: &[u8]) -> Vec<u8> {
+    let len = cid.len() + data.len();
+    let len = if len < 0x80 { vec![len as u8] } else { vec![len as u8 | 0x80, (len >> 7) as u8] };
+    [&len, cid, data].concat()
+}
+
+/// CARs of every kind.
+pub fn cars() -> Vec<Vec<u8>> {
+    let cids: Vec<Vec<u8>> = vec![
+        [&[0x12, 0x20][..], &[7; 32]].concat(),
+        [&[1, 0x71, 0xa0, 0xe4, 2, 32][..], &[8; 32]].concat(),
+        [&[1, 0x55, 0x12, 32][..], &[9; 32]].concat(),
+        vec![1, 0x55, 0, 3, b'a', b'b', b'c'],
+        vec![1, 0x71, 0, 0],
+    ];
+    let blocks: Vec<u8> =
+        cids.iter().zip([300, 20, 0, 3, 0]).flat_map(|(cid, len)| section(cid, &vec![b'x'; len])).collect();
+    let header = |roots: &[Vec<u8>]| {
+        let mut cbor = vec![0xa2, 0x65];
+        cbor.extend(b"roots");
+        cbor.push(0x80 | roots.len() as u8);
+        for root in roots {
+            cbor.extend([0xd8, 42, 0x58, root.len() as u8 + 1, 0]);
+            cbor.extend(root);
+        }
+        cbor.extend(b"\x67version\x01");
+        section(&[], &cbor)
+    };
+    let one = [header(&cids[..1]), blocks.clone()].concat();
+    let v2 = |padding: usize, index: &[u8]| {
+        let offset = 51 + padding as u64;
+        let index_at = if index.is_empty() { 0 } else { offset + one.len() as u64 };
+        let numbers = [offset, one.len() as u64, index_at].map(u64::to_le_bytes).concat();
+        [&b"\x0a\xa1\x67version\x02"[..], &[0; 16], &numbers, &vec![0; padding], &one, index].concat()
+    };
+    vec![
+        one.clone(),
+        [header(&[]), blocks.clone()].concat(),
+        [header(&cids[..3]), blocks].concat(),
+        header(&cids[..1]),
+        [&one[..], &[0; 20]].concat(),
+        v2(0, &[]),
+        v2(13, b"\x81\x08an index"),
+    ]
+}

@@ -1,0 +1,143 @@
+//! What the fuzz targets hold on to: parsers that are not public, each beside a plain model. No part of the library's
+//! interface.
+
+use crate::error::Result;
+use crate::source::car::chunks::{Chunks, Limits};
+use crate::source::car::{HeaderStep, NullPadding, Step, next_section, read_header};
+use crate::source::input::{Body, ByteStream, Input, Wrapping};
+
+/// The longest block that the fuzzed reader accepts, in bytes: enough to outgrow a chunk, too little to be slow.
+const MAX_BLOCK: u64 = 1 << 20;
+
+/// Reads `data` as a CAR in chunks of at least `chunk` bytes and compares with a reader that has all of it at once.
+///
+/// # Panics
+/// When the two disagree, or anything else about the reader is not as promised.
+pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
+    let limits = Limits { max_block: MAX_BLOCK, null_padding, fits: MAX_BLOCK, budget: 4 * MAX_BLOCK, chunk };
+    let body = Body::Stream(Box::new(Memory { data: data.to_vec(), at: 0 }));
+    let input = Input { name: "fuzz".into(), size: None, wrapping: Wrapping::None, blocks: None, body };
+    let mut chunks = match (Chunks::open(input, limits), read_header(data, Some(data.len() as u64))) {
+        (Ok((header, chunks)), Ok(HeaderStep::Header(expected))) => {
+            assert_eq!(header, expected);
+            assert!(header.blocks_start <= header.blocks_end().unwrap_or(data.len() as u64));
+            chunks
+        }
+        (Err(error), Ok(HeaderStep::NeedMore(_)) | Err(_)) => {
+            assert!(!error.hint().is_empty());
+            return;
+        }
+        (_, expected) => panic!("the reader disagrees with {expected:?}"),
+    };
+    let mut starts = Vec::new();
+    let mut spare = None;
+    let clean = loop {
+        match chunks.next(spare.take()) {
+            Ok(Some(chunk)) => {
+                let at = chunk.base as usize;
+                assert_eq!(data.get(at..at + chunk.bytes.len()), Some(&chunk.bytes[..]));
+                starts.extend(chunk.starts.iter().map(|&start| at + start as usize));
+                spare = chunk.bytes.into_buffer();
+            }
+            Ok(None) => break true,
+            Err(error) => {
+                assert!(!error.hint().is_empty());
+                assert!(matches!(chunks.next(None), Ok(None)), "after an error nothing more is read");
+                break false;
+            }
+        }
+    };
+    let Ok(HeaderStep::Header(header)) = read_header(data, Some(data.len() as u64)) else { return };
+    let end = header.blocks_end().unwrap_or(data.len() as u64) as usize;
+    let (expected, expected_clean) = frames(data.get(..end).unwrap_or(data), header.blocks_start as usize, null_padding);
+    assert_eq!(starts, expected);
+    assert_eq!(clean, expected_clean);
+}
+
+/// Where sections begin in `data` from `at` on, and whether it ends as it must.
+fn frames(data: &[u8], mut at: usize, null_padding: NullPadding) -> (Vec<usize>, bool) {
+    let mut starts = Vec::new();
+    loop {
+        let rest = data.get(at..).unwrap_or_default();
+        match next_section(data, at, MAX_BLOCK) {
+            Ok(Step::Section(section)) => {
+                starts.push(at);
+                assert!(section.cid_start + section.cid.len as usize <= section.end && section.end <= data.len());
+                at = section.end;
+            }
+            Ok(Step::End) => return (starts, true),
+            Ok(Step::Padding) => {
+                return (starts, null_padding == NullPadding::Eof && rest.iter().all(|&byte| byte == 0));
+            }
+            Ok(Step::Cut { .. }) => return (starts, false),
+            // A wrong CID in a whole section is found by whoever takes the chunk: the frames go on.
+            Err(_) => match unsigned_varint::decode::u64(rest) {
+                Ok((len, body)) if len <= body.len() as u64 && rest.len() - body.len() == varint_len(len) => {
+                    starts.push(at);
+                    at += varint_len(len) + len as usize;
+                }
+                _ => return (starts, false),
+            },
+        }
+    }
+}
+
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Bytes in memory as a stream.
+struct Memory {
+    data: Vec<u8>,
+    at: usize,
+}
+
+impl ByteStream for Memory {
+    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let rest = self.data.get(self.at..).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        self.at += len;
+        Ok(len)
+    }
+
+    fn consumed(&self) -> u64 {
+        self.at as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sound() -> Vec<u8> {
+        let cbor = b"\xa2\x65roots\x80\x67version\x01";
+        let mut bytes = vec![cbor.len() as u8];
+        bytes.extend(cbor);
+        for len in [0u8, 1, 100] {
+            bytes.extend([4 + len, 1, 0x55, 0, 0]);
+            bytes.extend(vec![b'x'; len.into()]);
+        }
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn reader_and_model_agree_on_damaged_snapshots(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            tail in prop::collection::vec(0u8..3, 0..30),
+            chunk in 1usize..300,
+            eof: bool,
+        ) {
+            let mut bytes = sound();
+            bytes.extend(tail);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            car(&bytes, chunk, if eof { NullPadding::Eof } else { NullPadding::Error });
+        }
+    }
+}
