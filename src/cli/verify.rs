@@ -88,7 +88,10 @@ fn summary(report: &VerifyReport) -> String {
     let rate = human((report.payload_bytes as f64 / report.seconds.max(0.001)) as u64);
     let mut lines = vec![("database", report.db.clone())];
     let record = match &report.recorded {
-        Some(recorded) => format!("{} records of {}, digest {}", recorded.records, recorded.source, recorded.digest),
+        Some(recorded) => {
+            let part = if recorded.whole { "" } else { "; others were there before, so neither is compared" };
+            format!("{} records of {}, digest {}{part}", recorded.records, recorded.source, recorded.digest)
+        }
         None => "none: there is no BEDLOAD.json to compare count and digest with".into(),
     };
     lines.push(("record", record));

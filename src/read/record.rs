@@ -23,6 +23,9 @@ pub struct ImportRecord {
     pub column_family: String,
     /// What a block is stored under.
     pub key: KeyLayout,
+    /// Whether the blocks were added to a database that held others: then the counts speak of the import alone.
+    #[serde(default)]
+    pub into_existing: bool,
     /// Whether every block was checked against its hash at import.
     pub verified: bool,
     /// How many records there are.

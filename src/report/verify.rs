@@ -64,6 +64,8 @@ pub enum KeyFrom {
 pub struct Recorded {
     /// The source's path as the user gave it then.
     pub source: String,
+    /// Whether that is all the database holds; `false` after an import into an existing database.
+    pub whole: bool,
     /// How many records.
     pub records: u64,
     /// Their content digest.

@@ -1,6 +1,7 @@
 //! The only module that names `rust_rocksdb`: everything else speaks of stores, SSTs, option
 //! maps and settings.
 
+mod meta_blocks;
 pub mod option_map;
 pub mod options;
 pub mod options_file;
@@ -9,6 +10,7 @@ pub mod settings;
 mod sst;
 mod store;
 
+pub(crate) use meta_blocks::{MetaFault, check as check_meta_blocks};
 pub(crate) use reader::{DataFile, Reader, ReaderOptions, Scan};
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;

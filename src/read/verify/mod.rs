@@ -26,7 +26,7 @@ use super::record::{ImportRecord, RECORD_FILE};
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Phase, Progress, Stop};
 use crate::report::{Against, KeyFrom, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
-use crate::rocks::{DataFile, Reader, ReaderOptions};
+use crate::rocks::{DataFile, MetaFault, Reader, ReaderOptions, check_meta_blocks};
 use crate::sort::key::KeyLayout;
 use crate::source::car::NullPadding;
 use crate::sys;
@@ -87,6 +87,7 @@ impl VerifyOptions {
 struct Job<'a> {
     options: &'a VerifyOptions,
     reader: &'a Reader,
+    files: &'a [DataFile],
     family: &'a str,
     keys: KeyReader,
     problems: &'a Collector<'a>,
@@ -132,6 +133,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         digest: None,
         recorded: record.as_ref().map(|record| Recorded {
             source: record.source.path.clone(),
+            whole: !record.into_existing,
             records: record.blocks.written,
             digest: record.digest,
         }),
@@ -162,6 +164,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     let job = Job {
         options,
         reader: &reader,
+        files: &files,
         family: &report.column_family,
         keys: KeyReader::new(layout, record.as_ref().and_then(|record| record.hash_functions.as_deref())),
         problems: &problems,
@@ -195,7 +198,7 @@ fn check_sizes(files: &[DataFile], problems: &Collector<'_>) {
 }
 
 fn compare_with_record(totals: &Totals, recorded: Option<&Recorded>, problems: &Collector<'_>) {
-    let Some(recorded) = recorded else { return };
+    let Some(recorded) = recorded.filter(|recorded| recorded.whole) else { return };
     if totals.records != recorded.records {
         let message = format!("{} records can be read, the import wrote {}", totals.records, recorded.records);
         problems.add(ProblemKind::Count, None, message);
@@ -207,6 +210,12 @@ fn compare_with_record(totals: &Totals, recorded: Option<&Recorded>, problems: &
 }
 
 impl Job<'_> {
+    /// The last key that lies in a file of `family`.
+    fn largest_key(&self, family: &str) -> Option<Vec<u8>> {
+        let files = self.files.iter().filter(|file| file.family == family);
+        files.map(|file| file.largest.clone()).max()
+    }
+
     fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.options.threads.unwrap_or_else(cores).max(1)
@@ -232,8 +241,11 @@ impl Job<'_> {
         for family in others {
             work.extend(ranges_of(family).into_iter().enumerate().map(|(n, range)| (family.as_str(), n, range)));
         }
-        let totals = self.share(work.len(), |worker, item| {
-            let Some((family, number, range)) = work.get(item) else { return Ok(()) };
+        let totals = self.share(work.len() + files.len(), |worker, item| {
+            let Some((family, number, range)) = work.get(item) else {
+                self.check_meta_blocks(files.get(item - work.len()));
+                return Ok(());
+            };
             let index = index.as_ref().filter(|_| *family == self.family);
             let entries = index.map(|index| index.take_range(*number)).transpose()?;
             worker.go_through(family, range, entries)
@@ -246,6 +258,16 @@ impl Job<'_> {
             unreadable: totals.unreadable,
         });
         Ok((totals, against))
+    }
+
+    /// Checks the blocks of a file that going through its records does not touch.
+    fn check_meta_blocks(&self, file: Option<&DataFile>) {
+        // A file that cannot be opened has been told.
+        let Some((path, Ok(faults))) = file.map(|file| (&file.path, check_meta_blocks(&file.path))) else { return };
+        for MetaFault { name, offset } in faults {
+            let message = format!("the block {name} at byte {offset} does not match its checksum");
+            self.problems.add(ProblemKind::Checksum, Some(path), message);
+        }
     }
 
     fn read_source(&self, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<SourceIndex> {

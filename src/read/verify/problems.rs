@@ -1,7 +1,8 @@
 //! Collecting what is wrong: everything is counted, the first ten are kept, whichever thread finds them when.
 
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::report::{Problem, ProblemKind, Problems};
 use crate::rocks::DataFile;
@@ -22,6 +23,8 @@ struct Found {
     problems: Problems,
     /// The keys of `problems.first`, which stand in this order.
     keys: Vec<(bool, Vec<u8>, ProblemKind)>,
+    /// RocksDB's words about blocks that cannot be read: whoever comes upon the same block hears the same.
+    unreadable: HashSet<String>,
 }
 
 impl<'a> Collector<'a> {
@@ -49,8 +52,11 @@ impl<'a> Collector<'a> {
         });
     }
 
-    /// Notes that a block behind `key` cannot be read; `words` are RocksDB's, which name the file.
+    /// Notes, once, that a block behind `key` cannot be read; `words` are RocksDB's, which name the file.
     pub fn add_unreadable(&self, family: &str, key: &[u8], words: String) {
+        if !self.lock().unreadable.insert(words.clone()) {
+            return;
+        }
         let named = words.split_whitespace().find(|word| word.contains(".sst")).map(|word| {
             word.trim_end_matches(|end: char| !end.is_ascii_alphanumeric()).trim_start_matches('"').to_owned()
         });
@@ -69,7 +75,7 @@ impl<'a> Collector<'a> {
 
     /// Composes the problem only if it is one of the first.
     fn insert(&self, order: (bool, Vec<u8>, ProblemKind), compose: impl FnOnce() -> Problem) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.lock();
         found.problems.total += 1;
         *found.problems.kinds.entry(order.2).or_default() += 1;
         let place = found.keys.partition_point(|known| known <= &order);
@@ -79,6 +85,10 @@ impl<'a> Collector<'a> {
             found.keys.truncate(LISTED);
             found.problems.first.truncate(LISTED);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file that answers for a key: the newest, when several hold it.
@@ -120,6 +130,9 @@ mod tests {
         let collector = Collector::new(KeyLayout::Digest, &[]);
         let words = "Corruption: block checksum mismatch: stored = 1, computed = 2, type = 4  in /db/000012.sst offset 0 size 9";
         collector.add_unreadable("default", &[1], words.into());
-        assert_eq!(collector.take().first[0].file.as_deref(), Some("/db/000012.sst"));
+        collector.add_unreadable("default", &[2], words.into());
+        let problems = collector.take();
+        assert_eq!(problems.total, 1, "two ranges came upon the same block");
+        assert_eq!(problems.first[0].file.as_deref(), Some("/db/000012.sst"));
     }
 }

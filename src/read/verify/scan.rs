@@ -16,9 +16,6 @@ const BATCH_BYTES: usize = 1 << 20;
 /// A batch's memory that is kept for the next one, in bytes.
 const KEPT_BYTES: usize = 8 << 20;
 
-/// A key behind all others.
-const LAST_KEY: [u8; 16] = [0xff; 16];
-
 /// What was found in the records that one thread went through.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
@@ -119,11 +116,12 @@ impl<'a> Worker<'a> {
             self.check_batch();
             let Err(error) = scan.status() else { break };
             self.job.problems.add_unreadable(family, &self.last, error.to_string());
-            let readable = step_over(&mut scan, &self.last, range.to.as_deref());
-            self.pass_unreadable(readable.then(|| scan.item().map(|(key, _)| key)).flatten());
-            if !readable {
+            let Some(readable) = step_over(self.job, family, &self.last, range.to.as_deref())? else {
+                self.pass_unreadable(None);
                 break;
-            }
+            };
+            scan = readable;
+            self.pass_unreadable(scan.item().map(|(key, _)| key));
         }
         self.finish_entries();
         Ok(())
@@ -266,33 +264,34 @@ fn check_claims(checker: &mut Checker, job: &Job<'_>, claims: &[Claim<'_>], keys
     }
 }
 
-/// Finds the first record behind `last` that can be read, where what follows `last` cannot: by steps that double until
-/// one lands, then by halving the last step. False when nothing up to `to` can be read.
-fn step_over(scan: &mut Scan<'_>, last: &[u8], to: Option<&[u8]>) -> bool {
-    let Some(window) = Window::between(last, to.unwrap_or(&LAST_KEY)) else { return false };
-    let mut lands = |number: u64| {
-        scan.seek(&window.key(number));
-        scan.item().is_some() || scan.status().is_ok()
+/// Stands before the first record behind `last` that can be read, where what follows `last` cannot: found by steps that
+/// double until one lands, then by halving the last step. `None` when nothing up to `end` can be read.
+///
+/// Each try is a scan of its own: one that has met damage may fail, or not fail, where a new one would not.
+fn step_over<'r>(job: &Job<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
+    let end = to.map(<[u8]>::to_vec).or_else(|| job.largest_key(family)).unwrap_or_default();
+    let Some(window) = Window::between(last, &end) else { return Ok(None) };
+    let lands = |number: u64| -> Result<Option<Scan<'r>>> {
+        let scan = job.reader.scan(family, Some(&window.key(number)), to)?;
+        Ok((scan.item().is_some() || scan.status().is_ok()).then_some(scan))
     };
     let (mut bad, mut step) = (window.low, 1u64);
-    let mut good = loop {
-        let next = bad.saturating_add(step);
-        if next >= window.high {
-            return false;
+    let (mut good, mut found) = loop {
+        let next = bad.saturating_add(step).min(window.high);
+        if let Some(scan) = lands(next)? {
+            break (next, scan);
         }
-        if lands(next) {
-            break next;
+        if next == window.high {
+            return Ok(None);
         }
         (bad, step) = (next, step.saturating_mul(2));
     };
     while good - bad > 1 {
         let middle = bad + (good - bad) / 2;
-        if lands(middle) {
-            good = middle;
-        } else {
-            bad = middle;
+        match lands(middle)? {
+            Some(scan) => (good, found) = (middle, scan),
+            None => bad = middle,
         }
     }
-    scan.seek(&window.key(good));
-    true
+    Ok(Some(found))
 }
