@@ -83,6 +83,10 @@ impl Speed {
 }
 
 fn percent(sample: &Sample) -> Option<u64> {
+    // Blocks say it exactly where an index has counted them; else bytes do.
+    if let Some(total) = sample.total_blocks {
+        return Some((sample.blocks.min(total) * 100) / total.max(1));
+    }
     sample.total.filter(|&total| total > 0).map(|total| (sample.bytes.min(total) * 100) / total)
 }
 
@@ -240,11 +244,12 @@ impl Observer for Bar {
         if sample.seconds < Duration::from_millis(150).as_secs_f64() {
             return;
         }
-        match sample.total {
-            Some(total) => {
+        let done = sample.total_blocks.map(|total| (sample.blocks, total));
+        match done.or(sample.total.map(|total| (sample.bytes, total))) {
+            Some((done, total)) => {
                 self.bar.set_style(self.known.clone());
                 self.bar.set_length(total);
-                self.bar.set_position(sample.bytes.min(total));
+                self.bar.set_position(done.min(total));
             }
             None => {
                 self.bar.set_style(self.unknown.clone());

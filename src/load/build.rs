@@ -213,8 +213,21 @@ struct Output<'a> {
     built: Built,
     /// Bytes and records not yet told to the progress counters.
     untold: (u64, u64),
-    /// The last record of a merge: its bytes and its key's length.
-    last: Option<(Vec<u8>, usize)>,
+    /// The last record of a merge, whose bytes are gone: its key, and what tells its value from another.
+    last: Option<(Vec<u8>, Fingerprint)>,
+}
+
+/// Tells two values apart without keeping them: blocks may have hundreds of MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fingerprint {
+    len: usize,
+    hash: u128,
+}
+
+impl Fingerprint {
+    fn of(value: &[u8]) -> Self {
+        Self { len: value.len(), hash: twox_hash::XxHash3_128::oneshot(value) }
+    }
 }
 
 impl<'a> Output<'a> {
@@ -230,7 +243,7 @@ impl<'a> Output<'a> {
             if let Some(previous) = previous
                 && previous.key() == record.key()
             {
-                self.duplicate(previous, record)?;
+                self.duplicate(record, previous.value() == record.value())?;
                 continue;
             }
             self.put(record)?;
@@ -241,28 +254,26 @@ impl<'a> Output<'a> {
 
     /// Appends a record of a merge, whose memory is gone when the next one comes.
     fn merged(&mut self, record: Record<'_>) -> Result<()> {
-        if let Some((bytes, key_len)) = self.last.take() {
-            let previous = Record::from_parts(&bytes, key_len);
-            if previous.key() == record.key() {
-                self.duplicate(previous, record)?;
-                self.last = Some((bytes, key_len));
-                return Ok(());
-            }
+        let value = Fingerprint::of(record.value());
+        if let Some((key, before)) = &self.last
+            && key == record.key()
+        {
+            let same = *before == value;
+            return self.duplicate(record, same);
         }
         self.put(record)?;
-        let (bytes, key_len) = record.parts();
-        self.last = Some((bytes.to_vec(), key_len));
+        self.last = Some((record.key().to_vec(), value));
         Ok(())
     }
 
     /// The same key again: the same block is counted, another one is corruption.
-    fn duplicate(&mut self, first: Record<'_>, second: Record<'_>) -> Result<()> {
+    fn duplicate(&mut self, second: Record<'_>, same: bool) -> Result<()> {
         self.tell(second)?;
-        if first.value() == second.value() {
+        if same {
             self.built.tally.duplicates += 1;
             return Ok(());
         }
-        let problem = CarProblem::Conflict { key: show_key(first.key()) };
+        let problem = CarProblem::Conflict { key: show_key(second.key()) };
         Err(Error::bad_input(&self.builder.options.source, None, problem))
     }
 

@@ -51,11 +51,6 @@ impl<'a> Record<'a> {
         (key_len <= bytes.len()).then_some(Self { bytes, key_len })
     }
 
-    /// The record whose key and value lie side by side in `bytes`.
-    pub fn from_parts(bytes: &'a [u8], key_len: usize) -> Self {
-        Self { bytes, key_len: key_len.min(bytes.len()) }
-    }
-
     pub fn key(&self) -> &'a [u8] {
         &self.bytes[..self.key_len]
     }
