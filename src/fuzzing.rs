@@ -49,7 +49,8 @@ pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
     };
     let Ok(HeaderStep::Header(header)) = read_header(data, Some(data.len() as u64)) else { return };
     let end = header.blocks_end().unwrap_or(data.len() as u64) as usize;
-    let (expected, expected_clean) = frames(data.get(..end).unwrap_or(data), header.blocks_start as usize, null_padding);
+    let (expected, expected_clean) =
+        frames(data.get(..end).unwrap_or(data), header.blocks_start as usize, null_padding);
     assert_eq!(starts, expected);
     assert_eq!(clean, expected_clean);
 }

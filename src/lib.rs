@@ -3,6 +3,8 @@
 mod buffer;
 pub mod digest;
 pub mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod generate;
 pub mod load;
 mod mapped;

@@ -141,7 +141,9 @@ fn a_cut_anywhere_names_the_place_and_the_part() {
     // Four roots: the header's length takes two bytes.
     let roots = vec![blocks[0].0.clone(); 4];
     let bytes = car(&roots, &blocks);
-    for len in 1..bytes.len() {
+    // Inside the roots and inside a block's bytes one place is like the next.
+    let telling = |len: &usize| !matches!(inside(&header(&roots), &blocks, *len), Some("the header" | "a block"));
+    for len in (1..bytes.len()).filter(|len| telling(len) || len % 13 == 0) {
         let cut = &bytes[..len];
         match inside(&header(&roots), &blocks, len) {
             Some(part) => refused(cut, len as u64, &format!("the snapshot ends inside {part}")),

@@ -279,7 +279,7 @@ mod tests {
         // Runs of 16 KiB: a MiB and a half makes about a hundred of them.
         let mut blocks: Vec<_> = (0..1500).map(block).collect();
         blocks.extend((0..1500).step_by(7).map(block));
-        let (found, runs) = sorted(&blocks, 1);
+        let (found, runs) = sorted(&blocks, 16 << 10);
         assert!(runs > 2 * FAN_IN, "only {runs} runs");
         blocks.sort();
         assert!(found == blocks, "not the blocks in order, duplicates included");
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_section_longer_than_the_memory_makes_a_run_of_its_own() {
         let blocks = vec![(vec![9], vec![1; 300_000]), (vec![2], vec![2; 10]), (vec![1], vec![3; 200_000])];
-        let (found, _) = sorted(&blocks, 1);
+        let (found, _) = sorted(&blocks, 16 << 10);
         assert_eq!(found.iter().map(|(key, _)| key[0]).collect::<Vec<_>>(), [1, 2, 9]);
         assert_eq!(found.iter().map(|(_, value)| value.len()).collect::<Vec<_>>(), [200_000, 10, 300_000]);
     }
@@ -307,7 +307,7 @@ mod tests {
                 prop::collection::vec(any::<u8>(), 0..40),
             ], 0..200),
             lengths in prop::collection::vec(prop_oneof![0usize..50, 0usize..5000], 200),
-            memory in 1usize..200_000,
+            memory in 2_000usize..200_000,
         ) {
             let data = |(index, key): (usize, Vec<u8>)| (key, vec![index as u8; lengths[index]]);
             let blocks: Vec<_> = keys.into_iter().enumerate().map(data).collect();
