@@ -234,6 +234,7 @@ impl Import<'_> {
             bytes_written: None,
             levels: loaded.levels,
             options: preset.effective_node(&effective).into_iter().map(Into::into).collect(),
+            reading: self.progress.tenths(),
             samples: Vec::new(),
             versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
         };

@@ -1,11 +1,15 @@
 //! How far an import is: a handful of counters that the work bumps per batch, a sampler that reads them, and whoever
 //! wants to know.
 
+mod tenths;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+pub use tenths::Tenths;
 
 /// What an import is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -162,6 +166,7 @@ struct Times {
     phase_start: f64,
     done: Vec<(Phase, f64)>,
     samples: Vec<Sample>,
+    marks: tenths::Marks,
     every: u32,
     skipped: u32,
 }
@@ -219,9 +224,18 @@ impl<'a> Progress<'a> {
         self.blocks.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Sets how many bytes are done, where that is not a sum of batches.
+    /// Sets how many bytes are done, where that is not a sum of batches; called once for megabytes.
     pub fn reach(&self, bytes: u64) {
         self.bytes.fetch_max(bytes, Ordering::Relaxed);
+        let total = self.total.load(Ordering::Relaxed);
+        let mut times = self.lock();
+        let since = self.start.elapsed().as_secs_f64() - times.phase_start;
+        times.marks.reach(since, bytes, total);
+    }
+
+    /// How fast the ends of the source were read, as far as that is known.
+    pub fn tenths(&self) -> Tenths {
+        self.lock().marks.tenths()
     }
 
     pub fn now(&self) -> Sample {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::ContentDigest;
 use crate::load::Plan;
 use crate::preset::EffectiveOption;
-use crate::progress::Sample;
+use crate::progress::{Sample, Tenths};
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
 
@@ -55,6 +55,8 @@ pub struct ImportReport {
     pub levels: Vec<Level>,
     /// Options of the database that were asked for or differ from RocksDB's defaults, read back from its OPTIONS file.
     pub options: Vec<OptionRow>,
+    /// How fast both ends of the source were read.
+    pub reading: Tenths,
     /// Progress over time.
     pub samples: Vec<Sample>,
     /// What ran.
