@@ -1,5 +1,7 @@
 //! bedload carries a blockchain snapshot into RocksDB in one fast, checked, unbreakable pass.
 
+#[doc(hidden)]
+pub mod bench_support;
 mod buffer;
 pub mod digest;
 pub mod error;

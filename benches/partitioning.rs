@@ -1,0 +1,44 @@
+//! Bytes of snapshot per second of sending blocks to their partitions: learning what the keys look like, routing, and
+//! appending to partition files in pieces as large as a generous and a tight budget make them. One thread.
+
+#![allow(missing_docs, reason = "criterion's macros make undocumented items")]
+
+mod common;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+fn routing(c: &mut Criterion) {
+    let (snapshot, bytes) = common::snapshot(32 * common::MIB);
+    let mut group = c.benchmark_group("routing");
+    group.throughput(Throughput::Bytes(bytes));
+    group.bench_function("learn", |b| b.iter(|| snapshot.learn(6)));
+    for bits in [0, 6, 11] {
+        let routing = snapshot.learn(bits);
+        group.bench_function(BenchmarkId::new("route, partitions", 1 << bits), |b| {
+            b.iter(|| snapshot.route(&routing));
+        });
+    }
+    group.finish();
+}
+
+fn spilling(c: &mut Criterion) {
+    let (snapshot, bytes) = common::snapshot(32 * common::MIB);
+    let mut group = c.benchmark_group("spilling");
+    group.throughput(Throughput::Bytes(bytes)).sample_size(20);
+    for (bits, piece) in [(4, 512 << 10), (6, 128 << 10), (8, 16 << 10), (11, 6 << 10)] {
+        let routing = snapshot.learn(bits);
+        let name = format!("{} partitions, pieces of {} KiB", 1 << bits, piece >> 10);
+        group.bench_function(name, |b| {
+            // The folder goes after the clock has stopped.
+            let spill = |dir: tempfile::TempDir| {
+                snapshot.spill(&routing, dir.path(), piece).expect("room for the partitions");
+                dir
+            };
+            b.iter_batched(common::folder, spill, BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, routing, spilling);
+criterion_main!(benches);

@@ -1,0 +1,165 @@
+//! The inside of an import, piece by piece, for `benches/`: thin functions over what the loaders use. Hidden from the
+//! documentation, and no part of what the library promises.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::rocks::option_map::OptionMap;
+use crate::rocks::{SstOptions, SstWriter};
+use crate::sort::entries::{Entry, Heap};
+use crate::sort::key::{KeyLayout, Record};
+use crate::sort::router::Router;
+use crate::sort::spill::{Pieces, Spill};
+use crate::source::car::chunks::{Chunk, Chunks, Limits};
+use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, Section, Step, next_section};
+use crate::source::input::Input;
+
+/// Bytes of one chunk: what an import takes with a budget of 64 MiB or more.
+const CHUNK: usize = 2 << 20;
+
+const LAYOUT: KeyLayout = KeyLayout::Cid;
+
+fn open(input: Input, mapped: bool) -> Result<Chunks> {
+    let null_padding = NullPadding::Error;
+    let limits = Limits { max_block: DEFAULT_MAX_BLOCK, null_padding, fits: u64::MAX, budget: u64::MAX, chunk: CHUNK };
+    let (_, mut chunks) = Chunks::open(input, limits)?;
+    if mapped {
+        chunks.map();
+    }
+    Ok(chunks)
+}
+
+/// Frames a CAR front to back, through one buffer or where the page cache has it; returns the number of blocks.
+pub fn frame(input: Input, mapped: bool) -> Result<u64> {
+    let mut chunks = open(input, mapped)?;
+    let (mut blocks, mut spare) = (0, None);
+    while let Some(chunk) = chunks.next(spare.take())? {
+        blocks += chunk.starts.len() as u64;
+        spare = chunk.bytes.into_buffer();
+    }
+    Ok(blocks)
+}
+
+/// A CAR in memory, cut into chunks.
+pub struct Snapshot(Vec<Chunk>);
+
+impl Snapshot {
+    /// Reads all of it.
+    pub fn read(input: Input) -> Result<Self> {
+        let mut chunks = open(input, false)?;
+        std::iter::from_fn(|| chunks.next(None).transpose()).collect::<Result<_>>().map(Self)
+    }
+
+    fn sections(&self) -> impl Iterator<Item = (&Chunk, Section)> {
+        self.0.iter().flat_map(|chunk| {
+            chunk.starts.iter().filter_map(move |&start| {
+                match next_section(&chunk.bytes, start as usize, DEFAULT_MAX_BLOCK) {
+                    Ok(Step::Section(section)) => Some((chunk, section)),
+                    _ => None,
+                }
+            })
+        })
+    }
+
+    /// The keys, each with the position of its digest.
+    fn keys(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        self.sections().map(|(chunk, section)| key(chunk, &section))
+    }
+
+    /// Learns from the keys of the whole snapshot.
+    pub fn learn(&self, bits: u32) -> Routing {
+        Routing(Router::learn(self.keys(), bits))
+    }
+
+    /// Routes every key; returns the sum of the partitions.
+    pub fn route(&self, routing: &Routing) -> u64 {
+        self.keys().map(|(key, digest_at)| u64::from(routing.0.route(key, digest_at).partition)).sum()
+    }
+
+    /// Routes every block and appends it to its partition's file in `dir`, in pieces of `piece` bytes.
+    pub fn spill(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<()> {
+        let spill = Spill::new(dir.to_owned(), routing.0.partitions());
+        let mut pieces = Pieces::new(routing.0.partitions(), piece);
+        for (chunk, section) in self.sections() {
+            let (key, digest_at) = key(chunk, &section);
+            let partition = routing.0.route(key, digest_at).partition;
+            pieces.add(&spill, partition, &chunk.bytes[section.start..section.end])?;
+        }
+        pieces.flush(&spill)
+    }
+
+    /// The blocks in memory, and their entries in partitions that are still to be sorted.
+    pub fn into_partitions(self, routing: &Routing) -> (Blocks, Entries) {
+        let mut entries = vec![Vec::new(); routing.0.partitions() as usize];
+        for (chunk, section) in self.sections() {
+            let (key, digest_at) = key(chunk, &section);
+            let route = routing.0.route(key, digest_at);
+            entries[route.partition as usize].push(Entry::new(route.prefix, chunk.index, section.start as u32));
+        }
+        let mut heap = Heap::new(LAYOUT);
+        self.0.into_iter().for_each(|chunk| heap.insert(chunk.index, chunk.bytes));
+        (Blocks(heap), Entries(entries))
+    }
+}
+
+fn key<'a>(chunk: &'a Chunk, section: &Section) -> (&'a [u8], usize) {
+    let from = LAYOUT.key_start(&section.cid);
+    let cid = &chunk.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
+    (&cid[from..], section.cid.digest as usize - from)
+}
+
+/// A router.
+pub struct Routing(Router);
+
+/// Blocks in memory.
+pub struct Blocks(Heap);
+
+/// One entry a block, partition by partition.
+#[derive(Clone)]
+pub struct Entries(Vec<Vec<Entry>>);
+
+impl Entries {
+    /// The same entries with equal prefixes: every comparison must look at the keys.
+    pub fn alike(mut self) -> Self {
+        self.0.iter_mut().flatten().for_each(|entry| entry.prefix = 0);
+        self
+    }
+}
+
+impl Blocks {
+    /// Sorts each partition by its keys.
+    pub fn sort(&self, entries: &mut Entries) {
+        entries.0.iter_mut().for_each(|partition| self.0.sort(partition));
+    }
+
+    fn records<'a>(&'a self, sorted: &'a Entries) -> impl Iterator<Item = Record<'a>> {
+        sorted.0.iter().flat_map(|partition| self.0.walk(partition))
+    }
+
+    /// Looks at every record in the order of the keys; returns the sum of the values' last bytes.
+    pub fn walk(&self, sorted: &Entries) -> u64 {
+        self.records(sorted).filter_map(|record| record.value().last()).map(|&byte| u64::from(byte)).sum()
+    }
+}
+
+/// SST files with certain options.
+pub struct Ssts {
+    options: SstOptions,
+    path: PathBuf,
+}
+
+impl Ssts {
+    /// Files in `dir`.
+    pub fn new(map: &OptionMap, dir: &Path) -> Result<Self> {
+        Ok(Self { options: SstOptions::new(map, dir)?, path: dir.join("bench.sst") })
+    }
+
+    /// Builds one file of all records; the file before it is replaced.
+    pub fn build(&self, blocks: &Blocks, sorted: &Entries) -> Result<PathBuf> {
+        let mut writer = SstWriter::create(&self.options, self.path.clone())?;
+        for record in blocks.records(sorted) {
+            writer.put(record.key(), record.value())?;
+        }
+        writer.finish()
+    }
+}
