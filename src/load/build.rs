@@ -72,6 +72,8 @@ pub(super) fn build(held: &Held, router: &Router, building: &Building<'_>) -> Re
                 match (&mut *all, outcome) {
                     (Ok(all), Ok(mine)) => all.add(mine),
                     (all @ Ok(_), Err(error)) => *all = Err(error),
+                    // Whoever stopped because another thread failed must not hide why.
+                    (Err(known @ Error::Interrupted { .. }), Err(error)) => *known = error,
                     (Err(_), _) => {}
                 }
             });

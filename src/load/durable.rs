@@ -3,9 +3,11 @@
 //!
 //! A point is taken while no worker has a chunk in hand: what they have collected is appended, and the lengths of all
 //! partitions are noted. A thread of its own then syncs the files and, only after that, writes the journal.
+//!
+//! `BEDLOAD_DURABLE_BYTES` takes points that often instead: the crash tests want many of them in a small snapshot.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
@@ -20,6 +22,15 @@ const EVERY_BYTES: u64 = 256 << 20;
 
 /// Time between two durable points at most.
 const EVERY: Duration = Duration::from_secs(10);
+
+/// The variable with which tests ask for more points.
+const VARIABLE: &str = "BEDLOAD_DURABLE_BYTES";
+
+/// Bytes between two points, as the tests or the rule have it.
+fn every_bytes() -> u64 {
+    static BYTES: OnceLock<u64> = OnceLock::new();
+    *BYTES.get_or_init(|| std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok()).unwrap_or(EVERY_BYTES))
+}
 
 /// A point to be made durable.
 pub(super) struct Point {
@@ -40,7 +51,7 @@ impl Clock {
 
     /// Whether a point is due at this offset of the source; if so, the next one is counted from here.
     pub fn is_due(&mut self, offset: u64) -> bool {
-        let due = offset - self.last_offset >= EVERY_BYTES || self.last_time.elapsed() >= EVERY;
+        let due = offset - self.last_offset >= every_bytes() || self.last_time.elapsed() >= EVERY;
         if due {
             *self = Self::new(offset);
         }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::options::ImportOptions;
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::preset::Resolved;
-use crate::source::car::NullPadding;
+use crate::source::car::{Header, NullPadding};
 
 /// How much of the source's head and tail is digested, in bytes.
 const SAMPLE: u64 = 64 << 10;
@@ -27,6 +27,8 @@ pub(super) struct Identity {
     verify: bool,
     null_padding: NullPadding,
     into_existing: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    work_dir: Option<PathBuf>,
     spill: bool,
     partition_bits: u32,
 }
@@ -34,6 +36,8 @@ pub(super) struct Identity {
 /// What tells a source from another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SourceIdentity {
+    /// Of version and roots.
+    header: String,
     /// `None` for a pipe; its bytes are compared while they are skipped.
     file: Option<FileIdentity>,
 }
@@ -52,7 +56,7 @@ impl Identity {
     ///
     /// # Errors
     /// The source cannot be read.
-    pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan) -> Result<Self> {
+    pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, header: &Header) -> Result<Self> {
         // What follows from the limits of a process may change with a reboot, and changes nothing that is written.
         let settings: String = preset
             .settings()
@@ -60,7 +64,10 @@ impl Identity {
             .map(|setting| format!("{}={}\n", setting.key, setting.value))
             .collect();
         Ok(Self {
-            source: SourceIdentity { file: file_identity(&options.source)? },
+            source: SourceIdentity {
+                header: digest(format!("{} {:?}", header.version, header.roots).as_bytes()),
+                file: file_identity(&options.source)?,
+            },
             tool: env!("CARGO_PKG_VERSION").into(),
             preset: preset.preset.clone(),
             settings: digest(settings.as_bytes()),
@@ -69,9 +76,15 @@ impl Identity {
             verify: options.verify,
             null_padding: options.null_padding,
             into_existing: options.into_existing,
+            work_dir: options.work_dir.as_deref().map(portable),
             spill: plan.spill,
             partition_bits: plan.partition_bits,
         })
+    }
+
+    /// Where the partitions lie, when not beside the database.
+    pub fn work_dir(&self) -> Option<&Path> {
+        self.work_dir.as_deref()
     }
 
     /// What differs between this import and the one in the journal: name, there, here.
@@ -96,6 +109,17 @@ impl Identity {
     }
 }
 
+/// A path as JSON can carry it, absolute: the next run may start elsewhere.
+fn portable(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.to_string_lossy().into_owned().into()
+}
+
+/// Whether a source is a plain file, which can be told from another one without reading all of it.
+pub(super) fn is_file(path: &Path) -> bool {
+    path.as_os_str() != "-" && path.is_file()
+}
+
 fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, String)>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -112,14 +136,11 @@ fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, Stri
 }
 
 fn file_identity(path: &Path) -> Result<Option<FileIdentity>> {
-    if path.as_os_str() == "-" {
+    if !is_file(path) {
         return Ok(None);
     }
     let file = File::open(path).map_err(Error::io("open", path))?;
     let metadata = file.metadata().map_err(Error::io("look at", path))?;
-    if !metadata.is_file() {
-        return Ok(None);
-    }
     let sample = |at: u64| -> Result<String> {
         let mut bytes = vec![0; SAMPLE.min(metadata.len()) as usize];
         file.read_exact_at(&mut bytes, at).map_err(Error::io("read", path))?;

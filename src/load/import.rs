@@ -82,10 +82,10 @@ impl Import<'_> {
     fn run(&self) -> Result<Outcome> {
         let options = self.options;
         let target = Target::new(options)?;
-        if target.is_finished() {
-            return self.sweep(&target);
+        let finished = target.is_finished();
+        if !finished {
+            target.check()?;
         }
-        target.check()?;
         let preset = preset::resolve(&options.overrides.preset(options.preset.as_deref())?, &options.overrides)?;
         preset.notes.iter().for_each(|note| self.progress.tell(&Event::Warning { message: note.clone() }));
         let memory = options.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30);
@@ -113,8 +113,17 @@ impl Import<'_> {
         if options.dry_run {
             return Ok(Outcome::Planned(plan));
         }
-        let identity = Identity::of(options, &preset, &plan)?;
+        let identity = Identity::of(options, &preset, &plan, &header)?;
         let lock = target.lock()?;
+        if finished && let Some(outcome) = self.sweep(&target, &identity)? {
+            lock.release();
+            return Ok(outcome);
+        }
+        // Somebody else may have been here until now.
+        if let Err(error) = target.check() {
+            target.remove_if_unused()?;
+            return Err(error);
+        }
         let (journal, before) = self.take_up(&target, identity)?;
         let source = Source { header, wrapping, size };
 
@@ -144,6 +153,11 @@ impl Import<'_> {
     /// Takes up what an earlier run has left, or starts a journal.
     fn take_up(&self, target: &Target, identity: Identity) -> Result<(Journal, Progressed)> {
         if self.options.restart {
+            if let Some(known) = Journal::peek(&target.partial).identity
+                && let Some(work_dir) = known.work_dir()
+            {
+                target.clear_spill_below(work_dir)?;
+            }
             target.clear()?;
         }
         let (mut journal, mut before) = Journal::open(&target.partial)?;
@@ -181,16 +195,20 @@ impl Import<'_> {
         Ok((journal, before))
     }
 
-    /// An earlier run had given the database its name and died before it had cleaned up.
-    fn sweep(&self, target: &Target) -> Result<Outcome> {
+    /// An earlier run had given the database its name and died before it had cleaned up: that is made good. If it was
+    /// this import, it is done; `None` if it was another one, which is none of ours.
+    fn sweep(&self, target: &Target, identity: &Identity) -> Result<Option<Outcome>> {
+        let known = Journal::peek(&target.partial).identity;
+        let same = known.as_ref().is_some_and(|known| identity.differences(known).is_empty());
+        if let Some(work_dir) = known.as_ref().and_then(Identity::work_dir) {
+            target.clear_spill_below(work_dir)?;
+        }
         let path = target.db.join(publish::RECORD);
         let record = std::fs::read(&path).map_err(Error::io("read", &path))?;
         let report = serde_json::from_slice(&record)
             .map_err(|error| Error::io("read", &path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
-        let lock = target.lock()?;
         target.remove()?;
-        lock.release();
-        Ok(Outcome::Imported(Box::new(report)))
+        Ok((same && !self.options.restart).then(|| Outcome::Imported(Box::new(report))))
     }
 
     fn publish(

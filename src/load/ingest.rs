@@ -8,6 +8,7 @@ use super::journal::{Entry, Journal, Progressed};
 use super::options::ImportOptions;
 use super::plan::Plan;
 use super::points;
+use super::publish::sync_dir;
 use super::read::{Held, Reading};
 use super::target::Target;
 use crate::error::{Error, Result};
@@ -32,13 +33,13 @@ pub(super) struct Job<'a> {
 
 impl Job<'_> {
     /// From the first block to a database that is closed and ready, not yet under its name.
-    pub fn run(&self, chunks: Chunks) -> Result<Loaded> {
+    pub fn run(&self, mut chunks: Chunks) -> Result<Loaded> {
         let Self { options, plan, target, progress, .. } = *self;
         let loading = self.loading()?;
         let sst = SstOptions::new(&loading, &target.sst)?;
         let Self { journal, before, .. } = *self;
         let reading = Reading { options, plan, progress, spill_dir: &target.spill, journal, before };
-        let blocks = match reading.done_before()? {
+        let blocks = match reading.done_before(&mut chunks)? {
             Some(blocks) => blocks,
             None => reading.run(chunks)?,
         };
@@ -76,6 +77,23 @@ impl Job<'_> {
         Ok(self.preset.loading())
     }
 
+    /// Says before it happens that files may leave.
+    fn begin_ingest(&self) -> Result<()> {
+        if !self.before.ingesting {
+            self.journal.append(&Entry::Ingesting)?;
+        }
+        points::reach("ingesting");
+        Ok(())
+    }
+
+    fn lacks(&self, what: String) -> Error {
+        Error::State {
+            path: self.target.partial.clone(),
+            reason: format!("the unfinished import lacks {what}"),
+            hint: "--restart throws the rest away and starts over".into(),
+        }
+    }
+
     fn paths(&self, built: &Built) -> Vec<PathBuf> {
         built.files.iter().map(|file| self.target.sst.join(&file.name)).collect()
     }
@@ -84,19 +102,22 @@ impl Job<'_> {
     fn hand_over(&self, loading: &OptionMap, built: &Built) -> Result<Vec<Level>> {
         let family = &self.options.column_family;
         let staging = &self.target.staging;
-        let mut store = Store::create(staging, loading, family)?;
+        let store = Store::create(staging, loading, family)?;
         // Taking over is one step for RocksDB: after a crash it has all files or none.
-        if !self.before.ingested && store.records()? != built.tally.records {
-            if store.records()? != 0 {
-                drop(store);
-                std::fs::remove_dir_all(staging).map_err(Error::io("remove", staging))?;
-                store = Store::create(staging, loading, family)?;
+        let found = store.records()?;
+        if found != built.tally.records {
+            let paths = self.paths(built);
+            if found != 0 || self.before.ingested || !paths.iter().all(|path| path.exists()) {
+                return Err(self.lacks(format!("records: it has {found} of {}", built.tally.records)));
             }
-            store.ingest(self.paths(built), &self.preset.ingest())?;
+            self.begin_ingest()?;
+            store.ingest(paths, &self.preset.ingest())?;
             points::reach("ingest");
         }
         drop(store);
         if !self.before.ingested {
+            sync_dir(staging)?;
+            sync_dir(&self.target.partial)?;
             self.journal.append(&Entry::Ingested)?;
             points::reach("ingested");
         }
@@ -125,14 +146,19 @@ impl Job<'_> {
             fail_if_not_bottommost_level: false,
             ..self.preset.ingest()
         };
-        // Files leave one by one once RocksDB has all of them: a missing one says that it has.
-        let paths = self.paths(built);
-        if !self.before.ingested && paths.iter().all(|path| path.exists()) {
-            store.ingest(paths, &settings)?;
-            points::reach("ingest");
+        if !self.before.ingested {
+            let paths = self.paths(built);
+            if paths.iter().all(|path| path.exists()) {
+                self.begin_ingest()?;
+                store.ingest(paths, &settings)?;
+                points::reach("ingest");
+            } else if !self.before.ingesting {
+                return Err(self.lacks("some of its SST files".into()));
+            }
+            // Files leave one by one once RocksDB has all of them: a missing one says that it has.
+            self.journal.append(&Entry::Ingested)?;
+            points::reach("ingested");
         }
-        self.journal.append(&Entry::Ingested)?;
-        points::reach("ingested");
         self.progress.begin(Phase::Settle, None);
         store.compact(&self.preset.compaction())?;
         store.levels()

@@ -36,10 +36,14 @@ pub(super) enum Entry {
     Routed { router: Router },
     /// All blocks before `mark` are in the partitions, which are at least as long as `extents` say.
     Read { mark: Mark, extents: Vec<(u32, Extent)> },
+    /// The source has been read to its end, into memory: what is built from here on is built from exactly this.
+    Held { mark: Mark, padding: u64 },
     /// The source has been read to its end.
     ReadDone { mark: Mark, extents: Vec<(u32, Extent)>, padding: u64 },
     /// The partitions from `first` to before `end` are in finished files; their own may be gone.
     Built { first: u32, end: u32, files: Vec<BuiltFile>, tally: Tally },
+    /// RocksDB begins to take the files over; from here on they may leave one by one.
+    Ingesting,
     /// RocksDB has all files.
     Ingested,
     /// The database is complete; all that is left is its name.
@@ -59,6 +63,14 @@ pub(super) struct Mark {
     pub blocks: u64,
     /// Bytes of their values.
     pub payload: u64,
+}
+
+impl Mark {
+    /// Whether both stand for the same blocks.
+    pub fn is_same(&self, other: &Self) -> bool {
+        // How far a decoder has read ahead says nothing.
+        Self { consumed: 0, ..*self } == Self { consumed: 0, ..*other }
+    }
 }
 
 /// A finished SST file.
@@ -98,10 +110,13 @@ pub(super) struct Progressed {
     pub read: Option<(Mark, Vec<(u32, Extent)>)>,
     /// Bytes of null padding, once the source has been read to its end.
     pub read_done: Option<u64>,
+    /// What was read into memory, and its null padding.
+    pub held: Option<(Mark, u64)>,
     /// Ranges of partitions that are built.
     pub built: Vec<(u32, u32)>,
     pub files: Vec<BuiltFile>,
     pub tally: Tally,
+    pub ingesting: bool,
     pub ingested: bool,
     pub complete: bool,
 }
@@ -111,6 +126,7 @@ impl Progressed {
         match entry {
             Entry::Start { identity } => self.identity = Some(*identity),
             Entry::Routed { router } => self.router = Some(router),
+            Entry::Held { mark, padding } => self.held = Some((mark, padding)),
             Entry::Read { mark, extents } => self.read = Some((mark, extents)),
             Entry::ReadDone { mark, extents, padding } => {
                 self.read = Some((mark, extents));
@@ -121,6 +137,7 @@ impl Progressed {
                 self.files.extend(files);
                 self.tally.add(tally);
             }
+            Entry::Ingesting => self.ingesting = true,
             Entry::Ingested => self.ingested = true,
             Entry::Complete => self.complete = true,
         }
@@ -134,7 +151,8 @@ impl Progressed {
 
 /// An open journal.
 pub(super) struct Journal {
-    file: Mutex<File>,
+    /// Gone after a failure: a line behind half a line would be lost, and nobody would know.
+    file: Mutex<Option<File>>,
     path: PathBuf,
 }
 
@@ -171,7 +189,7 @@ impl Journal {
         let mut cut = cut;
         cut().map_err(Error::io("cut", &path))?;
         sync_dir(partial)?;
-        Ok((Self { file: Mutex::new(file), path }, progressed))
+        Ok((Self { file: Mutex::new(Some(file)), path }, progressed))
     }
 
     /// Reads the journal of a partial directory without changing it; nothing when there is none.
@@ -195,8 +213,14 @@ impl Journal {
             Error::io("write", &self.path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error))
         })?;
         let line = format!("{:016x} {json}\n", checksum(json.as_bytes()));
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map_err(Error::io("write", &self.path))
+        let mut slot = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = match slot.take() {
+            Some(mut file) => {
+                file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map(|()| *slot = Some(file))
+            }
+            None => Err(std::io::Error::other("an earlier write to it failed")),
+        };
+        outcome.map_err(Error::io("write", &self.path))
     }
 }
 

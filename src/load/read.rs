@@ -7,6 +7,7 @@ use std::sync::{Mutex, RwLock};
 use crossbeam_channel::Sender;
 
 use super::durable::{self, Clock, Point};
+use super::identity::is_file;
 use super::journal::{Entry, Journal, Mark, Progressed};
 use super::options::ImportOptions;
 use super::plan::Plan;
@@ -81,6 +82,8 @@ struct Shared<'a> {
 /// The part of reading that one thread does at a time.
 struct Source {
     chunks: Chunks,
+    /// The chunk the keys were learned from: in nobody's hands yet, though the source stands behind it.
+    first: Option<Chunk>,
     clock: Clock,
     points: Option<Sender<Point>>,
 }
@@ -96,16 +99,9 @@ impl Reading<'_> {
         let mut mark = Mark::default();
         if let Some((known, _)) = before {
             mark = *known;
-            chunks.skip_to(mark.offset)?;
-            if mark.checksum.is_some() && chunks.checksum() != mark.checksum {
-                return Err(Error::State {
-                    path: self.options.db.clone(),
-                    reason: "the source is not the one that the unfinished import has read".into(),
-                    hint: "give the same source again, or throw the unfinished import away with --restart".into(),
-                });
-            }
+            self.skip(&mut chunks, &mark)?;
         }
-        let mut first = chunks.next(None)?;
+        let first = chunks.next(None)?;
         let router = match &self.before.router {
             Some(router) => router.clone(),
             None => {
@@ -123,7 +119,7 @@ impl Reading<'_> {
         let pieces = || Mutex::new(Pieces::new(router.partitions(), self.plan.piece_bytes as usize));
         let shared = Shared {
             reading: self,
-            source: Mutex::new(Source { chunks, clock, points: Some(points) }),
+            source: Mutex::new(Source { chunks, first, clock, points: Some(points) }),
             router: &router,
             spill: &spill,
             pieces: (0..self.plan.threads).map(|_| pieces()).collect(),
@@ -140,11 +136,10 @@ impl Reading<'_> {
             scope.spawn(|| durable::keep(&is_point, &spill, self.journal, &shared.failed, &shared.stopped));
             let mut handles = Vec::new();
             for pieces in &shared.pieces {
-                let mine = first.take();
                 let shared = &shared;
                 handles.push(scope.spawn(move || {
                     let mut worker = Worker::new(shared, pieces);
-                    worker.run(mine);
+                    worker.run();
                     worker
                 }));
             }
@@ -180,6 +175,11 @@ impl Reading<'_> {
             }
             return Err(super::interrupted());
         }
+        if let Some((known, _)) = &self.before.held
+            && !known.is_same(&mark)
+        {
+            return Err(self.another_source());
+        }
         if spilled {
             let extents = spill.extents();
             spill.sync(&extents)?;
@@ -189,6 +189,10 @@ impl Reading<'_> {
             drop(workers);
             return Ok(Blocks { held: Held::Spilled(spill), router, mark, tail });
         }
+        if self.before.held.is_none() {
+            self.journal.append(&Entry::Held { mark, padding: tail.padding })?;
+        }
+        points::reach("held");
         let bytes = shared.held_bytes.load(Ordering::Relaxed);
         let mut heap = Heap::new(self.options.key);
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
@@ -206,13 +210,44 @@ impl Reading<'_> {
         Ok(Blocks { held: Held::Memory { heap, entries, bytes }, router, mark, tail })
     }
 
-    /// Takes up the partitions of an earlier run that has read the source to its end; `None` if there is none.
-    pub fn done_before(&self) -> Result<Option<Blocks>> {
-        let (Some((mark, extents)), Some(padding), Some(router)) =
-            (&self.before.read, self.before.read_done, &self.before.router)
-        else {
+    /// Passes over what an earlier run has taken, and makes sure that a pipe brings the same again.
+    fn skip(&self, chunks: &mut Chunks, mark: &Mark) -> Result<()> {
+        match chunks.skip_to(mark.offset) {
+            // What was taken was whole.
+            Err(Error::BadInput { .. }) => return Err(self.another_source()),
+            outcome => outcome?,
+        }
+        if mark.checksum.is_some() && chunks.checksum() != mark.checksum {
+            return Err(self.another_source());
+        }
+        Ok(())
+    }
+
+    fn another_source(&self) -> Error {
+        Error::State {
+            path: self.options.db.clone(),
+            reason: "the source is not the one that the unfinished import has read".into(),
+            hint: "give the same source again, or throw the unfinished import away with --restart".into(),
+        }
+    }
+
+    /// Takes up the work of an earlier run that needs nothing more from the source; `None` if there is none.
+    pub fn done_before(&self, chunks: &mut Chunks) -> Result<Option<Blocks>> {
+        let Some(router) = &self.before.router else { return Ok(None) };
+        let mut skip = |mark: &Mark| {
+            // A file has been compared by now.
+            if is_file(&self.options.source) { Ok(()) } else { self.skip(chunks, mark) }
+        };
+        if let (true, Some((mark, padding))) = (self.before.ingested, self.before.held) {
+            skip(&mark)?;
+            let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
+            let held = Held::Memory { heap: Heap::new(self.options.key), entries, bytes: 0 };
+            return Ok(Some(Blocks { router: router.clone(), held, mark, tail: Tail { padding } }));
+        }
+        let (Some((mark, extents)), Some(padding)) = (&self.before.read, self.before.read_done) else {
             return Ok(None);
         };
+        skip(mark)?;
         // The files of partitions that are built may be gone.
         let extents: Vec<_> =
             extents.iter().copied().filter(|(partition, _)| !self.before.is_built(*partition)).collect();
@@ -264,8 +299,12 @@ impl Shared<'_> {
             return Ok(());
         }
         let nothing_in_hand = self.in_hand.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Whoever failed said so while it had its chunk in hand: half a chunk must not count as taken.
+        if self.stopped.load(Ordering::Acquire) {
+            return Ok(());
+        }
         for pieces in &self.pieces {
-            lock(pieces).flush(self.spill)?;
+            lock(pieces).flush(self.spill).inspect_err(|_| self.stopped.store(true, Ordering::Release))?;
         }
         let point = Point { mark: self.mark(&source.chunks), extents: self.spill.extents() };
         drop(nothing_in_hand);
@@ -308,18 +347,16 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn run(&mut self, mut mine: Option<Chunk>) {
+    fn run(&mut self) {
         let shared = self.shared;
         let options = shared.reading.options;
         loop {
-            // A stop leaves no chunk half taken: what was read counts.
-            if mine.is_none() && (options.stop.asked() || shared.stopped.load(Ordering::Relaxed)) {
-                return;
-            }
             let (next, in_hand) = {
                 let mut source = lock(&shared.source);
-                let next = match mine.take() {
+                let next = match source.first.take() {
+                    // Taken even when asked to stop: what was read counts.
                     Some(chunk) => Ok(Some(chunk)),
+                    None if options.stop.asked() || shared.stopped.load(Ordering::Acquire) => return,
                     None => shared.note_point(&mut source).and_then(|()| source.chunks.next(self.spare.take())),
                 };
                 shared.reading.progress.reach(source.chunks.consumed());
@@ -333,8 +370,10 @@ impl<'a> Worker<'a> {
                 Ok(None) => return,
                 Err(error) => Err((u64::MAX, error)),
             };
-            drop(in_hand);
             if let Err((base, error)) = outcome {
+                // Before the chunk leaves the hand: see `note_point`.
+                shared.stopped.store(true, Ordering::Release);
+
                 // The chunks before this one are all in somebody's hands and will be looked through: the first fault
                 // in the order of the file is the one that is told, however the threads were scheduled.
                 let base = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { base };
@@ -342,9 +381,9 @@ impl<'a> Worker<'a> {
                 if failed.as_ref().is_none_or(|(known, _)| base < *known) {
                     *failed = Some((base, error));
                 }
-                shared.stopped.store(true, Ordering::Relaxed);
                 return;
             }
+            drop(in_hand);
         }
     }
 

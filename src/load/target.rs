@@ -4,13 +4,15 @@
 //! <db>.partial/
 //!   lock        held while an import runs; says whose it is
 //!   journal     what is done and durable, line by line
-//!   spill/      partitions (below --work-dir when that is given)
+//!   spill/      partitions (in `<name>.<hash of where it is>.spill` below --work-dir when that is given)
 //!   sst/        finished SST files, until RocksDB takes them over
 //!   db/         the database, until it gets its name
 //! ```
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -59,9 +61,17 @@ impl Target {
             name
         };
         let partial = db.with_file_name(with(".partial"));
-        let spill = options.work_dir.as_ref().map_or_else(|| partial.join("spill"), |dir| dir.join(with(".spill")));
+        let spill = match &options.work_dir {
+            Some(dir) => spill_below(dir, &partial),
+            None => partial.join("spill"),
+        };
         let into_existing = options.into_existing;
         Ok(Self { spill, sst: partial.join("sst"), staging: partial.join("db"), partial, db, into_existing })
+    }
+
+    /// Removes the partitions that an import with this work directory has left.
+    pub fn clear_spill_below(&self, work_dir: &Path) -> Result<()> {
+        remove(&spill_below(work_dir, &self.partial), |path| std::fs::remove_dir_all(path))
     }
 
     /// Checks that an import may write here.
@@ -97,6 +107,15 @@ impl Target {
     /// # Errors
     /// Another import holds it, or the directory cannot be made.
     pub fn lock(&self) -> Result<Lock> {
+        loop {
+            if let Some(lock) = self.try_lock()? {
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// `None` when the file was removed between opening and locking it: an import has just ended.
+    fn try_lock(&self) -> Result<Option<Lock>> {
         std::fs::create_dir_all(&self.partial).map_err(Error::io("create", &self.partial))?;
         let path = self.partial.join("lock");
         let mut file = File::options()
@@ -120,11 +139,15 @@ impl Target {
             }
             Err(error) => return Err(Error::io("lock", &path)(error.into())),
         }
+        let mine = file.metadata().map_err(Error::io("look at", &path))?.ino();
+        if !path.metadata().is_ok_and(|there| there.ino() == mine) {
+            return Ok(None);
+        }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         file.set_len(0)
             .and_then(|()| file.write_all(format!("process {} on {host}\n", std::process::id()).as_bytes()))
             .map_err(Error::io("write", &path))?;
-        Ok(Lock(file))
+        Ok(Some(Lock(file)))
     }
 
     /// Makes the directories that are missing.
@@ -151,6 +174,11 @@ impl Target {
         remove(&self.partial, |path| std::fs::remove_dir_all(path))
     }
 
+    /// Removes the partial directory if nothing has been done in it.
+    pub fn remove_if_unused(&self) -> Result<()> {
+        if Journal::path(&self.partial).exists() { Ok(()) } else { self.remove() }
+    }
+
     /// Where the database is while it is worked on.
     pub fn working(&self) -> &Path {
         if self.into_existing { &self.db } else { &self.staging }
@@ -171,14 +199,13 @@ impl Target {
                 hint: "--restart throws the rest away and starts over".into(),
             })
         };
-        // While RocksDB takes files over they leave one by one; the database then knows them all.
-        let taking_over = self.staging.exists() || self.into_existing;
         for file in &known.files {
             let path = self.sst.join(&file.name);
             match path.metadata() {
                 Ok(metadata) if metadata.len() == file.bytes => {}
                 Ok(_) => return missing(format!("a whole {}", path.display())),
-                Err(_) if taking_over => {}
+                // While RocksDB takes files over they leave one by one; the database then knows them all.
+                Err(_) if known.ingesting => {}
                 Err(_) => return missing(path.display().to_string()),
             }
         }
@@ -197,6 +224,15 @@ impl Lock {
     pub fn release(self) {
         drop(self.0);
     }
+}
+
+/// Where the partitions of the import in `partial` lie in a work directory. Several imports may share one, also those
+/// of databases with the same name in different places.
+fn spill_below(work_dir: &Path, partial: &Path) -> PathBuf {
+    let whole = std::path::absolute(partial).unwrap_or_else(|_| partial.to_owned());
+    let mut name = partial.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{:016x}.spill", twox_hash::XxHash3_64::oneshot(whole.as_os_str().as_bytes())));
+    work_dir.join(name)
 }
 
 fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<()> {

@@ -50,7 +50,7 @@ impl Spill {
     /// extent are removed.
     ///
     /// # Errors
-    /// A file is missing or shorter than it was, or the system refuses it.
+    /// A file is missing or shorter than it was: somebody was here. Or the system refuses it.
     pub fn resume(dir: PathBuf, partitions: u32, extents: &[(u32, Extent)]) -> Result<Self> {
         let spill = Self::new(dir, partitions);
         for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
@@ -62,11 +62,18 @@ impl Spill {
         for &(partition, extent) in extents {
             let path = spill.path(partition);
             let Some(slot) = spill.partitions.get(partition as usize) else { continue };
-            let file = File::options().read(true).write(true).open(&path).map_err(Error::io("open", &path))?;
+            let lacks = |what: String| Error::State {
+                path: path.clone(),
+                reason: format!("the unfinished import lacks {what}"),
+                hint: "--restart throws the rest away and starts over".into(),
+            };
+            let file = match File::options().read(true).write(true).open(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(lacks("this file".into())),
+                opened => opened.map_err(Error::io("open", &path))?,
+            };
             let len = file.metadata().map_err(Error::io("look at", &path))?.len();
             if len < extent.bytes {
-                let source = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it is shorter than it was");
-                return Err(Error::io("take up", &path)(source));
+                return Err(lacks(format!("a part of this file: it had {} bytes and has {len}", extent.bytes)));
             }
             file.set_len(extent.bytes).map_err(Error::io("cut", &path))?;
             slot.bytes.store(extent.bytes, Ordering::Relaxed);
