@@ -294,7 +294,7 @@ impl Built {
 }
 
 /// A key for people: as a CID where it is one, else as hex.
-fn show_key(key: &[u8]) -> String {
+pub(super) fn show_key(key: &[u8]) -> String {
     cid::Cid::try_from(key)
         .map_or_else(|_| key.iter().map(|byte| format!("{byte:02x}")).collect(), |cid| cid.to_string())
 }

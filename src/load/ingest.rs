@@ -1,34 +1,22 @@
 //! The ingest loader: sort, build the final SST files, hand them over at the last level.
 
+use std::path::PathBuf;
+
 use super::build;
 use super::import::Loaded;
-use super::options::ImportOptions;
-use super::plan::Plan;
+use super::job::Job;
 use super::read::{self, Held};
-use super::target::Target;
 use crate::error::{Error, Result};
-use crate::preset::Resolved;
-use crate::progress::{Phase, Progress};
-use crate::rocks::option_map::OptionMap;
+use crate::progress::Phase;
 use crate::rocks::settings::IngestSettings;
-use crate::rocks::{SstOptions, Store, options_of};
+use crate::rocks::{Level, SstOptions, Store};
 use crate::source::car::chunks::Chunks;
-
-/// One import through the ingest loader.
-pub(super) struct Job<'a> {
-    pub options: &'a ImportOptions,
-    pub plan: &'a Plan,
-    pub preset: &'a Resolved,
-    pub target: &'a Target,
-    pub progress: &'a Progress<'a>,
-}
 
 impl Job<'_> {
     /// From the first block to a database that is closed and ready, not yet under its name.
-    pub fn run(&self, chunks: Chunks) -> Result<Loaded> {
+    pub fn build_and_ingest(&self, chunks: Chunks) -> Result<Loaded> {
         let Self { options, plan, target, progress, .. } = *self;
-        let loading = self.loading()?;
-        let sst = SstOptions::new(&loading, &target.sst)?;
+        let sst = SstOptions::new(&self.loading, &target.sst)?;
         let blocks = read::read(chunks, options, plan, &target.spill, progress)?;
 
         progress.begin(Phase::Build, Some(blocks.payload));
@@ -38,9 +26,9 @@ impl Job<'_> {
 
         progress.begin(Phase::Ingest, None);
         let levels = if options.into_existing {
-            self.add(&loading, built.files)?
+            self.add(built.files)?
         } else {
-            self.hand_over(&loading, built.files)?
+            self.hand_over(built.files)?
         };
         Ok(Loaded {
             blocks: blocks.blocks,
@@ -52,28 +40,19 @@ impl Job<'_> {
             duplicates: built.duplicates,
             digest: built.digest,
             levels,
+            memtable: None,
         })
     }
 
-    /// What SSTs are built with: the preset's options, or those of the database that is already there.
-    fn loading(&self) -> Result<OptionMap> {
-        if self.options.into_existing
-            && let Some(own) = options_of(&self.target.db, &self.options.column_family)?
-        {
-            return Ok(own);
-        }
-        Ok(self.preset.loading())
-    }
-
     /// A new database takes the files at its last level; then it is opened once as its node will open it.
-    fn hand_over(&self, loading: &OptionMap, files: Vec<std::path::PathBuf>) -> Result<Vec<crate::rocks::Level>> {
+    fn hand_over(&self, files: Vec<PathBuf>) -> Result<Vec<Level>> {
         let family = &self.options.column_family;
         let staging = &self.target.staging;
-        let store = Store::create(staging, loading, family)?;
+        let store = Store::create(staging, &self.loading, family, None)?;
         store.ingest(files, &self.preset.ingest())?;
         drop(store);
         self.progress.begin(Phase::Settle, None);
-        let store = Store::reopen(staging, &self.preset.node(), family)?;
+        let store = Store::reopen(staging, &self.preset.node(), family, None)?;
         let levels = store.levels()?;
         drop(store);
         if let Some(level) = levels.iter().find(|level| level.level == 0) {
@@ -87,8 +66,8 @@ impl Job<'_> {
     }
 
     /// A database that is there takes the files over what it has, and is compacted.
-    fn add(&self, loading: &OptionMap, files: Vec<std::path::PathBuf>) -> Result<Vec<crate::rocks::Level>> {
-        let store = Store::open(&self.target.db, loading, &self.options.column_family)?;
+    fn add(&self, files: Vec<PathBuf>) -> Result<Vec<Level>> {
+        let store = Store::open(&self.target.db, &self.loading, &self.options.column_family, None)?;
         // Its keys may overlap the files: they go above, with a sequence number of their own.
         let settings = IngestSettings {
             snapshot_consistency: true,
@@ -99,7 +78,9 @@ impl Job<'_> {
         };
         store.ingest(files, &settings)?;
         self.progress.begin(Phase::Settle, None);
-        store.compact(&self.preset.compaction())?;
+        if !self.options.no_compact {
+            store.compact(&self.preset.compaction())?;
+        }
         store.levels()
     }
 }
