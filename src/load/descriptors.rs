@@ -23,7 +23,8 @@ pub(super) fn number(map: &OptionMap, group: Group, name: &str) -> Result<i64> {
 pub(super) fn of_ingest(plan: &Plan, loading: &OptionMap) -> Result<u64> {
     let building = plan.threads as u64;
     let partitions = if plan.spill { 1 << plan.partition_bits } else { 0 };
-    let ssts = plan.expected_bytes.unwrap_or_default().div_ceil(plan.sst_bytes.max(1));
+    let bytes = plan.expected_bytes.unwrap_or_default();
+    let ssts = bytes.div_ceil(super::build::sst_target(bytes, plan).max(1));
     let open = match number(loading, Group::Db, "max_open_files")? {
         limit @ 0.. => ssts.min(limit as u64),
         _ => ssts,

@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::blocks::BlockReader;
 use super::build::show_key;
@@ -115,7 +115,7 @@ pub(super) fn plan(
 impl Job<'_> {
     /// From the first block to a database that is closed and ready, not yet under its name.
     pub fn load_through_memtables(&self, mut chunks: Chunks) -> Result<Loaded> {
-        let Self { options, target, progress, .. } = *self;
+        let Self { options, target, .. } = *self;
         let family = &options.column_family;
         let meter = Meter::default();
         let store = if options.into_existing {
@@ -128,9 +128,9 @@ impl Job<'_> {
         let load = Load { job: self, store: &store, ledger: &ledger };
         let written = load.run(chunks).map_err(|error| self.explain(error))?;
 
-        progress.begin(Phase::Settle, None);
-        let level0_files = store.levels()?.iter().find(|level| level.level == 0).map_or(0, |level| level.files);
-        self.settle(store, &meter).map_err(|error| self.explain(error))?;
+        let before = store.levels()?;
+        let level0_files = before.iter().find(|level| level.level == 0).map_or(0, |level| level.files);
+        self.settle(store, &before, &meter).map_err(|error| self.explain(error))?;
 
         let working = target.working();
         let reader = Reader::open(working, &ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: false })?;
@@ -164,35 +164,35 @@ impl Job<'_> {
         })
     }
 
-    /// The final compaction; then the database is opened once as its node will open it, so that its OPTIONS say so.
-    fn settle(&self, store: Store, meter: &Meter) -> Result<()> {
+    /// The final compaction of what lies in the levels of `before`; then the database is opened once as its node will
+    /// open it, so that its OPTIONS say so.
+    fn settle(&self, store: Store, before: &[Level], meter: &Meter) -> Result<()> {
         let Self { options, preset, target, progress, .. } = *self;
         let family = &options.column_family;
-        if !options.no_compact {
+        if options.no_compact {
+            progress.begin(Phase::Settle, None);
+            store.close();
+        } else {
+            // What lies in the last level already stays where it is.
+            let last = before.iter().map(|level| level.level).max().filter(|&level| level > 0);
+            let above = before.iter().filter(|level| Some(level.level) != last).map(|level| level.bytes).sum();
+            progress.begin(Phase::Settle, Some(above));
             let settling = preset.settling();
             let store = if options.into_existing || settling == self.loading {
                 store
             } else {
-                drop(store);
+                store.close();
                 Store::reopen(&target.staging, &settling, family, Some(meter))?
             };
-            // What lies in the last level already stays where it is.
-            let levels = store.levels()?;
-            let last = levels.iter().map(|level| level.level).max().filter(|&level| level > 0);
-            let above = levels.iter().filter(|level| Some(level.level) != last).map(|level| level.bytes).sum();
-            progress.begin(Phase::Settle, Some(above));
             let outcome = self.watched(&store, Some(above), || store.compact(&preset.compaction()));
             if options.stop.asked() {
                 return Err(super::interrupted());
             }
             outcome?;
             store.close();
-        } else {
-            store.close();
         }
         if options.into_existing {
-            // Opened without the meter, which OPTIONS need not know.
-            return Store::open(&target.db, &self.loading, family, None).map(Store::close);
+            return Ok(());
         }
         Store::reopen(&target.staging, &preset.node(), family, None).map(Store::close)
     }
@@ -265,7 +265,7 @@ impl Job<'_> {
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let mut cancelled = false;
-                while is_over.recv_timeout(WATCH) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
+                loop {
                     // What cannot be told is not shown; whatever is wrong, the work will hear of it.
                     let backlog = store.backlog().ok();
                     self.progress.set_backlog(match moving {
@@ -279,6 +279,9 @@ impl Job<'_> {
                     if moving.is_some() && self.options.stop.asked() && !cancelled {
                         store.cancel_compaction();
                         cancelled = true;
+                    }
+                    if is_over.recv_timeout(WATCH) != Err(RecvTimeoutError::Timeout) {
+                        break;
                     }
                 }
             });

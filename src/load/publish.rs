@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::target::Target;
 use crate::error::{Error, Result};
+use crate::rocks::options_file::OptionsFile;
 
 /// What bedload knows about an import, beside RocksDB's files.
 pub(super) const RECORD: &str = "BEDLOAD.json";
@@ -15,7 +16,7 @@ pub(super) fn publish(target: &Target) -> Result<()> {
         sync_dir(&target.db)?;
         return target.remove();
     }
-    remove_logs(&target.staging)?;
+    remove_leftovers(&target.staging)?;
     sync_dir(&target.staging)?;
     // An empty directory under the final name may be replaced; anything else makes the rename fail.
     std::fs::rename(&target.staging, &target.db).map_err(Error::io("give its name to", &target.db))?;
@@ -24,13 +25,16 @@ pub(super) fn publish(target: &Target) -> Result<()> {
     target.remove()
 }
 
-/// RocksDB's own log files name the directory they were written in; nothing else remembers it.
-fn remove_logs(dir: &Path) -> Result<()> {
+/// RocksDB's own log files name the directory they were written in, and beside the newest OPTIONS it keeps one that says
+/// how the database was loaded; nothing else remembers either.
+fn remove_leftovers(dir: &Path) -> Result<()> {
+    let newest = OptionsFile::latest_path(dir)?;
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {
-        let entry = entry.map_err(Error::io("list", dir))?;
-        let name = entry.file_name();
-        if name.to_str().is_some_and(|name| name == "LOG" || name.starts_with("LOG.old")) {
-            std::fs::remove_file(entry.path()).map_err(Error::io("delete", entry.path()))?;
+        let path = entry.map_err(Error::io("list", dir))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_log = name == "LOG" || name.starts_with("LOG.old");
+        if is_log || (name.starts_with("OPTIONS-") && path != newest) {
+            std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
         }
     }
     Ok(())
