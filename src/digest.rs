@@ -54,6 +54,16 @@ impl ContentDigest {
         self.0 = self.0.wrapping_add(Hasher::oneshot_with_seed(key_length as u64, key_and_value));
     }
 
+    /// The sum as a number.
+    pub(crate) fn value(self) -> u128 {
+        self.0
+    }
+
+    /// The digest with this sum.
+    pub(crate) fn from_value(value: u128) -> Self {
+        Self(value)
+    }
+
     /// Adds all records of another digest.
     #[inline]
     pub fn merge(&mut self, other: Self) {

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bedload::progress::{Event, Observer, Phase, Sample};
+use bedload::progress::{Backlog, Event, Observer, Phase, Sample, Writes};
 use bedload::size::human;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle as Style};
 
@@ -78,8 +78,21 @@ impl Speed {
         {
             text.push_str(&format!(", {} left", duration(total.saturating_sub(last.bytes) as f64 / bytes)));
         }
+        if let Some(backlog) = self.0.back().and_then(|last| last.backlog) {
+            text.push_str(&describe_backlog(&backlog));
+        }
         text
     }
+}
+
+/// `; 12 files at level 0, 1.5 GiB pending, writes stopped`
+fn describe_backlog(backlog: &Backlog) -> String {
+    let writes = match backlog.writes {
+        Writes::Flow => "",
+        Writes::Delayed => ", writes delayed",
+        Writes::Stopped => ", writes stopped",
+    };
+    format!("; {} files at level 0, {} pending{writes}", backlog.level0_files, human(backlog.pending_bytes))
 }
 
 fn percent(sample: &Sample) -> Option<u64> {
@@ -119,7 +132,7 @@ fn done_line(phase: Phase, seconds: f64, bytes: u64, blocks: u64) -> Option<Stri
     let rate = human((bytes as f64 / seconds.max(0.001)) as u64);
     match phase {
         Phase::Plan => None,
-        Phase::Read | Phase::Build | Phase::Verify => Some(format!(
+        Phase::Read | Phase::Build | Phase::Check | Phase::Verify => Some(format!(
             "{:<8} {seconds:>6.1} s  {} blocks, {}, {rate}/s",
             phase.name(),
             grouped(blocks),
@@ -259,7 +272,10 @@ impl Observer for Bar {
         }
         self.bar.set_prefix(sample.phase.name());
         let text = match sample.phase {
-            Phase::Read | Phase::Build | Phase::Verify => format!("{}  {}", human(sample.bytes), speed.describe()),
+            Phase::Read | Phase::Build | Phase::Check | Phase::Verify => {
+                format!("{}  {}", human(sample.bytes), speed.describe())
+            }
+            Phase::Settle if sample.backlog.is_some() => speed.describe(),
             _ => format!("{:.0} s", sample.seconds),
         };
         self.bar.set_message(text);

@@ -29,7 +29,7 @@ pub struct Args {
     /// Memory to use; the default is half of what the machine or its cgroup has
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
     pub memory: Option<u64>,
-    /// Threads that work; the default is the number of cores
+    /// Threads that work, instead of as many as the preset says (load.ingest.threads) or the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
     pub threads: Option<u16>,
     /// Where to put partitions that do not fit in memory; the default is beside the database
@@ -72,6 +72,10 @@ pub struct Args {
     #[arg(long, value_name = "OPTIONS-NNNNNN", help_heading = "Options")]
     pub options_file: Option<PathBuf>,
 
+    /// Leave the final compaction to the node; only with the memtable loader, or with --into-existing
+    #[arg(long, help_heading = "Options")]
+    pub no_compact: bool,
+
     /// Show what would be done, and stop
     #[arg(long)]
     pub dry_run: bool,
@@ -105,6 +109,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.verify = args.verify == "hash";
     options.null_padding = args.null_padding;
     options.dry_run = args.dry_run;
+    options.no_compact = args.no_compact;
     options.preset.clone_from(&args.preset);
     options.overrides = bedload::preset::Overrides {
         set: args.set.clone(),
@@ -155,6 +160,11 @@ fn summary(report: &ImportReport) -> String {
     let seconds = |name: &str| report.seconds.get(name).and_then(serde_json::Value::as_f64).unwrap_or_default();
     let total = seconds("total");
     let rate = report.payload_bytes as f64 / total.max(0.001);
+    let phases: Vec<String> = ["read", "build", "ingest", "settle", "check"]
+        .into_iter()
+        .filter(|phase| report.seconds.contains_key(*phase))
+        .map(|phase| format!("{phase} {:.1}", seconds(phase)))
+        .collect();
     let mut lines = vec![
         ("database", report.db.clone()),
         (
@@ -170,24 +180,29 @@ fn summary(report: &ImportReport) -> String {
             "checked",
             if report.verified { "every block against its hash".into() } else { "nothing (--verify none)".into() },
         ),
-        (
-            "time",
-            format!(
-                "{total:.1} s, {}/s (read {:.1}, build {:.1}, ingest {:.1}, settle {:.1})",
-                human(rate as u64),
-                seconds("read"),
-                seconds("build"),
-                seconds("ingest"),
-                seconds("settle")
-            ),
-        ),
+        ("time", format!("{total:.1} s, {}/s ({})", human(rate as u64), phases.join(", "))),
     ];
     let levels: Vec<String> = report
         .levels
         .iter()
         .map(|level| format!("L{}: {} files, {}", level.level, level.files, human(level.bytes)))
         .collect();
-    lines.push(("levels", levels.join("; ")));
+    let uncompacted = if report.compacted { "" } else { "; not compacted (--no-compact)" };
+    lines.push(("levels", format!("{}{uncompacted}", levels.join("; "))));
+    if let Some(memtable) = &report.memtable {
+        lines.push((
+            "RocksDB",
+            format!(
+                "{} batches, {} flushes, {} stalls ({:.1} s), {} files at level 0 at the end of writing, {} compacted",
+                memtable.batches,
+                memtable.flushes,
+                memtable.stalls,
+                memtable.stall_seconds,
+                memtable.level0_files_before_settling,
+                human(memtable.compaction_bytes_read)
+            ),
+        ));
+    }
     let mut cost = Vec::new();
     if let Some(cpu) = report.cpu_seconds {
         let gib = report.payload_bytes as f64 / f64::from(1 << 30);

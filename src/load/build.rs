@@ -82,6 +82,12 @@ pub(super) fn build(held: &Held, router: &Router, building: &Building<'_>) -> Re
     built.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// The size of SSTs that is aimed at for `total` bytes: small enough that no thread is left alone with the last one for
+/// long.
+pub(super) fn sst_target(total: u64, plan: &Plan) -> u64 {
+    (total / (plan.threads as u64 * 8)).max(1 << 20).min(plan.sst_bytes)
+}
+
 /// Groups neighbouring partitions into jobs of about the size of an SST.
 fn jobs(held: &Held, plan: &Plan, before: &Progressed) -> Vec<Range<u32>> {
     let sizes: Vec<u64> = match held {
@@ -93,8 +99,7 @@ fn jobs(held: &Held, plan: &Plan, before: &Progressed) -> Vec<Range<u32>> {
         Held::Spilled(spill) => (0..spill.partitions()).map(|partition| spill.extent(partition).bytes).collect(),
     };
     let total: u64 = sizes.iter().sum();
-    // Small enough that no thread is left alone with the last one for long.
-    let target = (total / (plan.threads as u64 * 8)).clamp(1 << 20, plan.sst_bytes);
+    let target = sst_target(total, plan);
     let mut jobs = Vec::new();
     let mut start = 0;
     let mut bytes = 0;
@@ -336,7 +341,7 @@ impl Built {
 }
 
 /// A key for people: as a CID where it is one, else as hex.
-fn show_key(key: &[u8]) -> String {
+pub(super) fn show_key(key: &[u8]) -> String {
     cid::Cid::try_from(key)
         .map_or_else(|_| key.iter().map(|byte| format!("{byte:02x}")).collect(), |cid| cid.to_string())
 }

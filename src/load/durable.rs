@@ -49,6 +49,15 @@ impl Clock {
         Self { last_offset: offset, last_time: Instant::now() }
     }
 
+    /// Whether a point is due by time alone, where each costs a flush; if so, the next one is counted from here.
+    pub fn is_due_by_time(&mut self, offset: u64) -> bool {
+        let due = self.last_time.elapsed() >= EVERY || (std::env::var_os(VARIABLE).is_some() && self.is_due(offset));
+        if due {
+            *self = Self::new(offset);
+        }
+        due
+    }
+
     /// Whether a point is due at this offset of the source; if so, the next one is counted from here.
     pub fn is_due(&mut self, offset: u64) -> bool {
         let due = offset - self.last_offset >= every_bytes() || self.last_time.elapsed() >= EVERY;

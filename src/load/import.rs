@@ -5,16 +5,17 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::identity::Identity;
+use super::job::{self, Job};
 use super::journal::{Entry, Journal, Progressed};
-use super::options::ImportOptions;
+use super::options::{ImportOptions, PlanChoice};
 use super::plan::{self, Plan};
 use super::target::Target;
-use super::{ingest, points, publish};
+use super::{descriptors, memtable, points, publish};
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
-use crate::preset::{self, Resolved};
+use crate::preset::{self, Loader, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::{Blocks, ImportReport, SCHEMA, SourceInfo, Versions};
+use crate::report::{Blocks, ImportReport, MemtableReport, SCHEMA, SourceInfo, Versions};
 use crate::rocks::{self, Level};
 use crate::source::car::Header;
 use crate::source::car::chunks::{Chunks, Limits, Tail};
@@ -76,6 +77,8 @@ pub(super) struct Loaded {
     pub duplicates: u64,
     pub digest: ContentDigest,
     pub levels: Vec<Level>,
+    /// What only the memtable loader has to tell.
+    pub memtable: Option<MemtableReport>,
 }
 
 impl Import<'_> {
@@ -87,6 +90,7 @@ impl Import<'_> {
             target.check()?;
         }
         let preset = preset::resolve(&options.overrides.preset(options.preset.as_deref())?, &options.overrides)?;
+        check_choices(options, preset.loader)?;
         preset.notes.iter().for_each(|note| self.progress.tell(&Event::Warning { message: note.clone() }));
         let memory = options.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30);
         plan::check_memory(memory)?;
@@ -100,7 +104,15 @@ impl Import<'_> {
         // State packs to about a third; a wrong guess costs partitions that are too small, or a merge.
         let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
         let own = if plain { memory } else { memory - memory / 4 };
-        let plan = Plan::choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
+        let mut plan = Plan::choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
+        let loading = job::loading(options, &preset)?;
+        match preset.loader {
+            Loader::Ingest => plan.open_files = descriptors::of_ingest(&plan, &loading)?,
+            Loader::Memtable => memtable::plan(&mut plan, options, &preset, &loading)?
+                .into_iter()
+                .for_each(|message| self.progress.tell(&Event::Warning { message })),
+        }
+        descriptors::check(plan.open_files, max_files, options)?;
         self.progress.tell(&Event::Planned { plan: plan.describe() });
         let limits = Limits {
             max_block: options.max_block_size,
@@ -131,7 +143,7 @@ impl Import<'_> {
         if let Some(blocks) = block_count {
             self.progress.expect_blocks(blocks);
         }
-        let job = ingest::Job {
+        let job = Job {
             options,
             plan: &plan,
             preset: &preset,
@@ -139,9 +151,13 @@ impl Import<'_> {
             journal: &journal,
             before: &before,
             progress: self.progress,
+            loading,
         };
-        let outcome =
-            job.run(chunks).and_then(|loaded| self.publish(&target, &journal, &plan, &preset, &source, loaded));
+        let loaded = match preset.loader {
+            Loader::Ingest => job.build_and_ingest(chunks),
+            Loader::Memtable => job.load_through_memtables(chunks),
+        };
+        let outcome = loaded.and_then(|loaded| self.publish(&target, &journal, &plan, &preset, &source, loaded));
         if let Err(Error::BadInput { .. }) = &outcome {
             // Going on would only meet the same fault again; and what is left could mislead.
             target.remove()?;
@@ -250,7 +266,9 @@ impl Import<'_> {
             peak_rss_bytes: None,
             bytes_read: None,
             bytes_written: None,
+            compacted: !options.no_compact,
             levels: loaded.levels,
+            memtable: loaded.memtable,
             options: preset.effective_node(&effective).into_iter().map(Into::into).collect(),
             reading: self.progress.tenths(),
             samples: Vec::new(),
@@ -283,6 +301,22 @@ impl Import<'_> {
         report.bytes_read = io.map(|(read, _)| read);
         report.bytes_written = io.map(|(_, written)| written);
         report.samples = self.progress.samples();
+    }
+}
+
+/// Refuses what would have no effect with this loader.
+fn check_choices(options: &ImportOptions, loader: Loader) -> Result<()> {
+    let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    match loader {
+        Loader::Ingest if options.no_compact && !options.into_existing => refused(
+            "--no-compact has no effect with the ingest loader: its files arrive at the last level",
+            "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable",
+        ),
+        Loader::Memtable if options.plan != PlanChoice::Auto => refused(
+            "--plan has no effect with the memtable loader: RocksDB sorts",
+            "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
+        ),
+        _ => Ok(()),
     }
 }
 

@@ -4,39 +4,22 @@ use std::path::PathBuf;
 
 use super::build::{self, Building, Built};
 use super::import::Loaded;
-use super::journal::{Entry, Journal, Progressed};
-use super::options::ImportOptions;
-use super::plan::Plan;
+use super::job::Job;
+use super::journal::Entry;
 use super::points;
 use super::publish::sync_dir;
 use super::read::{Held, Reading};
-use super::target::Target;
 use crate::error::{Error, Result};
-use crate::preset::Resolved;
-use crate::progress::{Phase, Progress};
-use crate::rocks::option_map::OptionMap;
+use crate::progress::Phase;
 use crate::rocks::settings::IngestSettings;
-use crate::rocks::{Level, SstOptions, Store, options_of};
+use crate::rocks::{Level, SstOptions, Store};
 use crate::source::car::chunks::Chunks;
-
-/// One import through the ingest loader.
-pub(super) struct Job<'a> {
-    pub options: &'a ImportOptions,
-    pub plan: &'a Plan,
-    pub preset: &'a Resolved,
-    pub target: &'a Target,
-    pub journal: &'a Journal,
-    /// What an earlier run has done.
-    pub before: &'a Progressed,
-    pub progress: &'a Progress<'a>,
-}
 
 impl Job<'_> {
     /// From the first block to a database that is closed and ready, not yet under its name.
-    pub fn run(&self, mut chunks: Chunks) -> Result<Loaded> {
+    pub fn build_and_ingest(&self, mut chunks: Chunks) -> Result<Loaded> {
         let Self { options, plan, target, progress, .. } = *self;
-        let loading = self.loading()?;
-        let sst = SstOptions::new(&loading, &target.sst)?;
+        let sst = SstOptions::new(&self.loading, &target.sst)?;
         let Self { journal, before, .. } = *self;
         let reading = Reading { options, plan, progress, spill_dir: &target.spill, journal, before };
         let blocks = match reading.done_before(&mut chunks)? {
@@ -51,8 +34,7 @@ impl Job<'_> {
         drop(blocks.held);
 
         progress.begin(Phase::Ingest, None);
-        let levels =
-            if options.into_existing { self.add(&loading, &built)? } else { self.hand_over(&loading, &built)? };
+        let levels = if options.into_existing { self.add(&built)? } else { self.hand_over(&built)? };
         let (mark, tally) = (blocks.mark, built.tally);
         Ok(Loaded {
             blocks: mark.blocks,
@@ -64,17 +46,8 @@ impl Job<'_> {
             duplicates: tally.duplicates,
             digest: tally.digest,
             levels,
+            memtable: None,
         })
-    }
-
-    /// What SSTs are built with: the preset's options, or those of the database that is already there.
-    fn loading(&self) -> Result<OptionMap> {
-        if self.options.into_existing
-            && let Some(own) = options_of(&self.target.db, &self.options.column_family)?
-        {
-            return Ok(own);
-        }
-        Ok(self.preset.loading())
     }
 
     /// Says before it happens that files may leave.
@@ -99,10 +72,10 @@ impl Job<'_> {
     }
 
     /// A new database takes the files at its last level; then it is opened once as its node will open it.
-    fn hand_over(&self, loading: &OptionMap, built: &Built) -> Result<Vec<Level>> {
+    fn hand_over(&self, built: &Built) -> Result<Vec<Level>> {
         let family = &self.options.column_family;
         let staging = &self.target.staging;
-        let store = Store::create(staging, loading, family)?;
+        let store = Store::create(staging, &self.loading, family, None)?;
         // Taking over is one step for RocksDB: after a crash it has all files or none.
         let found = store.records()?;
         if found != built.tally.records {
@@ -122,7 +95,7 @@ impl Job<'_> {
             points::reach("ingested");
         }
         self.progress.begin(Phase::Settle, None);
-        let store = Store::reopen(staging, &self.preset.node(), family)?;
+        let store = Store::reopen(staging, &self.preset.node(), family, None)?;
         let levels = store.levels()?;
         drop(store);
         if let Some(level) = levels.iter().find(|level| level.level == 0) {
@@ -136,8 +109,8 @@ impl Job<'_> {
     }
 
     /// A database that is there takes the files over what it has, and is compacted.
-    fn add(&self, loading: &OptionMap, built: &Built) -> Result<Vec<Level>> {
-        let store = Store::open(&self.target.db, loading, &self.options.column_family)?;
+    fn add(&self, built: &Built) -> Result<Vec<Level>> {
+        let store = Store::open(&self.target.db, &self.loading, &self.options.column_family, None)?;
         // Its keys may overlap the files: they go above, with a sequence number of their own.
         let settings = IngestSettings {
             snapshot_consistency: true,
@@ -160,7 +133,9 @@ impl Job<'_> {
             points::reach("ingested");
         }
         self.progress.begin(Phase::Settle, None);
-        store.compact(&self.preset.compaction())?;
+        if !self.options.no_compact {
+            store.compact(&self.preset.compaction())?;
+        }
         store.levels()
     }
 }

@@ -1,13 +1,20 @@
 //! From a snapshot to a database that stands under its name.
 //!
-//! [`import`] is the whole way: plan, read, build, ingest, settle, publish. Each step has a file here.
+//! [`import`] is the whole way. Behind one interface stand two loaders, chosen by the preset: `ingest` (read, build,
+//! ingest, settle) and `memtable` (read and write, settle, check). Each step has a file here.
 
+mod blocks;
 mod build;
+mod descriptors;
 mod durable;
+mod feed;
 mod identity;
 mod import;
 mod ingest;
+mod job;
 mod journal;
+mod ledger;
+mod memtable;
 mod options;
 mod plan;
 mod points;
@@ -17,7 +24,7 @@ mod target;
 
 pub use import::{Outcome, import};
 pub use options::{ImportOptions, PlanChoice};
-pub use plan::Plan;
+pub use plan::{MemtablePlan, Plan};
 
 /// Locks, also after a panic elsewhere: what is locked here is whole at any time.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -18,7 +18,8 @@ pub struct ImportOptions {
     pub db: PathBuf,
     /// Memory in bytes that the import may use. Defaults to half of what the machine, or its cgroup, has.
     pub memory: Option<u64>,
-    /// Threads that work. Defaults to the number of cores.
+    /// Threads that work: that read and check and, with the ingest loader, build SST files. Goes before the preset's
+    /// `load.ingest.threads`, which is the default. The memtable loader's writers are `load.write.writer_threads`.
     pub threads: Option<usize>,
     /// What a block is stored under. Defaults to the CID.
     pub key: KeyLayout,
@@ -38,6 +39,8 @@ pub struct ImportOptions {
     pub into_existing: bool,
     /// Throw away what an earlier import left unfinished.
     pub restart: bool,
+    /// Leave the final compaction out; only where there is one. The report says so.
+    pub no_compact: bool,
     /// Choose a plan, tell it, and do nothing.
     pub dry_run: bool,
     /// The preset, by name or path. Defaults to what `overrides` say, and else to `ingest`.
@@ -78,6 +81,7 @@ impl ImportOptions {
             plan: PlanChoice::Auto,
             into_existing: false,
             restart: false,
+            no_compact: false,
             dry_run: false,
             preset: None,
             overrides: Overrides::default(),

@@ -45,6 +45,28 @@ pub struct Plan {
     pub sort_bytes: u64,
     /// The size of the unwrapped source in bytes, where it is known or can be guessed.
     pub expected_bytes: Option<u64>,
+    /// Files that will be open at once, as far as the source's size is known.
+    pub open_files: u64,
+    /// What only the memtable loader has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memtable: Option<MemtablePlan>,
+}
+
+/// How the memtable loader will go about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemtablePlan {
+    /// Threads that write batches.
+    pub writer_threads: usize,
+    /// The size at which a batch is written, in bytes.
+    pub batch_bytes: u64,
+    /// The records at which a batch is written.
+    pub batch_count: u64,
+    /// The most that RocksDB's write buffers will take, in bytes.
+    pub write_buffer_bytes: u64,
+    /// The most files that level 0 is expected to have before the final compaction, where the source's size is known.
+    pub level0_files: Option<u64>,
+    /// Whether there is a final compaction.
+    pub compact: bool,
 }
 
 /// Checks that a budget is large enough to work with.
@@ -115,11 +137,16 @@ impl Plan {
             piece_bytes,
             sort_bytes,
             expected_bytes: expected,
+            open_files: 0,
+            memtable: None,
         }
     }
 
     /// The plan in one line for people.
     pub fn describe(&self) -> String {
+        if let Some(memtable) = &self.memtable {
+            return memtable.describe(self);
+        }
         let way = if self.spill { "spill to partitions, then sort each in memory" } else { "sort in memory" };
         format!(
             "{way}: {} threads, {} of memory, {} partitions, SSTs of up to {}",
@@ -127,6 +154,22 @@ impl Plan {
             human(self.memory),
             1u64 << self.partition_bits,
             human(self.sst_bytes)
+        )
+    }
+}
+
+impl MemtablePlan {
+    fn describe(&self, plan: &Plan) -> String {
+        let level0 = self.level0_files.map(|files| format!(" from up to {files} files of level 0")).unwrap_or_default();
+        let compaction = if self.compact { format!("then compact{level0}") } else { "no final compaction".to_owned() };
+        format!(
+            "write through memtables: {} threads read, {} write, batches of {} or {} records, {} of write buffers; \
+             {compaction}",
+            plan.threads,
+            self.writer_threads,
+            human(self.batch_bytes),
+            self.batch_count,
+            human(self.write_buffer_bytes)
         )
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::points;
 use super::target::Target;
 use crate::error::{Error, Result};
+use crate::rocks::options_file::OptionsFile;
 
 /// What bedload knows about an import, beside RocksDB's files.
 pub(super) const RECORD: &str = "BEDLOAD.json";
@@ -13,7 +14,7 @@ pub(super) const RECORD: &str = "BEDLOAD.json";
 /// Makes the finished database durable under its working name.
 pub(super) fn seal(target: &Target) -> Result<()> {
     if !target.into_existing {
-        remove_logs(&target.staging)?;
+        remove_leftovers(&target.staging)?;
     }
     sync_dir(target.working())
 }
@@ -31,13 +32,16 @@ pub(super) fn publish(target: &Target) -> Result<()> {
     target.remove()
 }
 
-/// RocksDB's own log files name the directory they were written in; nothing else remembers it.
-fn remove_logs(dir: &Path) -> Result<()> {
+/// RocksDB's own log files name the directory they were written in, and beside the newest OPTIONS it keeps one that says
+/// how the database was loaded; nothing else remembers either.
+fn remove_leftovers(dir: &Path) -> Result<()> {
+    let newest = OptionsFile::latest_path(dir)?;
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {
-        let entry = entry.map_err(Error::io("list", dir))?;
-        let name = entry.file_name();
-        if name.to_str().is_some_and(|name| name == "LOG" || name.starts_with("LOG.old")) {
-            std::fs::remove_file(entry.path()).map_err(Error::io("delete", entry.path()))?;
+        let path = entry.map_err(Error::io("list", dir))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_log = name == "LOG" || name.starts_with("LOG.old");
+        if is_log || (name.starts_with("OPTIONS-") && path != newest) {
+            std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::sync::{Mutex, RwLock};
 
 use crossbeam_channel::Sender;
 
+use super::blocks::{Block, BlockReader};
 use super::durable::{self, Clock, Point};
 use super::identity::is_file;
 use super::journal::{Entry, Journal, Mark, Progressed};
@@ -20,11 +21,7 @@ use crate::sort::key::KeyLayout;
 use crate::sort::router::Router;
 use crate::sort::spill::{Pieces, Spill};
 use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
-use crate::source::car::{CarProblem, CidSpan, Step, next_section, read_cid};
-use crate::verify::{Checker, Claim, problem_of};
-
-/// How many blocks are hashed side by side.
-const LANES: usize = 256;
+use crate::source::car::{Step, next_section};
 
 /// The blocks of a source, checked and routed.
 pub(super) struct Blocks {
@@ -99,7 +96,7 @@ impl Reading<'_> {
         let mut mark = Mark::default();
         if let Some((known, _)) = before {
             mark = *known;
-            self.skip(&mut chunks, &mark)?;
+            skip(&mut chunks, &mark, self.options)?;
         }
         let first = chunks.next(None)?;
         let router = match &self.before.router {
@@ -178,7 +175,7 @@ impl Reading<'_> {
         if let Some((known, _)) = &self.before.held
             && !known.is_same(&mark)
         {
-            return Err(self.another_source());
+            return Err(another_source(self.options));
         }
         if spilled {
             let extents = spill.extents();
@@ -210,33 +207,12 @@ impl Reading<'_> {
         Ok(Blocks { held: Held::Memory { heap, entries, bytes }, router, mark, tail })
     }
 
-    /// Passes over what an earlier run has taken, and makes sure that a pipe brings the same again.
-    fn skip(&self, chunks: &mut Chunks, mark: &Mark) -> Result<()> {
-        match chunks.skip_to(mark.offset) {
-            // What was taken was whole.
-            Err(Error::BadInput { .. }) => return Err(self.another_source()),
-            outcome => outcome?,
-        }
-        if mark.checksum.is_some() && chunks.checksum() != mark.checksum {
-            return Err(self.another_source());
-        }
-        Ok(())
-    }
-
-    fn another_source(&self) -> Error {
-        Error::State {
-            path: self.options.db.clone(),
-            reason: "the source is not the one that the unfinished import has read".into(),
-            hint: "give the same source again, or throw the unfinished import away with --restart".into(),
-        }
-    }
-
     /// Takes up the work of an earlier run that needs nothing more from the source; `None` if there is none.
     pub fn done_before(&self, chunks: &mut Chunks) -> Result<Option<Blocks>> {
         let Some(router) = &self.before.router else { return Ok(None) };
         let mut skip = |mark: &Mark| {
             // A file has been compared by now.
-            if is_file(&self.options.source) { Ok(()) } else { self.skip(chunks, mark) }
+            if is_file(&self.options.source) { Ok(()) } else { self::skip(chunks, mark, self.options) }
         };
         if let (true, Some((mark, padding))) = (self.before.ingested, self.before.held) {
             skip(&mark)?;
@@ -257,26 +233,41 @@ impl Reading<'_> {
     }
 }
 
+/// Passes over what an earlier run has taken, and makes sure that a pipe brings the same again.
+///
+/// # Errors
+/// It brings something else.
+pub(super) fn skip(chunks: &mut Chunks, mark: &Mark, options: &ImportOptions) -> Result<()> {
+    match chunks.skip_to(mark.offset) {
+        // What was taken was whole.
+        Err(Error::BadInput { .. }) => return Err(another_source(options)),
+        outcome => outcome?,
+    }
+    if mark.checksum.is_some() && chunks.checksum() != mark.checksum {
+        return Err(another_source(options));
+    }
+    Ok(())
+}
+
+fn another_source(options: &ImportOptions) -> Error {
+    Error::State {
+        path: options.db.clone(),
+        reason: "the source is not the one that the unfinished import has read".into(),
+        hint: "give the same source again, or throw the unfinished import away with --restart".into(),
+    }
+}
+
 /// Learns what the keys look like from the first chunk.
 fn learn(first: Option<&Chunk>, plan: &Plan, layout: KeyLayout) -> Router {
     let sample = first.into_iter().flat_map(|chunk| {
         chunk.starts.iter().filter_map(move |&start| {
-            let (body, span) = body(chunk, start as usize)?;
-            let from = layout.key_start(&span);
-            let key = body.get(from..span.len as usize)?;
-            Some((key, span.digest as usize - from))
+            let Block { body, cid, .. } = Block::at(chunk, start)?;
+            let from = layout.key_start(&cid);
+            let key = body.get(from..cid.len as usize)?;
+            Some((key, cid.digest as usize - from))
         })
     });
     Router::learn(sample, plan.partition_bits)
-}
-
-/// The body (CID and block) of the section at `start`, which lies whole in the chunk.
-fn body(chunk: &Chunk, start: usize) -> Option<(&[u8], CidSpan)> {
-    let bytes = chunk.bytes.get(start..)?;
-    let (len, body) = unsigned_varint::decode::u64(bytes).ok()?;
-    let body = body.get(..len as usize)?;
-    let span = read_cid(body).ok()??;
-    (span.len as usize <= body.len()).then_some((body, span))
 }
 
 impl Shared<'_> {
@@ -325,7 +316,7 @@ struct HeldChunk {
 /// One thread of the reading phase.
 struct Worker<'a> {
     shared: &'a Shared<'a>,
-    checker: Checker,
+    reader: BlockReader<'a>,
     pieces: &'a Mutex<Pieces>,
     entries: Vec<Vec<Place>>,
     held: Vec<HeldChunk>,
@@ -338,7 +329,7 @@ impl<'a> Worker<'a> {
     fn new(shared: &'a Shared<'a>, pieces: &'a Mutex<Pieces>) -> Self {
         Self {
             shared,
-            checker: Checker::default(),
+            reader: BlockReader::new(shared.reading.options),
             pieces,
             entries: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
             held: Vec::new(),
@@ -395,32 +386,22 @@ impl<'a> Worker<'a> {
         let layout = options.key;
         let mut payload = 0;
         let mut pieces = lock(self.pieces);
-        let mut bodies = Vec::with_capacity(LANES);
-        for group in chunk.starts.chunks(LANES) {
-            bodies.clear();
-            for &start in group {
-                let Some((bytes, span)) = body(&chunk, start as usize) else {
-                    return Err(self.explain(&chunk, start as usize));
-                };
-                bodies.push((bytes, span, start));
+        let Self { reader, entries, .. } = self;
+        reader.each(&chunk, |block| {
+            let Block { body, cid, start } = *block;
+            let from = layout.key_start(&cid);
+            let route = shared.router.route(&body[from..cid.len as usize], cid.digest as usize - from);
+            payload += block.value_len();
+            if spilling {
+                let start = start as usize;
+                let section = &chunk.bytes[start..start + varint_len(body.len() as u64) + body.len()];
+                pieces.add(shared.spill, route.partition, section)?;
+            } else if let Some(entries) = entries.get_mut(route.partition as usize) {
+                entries.push(Place::new(route.prefix, chunk.index, start));
             }
-            if options.verify {
-                check(&mut self.checker, options, &chunk, &bodies)?;
-            }
-            for (bytes, span, start) in &bodies {
-                let from = layout.key_start(span);
-                let end = span.len as usize;
-                let route = shared.router.route(&bytes[from..end], span.digest as usize - from);
-                payload += (bytes.len() - end) as u64;
-                if spilling {
-                    let start = *start as usize;
-                    let section = &chunk.bytes[start..start + varint_len(bytes.len() as u64) + bytes.len()];
-                    pieces.add(shared.spill, route.partition, section)?;
-                } else if let Some(entries) = self.entries.get_mut(route.partition as usize) {
-                    entries.push(Place::new(route.prefix, chunk.index, *start));
-                }
-            }
-        }
+            Ok(())
+        })?;
+        drop(pieces);
         chunk.bytes.check()?;
         let blocks = chunk.starts.len() as u64;
         shared.blocks.fetch_add(blocks, Ordering::Relaxed);
@@ -450,16 +431,6 @@ impl<'a> Worker<'a> {
         Ok(true)
     }
 
-    /// A section that cannot be read: says why, as reading it one by one does.
-    fn explain(&self, chunk: &Chunk, start: usize) -> Error {
-        let options = self.shared.reading.options;
-        let (problem, at) = match next_section(&chunk.bytes, start, options.max_block_size) {
-            Err(found) => found,
-            Ok(_) => (CarProblem::Truncated { inside: "a CID" }, start),
-        };
-        Error::bad_input(&options.source, chunk.base + at as u64, problem)
-    }
-
     /// Moves everything that is held in memory to the partitions on disk.
     fn spill_what_is_held(&mut self) -> Result<()> {
         if !self.holds {
@@ -483,27 +454,6 @@ impl<'a> Worker<'a> {
         self.shared.holders.fetch_sub(1, Ordering::Release);
         Ok(())
     }
-}
-
-/// Checks blocks against their hashes, side by side.
-fn check(
-    checker: &mut Checker,
-    options: &ImportOptions,
-    chunk: &Chunk,
-    bodies: &[(&[u8], CidSpan, u32)],
-) -> Result<()> {
-    let claims: Vec<Claim<'_>> = bodies
-        .iter()
-        .map(|(bytes, span, _)| {
-            let (cid, data) = bytes.split_at(span.len as usize);
-            Claim { code: span.hash, digest: &cid[span.digest as usize..], data }
-        })
-        .collect();
-    checker.check(&claims).map_err(|failure| {
-        let (bytes, span, start) = bodies[failure.index];
-        let problem = problem_of(&bytes[..span.len as usize], &claims[failure.index], &failure);
-        Error::bad_input(&options.source, chunk.base + u64::from(start), problem)
-    })
 }
 
 fn varint_len(value: u64) -> usize {

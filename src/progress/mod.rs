@@ -26,6 +26,8 @@ pub enum Phase {
     Ingest,
     /// Bringing the database into its final form.
     Settle,
+    /// Counting and digesting what the finished database holds.
+    Check,
     /// Giving it its final name.
     Publish,
     /// Checking the records of a database.
@@ -33,8 +35,8 @@ pub enum Phase {
 }
 
 impl Phase {
-    const ALL: [Self; 7] =
-        [Self::Plan, Self::Read, Self::Build, Self::Ingest, Self::Settle, Self::Publish, Self::Verify];
+    const ALL: [Self; 8] =
+        [Self::Plan, Self::Read, Self::Build, Self::Ingest, Self::Settle, Self::Check, Self::Publish, Self::Verify];
 
     /// Its name in output and reports.
     pub fn name(self) -> &'static str {
@@ -44,6 +46,7 @@ impl Phase {
             Self::Build => "build",
             Self::Ingest => "ingest",
             Self::Settle => "settle",
+            Self::Check => "check",
             Self::Publish => "publish",
             Self::Verify => "verify",
         }
@@ -65,6 +68,32 @@ pub struct Sample {
     pub blocks: u64,
     /// Blocks this phase has in all, where an index says so.
     pub total_blocks: Option<u64>,
+    /// What lies before RocksDB, while it is written to or compacts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<Backlog>,
+}
+
+/// What lies before RocksDB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backlog {
+    /// Files at level 0.
+    pub level0_files: u64,
+    /// Bytes that compactions have yet to move: RocksDB's estimate, or what is left of the final compaction.
+    pub pending_bytes: u64,
+    /// Whether it lets writers write.
+    pub writes: Writes,
+}
+
+/// Whether RocksDB lets writers write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writes {
+    /// As fast as they can.
+    Flow,
+    /// Slower: flushes or compactions are behind.
+    Delayed,
+    /// Not at all.
+    Stopped,
 }
 
 /// Rare things worth telling at once.
@@ -158,6 +187,7 @@ pub(crate) struct Progress<'a> {
     total: AtomicU64,
     blocks: AtomicU64,
     expected_blocks: AtomicU64,
+    backlog: Mutex<Option<Backlog>>,
     times: Mutex<Times>,
 }
 
@@ -181,6 +211,7 @@ impl<'a> Progress<'a> {
             total: AtomicU64::new(u64::MAX),
             blocks: AtomicU64::new(0),
             expected_blocks: AtomicU64::new(0),
+            backlog: Mutex::default(),
             times: Mutex::new(Times { every: 1, ..Times::default() }),
         }
     }
@@ -192,6 +223,7 @@ impl<'a> Progress<'a> {
         self.bytes.store(0, Ordering::Relaxed);
         self.blocks.store(0, Ordering::Relaxed);
         self.expected_blocks.store(0, Ordering::Relaxed);
+        self.set_backlog(None);
         self.total.store(total.unwrap_or(u64::MAX), Ordering::Relaxed);
         self.observer.event(&Event::Phase { phase });
     }
@@ -238,6 +270,11 @@ impl<'a> Progress<'a> {
         self.lock().marks.tenths()
     }
 
+    /// Tells what lies before RocksDB; the next phase begins without.
+    pub fn set_backlog(&self, backlog: Option<Backlog>) {
+        *self.backlog.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = backlog;
+    }
+
     pub fn now(&self) -> Sample {
         let total = self.total.load(Ordering::Relaxed);
         let phase = usize::from(self.phase.load(Ordering::Relaxed));
@@ -247,6 +284,7 @@ impl<'a> Progress<'a> {
             bytes: self.bytes.load(Ordering::Relaxed),
             total: (total != u64::MAX).then_some(total),
             blocks: self.blocks.load(Ordering::Relaxed),
+            backlog: *self.backlog.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
         }
     }

@@ -2,8 +2,10 @@
 //!
 //! Databases are opened read-only here. What an import left in `BEDLOAD.json` says how to read their keys.
 
+mod content;
 mod ranges;
 mod record;
 pub mod verify;
 
+pub(crate) use content::{content, find_key};
 pub use record::ImportRecord;

@@ -51,8 +51,13 @@ pub struct ImportReport {
     pub bytes_read: Option<u64>,
     /// Bytes the process wrote.
     pub bytes_written: Option<u64>,
+    /// Whether everything was compacted; `--no-compact` leaves that to the node.
+    pub compacted: bool,
     /// Levels of the finished database.
     pub levels: Vec<Level>,
+    /// What RocksDB did while it was written to; only the memtable loader has this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memtable: Option<MemtableReport>,
     /// Options of the database that were asked for or differ from RocksDB's defaults, read back from its OPTIONS file.
     pub options: Vec<OptionRow>,
     /// How fast both ends of the source were read.
@@ -80,6 +85,27 @@ impl From<EffectiveOption> for OptionRow {
     fn from(EffectiveOption { option, value, default, from }: EffectiveOption) -> Self {
         Self { option, value, default, from: from.map(|from| from.to_string()) }
     }
+}
+
+/// What RocksDB did while it was written to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemtableReport {
+    /// Batches written.
+    pub batches: u64,
+    /// Memtables that became files.
+    pub flushes: u64,
+    /// How often RocksDB began to delay or stop writers.
+    pub stalls: u64,
+    /// How long it did, in seconds.
+    pub stall_seconds: f64,
+    /// Files at level 0 when the last block was written, before the final compaction.
+    pub level0_files_before_settling: u64,
+    /// Compactions, the final one and those that ran by themselves.
+    pub compactions: u64,
+    /// Bytes they read.
+    pub compaction_bytes_read: u64,
+    /// Bytes they wrote.
+    pub compaction_bytes_written: u64,
 }
 
 /// What was read.

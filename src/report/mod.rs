@@ -3,5 +3,5 @@
 mod import;
 mod verify;
 
-pub use import::{Blocks, ImportReport, OptionRow, SCHEMA, SourceInfo, Versions};
+pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, SCHEMA, SourceInfo, Versions};
 pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifyReport};

@@ -2,6 +2,7 @@
 //! maps and settings.
 
 mod meta_blocks;
+mod meter;
 pub mod option_map;
 pub mod options;
 pub mod options_file;
@@ -9,12 +10,15 @@ mod reader;
 pub mod settings;
 mod sst;
 mod store;
+mod writer;
 
 pub(crate) use meta_blocks::{MetaFault, check as check_meta_blocks};
+pub(crate) use meter::Meter;
 pub(crate) use reader::{DataFile, Reader, ReaderOptions, Scan};
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;
-pub(crate) use store::{Store, options_of};
+pub(crate) use store::{Store, levels_of, options_of};
+pub(crate) use writer::{Batch, Writer};
 
 /// The version of RocksDB that is built in, from the crate that bundles it.
 pub const VERSION: &str = "11.12.0";

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use rust_rocksdb::{EnvOptions, Options, SstFileWriter};
 
-use super::option_map::OptionMap;
+use super::option_map::{Group, OptionMap};
 use super::wrap;
 use crate::error::Result;
 
-/// How often, in bytes, a file that is being written is pushed to the disk, so that the final sync finds little to do.
+/// How often, in bytes, a file that is being written is pushed to the disk, so that the final sync finds little to do;
+/// unless the options name `bytes_per_sync`.
 const BYTES_PER_SYNC: u64 = 4 << 20;
 
 /// What SSTs are built with: the options of the database that will take them.
@@ -24,7 +25,8 @@ impl SstOptions {
     /// RocksDB refuses them.
     pub fn new(map: &OptionMap, path: &Path) -> Result<Self> {
         let mut env = EnvOptions::default();
-        env.set_bytes_per_sync(BYTES_PER_SYNC);
+        let asked = map.get(Group::Db, "bytes_per_sync").and_then(|bytes| bytes.parse().ok());
+        env.set_bytes_per_sync(asked.unwrap_or(BYTES_PER_SYNC));
         Ok(Self { options: super::store::build(path, map)?, env })
     }
 }

@@ -1,15 +1,20 @@
 //! A database as a whole: make, open, take over files, compact, look at.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rust_rocksdb::properties::{self, PropName};
 use rust_rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, FlushOptions, Options};
 
+use super::meter::Meter;
 use super::option_map::OptionMap;
 use super::options::{self, Refusal};
 use super::options_file::OptionsFile;
-use super::settings::{CompactionSettings, IngestSettings};
+use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
 use super::wrap;
+use super::writer::Writer;
 use crate::error::{Error, Result};
+use crate::progress::{Backlog, Writes};
 
 /// RocksDB's name for the column family that every database has.
 const DEFAULT_FAMILY: &str = "default";
@@ -33,24 +38,27 @@ pub struct Level {
 }
 
 impl Store {
-    /// Makes a database with the options of `map`, and `family` in it.
+    /// Makes a database with the options of `map`, and `family` in it. A `meter` counts what happens in it.
     ///
     /// # Errors
     /// RocksDB refuses the options or the directory.
-    pub fn create(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
-        Self::with_options(path, map, family, true)
+    pub fn create(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
+        Self::with_options(path, map, family, meter, true)
     }
 
     /// Opens a database that [`Store::create`] has made, with the options it is to keep.
     ///
     /// # Errors
     /// RocksDB refuses the options.
-    pub fn reopen(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
-        Self::with_options(path, map, family, false)
+    pub fn reopen(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
+        Self::with_options(path, map, family, meter, false)
     }
 
-    fn with_options(path: &Path, map: &OptionMap, family: &str, create: bool) -> Result<Self> {
+    fn with_options(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>, create: bool) -> Result<Self> {
         let mut options = build(path, map)?;
+        if meter.is_some() {
+            Meter::attach(&mut options);
+        }
         if create {
             options.create_if_missing(true);
             options.create_missing_column_families(true);
@@ -64,6 +72,7 @@ impl Store {
             .map(|name| Ok(ColumnFamilyDescriptor::new(name, build(path, map)?)))
             .collect::<Result<Vec<_>>>()?;
         let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
+        meter.into_iter().for_each(|meter| meter.keep(options.clone()));
         Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
     }
 
@@ -72,13 +81,16 @@ impl Store {
     ///
     /// # Errors
     /// It is no database, another process has it open, or its options name something this RocksDB does not know.
-    pub fn open(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
+    pub fn open(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
         let file = OptionsFile::latest(path)?;
         let mut own = map.clone();
         if let Some(found) = file.family(family).or_else(|| file.family(DEFAULT_FAMILY)) {
             own = file.options(found);
         }
         let mut options = build(path, &own)?;
+        if meter.is_some() {
+            Meter::attach(&mut options);
+        }
         options.create_if_missing(false);
         options.create_missing_column_families(true);
         let mut names = DB::list_cf(&options, path).map_err(wrap("list the column families of", path))?;
@@ -93,7 +105,42 @@ impl Store {
             })
             .collect::<Result<Vec<_>>>()?;
         let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
+        meter.into_iter().for_each(|meter| meter.keep(options.clone()));
         Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
+    }
+
+    /// A writer for one thread.
+    ///
+    /// # Errors
+    /// There is no such column family.
+    pub fn writer(&self, settings: &WriteSettings) -> Result<Writer<'_>> {
+        Ok(Writer::new(&self.db, &self.path, self.family()?, settings))
+    }
+
+    /// What lies before the writers and the compactions now.
+    ///
+    /// # Errors
+    /// RocksDB does not tell.
+    pub fn backlog(&self) -> Result<Backlog> {
+        let family = self.family()?;
+        let number = |name: &PropName| -> Result<u64> {
+            let found = self.db.property_int_value_cf(family, name).map_err(wrap("look at", &self.path))?;
+            Ok(found.unwrap_or_default())
+        };
+        Ok(Backlog {
+            level0_files: number(&properties::num_files_at_level(0))?,
+            pending_bytes: number(properties::ESTIMATE_PENDING_COMPACTION_BYTES)?,
+            writes: match (number(properties::IS_WRITE_STOPPED)?, number(properties::ACTUAL_DELAYED_WRITE_RATE)?) {
+                (0, 0) => Writes::Flow,
+                (0, _) => Writes::Delayed,
+                _ => Writes::Stopped,
+            },
+        })
+    }
+
+    /// Makes a running [`Store::compact`] return soon, with its work undone.
+    pub fn cancel_compaction(&self) {
+        self.db.disable_manual_compaction();
     }
 
     fn family(&self) -> Result<&ColumnFamily> {
@@ -119,18 +166,20 @@ impl Store {
     /// Compacts the whole column family down to its last level.
     ///
     /// # Errors
-    /// RocksDB fails, e.g. because the disk is full. Its C interface does not say that it did, so what is left above
-    /// the last level tells.
+    /// RocksDB fails, e.g. because the disk is full. Its C interface does not say that it did, so its count
+    /// of background errors and what is left at level 0 say so.
     pub fn compact(&self, settings: &CompactionSettings) -> Result<()> {
         let options = options::compact_options(settings);
         self.db.compact_range_cf_opt(self.family()?, None::<&[u8]>, None::<&[u8]>, &options);
-        let levels = self.levels()?;
-        match levels.iter().find(|level| level.level == 0) {
-            Some(level) => Err(Error::Rocks {
-                action: "compact",
-                path: self.path.clone(),
-                message: format!("{} files are left at level 0; RocksDB's LOG in it says why", level.files),
-            }),
+        let failed = |message| Error::Rocks { action: "compact", path: self.path.clone(), message };
+        let errors = self.db.property_int_value(properties::BACKGROUND_ERRORS).map_err(wrap("look at", &self.path))?;
+        if let Some(errors @ 1..) = errors {
+            return Err(failed(format!("{errors} background errors; RocksDB's LOG in it says which")));
+        }
+        match self.levels()?.iter().find(|level| level.level == 0) {
+            Some(level) => {
+                Err(failed(format!("{} files are left at level 0; RocksDB's LOG in it says why", level.files)))
+            }
             _ => Ok(()),
         }
     }
@@ -159,22 +208,24 @@ impl Store {
     /// # Errors
     /// RocksDB does not tell.
     pub fn levels(&self) -> Result<Vec<Level>> {
-        let mut levels: Vec<Level> = Vec::new();
-        for file in self.db.live_files().map_err(wrap("list the files of", &self.path))? {
-            if file.column_family_name != self.family {
-                continue;
-            }
-            match levels.iter_mut().find(|level| level.level == file.level) {
-                Some(level) => {
-                    level.files += 1;
-                    level.bytes += file.size as u64;
-                }
-                None => levels.push(Level { level: file.level, files: 1, bytes: file.size as u64 }),
-            }
-        }
-        levels.sort_by_key(|level| level.level);
-        Ok(levels)
+        let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
+        let own = files.iter().filter(|file| file.column_family_name == self.family);
+        Ok(levels_of(own.map(|file| (file.level, file.size as u64))))
     }
+
+    /// Closes it; what still runs in the background is given up.
+    pub fn close(self) {}
+}
+
+/// Levels from the level and size in bytes of each file.
+pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
+    let mut levels: BTreeMap<i32, Level> = BTreeMap::new();
+    for (level, size) in files {
+        let level = levels.entry(level).or_insert(Level { level, files: 0, bytes: 0 });
+        level.files += 1;
+        level.bytes += size;
+    }
+    levels.into_values().collect()
 }
 
 /// Options for a database at `path`; a refusal names it.

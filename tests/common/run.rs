@@ -69,6 +69,14 @@ impl Import {
         Self { command, ..self }
     }
 
+    /// Runs under a limit of open files.
+    pub fn with_files(self, files: u64) -> Self {
+        let mut command = assert_cmd::Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -n {files} && exec \"$0\" \"$@\"")).arg(self.command.get_program());
+        command.args(self.command.get_args());
+        Self { command, ..self }
+    }
+
     /// Runs a copy of the program as a user without rights.
     pub fn as_nobody(self, program: &Path) -> Self {
         let mut command = assert_cmd::Command::new("sh");

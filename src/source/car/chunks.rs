@@ -276,6 +276,14 @@ impl Chunks {
             self.carry.clear();
             return Ok(());
         }
+        if let Bytes::Mapped { map, at, .. } = &mut self.bytes {
+            if map.len() as u64 >= offset {
+                *at = offset as usize;
+                self.position = offset;
+                return Ok(());
+            }
+            return Err(cut(&self.name, offset));
+        }
         let mut scratch = vec![0; FIRST_READ];
         while self.position < offset {
             if self.carry.is_empty() {

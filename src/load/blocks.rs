@@ -1,0 +1,89 @@
+//! From a chunk to its blocks, each checked against its hash before anybody else sees it.
+
+use super::options::ImportOptions;
+use crate::error::{Error, Result};
+use crate::source::car::chunks::Chunk;
+use crate::source::car::{CarProblem, CidSpan, next_section, read_cid};
+use crate::verify::{Checker, Claim, problem_of};
+
+/// How many blocks are hashed side by side.
+const LANES: usize = 256;
+
+/// A block where it lies in its chunk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block<'c> {
+    /// CID and value, side by side.
+    pub body: &'c [u8],
+    pub cid: CidSpan,
+    /// Where its section begins in the chunk.
+    pub start: u32,
+}
+
+impl<'c> Block<'c> {
+    /// The section at `start`, which lies whole in the chunk.
+    pub fn at(chunk: &'c Chunk, start: u32) -> Option<Self> {
+        let bytes = chunk.bytes.get(start as usize..)?;
+        let (len, body) = unsigned_varint::decode::u64(bytes).ok()?;
+        let body = body.get(..len as usize)?;
+        let cid = read_cid(body).ok()??;
+        (cid.len as usize <= body.len()).then_some(Self { body, cid, start })
+    }
+
+    /// Bytes of the value.
+    pub fn value_len(&self) -> u64 {
+        (self.body.len() - self.cid.len as usize) as u64
+    }
+}
+
+/// One thread's reader of blocks.
+pub(super) struct BlockReader<'a> {
+    options: &'a ImportOptions,
+    checker: Checker,
+}
+
+impl<'a> BlockReader<'a> {
+    pub fn new(options: &'a ImportOptions) -> Self {
+        Self { options, checker: Checker::default() }
+    }
+
+    /// Hands the blocks of a chunk to `take`, in their order.
+    ///
+    /// # Errors
+    /// A section that cannot be read, a block that does not match its hash; whatever `take` says.
+    pub fn each<'c>(&mut self, chunk: &'c Chunk, mut take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
+        let mut blocks = Vec::with_capacity(LANES);
+        for group in chunk.starts.chunks(LANES) {
+            blocks.clear();
+            for &start in group {
+                blocks.push(Block::at(chunk, start).ok_or_else(|| self.explain(chunk, start as usize))?);
+            }
+            if self.options.verify {
+                self.check(chunk, &blocks)?;
+            }
+            blocks.iter().try_for_each(&mut take)?;
+        }
+        Ok(())
+    }
+
+    fn check<'c>(&mut self, chunk: &'c Chunk, blocks: &[Block<'c>]) -> Result<()> {
+        let claim = |Block { body, cid, .. }: &Block<'c>| {
+            let (key, data) = body.split_at(cid.len as usize);
+            Claim { code: cid.hash, digest: &key[cid.digest as usize..], data }
+        };
+        let claims: Vec<Claim<'_>> = blocks.iter().map(claim).collect();
+        self.checker.check(&claims).map_err(|failure| {
+            let Block { body, cid, start } = blocks[failure.index];
+            let problem = problem_of(&body[..cid.len as usize], &claims[failure.index], &failure);
+            Error::bad_input(&self.options.source, chunk.base + u64::from(start), problem)
+        })
+    }
+
+    /// A section that cannot be read: says why, as reading it one by one does.
+    fn explain(&self, chunk: &Chunk, start: usize) -> Error {
+        let (problem, at) = match next_section(&chunk.bytes, start, self.options.max_block_size) {
+            Err(found) => found,
+            Ok(_) => (CarProblem::Truncated { inside: "a CID" }, start),
+        };
+        Error::bad_input(&self.options.source, chunk.base + at as u64, problem)
+    }
+}

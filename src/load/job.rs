@@ -1,0 +1,35 @@
+//! What both loaders work on.
+
+use super::journal::{Journal, Progressed};
+use super::options::ImportOptions;
+use super::plan::Plan;
+use super::target::Target;
+use crate::error::Result;
+use crate::preset::Resolved;
+use crate::progress::Progress;
+use crate::rocks::option_map::OptionMap;
+use crate::rocks::options_of;
+
+/// One import, once its plan is made.
+pub(super) struct Job<'a> {
+    pub options: &'a ImportOptions,
+    pub plan: &'a Plan,
+    pub preset: &'a Resolved,
+    pub target: &'a Target,
+    pub journal: &'a Journal,
+    /// What an earlier run has done.
+    pub before: &'a Progressed,
+    pub progress: &'a Progress<'a>,
+    /// What the database has while it is loaded: [`loading`].
+    pub loading: OptionMap,
+}
+
+/// The options while importing: the preset's, or those of the database that is already there.
+pub(super) fn loading(options: &ImportOptions, preset: &Resolved) -> Result<OptionMap> {
+    if options.into_existing
+        && let Some(own) = options_of(&options.db, &options.column_family)?
+    {
+        return Ok(own);
+    }
+    Ok(preset.loading())
+}
