@@ -2,13 +2,18 @@
 //! frame scanner finds the end of a zstd frame, libzstd finds the same.
 #![no_main]
 
+use std::io::{Read, Write};
+
 use bedload::source::input::{Body, InputOptions, from_reader, zstd_frame};
 use libfuzzer_sys::fuzz_target;
 
 /// Frames of a few bytes can unpack to gigabytes.
 const ENOUGH: usize = 4 << 20;
 
-fuzz_target!(|data: &[u8]| {
+#[path = "../seeds.rs"]
+mod seeds;
+
+fuzz_target!(init: seeds::plant(&wrapped()), |data: &[u8]| {
     if let Ok(len) = zstd_frame::frame_len(data) {
         assert!(len <= data.len());
         if let Ok(theirs) = zstd::zstd_safe::find_frame_compressed_size(data) {
@@ -35,3 +40,33 @@ fuzz_target!(|data: &[u8]| {
         }
     }
 });
+
+/// Small CARs in every wrapping, whole and in several frames.
+fn wrapped() -> Vec<Vec<u8>> {
+    let zstd = |bytes: &[u8]| {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("an encoder");
+        encoder.include_checksum(true).expect("a checksum");
+        encoder.write_all(bytes).expect("into memory");
+        encoder.finish().expect("into memory")
+    };
+    let read = |mut reader: Box<dyn Read>| {
+        let mut packed = Vec::new();
+        reader.read_to_end(&mut packed).expect("from memory");
+        packed
+    };
+    let skippable = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+    let mut wrapped = Vec::new();
+    for car in seeds::cars() {
+        let (front, back) = car.split_at(car.len() / 2);
+        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        lz4.write_all(&car).expect("into memory");
+        wrapped.extend([
+            zstd(&car),
+            [&skippable[..], &zstd(front), &skippable, &zstd(back)].concat(),
+            read(Box::new(flate2::read::GzEncoder::new(std::io::Cursor::new(car.clone()), flate2::Compression::fast()))),
+            read(Box::new(liblzma::read::XzEncoder::new(std::io::Cursor::new(car.clone()), 1))),
+            lz4.finish().expect("into memory"),
+        ]);
+    }
+    wrapped
+}
