@@ -413,7 +413,7 @@ fn a_file_that_may_not_be_read() {
     std::fs::copy(env!("CARGO_BIN_EXE_bedload"), &program).expect("a copy of the program");
     mode(&program, 0o755);
     mode(&place.path(""), 0o777);
-    match run.as_nobody(&program).run() {
+    match run.without_rights(&program).run() {
         Done { code: Some(127), stderr, .. } => eprintln!("SKIPPED: cannot run as another user: {stderr}"),
         done => done.refused(3, None, "no permission to read it"),
     }

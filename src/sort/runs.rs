@@ -239,17 +239,18 @@ mod tests {
 
     fn section(digest: &[u8], data: &[u8]) -> Vec<u8> {
         let mut cid = vec![1, 0x55, 0x00];
-        for value in [digest.len()] {
-            cid.extend(unsigned_varint::encode::usize(value, &mut unsigned_varint::encode::usize_buffer()));
-        }
+        cid.extend(unsigned_varint::encode::usize(digest.len(), &mut unsigned_varint::encode::usize_buffer()));
         cid.extend(digest);
         let mut buffer = unsigned_varint::encode::usize_buffer();
         let len = unsigned_varint::encode::usize(cid.len() + data.len(), &mut buffer);
         [len, &cid, data].concat()
     }
 
-    /// Sorts `blocks` outside of memory: the records in the order they come, and whether several rounds were needed.
-    fn sorted(blocks: &[(Vec<u8>, Vec<u8>)], memory: usize) -> (Vec<(Vec<u8>, Vec<u8>)>, usize) {
+    /// A digest and a block's bytes.
+    type Pair = (Vec<u8>, Vec<u8>);
+
+    /// Sorts `blocks` outside of memory: the records in the order they come, and how many runs there were at first.
+    fn sorted(blocks: &[Pair], memory: usize) -> (Vec<Pair>, usize) {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let spill = Spill::new(dir.path().to_owned(), 1);
         for (digest, data) in blocks {
@@ -313,7 +314,7 @@ mod tests {
             let blocks: Vec<_> = keys.into_iter().enumerate().map(data).collect();
             let (found, _) = sorted(&blocks, memory);
             prop_assert!(found.is_sorted_by_key(|(key, _)| key));
-            let count = |records: &[(Vec<u8>, Vec<u8>)]| {
+            let count = |records: &[Pair]| {
                 let mut counts = BTreeMap::new();
                 for record in records {
                     *counts.entry(record.clone()).or_insert(0) += 1;

@@ -78,7 +78,7 @@ impl Import {
     }
 
     /// Runs a copy of the program as a user without rights.
-    pub fn as_nobody(self, program: &Path) -> Self {
+    pub fn without_rights(self, program: &Path) -> Self {
         let mut command = assert_cmd::Command::new("sh");
         let switch =
             "command -v setpriv >/dev/null || exit 127; exec setpriv --reuid 65534 --clear-groups \"$0\" \"$@\"";
