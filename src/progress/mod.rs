@@ -30,11 +30,13 @@ pub enum Phase {
     Publish,
     /// Checking the records of a database.
     Verify,
+    /// Following links through a database.
+    Walk,
 }
 
 impl Phase {
-    const ALL: [Self; 7] =
-        [Self::Plan, Self::Read, Self::Build, Self::Ingest, Self::Settle, Self::Publish, Self::Verify];
+    const ALL: [Self; 8] =
+        [Self::Plan, Self::Read, Self::Build, Self::Ingest, Self::Settle, Self::Publish, Self::Verify, Self::Walk];
 
     /// Its name in output and reports.
     pub fn name(self) -> &'static str {
@@ -46,6 +48,7 @@ impl Phase {
             Self::Settle => "settle",
             Self::Publish => "publish",
             Self::Verify => "verify",
+            Self::Walk => "walk",
         }
     }
 }
