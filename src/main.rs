@@ -9,6 +9,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         cli::Command::Import(args) => cli::import::run(args, &cli.globals),
         cli::Command::Verify(args) => cli::verify::run(args, &cli.globals),
+        cli::Command::Walk(args) => cli::walk::run(args, &cli.globals),
         cli::Command::Generate(args) => cli::generate::run(args, &cli.globals),
         cli::Command::Presets(args) => cli::presets::run(args, &cli.globals),
         cli::Command::Completions(args) => cli::shell::completions(args),

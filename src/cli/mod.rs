@@ -8,6 +8,7 @@ pub mod shell;
 mod stop;
 mod values;
 pub mod verify;
+pub mod walk;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -95,6 +96,7 @@ impl Globals {
 pub enum Command {
     Import(import::Args),
     Verify(verify::Args),
+    Walk(walk::Args),
     Generate(generate::Args),
     Presets(presets::Args),
     Completions(shell::CompletionsArgs),

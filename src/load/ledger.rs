@@ -57,19 +57,13 @@ pub(super) struct Pen<'a> {
 }
 
 /// What the entries come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     /// Distinct records.
     pub records: u64,
     pub digest: ContentDigest,
     /// The hash of a key that stands for two different blocks.
     pub conflict: Option<u128>,
-}
-
-impl Default for Sum {
-    fn default() -> Self {
-        Self { records: 0, digest: ContentDigest::default(), conflict: None }
-    }
 }
 
 /// What a key is known by.

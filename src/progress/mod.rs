@@ -32,11 +32,22 @@ pub enum Phase {
     Publish,
     /// Checking the records of a database.
     Verify,
+    /// Following links through a database.
+    Walk,
 }
 
 impl Phase {
-    const ALL: [Self; 8] =
-        [Self::Plan, Self::Read, Self::Build, Self::Ingest, Self::Settle, Self::Check, Self::Publish, Self::Verify];
+    const ALL: [Self; 9] = [
+        Self::Plan,
+        Self::Read,
+        Self::Build,
+        Self::Ingest,
+        Self::Settle,
+        Self::Check,
+        Self::Publish,
+        Self::Verify,
+        Self::Walk,
+    ];
 
     /// Its name in output and reports.
     pub fn name(self) -> &'static str {
@@ -49,6 +60,7 @@ impl Phase {
             Self::Check => "check",
             Self::Publish => "publish",
             Self::Verify => "verify",
+            Self::Walk => "walk",
         }
     }
 }

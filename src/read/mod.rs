@@ -3,9 +3,22 @@
 //! Databases are opened read-only here. What an import left in `BEDLOAD.json` says how to read their keys.
 
 mod content;
+mod count;
+mod header;
+mod links;
 mod ranges;
 mod record;
+mod share;
 pub mod verify;
+pub mod walk;
 
 pub(crate) use content::{content, find_key};
 pub use record::ImportRecord;
+
+use crate::sort::key::KeyLayout;
+
+/// A key for people.
+fn key_text(layout: KeyLayout, key: &[u8]) -> String {
+    let cid = if layout == KeyLayout::Cid { cid::Cid::try_from(key).ok() } else { None };
+    cid.map_or_else(|| key.iter().map(|byte| format!("{byte:02x}")).collect(), |cid| cid.to_string())
+}

@@ -51,6 +51,12 @@ impl<'a> Record<'a> {
         (key_len <= bytes.len()).then_some(Self { bytes, key_len })
     }
 
+    /// The record whose key and value lie side by side in `bytes`.
+    #[cfg(test)]
+    pub fn from_parts(bytes: &'a [u8], key_len: usize) -> Self {
+        Self { bytes, key_len }
+    }
+
     pub fn key(&self) -> &'a [u8] {
         &self.bytes[..self.key_len]
     }

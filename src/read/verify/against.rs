@@ -70,7 +70,7 @@ struct Part {
 impl SourceIndex {
     /// Reads the source.
     pub fn read(source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<Self> {
-        let options = InputOptions { threads: source.threads, memory: source.memory / 4, ..InputOptions::default() };
+        let options = InputOptions { threads: source.threads, memory: source.memory / 4 };
         let input = input::open(source.path, &options)?;
         progress.begin(Phase::Read, input.size);
         if let Some(blocks) = input.blocks {

@@ -13,8 +13,7 @@ mod problems;
 mod scan;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use self::against::{Source, SourceIndex};
@@ -23,6 +22,7 @@ use self::problems::Collector;
 use self::scan::{Totals, Worker};
 use super::ranges::{KeyRange, Window, ranges};
 use super::record::{ImportRecord, RECORD_FILE};
+use super::share::{share, threads};
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Phase, Progress, Stop};
 use crate::report::{Against, KeyFrom, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
@@ -216,11 +216,6 @@ impl Job<'_> {
         files.map(|file| file.largest.clone()).max()
     }
 
-    fn threads(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.options.threads.unwrap_or_else(cores).max(1)
-    }
-
     /// Goes through all column families.
     fn everything(&self, files: &[DataFile], record: Option<&ImportRecord>) -> Result<(Totals, Option<Against>)> {
         let ranges_of = |family: &str| {
@@ -282,7 +277,7 @@ impl Job<'_> {
                 NullPadding::Error
             }),
             memory,
-            threads: self.threads(),
+            threads: threads(self.options.threads),
             work_dir: self.options.work_dir.clone().unwrap_or_else(std::env::temp_dir),
             stop: &self.options.stop,
         };
@@ -316,37 +311,11 @@ impl Job<'_> {
 
     /// Shares `items` pieces of work out among the threads and adds up what they found.
     fn share(&self, items: usize, work: impl Fn(&mut Worker<'_>, usize) -> Result<()> + Sync) -> Result<Totals> {
-        let next = AtomicUsize::new(0);
-        let failed = AtomicBool::new(false);
-        let outcome: Mutex<Result<Totals>> = Mutex::new(Ok(Totals::default()));
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads().min(items) {
-                scope.spawn(|| {
-                    let mut worker = Worker::new(self);
-                    let mut run = || {
-                        while !failed.load(Ordering::Relaxed) {
-                            let item = next.fetch_add(1, Ordering::Relaxed);
-                            if item >= items {
-                                break;
-                            }
-                            work(&mut worker, item)?;
-                        }
-                        Ok(())
-                    };
-                    let result: Result<()> = run();
-                    let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
-                    match (result, &mut *outcome) {
-                        (Ok(()), Ok(totals)) => totals.merge(&worker.totals),
-                        (Err(error), Ok(_)) => {
-                            failed.store(true, Ordering::Relaxed);
-                            *outcome = Err(error);
-                        }
-                        (_, Err(_)) => {}
-                    }
-                });
-            }
-        });
-        outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let workers = share(threads(self.options.threads), items, || Worker::new(self), work)?;
+        Ok(workers.iter().fold(Totals::default(), |mut totals, worker| {
+            totals.merge(&worker.totals);
+            totals
+        }))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::read::key_text;
 use crate::report::{Problem, ProblemKind, Problems};
 use crate::rocks::DataFile;
 use crate::sort::key::KeyLayout;
@@ -98,12 +99,6 @@ impl<'a> Collector<'a> {
         };
         self.files.iter().filter(holds).min_by_key(|file| file.level).map(|file| file.path.display().to_string())
     }
-}
-
-/// A key for people.
-pub(super) fn key_text(layout: KeyLayout, key: &[u8]) -> String {
-    let cid = if layout == KeyLayout::Cid { cid::Cid::try_from(key).ok() } else { None };
-    cid.map_or_else(|| key.iter().map(|byte| format!("{byte:02x}")).collect(), |cid| cid.to_string())
 }
 
 #[cfg(test)]

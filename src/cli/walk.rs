@@ -1,0 +1,133 @@
+//! `bedload walk`: follow the links of a database.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bedload::Error;
+use bedload::read::walk::{WalkOptions, walk};
+use bedload::report::WalkReport;
+use bedload::size::human;
+use bedload::sort::key::KeyLayout;
+use cid::Cid;
+
+use super::{Globals, bars, import, values};
+
+/// Follow links from the roots, as a node scans, and tell which blocks are missing or unreachable
+///
+/// Ends with exit code 3 when a block is missing that was not allowed to be.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload walk --db /data/blocks --depth tipsets=2000 --allow-missing-below 4500000")]
+pub struct Args {
+    /// The database
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+    /// Where to begin, may be given several times; the default is the roots that the import recorded
+    #[arg(long, value_name = "CID", value_parser = |text: &str| Cid::try_from(text).map_err(|error| error.to_string()))]
+    pub root: Vec<Cid>,
+    /// Follow the chain of headers over N tipsets only
+    #[arg(long, value_name = "tipsets=N", value_parser = depth)]
+    pub depth: Option<u32>,
+    /// Blocks named by Filecoin headers below this epoch may be missing
+    #[arg(long, value_name = "EPOCH")]
+    pub allow_missing_below: Option<u64>,
+
+    /// Threads that work; the default is the number of cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
+    pub threads: Option<u16>,
+    /// Memory to use; the default is a quarter of what the machine or its cgroup has
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
+    pub memory: Option<u64>,
+    /// Where to put what does not fit; the default is the system's directory for temporary files
+    #[arg(long, value_name = "DIR", help_heading = "Resources")]
+    pub work_dir: Option<PathBuf>,
+
+    /// What blocks are stored under; the default is what BEDLOAD.json says, or cid
+    #[arg(long, value_name = "LAYOUT", value_parser = import::key_layout(), help_heading = "Database")]
+    pub key: Option<KeyLayout>,
+    /// The column family that holds the blocks; the default is what BEDLOAD.json says, or default
+    #[arg(long, value_name = "NAME", help_heading = "Database")]
+    pub column_family: Option<String>,
+}
+
+fn depth(text: &str) -> Result<u32, String> {
+    let count = text.strip_prefix("tipsets=").and_then(|count| count.parse().ok());
+    count.filter(|&count| count > 0).ok_or_else(|| "write it as tipsets=2000".to_owned())
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let mut options = WalkOptions::new(&args.db);
+    options.roots.clone_from(&args.root);
+    options.tipsets = args.depth;
+    options.allow_missing_below = args.allow_missing_below;
+    options.threads = args.threads.map(usize::from);
+    options.memory = args.memory;
+    options.work_dir.clone_from(&args.work_dir);
+    options.key = args.key;
+    options.column_family.clone_from(&args.column_family);
+    super::stop::on_signals(&options.stop)?;
+    let observer = bars::renderer(globals);
+    let outcome = walk(&options, observer.as_ref());
+    observer.finish();
+    let report = outcome?;
+    if globals.json {
+        super::print_json(&report)?;
+    } else if !globals.quiet || !report.complete {
+        write!(std::io::stdout(), "{}", summary(&report))?;
+    }
+    if report.complete {
+        return Ok(());
+    }
+    let lost = report.missing - report.missing_allowed;
+    let hint = match args.allow_missing_below {
+        None => "a snapshot may leave out old state on purpose: --allow-missing-below EPOCH tells that from damage",
+        Some(_) => "the snapshot is cut or was exported with fewer state roots: compare its size with the publisher's",
+    };
+    Err(Error::Unsound {
+        action: "walk",
+        path: args.db.clone(),
+        problems: format!("{lost} missing {}", if lost == 1 { "block" } else { "blocks" }),
+        hint: hint.into(),
+    }
+    .into())
+}
+
+/// The result for people.
+fn summary(report: &WalkReport) -> String {
+    let rate = report.reachable as f64 / report.seconds.max(0.001);
+    let bytes = human((report.reachable_bytes as f64 / report.seconds.max(0.001)) as u64);
+    let mut lines = vec![("database", report.db.clone()), ("roots", report.roots.join(", "))];
+    if let Some(tipsets) = report.tipsets {
+        lines.push(("limit", format!("{tipsets} tipsets")));
+    }
+    lines.push((
+        "reachable",
+        format!("{} blocks, {}, up to {} links deep", report.reachable, human(report.reachable_bytes), report.depth),
+    ));
+    let allowed = match report.missing_allowed {
+        0 => String::new(),
+        allowed => format!(", {allowed} of them allowed to be"),
+    };
+    lines.push(("missing", format!("{}{allowed}", report.missing)));
+    let unreachable =
+        report.unreachable.map_or_else(|| "not counted: the walk was limited".into(), |it| it.to_string());
+    lines.push(("unreachable", unreachable));
+    lines.push((
+        "others",
+        format!("{} sector commitments, {} identity CIDs in links only", report.commitments, report.identity),
+    ));
+    if report.malformed > 0 {
+        lines.push(("malformed", format!("{} blocks or links that are not what their codec says", report.malformed)));
+    }
+    lines.push(("time", format!("{:.1} s, {rate:.0} blocks/s, {bytes}/s", report.seconds)));
+    let mut text: String = lines.into_iter().map(|(name, value)| format!("{name:<11} {value}\n")).collect();
+    for block in &report.first_missing {
+        let allowed = if block.allowed { "allowed to be missing" } else { "missing" };
+        let epoch = block.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();
+        let parent = block.parent.as_ref().map_or_else(|| "a root".into(), |parent| format!("named by {parent}"));
+        text.push_str(&format!("  {allowed}: {}\n    {parent}{epoch}\n", block.cid));
+    }
+    for key in &report.first_unreachable {
+        text.push_str(&format!("  unreachable: {key}\n"));
+    }
+    text
+}

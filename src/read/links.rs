@@ -1,0 +1,235 @@
+//! The links in a block, found without decoding it: in dag-cbor every tag 42, in dag-pb every link's hash.
+//!
+//! Text is stepped over unread. Early chain data has strings that are not UTF-8, and a decoder would stop there.
+
+/// Multicodecs of what links lead to.
+pub(crate) mod codec {
+    pub const DAG_PB: u64 = 0x70;
+    pub const DAG_CBOR: u64 = 0x71;
+    pub const RAW: u64 = 0x55;
+    /// Sector commitments of Filecoin: they name no block.
+    pub const COMMITMENT_UNSEALED: u64 = 0xf101;
+    pub const COMMITMENT_SEALED: u64 = 0xf102;
+}
+
+/// The tag of a link in dag-cbor.
+const LINK_TAG: u64 = 42;
+
+/// Why a block's links cannot be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// Calls `found` with the bytes of every CID that `block` links to, in their order.
+///
+/// # Errors
+/// The block is not what its codec says; links before that have been told.
+pub(crate) fn links(codec: u64, block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
+    match codec {
+        codec::DAG_CBOR => cbor_links(block, found),
+        codec::DAG_PB => pb_links(block, found),
+        _ => Ok(()),
+    }
+}
+
+/// One head of a CBOR item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// 0 unsigned, 1 negative, 2 bytes, 3 text, 4 list, 5 map, 6 tag, 7 other.
+    pub major: u8,
+    /// The number in it: a value, a length, a count.
+    pub value: u64,
+    /// How the number is written: the lower five bits of the first byte.
+    pub info: u8,
+}
+
+/// Reads the head of an item; `None` at the end, and for what dag-cbor does not have (indefinite lengths).
+pub(crate) fn head(bytes: &[u8]) -> Option<(Head, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    let (major, info) = (first >> 5, first & 0x1f);
+    let (value, rest) = match info {
+        0..24 => (u64::from(info), rest),
+        24 => rest.split_first().map(|(&value, rest)| (u64::from(value), rest))?,
+        25 => rest.split_first_chunk().map(|(value, rest)| (u64::from(u16::from_be_bytes(*value)), rest))?,
+        26 => rest.split_first_chunk().map(|(value, rest)| (u64::from(u32::from_be_bytes(*value)), rest))?,
+        27 => rest.split_first_chunk().map(|(value, rest)| (u64::from_be_bytes(*value), rest))?,
+        _ => return None,
+    };
+    Some((Head { major, value, info }, rest))
+}
+
+/// The bytes of a string, and what follows it.
+pub(crate) fn string(len: u64, rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    rest.split_at_checked(usize::try_from(len).ok()?)
+}
+
+/// The CID in the byte string of a link, which has a zero before it.
+pub(crate) fn link(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (head, rest) = head(bytes)?;
+    let (bytes, rest) = string(head.value, rest)?;
+    let (&zero, cid) = bytes.split_first()?;
+    (head.major == 2 && zero == 0).then_some((cid, rest))
+}
+
+fn cbor_links(block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
+    // Items that are still to come, whatever they are nested in: no stack is needed.
+    let mut items = 1u64;
+    let mut rest = block;
+    while items > 0 {
+        items -= 1;
+        let (head, behind) = head(rest).ok_or(Malformed)?;
+        rest = behind;
+        match head.major {
+            2 | 3 => rest = string(head.value, rest).ok_or(Malformed)?.1,
+            // Every item takes a byte at least, so a count beyond the rest is not believed.
+            4 if head.value <= rest.len() as u64 => items += head.value,
+            5 if head.value <= rest.len() as u64 / 2 => items += 2 * head.value,
+            4 | 5 => return Err(Malformed),
+            6 if head.value == LINK_TAG => {
+                let (cid, behind) = link(rest).ok_or(Malformed)?;
+                found(cid);
+                rest = behind;
+            }
+            6 => items += 1,
+            _ => {}
+        }
+    }
+    if rest.is_empty() { Ok(()) } else { Err(Malformed) }
+}
+
+/// A field of a protobuf message.
+pub(crate) enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// Reads a field: its number, its value, and what follows.
+pub(crate) fn field(bytes: &[u8]) -> Option<(u64, Field<'_>, &[u8])> {
+    let (key, rest) = unsigned_varint::decode::u64(bytes).ok()?;
+    match key & 7 {
+        0 => unsigned_varint::decode::u64(rest).ok().map(|(value, rest)| (key >> 3, Field::Number(value), rest)),
+        2 => {
+            let (len, rest) = unsigned_varint::decode::u64(rest).ok()?;
+            string(len, rest).map(|(bytes, rest)| (key >> 3, Field::Bytes(bytes), rest))
+        }
+        _ => None,
+    }
+}
+
+fn pb_links(block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
+    let mut rest = block;
+    while !rest.is_empty() {
+        let (number, value, behind) = field(rest).ok_or(Malformed)?;
+        rest = behind;
+        let (2, Field::Bytes(mut link)) = (number, value) else { continue };
+        while !link.is_empty() {
+            let (number, value, behind) = field(link).ok_or(Malformed)?;
+            link = behind;
+            if let (1, Field::Bytes(cid)) = (number, value) {
+                found(cid);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use cid::Cid;
+    use ipld_core::ipld::Ipld;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn found(codec: u64, block: &[u8]) -> (Vec<Vec<u8>>, Result<(), Malformed>) {
+        let mut cids = Vec::new();
+        let result = links(codec, block, &mut |cid| cids.push(cid.to_vec()));
+        (cids, result)
+    }
+
+    fn cid(seed: u8) -> Cid {
+        Cid::new_v1(0x71, cid::multihash::Multihash::<64>::wrap(0xb220, &[seed; 32]).expect("short"))
+    }
+
+    fn ipld() -> impl Strategy<Value = Ipld> {
+        let leaf = prop_oneof![
+            Just(Ipld::Null),
+            any::<bool>().prop_map(Ipld::Bool),
+            (0..i64::MAX).prop_map(|number| Ipld::Integer(number.into())),
+            ".{0,20}".prop_map(Ipld::String),
+            proptest::collection::vec(any::<u8>(), 0..300).prop_map(Ipld::Bytes),
+            any::<u8>().prop_map(|seed| Ipld::Link(cid(seed))),
+        ];
+        leaf.prop_recursive(4, 60, 8, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..8).prop_map(Ipld::List),
+                proptest::collection::btree_map("[a-z]{0,5}", inner, 0..8).prop_map(Ipld::Map),
+            ]
+        })
+    }
+
+    fn model(ipld: &Ipld, cids: &mut Vec<Vec<u8>>) {
+        match ipld {
+            Ipld::Link(cid) => cids.push(cid.to_bytes()),
+            Ipld::List(items) => items.iter().for_each(|item| model(item, cids)),
+            Ipld::Map(items) => items.values().for_each(|item| model(item, cids)),
+            _ => {}
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_link_is_found_that_a_decoder_finds(value in ipld()) {
+            let block = serde_ipld_dagcbor::to_vec(&value).expect("encode");
+            let mut expected = Vec::new();
+            model(&value, &mut expected);
+            let (mut cids, result) = found(codec::DAG_CBOR, &block);
+            prop_assert_eq!(result, Ok(()));
+            // The model's maps are sorted otherwise than dag-cbor's.
+            cids.sort();
+            expected.sort();
+            prop_assert_eq!(cids, expected);
+            if !block.is_empty() {
+                prop_assert_eq!(found(codec::DAG_CBOR, &block[..block.len() - 1]).1, Err(Malformed));
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes: Vec<u8>) {
+            found(codec::DAG_CBOR, &bytes).1.ok();
+            found(codec::DAG_PB, &bytes).1.ok();
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_utf_8_stops_nothing() {
+        let link = serde_ipld_dagcbor::to_vec(&cid(1)).expect("encode");
+        let block = [&[0x82, 0x62, 0xff, 0xfe][..], &link].concat();
+        assert!(serde_ipld_dagcbor::from_slice::<Ipld>(&block).is_err());
+        assert_eq!(found(codec::DAG_CBOR, &block), (vec![cid(1).to_bytes()], Ok(())));
+    }
+
+    #[test]
+    fn a_count_of_items_is_not_believed() {
+        for block in
+            [&[0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff][..], &[0xbb, 0x80, 0, 0, 0, 0, 0, 0, 0, 1]]
+        {
+            assert_eq!(found(codec::DAG_CBOR, block).1, Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn links_of_dag_pb_are_found() {
+        let (one, two) = (cid(1).to_bytes(), cid(2).to_bytes());
+        let link = |cid: &[u8]| {
+            let own = [&[0x0a, cid.len() as u8][..], cid, &[0x12, 1, b'x', 0x18, 5]].concat();
+            [&[0x12, own.len() as u8][..], &own].concat()
+        };
+        let block = [link(&one), vec![0x0a, 2, 8, 1], link(&two)].concat();
+        assert_eq!(found(codec::DAG_PB, &block), (vec![one, two], Ok(())));
+    }
+
+    #[test]
+    fn other_codecs_have_no_links() {
+        assert_eq!(found(codec::RAW, &[0xff; 40]), (vec![], Ok(())));
+    }
+}

@@ -1,0 +1,364 @@
+//! Following links from the roots, as a node does that scans or exports its chain.
+//!
+//! Breadth first: all links found at one distance are followed before the next. Threads take them in batches, sort
+//! each by key and look it up at once. What has been met is remembered in [`visited`], what is still to be followed in
+//! [`queue`]; both go to disk beyond the memory budget.
+//!
+//! A Filecoin header gives what hangs below it an epoch, and its parents a place in the chain; that is how a walk is
+//! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are told from damage.
+
+mod queue;
+mod visited;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use cid::Cid;
+
+use self::queue::{Queue, Step};
+use self::visited::{Visited, fingerprint};
+use super::count;
+use super::header::chain_header;
+use super::links::{codec, links};
+use super::record::ImportRecord;
+use super::share::{share, threads};
+use crate::error::{Error, Result};
+use crate::progress::{Observer, Phase, Progress, Stop};
+use crate::report::{MissingBlock, WALK_SCHEMA, WalkReport};
+use crate::rocks::{Reader, ReaderOptions};
+use crate::sort::key::KeyLayout;
+use crate::source::car::{CidSpan, read_cid};
+use crate::sys;
+
+/// Links looked up at once.
+const BATCH: usize = 512;
+
+/// Missing blocks and unreachable records that are listed.
+const LISTED: usize = 10;
+
+/// The least memory a walk works with, in bytes.
+const MIN_MEMORY: u64 = 8 << 20;
+
+/// What to walk, and how far.
+#[derive(Debug, Clone)]
+pub struct WalkOptions {
+    /// The database.
+    pub db: PathBuf,
+    /// Where to begin. Defaults to the roots that the import recorded.
+    pub roots: Vec<Cid>,
+    /// Follow the chain of headers over so many tipsets only. Defaults to all of it.
+    pub tipsets: Option<u32>,
+    /// Blocks named by headers below this epoch may be missing. Defaults to none.
+    pub allow_missing_below: Option<u64>,
+    /// Threads that work. Defaults to the number of cores.
+    pub threads: Option<usize>,
+    /// Memory in bytes. Defaults to a quarter of what the machine, or its cgroup, has.
+    pub memory: Option<u64>,
+    /// Where to put what does not fit. Defaults to the system's directory for temporary files.
+    pub work_dir: Option<PathBuf>,
+    /// What blocks are stored under. Defaults to what `BEDLOAD.json` says, or to CIDs.
+    pub key: Option<KeyLayout>,
+    /// The column family that holds the blocks. Defaults to what `BEDLOAD.json` says, or to `default`.
+    pub column_family: Option<String>,
+    /// Asked by somebody else to make it stop.
+    pub stop: Stop,
+}
+
+impl WalkOptions {
+    /// Everything in `db` that its roots lead to.
+    pub fn new(db: impl Into<PathBuf>) -> Self {
+        Self {
+            db: db.into(),
+            roots: Vec::new(),
+            tipsets: None,
+            allow_missing_below: None,
+            threads: None,
+            memory: None,
+            work_dir: None,
+            key: None,
+            column_family: None,
+            stop: Stop::default(),
+        }
+    }
+}
+
+/// Follows the links. That blocks are missing is no error: the report says it.
+///
+/// # Errors
+/// There is no database, no root is known, or a block cannot be read.
+pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport> {
+    let progress = Progress::new(observer);
+    let start = Instant::now();
+    let report = progress.sampled(|| run(options, &progress));
+    progress.end();
+    report.map(|report| WalkReport { seconds: start.elapsed().as_secs_f64(), ..report })
+}
+
+fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
+    let record = ImportRecord::load(&options.db)?;
+    let memory = options.memory.or_else(|| sys::memory().map(|all| all / 4)).unwrap_or(1 << 30).max(MIN_MEMORY);
+    sys::raise_open_files();
+    let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
+    let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false })?;
+    let roots = roots(options, record.as_ref())?;
+    let family = options.column_family.clone().or_else(|| record.as_ref().map(|it| it.column_family.clone()));
+    let work_dir = options.work_dir.clone().unwrap_or_else(std::env::temp_dir);
+    let walk = Walk {
+        options,
+        reader: &reader,
+        family: family.as_deref().unwrap_or("default"),
+        layout: options.key.or(record.as_ref().map(|record| record.key)).unwrap_or_default(),
+        visited: Visited::new(memory / 2, work_dir.clone()),
+        missing: Mutex::default(),
+        progress,
+    };
+    let recorded = record.filter(|record| !record.into_existing);
+    progress.begin(Phase::Walk, recorded.as_ref().map(|record| record.payload_bytes));
+    let queue_budget = usize::try_from(memory / 8).unwrap_or(usize::MAX);
+    let (found, depth) = walk.levels(&roots, || Queue::new(queue_budget, &work_dir))?;
+    let mut unreachable = None;
+    let mut first_unreachable = Vec::new();
+    if options.tipsets.is_none() {
+        let records = match recorded {
+            Some(record) => record.blocks.written,
+            None => count::count(&reader, walk.family, threads(options.threads), progress, &options.stop)?.records,
+        };
+        unreachable = Some(records.saturating_sub(found.reachable));
+        if records > found.reachable {
+            first_unreachable = walk.list_unreachable()?;
+        }
+    }
+    let Missing { total, allowed, first } = walk.missing.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(WalkReport {
+        schema: WALK_SCHEMA.into(),
+        db: options.db.display().to_string(),
+        roots: roots.iter().map(ToString::to_string).collect(),
+        complete: total == allowed,
+        tipsets: options.tipsets,
+        reachable: found.reachable,
+        reachable_bytes: found.bytes,
+        missing: total,
+        missing_allowed: allowed,
+        unreachable,
+        commitments: found.commitments,
+        identity: found.identity,
+        malformed: found.malformed,
+        depth,
+        first_missing: first,
+        first_unreachable,
+        seconds: 0.0,
+    })
+}
+
+fn roots(options: &WalkOptions, record: Option<&ImportRecord>) -> Result<Vec<Cid>> {
+    if !options.roots.is_empty() {
+        return Ok(options.roots.clone());
+    }
+    let recorded = record.map(|record| record.source.roots.as_slice()).unwrap_or_default();
+    let roots: Vec<Cid> = recorded.iter().filter_map(|root| Cid::try_from(root.as_str()).ok()).collect();
+    if roots.is_empty() {
+        return Err(Error::Usage {
+            reason: "no root to walk from: the import recorded none".into(),
+            hint: "name one with --root".into(),
+        });
+    }
+    Ok(roots)
+}
+
+struct Walk<'a> {
+    options: &'a WalkOptions,
+    reader: &'a Reader,
+    family: &'a str,
+    layout: KeyLayout,
+    visited: Visited,
+    missing: Mutex<Missing>,
+    progress: &'a Progress<'a>,
+}
+
+#[derive(Default)]
+struct Missing {
+    total: u64,
+    allowed: u64,
+    first: Vec<MissingBlock>,
+}
+
+/// What one thread found.
+#[derive(Debug, Clone, Copy, Default)]
+struct Found {
+    reachable: u64,
+    bytes: u64,
+    commitments: u64,
+    identity: u64,
+    malformed: u64,
+}
+
+impl Found {
+    fn merge(&mut self, other: &Self) {
+        self.reachable += other.reachable;
+        self.bytes += other.bytes;
+        self.commitments += other.commitments;
+        self.identity += other.identity;
+        self.malformed += other.malformed;
+    }
+}
+
+impl Walk<'_> {
+    /// Follows links level by level; the number of levels is how deep the graph is.
+    fn levels(&self, roots: &[Cid], queue: impl Fn() -> Queue) -> Result<(Found, u64)> {
+        let mut found = Found::default();
+        let mut level = queue();
+        for root in roots {
+            let step = Step { cid: root.to_bytes(), parent: Vec::new(), tipset: 0, epoch: None };
+            self.meet(&step.cid, &mut found, |_| level.push(&step))?;
+        }
+        let mut depth = 0;
+        while level.len() > 0 {
+            let batches = usize::try_from(level.len().div_ceil(BATCH as u64)).unwrap_or(usize::MAX);
+            let (taken, next) = (Mutex::new(level), Mutex::new(queue()));
+            let workers = share(threads(self.options.threads), batches, Found::default, |found, _| {
+                if self.options.stop.asked() {
+                    return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
+                }
+                let steps = lock(&taken).take(BATCH)?;
+                self.follow(steps, found, &next)
+            })?;
+            workers.iter().for_each(|worker| found.merge(worker));
+            level = next.into_inner().unwrap_or_else(PoisonError::into_inner);
+            depth += u64::from(level.len() > 0);
+        }
+        Ok((found, depth))
+    }
+
+    /// Looks up a batch of links and queues those that its blocks have.
+    fn follow(&self, steps: Vec<Step>, found: &mut Found, next: &Mutex<Queue>) -> Result<()> {
+        let mut batch: Vec<(Step, CidSpan)> = Vec::with_capacity(steps.len());
+        for step in steps {
+            if let Ok(Some(span)) = read_cid(&step.cid) {
+                batch.push((step, span));
+            }
+        }
+        let key_of = |step: &Step, span: &CidSpan| -> Vec<u8> {
+            step.cid.get(self.layout.key_start(span)..).unwrap_or_default().to_vec()
+        };
+        batch.sort_by_cached_key(|(step, span)| key_of(step, span));
+        let keys: Vec<Vec<u8>> = batch.iter().map(|(step, span)| key_of(step, span)).collect();
+        let values = self.reader.get_many(self.family, &keys, true)?;
+        let (mut bytes, mut blocks) = (0, 0);
+        for ((step, span), value) in batch.iter().zip(values) {
+            match value? {
+                Some(value) => {
+                    let value = value.as_ref();
+                    bytes += value.len() as u64;
+                    blocks += 1;
+                    self.links_of(step, span.codec, value, found, next)?;
+                }
+                None if span.hash == 0 => {
+                    found.identity += 1;
+                    let inside = step.cid.get(span.digest as usize..).unwrap_or_default();
+                    self.links_of(step, span.codec, inside, found, next)?;
+                }
+                None => self.note_missing(step),
+            }
+        }
+        found.reachable += blocks;
+        found.bytes += bytes;
+        self.progress.add(bytes, blocks);
+        Ok(())
+    }
+
+    fn links_of(&self, step: &Step, codec: u64, block: &[u8], found: &mut Found, next: &Mutex<Queue>) -> Result<()> {
+        let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
+        let epoch = header.map(|header| header.height).or(step.epoch);
+        let mut parents_left = header.map_or(0, |header| header.parents);
+        let last_tipset = self.options.tipsets.is_some_and(|tipsets| step.tipset + 1 >= tipsets);
+        let mut outcome = Ok(());
+        let scanned = links(codec, block, &mut |cid| {
+            let to_parent = parents_left > 0;
+            parents_left = parents_left.saturating_sub(1);
+            if outcome.is_err() || (to_parent && last_tipset) {
+                return;
+            }
+            outcome = self.meet(cid, found, |cid| {
+                lock(next).push(&Step {
+                    cid: cid.to_vec(),
+                    parent: step.cid.clone(),
+                    tipset: step.tipset + u32::from(to_parent),
+                    epoch,
+                })
+            });
+        });
+        found.malformed += u64::from(scanned.is_err());
+        outcome
+    }
+
+    /// Meets a link: `follow` is called when it leads to something that has not been met before.
+    fn meet(&self, cid: &[u8], found: &mut Found, follow: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
+        let Ok(Some(span)) = read_cid(cid) else {
+            found.malformed += 1;
+            return Ok(());
+        };
+        if span.len as usize != cid.len() {
+            found.malformed += 1;
+            return Ok(());
+        }
+        let key = cid.get(self.layout.key_start(&span)..).unwrap_or_default();
+        match span.codec {
+            // Their digests could be those of blocks, so they are remembered under their whole CID.
+            codec::COMMITMENT_UNSEALED | codec::COMMITMENT_SEALED => {
+                found.commitments += u64::from(self.visited.insert(!fingerprint(cid))?);
+                Ok(())
+            }
+            _ if self.visited.insert(fingerprint(key))? => follow(cid),
+            _ => Ok(()),
+        }
+    }
+
+    fn note_missing(&self, step: &Step) {
+        let below = self.options.allow_missing_below;
+        let allowed = below.is_some_and(|below| step.epoch.is_some_and(|epoch| epoch < below));
+        let mut missing = lock(&self.missing);
+        missing.total += 1;
+        missing.allowed += u64::from(allowed);
+        // What may be missing is only listed while there is nothing worse.
+        if missing.first.len() >= LISTED && !allowed {
+            let place = missing.first.iter().rposition(|listed| listed.allowed);
+            if let Some(place) = place {
+                missing.first.remove(place);
+            }
+        }
+        if missing.first.len() < LISTED {
+            missing.first.push(MissingBlock {
+                cid: text(&step.cid),
+                parent: (!step.parent.is_empty()).then(|| text(&step.parent)),
+                epoch: step.epoch,
+                allowed,
+            });
+        }
+    }
+
+    /// The first records that were not met.
+    fn list_unreachable(&self) -> Result<Vec<String>> {
+        let mut listed = Vec::new();
+        let mut scan = self.reader.scan(self.family, None, None)?;
+        while let Some((key, _)) = scan.item() {
+            if !self.visited.contains(fingerprint(key))? {
+                listed.push(super::key_text(self.layout, key));
+                if listed.len() >= LISTED {
+                    return Ok(listed);
+                }
+            }
+            scan.next();
+        }
+        scan.status()?;
+        Ok(listed)
+    }
+}
+
+fn text(cid: &[u8]) -> String {
+    super::key_text(KeyLayout::Cid, cid)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

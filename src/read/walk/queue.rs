@@ -1,0 +1,183 @@
+//! The links that are still to be followed, level by level, in memory as far as the budget goes and in a file beyond.
+//!
+//! ```text
+//! entry: u16 length of the CID | CID | u16 length of the parent | parent | u32 tipset | u64 epoch       little-endian
+//! ```
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Bytes read back from a file at once; far more than an entry has.
+const READ: usize = 1 << 20;
+
+/// Stands for "no epoch is known".
+const NO_EPOCH: u64 = u64::MAX;
+
+/// A link to follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Step {
+    /// The CID it leads to.
+    pub cid: Vec<u8>,
+    /// The CID of the block that has the link; empty for a root.
+    pub parent: Vec<u8>,
+    /// How many tipsets lie between the head and the header it was found below.
+    pub tipset: u32,
+    /// The epoch of that header.
+    pub epoch: Option<u64>,
+}
+
+/// Steps, first in, first out: first all in, then all out.
+pub(super) struct Queue {
+    held: Vec<u8>,
+    budget: usize,
+    file: Option<File>,
+    written: u64,
+    read: u64,
+    dir: PathBuf,
+    len: u64,
+}
+
+impl Queue {
+    pub fn new(budget: usize, dir: &Path) -> Self {
+        Self { held: Vec::new(), budget, file: None, written: 0, read: 0, dir: dir.to_owned(), len: 0 }
+    }
+
+    /// Steps that are in it.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Appends a step. CIDs and parents longer than 65,535 bytes cannot be: they are identity CIDs of that size.
+    pub fn push(&mut self, step: &Step) -> Result<()> {
+        let (Ok(cid), Ok(parent)) = (u16::try_from(step.cid.len()), u16::try_from(step.parent.len())) else {
+            return Ok(());
+        };
+        self.held.extend_from_slice(&cid.to_le_bytes());
+        self.held.extend_from_slice(&step.cid);
+        self.held.extend_from_slice(&parent.to_le_bytes());
+        self.held.extend_from_slice(&step.parent);
+        self.held.extend_from_slice(&step.tipset.to_le_bytes());
+        self.held.extend_from_slice(&step.epoch.unwrap_or(NO_EPOCH).to_le_bytes());
+        self.len += 1;
+        if self.held.len() > self.budget {
+            self.spill().map_err(Error::io("write links to", &self.dir))?;
+        }
+        Ok(())
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => tempfile::tempfile_in(&self.dir)?,
+        };
+        file.write_all(&self.held)?;
+        self.written += self.held.len() as u64;
+        self.file = Some(file);
+        self.held.clear();
+        Ok(())
+    }
+
+    /// Takes up to `count` steps. After the first call nothing may be pushed any more.
+    pub fn take(&mut self, count: usize) -> Result<Vec<Step>> {
+        let mut steps = Vec::with_capacity(count.min(usize::try_from(self.len).unwrap_or(count)));
+        if self.file.is_some() {
+            // What is held comes last: the file is made whole, then read front to back.
+            self.spill_rest().map_err(Error::io("write links to", &self.dir))?;
+        }
+        while steps.len() < count && self.len > 0 {
+            if self.file.is_some() {
+                self.refill().map_err(Error::io("read links from", &self.dir))?;
+            }
+            let before = steps.len();
+            let mut at = 0;
+            while steps.len() < count
+                && let Some((step, end)) = decode(&self.held, at)
+            {
+                steps.push(step);
+                at = end;
+                self.len -= 1;
+            }
+            self.read += at as u64;
+            if self.file.is_none() {
+                self.held.drain(..at);
+            }
+            if steps.len() == before {
+                break;
+            }
+        }
+        Ok(steps)
+    }
+
+    fn spill_rest(&mut self) -> io::Result<()> {
+        if self.read == 0 && !self.held.is_empty() {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the next piece of the file.
+    fn refill(&mut self) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let len = usize::try_from(self.written - self.read).unwrap_or(READ).min(READ);
+        self.held.resize(len, 0);
+        file.read_exact_at(&mut self.held, self.read)
+    }
+}
+
+fn decode(bytes: &[u8], at: usize) -> Option<(Step, usize)> {
+    let all = bytes.get(at..)?;
+    let (cid, rest) = part(all)?;
+    let (parent, rest) = part(rest)?;
+    let (tipset, rest) = rest.split_first_chunk()?;
+    let (epoch, rest) = rest.split_first_chunk()?;
+    let epoch = Some(u64::from_le_bytes(*epoch)).filter(|&epoch| epoch != NO_EPOCH);
+    let step = Step { cid: cid.to_vec(), parent: parent.to_vec(), tipset: u32::from_le_bytes(*tipset), epoch };
+    Some((step, at + all.len() - rest.len()))
+}
+
+fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(u16::from_le_bytes(*len).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(number: u32) -> Step {
+        Step {
+            cid: vec![number as u8; 38],
+            parent: vec![7; number as usize % 40],
+            tipset: number,
+            epoch: (!number.is_multiple_of(3)).then_some(number.into()),
+        }
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_in_order_through_memory_and_through_a_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for budget in [usize::MAX, 10_000, 0] {
+            let mut queue = Queue::new(budget, dir.path());
+            for number in 0..40_000 {
+                queue.push(&step(number)).expect("push");
+            }
+            assert_eq!(queue.len(), 40_000);
+            let mut number = 0;
+            loop {
+                let steps = queue.take(777).expect("take");
+                if steps.is_empty() {
+                    break;
+                }
+                for taken in steps {
+                    assert_eq!(taken, step(number), "budget {budget}");
+                    number += 1;
+                }
+            }
+            assert_eq!((number, queue.len()), (40_000, 0), "budget {budget}");
+        }
+    }
+}

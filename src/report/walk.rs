@@ -1,0 +1,58 @@
+//! What a walk found.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this document; it changes when a field changes its meaning or goes.
+pub const WALK_SCHEMA: &str = "bedload-walk-1";
+
+/// What a walk found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WalkReport {
+    /// [`WALK_SCHEMA`].
+    pub schema: String,
+    /// The database's path as the user gave it.
+    pub db: String,
+    /// Where the walk began: CIDs in their usual text form.
+    pub roots: Vec<String>,
+    /// Whether no link leads to a block that is missing without leave.
+    pub complete: bool,
+    /// Tipsets the walk was limited to; `null` for all.
+    pub tipsets: Option<u32>,
+    /// Distinct blocks of the database that the roots lead to.
+    pub reachable: u64,
+    /// Their size in bytes.
+    pub reachable_bytes: u64,
+    /// Distinct blocks that are linked to and not there.
+    pub missing: u64,
+    /// How many of these may be missing: they were named by headers below the epoch given.
+    pub missing_allowed: u64,
+    /// Records of the database that nothing leads to; `null` when the walk was limited.
+    pub unreachable: Option<u64>,
+    /// Distinct links to sector commitments, which name no block.
+    pub commitments: u64,
+    /// Distinct identity CIDs that occur only in links: they carry their block inside.
+    pub identity: u64,
+    /// Blocks whose links cannot be told: they are not what their codec says.
+    pub malformed: u64,
+    /// The longest way from a root to a block, counted in links.
+    pub depth: u64,
+    /// The first ten missing blocks, as they were met.
+    pub first_missing: Vec<MissingBlock>,
+    /// The first ten unreachable records, in the order of their keys.
+    pub first_unreachable: Vec<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A block that is linked to and not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingBlock {
+    /// Its CID in the usual text form.
+    pub cid: String,
+    /// The block with the link; `null` for a root.
+    pub parent: Option<String>,
+    /// The epoch of the header it was found below; `null` where there is none.
+    pub epoch: Option<u64>,
+    /// Whether it may be missing.
+    pub allowed: bool,
+}
