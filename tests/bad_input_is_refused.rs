@@ -437,14 +437,23 @@ impl SmallDisk {
     }
 }
 
+impl SmallDisk {
+    /// Makes room.
+    fn grow(&self, mib: u32) {
+        let size = format!("remount,size={mib}m");
+        let done = std::process::Command::new("mount").args(["-o", &size]).arg(&self.0).status().expect("mount runs");
+        assert!(done.success(), "the disk does not grow");
+    }
+}
+
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         std::process::Command::new("umount").arg(&self.0).status().expect("umount runs");
     }
 }
 
-fn twenty_mib() -> Vec<u8> {
-    rooted(&(0..320).map(|i| blake(RAW, &noise(i, 64 << 10))).collect::<Vec<_>>())
+fn twenty_mib() -> Vec<Block> {
+    (0..320).map(|i| blake(RAW, &noise(i, 64 << 10))).collect()
 }
 
 #[test]
@@ -452,25 +461,36 @@ fn a_full_work_directory() {
     let place = Place::new();
     let Some(disk) = SmallDisk::new(place.path("work"), 8) else { return };
     let work = disk.0.display().to_string();
-    let run = import(&place, place.file("fine.car", &twenty_mib()));
-    let done = run.args(&["--plan", "spill", "--memory", "16MiB", "--work-dir", &work]).run();
+    let blocks = twenty_mib();
+    let source = place.file("fine.car", &rooted(&blocks));
+    let run = || import(&place, &source).args(&["--plan", "spill", "--memory", "16MiB", "--work-dir", &work]);
+    let done = run().run();
     done.refused(1, None, "No space left on device");
     assert!(done.stderr.starts_with(&format!("error: write {work}/")), "it names the file: {}", done.stderr);
     assert!(done.hint().starts_with(&format!("make room (df -h {work}/")), "{}", done.hint());
+    // The hint holds: with room, the same command ends well.
+    disk.grow(200);
+    run().holds(&blocks);
     assert!(disk.0.read_dir().expect("a folder").next().is_none(), "something is left in the work directory");
 }
 
 #[test]
 fn a_full_disk_under_the_database() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::new(place.path("data"), 8) else { return };
+    let blocks = twenty_mib();
+    let source = place.file("fine.car", &rooted(&blocks));
     for plan in ["memory", "spill"] {
+        let Some(disk) = SmallDisk::new(place.path(plan), 8) else { return };
         let work = place.path("work").display().to_string();
-        let run = import(&place, place.file("fine.car", &twenty_mib()));
-        let done = run.args(&["--plan", plan, "--memory", "64MiB", "--work-dir", &work]).db(disk.0.join("db")).run();
+        let args = ["--plan", plan, "--memory", "64MiB", "--work-dir", &work];
+        let run = || import(&place, &source).args(&args).db(disk.0.join("db"));
+        let done = run().run();
         done.refused(1, None, "No space left on device");
         assert!(done.hint().contains("make room"), "{}", done.hint());
-        assert!(disk.0.read_dir().expect("a folder").next().is_none(), "something is left on the full disk");
+        disk.grow(200);
+        run().holds(&blocks);
+        let names: Vec<_> = disk.0.read_dir().expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["db"], "something is left beside the database");
     }
 }
 
