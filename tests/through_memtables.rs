@@ -31,7 +31,7 @@ fn the_records_of_every_key_layout_from_a_file_and_from_a_pipe() {
         let place = Place::new();
         let done =
             small(import_pipe(&place, zstd(&rooted(&blocks)))).key(key).args(&["--verify", "none"]).holds(&blocks);
-        assert!(done.number("/memtable/batches") > 100 && done.number("/memtable/flushes") > 3, "{}", done.json);
+        assert!(done.number("/memtable/batches") > 100 && done.number("/memtable/flushes") > 1, "{}", done.json);
     }
 }
 
@@ -72,13 +72,13 @@ fn a_block_that_does_not_match_its_hash_is_refused_at_its_place() {
 
 #[test]
 fn without_the_final_compaction_the_files_stay_at_level_0_and_the_report_says_so() {
-    let blocks = some(4000);
+    let blocks = some(8000);
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));
-    // Only what the node starts by itself could move them: not with four files.
-    let few = ["--no-compact", "--set", "load.cf.write_buffer_size=1M", "--preset", "memtable"];
-    let done =
-        import(&place, &source).args(&few).args(&["--set", "node.cf.level0_file_num_compaction_trigger=100"]).run();
+    // The node does not start to compact them by itself.
+    let done = small(import(&place, &source))
+        .args(&["--no-compact", "--set", "node.cf.level0_file_num_compaction_trigger=100"])
+        .run();
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert_eq!(done.json["compacted"], false);
     assert_eq!(done.json["plan"]["memtable"]["compact"], false);
@@ -231,13 +231,11 @@ fn python() -> Option<std::process::Command> {
 
 #[test]
 fn another_programs_rocksdb_reads_what_was_loaded() {
-    let Some(mut python) = python() else {
+    let Some(python) = python() else {
         eprintln!("SKIPPED: no python3 with rocksdict (pip install rocksdict; BEDLOAD_PYTHON names another Python)");
         return;
     };
     let blocks = some(2000);
-    let place = Place::new();
-    let done = import(&place, place.file("x.car", &rooted(&blocks))).holds(&blocks);
     let program = r"
 import sys
 from rocksdict import AccessType, Options, Rdict
@@ -249,10 +247,22 @@ print(sum(1 for _ in db.keys()))
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let some: Vec<&Block> = blocks.iter().step_by(191).collect();
     let asked: String = some.iter().map(|(cid, _)| format!("{}\n", hex(cid))).collect();
-    python.args(["-c", program]).arg(&done.db);
-    let output = assert_cmd::Command::from_std(python).write_stdin(asked).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut expected: Vec<String> = some.iter().map(|(_, data)| hex(data)).collect();
     expected.push(blocks.len().to_string());
-    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().collect::<Vec<_>>(), expected);
+    for args in [&["--preset", "ingest-compat"][..], &["--set", "node.table.format_version=6"], SMALL, &[]] {
+        let place = Place::new();
+        let done = import(&place, place.file("x.car", &rooted(&blocks))).args(args).holds(&blocks);
+        let mut python = std::process::Command::new(python.get_program());
+        python.args(["-c", program]).arg(&done.db);
+        let output = assert_cmd::Command::from_std(python).write_stdin(asked.clone()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        // RocksDB before 10.4 does not know the format that is the default today; the first two name an older one.
+        let is_new = !args.contains(&"ingest-compat") && !args.contains(&"node.table.format_version=6");
+        if is_new && said.contains("unsupported format_version: 7") {
+            eprintln!("SKIPPED: this rocksdict is older than format_version 7");
+            continue;
+        }
+        assert!(output.status.success(), "{args:?}: {said}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().collect::<Vec<_>>(), expected, "{args:?}");
+    }
 }

@@ -81,8 +81,10 @@ mod tests {
             let mut batch = Batch::default();
             writer.put(&mut batch, &number.reverse_bits().to_be_bytes(), &[7; 1000]);
             writer.write(&batch).expect("written");
+            if number % 100 == 99 {
+                store.flush().expect("flushed");
+            }
         }
-        store.flush().expect("flushed");
         if compact {
             let settings = CompactionSettings {
                 max_subcompactions: 1,

@@ -213,7 +213,8 @@ proptest! {
             Some(other) => panic!("{other:?}"),
             None => None,
         };
-        // CIDs inside a chunk are read by whoever takes it; here only the frames count.
+        // The CIDs inside a chunk are read by whoever takes it, as here: a section that is cut may tell of a bad CID before
+        // the frames do.
         let frames = |way, chunk| {
             let opened = open(&bytes, way, limits(chunk));
             let (_, mut chunks) = match opened {
@@ -223,7 +224,14 @@ proptest! {
             let mut starts = Vec::new();
             loop {
                 match chunks.next(None) {
-                    Ok(Some(chunk)) => starts.extend(chunk.starts.iter().map(|&start| chunk.base + u64::from(start))),
+                    Ok(Some(chunk)) => {
+                        for &start in &chunk.starts {
+                            if let Err((problem, at)) = next_section(&chunk.bytes, start as usize, u64::MAX) {
+                                return (starts, Some((Some(chunk.base + at as u64), problem.to_string())));
+                            }
+                            starts.push(chunk.base + u64::from(start));
+                        }
+                    }
                     Ok(None) => return (starts, None),
                     Err(error) => return (starts, tell(Some(error))),
                 }
