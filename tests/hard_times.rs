@@ -284,6 +284,46 @@ fn started_long_ago(source: &Path) -> bool {
 }
 
 #[test]
+fn a_source_that_is_written_to_while_it_is_read_is_noticed() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let place = Place::in_memory();
+    let source = place.path("s.car");
+    let case = case(&place, &place.path(""), Way::Memory, From::File);
+    for _ in 0..50 {
+        std::fs::write(&source, &plain().bytes).expect("written");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+        command.arg("import").arg(&source).arg("--db").arg(&case.db).args(&case.args);
+        command.args(["--json", "--progress", "off"]).envs(case.env.iter().cloned());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.expect("it starts");
+        let journal = case.partial().join("journal");
+        while !std::fs::read(&journal).is_ok_and(|text| text.contains(&b'\n')) && !case.db.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(!started_long_ago(&source), "it does not begin");
+        }
+        // Held while somebody writes the same length of something else.
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::STOP).expect("it lives");
+        let file = std::fs::File::options().write(true).open(&source).expect("opened");
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], 7 << 20).expect("written");
+        kill_process(pid, Signal::CONT).expect("it lives");
+        let ended = ended(child);
+        if ended.code != Some(0) {
+            case.nothing_under_the_name("a changed source");
+            match ended.code {
+                // The block that was hit had not been checked yet.
+                Some(3) => return ended.says(&["s.car at byte "]),
+                _ => return ended.says(&["s.car: it changed while it was being read", "--restart"]),
+            }
+        }
+        // It was done before.
+        case.has_finished(&ended);
+        case.again();
+    }
+    panic!("it was always faster");
+}
+
+#[test]
 fn a_budget_too_small_to_work_with_is_refused() {
     let place = Place::in_memory();
     let mut case = case(&place, &place.path(""), Way::Spill, From::File);
