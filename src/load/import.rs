@@ -86,8 +86,15 @@ impl Import<'_> {
         let options = self.options;
         let target = Target::new(options)?;
         let finished = target.is_finished();
-        if !finished {
-            target.check()?;
+        if !finished && let Err(error) = target.check() {
+            // Perhaps an import that was complete died over its very last file.
+            if target.partial.exists()
+                && let Ok(lock) = target.lock()
+            {
+                target.remove_if_unused()?;
+                lock.release();
+            }
+            return Err(error);
         }
         let preset = preset::resolve(&options.overrides.preset(options.preset.as_deref())?, &options.overrides)?;
         check_choices(options, preset.loader)?;
@@ -232,7 +239,7 @@ impl Import<'_> {
         let record = std::fs::read(&path).map_err(Error::io("read", &path))?;
         let report = serde_json::from_slice(&record)
             .map_err(|error| Error::io("read", &path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
-        target.remove()?;
+        target.remove_leftovers()?;
         Ok((same && !self.options.restart).then(|| Outcome::Imported(Box::new(report))))
     }
 

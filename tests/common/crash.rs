@@ -108,6 +108,8 @@ pub fn snapshots() -> [&'static Snapshot; 3] {
 pub enum Way {
     Memory,
     Spill,
+    /// Through RocksDB's memtables.
+    Memtables,
 }
 
 /// Where they come from.
@@ -134,6 +136,7 @@ impl Case {
         let args: &[&str] = match way {
             Way::Memory => &["--plan", "memory", "--memory", "96MiB"],
             Way::Spill => &["--plan", "spill", "--memory", "16MiB"],
+            Way::Memtables => &["--preset", "memtable", "--memory", "96MiB", "--set", "load.cf.write_buffer_size=1M"],
         };
         Self {
             snapshot,
