@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::preset::PresetProblem;
+use crate::size::human;
 use crate::source::car::CarProblem;
 use crate::source::input::WrappingProblem;
 use crate::verify::HashProblem;
@@ -40,6 +41,18 @@ pub enum Error {
         /// What the system said.
         #[source]
         source: std::io::Error,
+    },
+    /// A disk is full, or will be.
+    #[error("find room at {}: {}{} free", path.display(), More(*needed), human(*free))]
+    NoSpace {
+        /// A directory on the file system that is full.
+        path: PathBuf,
+        /// Bytes that are needed there beyond what has been written, where that is known.
+        needed: Option<u64>,
+        /// Bytes that are free there.
+        free: u64,
+        /// What failed; `None` when nothing was begun.
+        source: Option<Box<Error>>,
     },
     /// RocksDB refused something.
     #[error("{action} {}: {message}", path.display())]
@@ -141,7 +154,7 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::Unsound { .. } => Exit::BadInput,
-            Self::Io { .. } | Self::Rocks { .. } => Exit::Failed,
+            Self::Io { .. } | Self::NoSpace { .. } | Self::Rocks { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,
@@ -157,9 +170,17 @@ impl Error {
                 BadInput::Hash(problem) => problem.hint(),
             },
             Self::Io { source, path, .. } => io_hint(source, path),
+            Self::NoSpace { path, .. } => format!(
+                "make room (df -h {}), then run the same command again: it goes on; or start over with --restart and \
+                 another --db or --work-dir",
+                path.display()
+            ),
             // RocksDB tells its errors as text only.
             Self::Rocks { message, path, .. } if message.contains("No space left on device") => {
                 io_hint(&std::io::ErrorKind::StorageFull.into(), path)
+            }
+            Self::Rocks { message, path, .. } if message.contains("Too many open files") => {
+                io_hint(&rustix::io::Errno::MFILE.into(), path)
             }
             Self::Rocks { .. } => "the message is RocksDB's own; `-v` shows the options it was opened with".into(),
             Self::Preset(problem) => problem.hint(),
@@ -181,10 +202,21 @@ fn io_hint(source: &std::io::Error, path: &Path) -> String {
         }
         Kind::ReadOnlyFilesystem => "the file system is mounted read-only; choose another place".into(),
         Kind::IsADirectory => "name a file, not a directory".into(),
-        _ if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+        _ if [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
+            .iter()
+            .any(|errno| source.raw_os_error() == Some(errno.raw_os_error())) =>
+        {
             "too many open files: raise the limit (ulimit -n) or lower --threads".into()
         }
         _ => "run it again; if it stays, look at the disk (dmesg, smartctl)".into(),
+    }
+}
+
+struct More(Option<u64>);
+
+impl std::fmt::Display for More {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |bytes| write!(f, "{} more needed, ", human(bytes)))
     }
 }
 

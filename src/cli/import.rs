@@ -130,7 +130,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     // Opened before the long work: a path that cannot be written should fail now.
     let report_file =
         args.report.as_ref().map(|path| std::fs::File::create(path).map_err(Error::io("create", path))).transpose()?;
-    super::stop::on_signals(&options.stop)?;
+    super::stop::on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = bars::renderer(globals);
     let outcome = bedload::import(&options, observer.as_ref());
     observer.finish();

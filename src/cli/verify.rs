@@ -59,7 +59,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.work_dir.clone_from(&args.work_dir);
     options.key = args.key;
     options.column_family.clone_from(&args.column_family);
-    super::stop::on_signals(&options.stop)?;
+    super::stop::on_signals(&options.stop, "run the same command again; it starts over")?;
     let observer = bars::renderer(globals);
     let outcome = bedload::verify_db(&options, observer.as_ref());
     observer.finish();

@@ -82,6 +82,22 @@ impl Identity {
         })
     }
 
+    /// Makes sure that nobody wrote to the source while it was read: what was checked and what was stored are read at
+    /// different times.
+    ///
+    /// # Errors
+    /// It changed, or cannot be looked at.
+    pub fn still_holds(&self, options: &ImportOptions) -> Result<()> {
+        if self.source.file == file_identity(&options.source)? {
+            return Ok(());
+        }
+        Err(Error::State {
+            path: options.source.clone(),
+            reason: "it changed while it was being read".into(),
+            hint: "start over with --restart when nobody writes to it any more".into(),
+        })
+    }
+
     /// Where the partitions lie, when not beside the database.
     pub fn work_dir(&self) -> Option<&Path> {
         self.work_dir.as_deref()

@@ -10,7 +10,7 @@ use super::journal::{Entry, Journal, Progressed};
 use super::options::{ImportOptions, PlanChoice};
 use super::plan::{self, Plan};
 use super::target::Target;
-use super::{descriptors, memtable, points, publish};
+use super::{descriptors, memtable, points, publish, space};
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
 use crate::preset::{self, Loader, Resolved};
@@ -86,8 +86,15 @@ impl Import<'_> {
         let options = self.options;
         let target = Target::new(options)?;
         let finished = target.is_finished();
-        if !finished {
-            target.check()?;
+        if !finished && let Err(error) = target.check() {
+            // Perhaps an import that was complete died over its very last file.
+            if target.partial.exists()
+                && let Ok(lock) = target.lock()
+            {
+                target.remove_if_unused()?;
+                lock.release();
+            }
+            return Err(error);
         }
         let preset = preset::resolve(&options.overrides.preset(options.preset.as_deref())?, &options.overrides)?;
         check_choices(options, preset.loader)?;
@@ -113,6 +120,7 @@ impl Import<'_> {
                 .for_each(|message| self.progress.tell(&Event::Warning { message })),
         }
         descriptors::check(plan.open_files, max_files, options)?;
+        plan.space = space::of(&plan, preset.loader, plain, &target)?;
         self.progress.tell(&Event::Planned { plan: plan.describe() });
         let limits = Limits {
             max_block: options.max_block_size,
@@ -125,6 +133,9 @@ impl Import<'_> {
         if options.dry_run {
             return Ok(Outcome::Planned(plan));
         }
+        for message in if finished { Vec::new() } else { space::check(&plan.space)? } {
+            self.progress.tell(&Event::Warning { message });
+        }
         let identity = Identity::of(options, &preset, &plan, &header)?;
         let lock = target.lock()?;
         if finished && let Some(outcome) = self.sweep(&target, &identity)? {
@@ -136,7 +147,7 @@ impl Import<'_> {
             target.remove_if_unused()?;
             return Err(error);
         }
-        let (journal, before) = self.take_up(&target, identity)?;
+        let (journal, before) = self.take_up(&target, &identity)?;
         let source = Source { header, wrapping, size };
 
         self.progress.begin(Phase::Read, source.size);
@@ -157,7 +168,11 @@ impl Import<'_> {
             Loader::Ingest => job.build_and_ingest(chunks),
             Loader::Memtable => job.load_through_memtables(chunks),
         };
+        // What was checked and what was stored may have been read at different times.
+        let loaded = loaded.and_then(|loaded| identity.still_holds(options).map(|()| loaded));
         let outcome = loaded.and_then(|loaded| self.publish(&target, &journal, &plan, &preset, &source, loaded));
+        let outcome =
+            outcome.map_err(|error| space::explain(error, || space::of(&plan, preset.loader, plain, &target)));
         if let Err(Error::BadInput { .. }) = &outcome {
             // Going on would only meet the same fault again; and what is left could mislead.
             target.remove()?;
@@ -167,7 +182,7 @@ impl Import<'_> {
     }
 
     /// Takes up what an earlier run has left, or starts a journal.
-    fn take_up(&self, target: &Target, identity: Identity) -> Result<(Journal, Progressed)> {
+    fn take_up(&self, target: &Target, identity: &Identity) -> Result<(Journal, Progressed)> {
         if self.options.restart {
             if let Some(known) = Journal::peek(&target.partial).identity
                 && let Some(work_dir) = known.work_dir()
@@ -204,7 +219,8 @@ impl Import<'_> {
                 target.clear()?;
                 target.create()?;
                 (journal, before) = Journal::open(&target.partial)?;
-                journal.append(&Entry::Start { identity: Box::new(identity) })?;
+                journal.append(&Entry::Start { identity: Box::new(identity.clone()) })?;
+                before.identity = Some(identity.clone());
                 points::reach("start");
             }
         }
@@ -223,7 +239,7 @@ impl Import<'_> {
         let record = std::fs::read(&path).map_err(Error::io("read", &path))?;
         let report = serde_json::from_slice(&record)
             .map_err(|error| Error::io("read", &path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
-        target.remove()?;
+        target.remove_leftovers()?;
         Ok((same && !self.options.restart).then(|| Outcome::Imported(Box::new(report))))
     }
 

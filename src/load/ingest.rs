@@ -33,6 +33,9 @@ impl Job<'_> {
         let built = build::build(&blocks.held, &blocks.router, &building)?;
         drop(blocks.held);
 
+        if let Some(identity) = &before.identity {
+            identity.still_holds(options)?;
+        }
         progress.begin(Phase::Ingest, None);
         let levels = if options.into_existing { self.add(&built)? } else { self.hand_over(&built)? };
         let (mark, tally) = (blocks.mark, built.tally);

@@ -20,11 +20,13 @@ mod plan;
 mod points;
 mod publish;
 mod read;
+mod space;
 mod target;
 
 pub use import::{Outcome, import};
 pub use options::{ImportOptions, PlanChoice};
 pub use plan::{MemtablePlan, Plan};
+pub use space::Space;
 
 /// Locks, also after a panic elsewhere: what is locked here is whole at any time.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

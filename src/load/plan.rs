@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::options::PlanChoice;
+use super::space::Space;
 use crate::error::{Error, Result};
 use crate::size::human;
 
@@ -45,6 +46,9 @@ pub struct Plan {
     pub sort_bytes: u64,
     /// The size of the unwrapped source in bytes, where it is known or can be guessed.
     pub expected_bytes: Option<u64>,
+    /// What is needed of each file system that is written to; with a work directory on another one there are two.
+    #[serde(default)]
+    pub space: Vec<Space>,
     /// Files that will be open at once, as far as the source's size is known.
     pub open_files: u64,
     /// What only the memtable loader has.
@@ -139,6 +143,7 @@ impl Plan {
             expected_bytes: expected,
             open_files: 0,
             memtable: None,
+            space: Vec::new(),
         }
     }
 
@@ -148,13 +153,20 @@ impl Plan {
             return memtable.describe(self);
         }
         let way = if self.spill { "spill to partitions, then sort each in memory" } else { "sort in memory" };
+        let elsewhere =
+            if self.space.len() > 1 { "; partitions go to another file system and are copied back" } else { "" };
         format!(
-            "{way}: {} threads, {} of memory, {} partitions, SSTs of up to {}",
+            "{way}: {} threads, {} of memory, {} partitions, SSTs of up to {}{}{elsewhere}",
             self.threads,
             human(self.memory),
             1u64 << self.partition_bits,
-            human(self.sst_bytes)
+            human(self.sst_bytes),
+            self.describe_space()
         )
+    }
+
+    fn describe_space(&self) -> String {
+        self.space.iter().map(|space| format!("; {}", space.describe())).collect()
     }
 }
 
@@ -164,12 +176,13 @@ impl MemtablePlan {
         let compaction = if self.compact { format!("then compact{level0}") } else { "no final compaction".to_owned() };
         format!(
             "write through memtables: {} threads read, {} write, batches of {} or {} records, {} of write buffers; \
-             {compaction}",
+             {compaction}{}",
             plan.threads,
             self.writer_threads,
             human(self.batch_bytes),
             self.batch_count,
-            human(self.write_buffer_bytes)
+            human(self.write_buffer_bytes),
+            plan.describe_space()
         )
     }
 }

@@ -22,14 +22,14 @@ pub(super) fn seal(target: &Target) -> Result<()> {
 /// Gives the sealed database its name; one that was there before has it already.
 pub(super) fn publish(target: &Target) -> Result<()> {
     if target.into_existing {
-        return target.remove();
+        return target.remove_leftovers();
     }
     // An empty directory under the final name may be replaced; anything else makes the rename fail.
     std::fs::rename(&target.staging, &target.db).map_err(Error::io("give its name to", &target.db))?;
     let parent = target.db.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     points::reach("renamed");
     sync_dir(parent)?;
-    target.remove()
+    target.remove_leftovers()
 }
 
 /// RocksDB's own log files name the directory they were written in, and beside the newest OPTIONS it keeps one that says

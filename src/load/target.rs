@@ -174,6 +174,14 @@ impl Target {
         remove(&self.partial, |path| std::fs::remove_dir_all(path))
     }
 
+    /// Removes what a complete import has left. The journal goes last: until then it says that all this may go.
+    pub fn remove_leftovers(&self) -> Result<()> {
+        for dir in [&self.spill, &self.sst, &self.staging] {
+            remove(dir, |path| std::fs::remove_dir_all(path))?;
+        }
+        self.remove()
+    }
+
     /// Removes the partial directory if nothing has been done in it.
     pub fn remove_if_unused(&self) -> Result<()> {
         if Journal::path(&self.partial).exists() { Ok(()) } else { self.remove() }

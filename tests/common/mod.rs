@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod car;
+pub mod crash;
 pub mod model;
 pub mod run;
 

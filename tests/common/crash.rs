@@ -1,0 +1,397 @@
+//! Imports that are killed, and what must be true before and after.
+
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::car::*;
+use super::model::{Key, Model};
+
+/// How long a run may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// A snapshot that imports are killed over.
+pub struct Snapshot {
+    pub name: &'static str,
+    pub file: PathBuf,
+    pub bytes: Vec<u8>,
+    /// Digest of what a database must hold, worked out without the library.
+    pub digest: String,
+    pub read: u64,
+    pub records: u64,
+}
+
+impl Snapshot {
+    fn new(name: &'static str, bytes: Vec<u8>, blocks: &[Block]) -> Self {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("snapshots-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a folder");
+        let file = dir.join(name);
+        std::fs::write(&file, &bytes).expect("room for a snapshot");
+        let model = Model::new(blocks, Key::Cid);
+        let (digest, records) = (model.digest(), model.records.len() as u64);
+        Self { name, file, bytes, digest, read: model.read, records }
+    }
+}
+
+/// Files of the snapshots go when the tests end; what a killed test run has left goes with the next one.
+pub fn sweep_old_snapshots() {
+    for entry in Path::new(env!("CARGO_TARGET_TMPDIR")).read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(pid) = name.strip_prefix("snapshots-")
+            && !Path::new("/proc").join(pid).exists()
+        {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Blocks of dag-cbor, every twentieth one a second time, 8 MiB in all.
+pub fn plain() -> &'static Snapshot {
+    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
+    SNAPSHOT.get_or_init(|| {
+        sweep_old_snapshots();
+        let mut blocks: Vec<Block> = Vec::new();
+        for i in 0..8000u64 {
+            let again = (i % 20 == 19).then(|| blocks[(i / 2) as usize].clone());
+            blocks.push(again.unwrap_or_else(|| block(&noise(i, 200 + (i * 7919 % 1600) as usize))));
+        }
+        Snapshot::new("plain.car", rooted(&blocks), &blocks)
+    })
+}
+
+/// Many frames with an index behind them, as Forest exports.
+pub fn forest() -> &'static Snapshot {
+    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
+    SNAPSHOT.get_or_init(|| {
+        let blocks: Vec<Block> = (0..7000).map(|i| block(&noise(i + 100_000, 300 + (i % 1700) as usize))).collect();
+        // The header in a frame of its own, then a few blocks a frame.
+        let mut bytes = zstd(&header(&[blocks[0].0.clone()]));
+        for group in blocks.chunks(8) {
+            bytes.extend(zstd(&group.iter().flat_map(section).collect::<Vec<u8>>()));
+        }
+        bytes.extend(skippable(b"an index that nobody needs"));
+        Snapshot::new("some.forest.car.zst", bytes, &blocks)
+    })
+}
+
+/// Several versions, codecs and hash functions, and blocks that are in their CIDs.
+pub fn mixed() -> &'static Snapshot {
+    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
+    SNAPSHOT.get_or_init(|| {
+        let make = |i: u64| {
+            let data = noise(i + 200_000, 100 + (i * 31 % 2500) as usize);
+            match i % 6 {
+                0 => v0(&data),
+                1 => sha256(RAW, &data),
+                2 => identity(RAW, &data[..40]),
+                3 => blake(0x70, &data),
+                4 => sha256(0x0129, &data),
+                _ => block(&data),
+            }
+        };
+        let blocks: Vec<Block> = (0..6000).map(make).collect();
+        Snapshot::new("mixed.car", rooted(&blocks), &blocks)
+    })
+}
+
+pub fn snapshots() -> [&'static Snapshot; 3] {
+    [plain(), forest(), mixed()]
+}
+
+/// How blocks go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Memory,
+    Spill,
+    /// Through RocksDB's memtables.
+    Memtables,
+}
+
+/// Where they come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    File,
+    Pipe,
+}
+
+/// One import that is run again and again.
+#[derive(Clone)]
+pub struct Case {
+    pub snapshot: &'static Snapshot,
+    pub from: From,
+    pub db: PathBuf,
+    pub args: Vec<std::ffi::OsString>,
+    pub env: Vec<(String, String)>,
+    /// What runs the binary, e.g. `prlimit`.
+    pub through: Vec<std::ffi::OsString>,
+}
+
+impl Case {
+    pub fn new(dir: &Path, snapshot: &'static Snapshot, way: Way, from: From) -> Self {
+        let args: &[&str] = match way {
+            Way::Memory => &["--plan", "memory", "--memory", "96MiB"],
+            Way::Spill => &["--plan", "spill", "--memory", "16MiB"],
+            Way::Memtables => &["--preset", "memtable", "--memory", "96MiB", "--set", "load.cf.write_buffer_size=1M"],
+        };
+        Self {
+            snapshot,
+            from,
+            db: dir.join("db"),
+            args: args.iter().map(Into::into).collect(),
+            env: vec![
+                ("BEDLOAD_DURABLE_BYTES".into(), (1 << 20).to_string()),
+                ("TMPDIR".into(), dir.to_str().expect("text").to_owned()),
+            ],
+            through: Vec::new(),
+        }
+    }
+
+    pub fn arg(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(Into::into));
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn through(mut self, args: &[&str]) -> Self {
+        self.through = args.iter().map(Into::into).collect();
+        self
+    }
+
+    /// Dies at a named point.
+    pub fn dying_at(&self, point: &str) -> Self {
+        self.clone().env("BEDLOAD_ABORT_AT", point)
+    }
+
+    pub fn partial(&self) -> PathBuf {
+        let mut name = self.db.file_name().expect("a name").to_owned();
+        name.push(".partial");
+        self.db.with_file_name(name)
+    }
+
+    fn command(&self) -> Command {
+        let binary = std::ffi::OsString::from(env!("CARGO_BIN_EXE_bedload"));
+        let mut words = self.through.iter().chain([&binary]);
+        let mut command = Command::new(words.next().expect("at least the binary"));
+        command.args(words).arg("import");
+        match self.from {
+            From::File => command.arg(&self.snapshot.file),
+            From::Pipe => command.arg("-"),
+        };
+        command.arg("--db").arg(&self.db).args(["--json", "--progress", "off", "--threads", "2"]).args(&self.args);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts it; a pipe is fed `bytes` and closed.
+    pub fn start_with(&self, bytes: &[u8]) -> Child {
+        let mut command = self.command();
+        if self.from == From::Pipe {
+            command.stdin(Stdio::piped());
+        }
+        let mut child = command.spawn().expect("it starts");
+        if let Some(mut stdin) = child.stdin.take() {
+            let bytes = bytes.to_vec();
+            // Whoever dies does not read to the end.
+            std::thread::spawn(move || stdin.write_all(&bytes));
+        }
+        child
+    }
+
+    pub fn start(&self) -> Child {
+        self.start_with(&self.snapshot.bytes)
+    }
+
+    /// Starts it on a pipe that brings `bytes` and then nothing, until the handle is dropped.
+    pub fn start_stalled(&self, bytes: &[u8]) -> (Child, std::process::ChildStdin) {
+        let mut child = self.command().stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(bytes).expect("it reads");
+        (child, stdin)
+    }
+
+    /// Runs to whatever end.
+    pub fn run(&self) -> Ended {
+        ended(self.start())
+    }
+
+    /// Runs and expects that it dies at `point`.
+    #[track_caller]
+    pub fn dies_at(&self, point: &str) {
+        let ended = self.dying_at(point).run();
+        assert_eq!(ended.code, Some(137), "{point} of {}: {ended:?}", self.snapshot.name);
+        self.nothing_under_the_name(point);
+    }
+
+    /// Before an import is complete nothing stands under the final name.
+    #[track_caller]
+    pub fn nothing_under_the_name(&self, point: &str) {
+        if !point.starts_with("renamed") {
+            assert!(self.db.symlink_metadata().is_err(), "something stands under the final name after {point}");
+        }
+    }
+
+    /// Runs to the end: the same records as ever, and nothing left over.
+    #[track_caller]
+    pub fn finishes(&self) -> Ended {
+        let ended = self.run();
+        self.has_finished(&ended);
+        ended
+    }
+
+    #[track_caller]
+    pub fn has_finished(&self, ended: &Ended) {
+        assert_eq!(ended.code, Some(0), "{}: {ended:?}", self.snapshot.name);
+        assert_eq!(ended.text("/digest"), self.snapshot.digest, "{}: the report's digest", self.snapshot.name);
+        assert_eq!(ended.number("/blocks/read"), self.snapshot.read, "{}: blocks read", self.snapshot.name);
+        assert_eq!(ended.number("/blocks/written"), self.snapshot.records, "{}: blocks written", self.snapshot.name);
+        self.holds_everything();
+        assert!(!self.partial().exists(), "something is left of the work");
+    }
+
+    /// Reads the database with RocksDB itself.
+    #[track_caller]
+    pub fn holds_everything(&self) {
+        let records = super::model::records(&self.db);
+        let model = Model { records, read: 0, payload: 0 };
+        assert_eq!(model.digest(), self.snapshot.digest, "{}: the database's digest", self.snapshot.name);
+    }
+
+    /// Is refused with exit code 4, and all of `words` in what it says.
+    #[track_caller]
+    pub fn is_refused(&self, words: &[&str]) {
+        let ended = self.run();
+        assert_eq!(ended.code, Some(4), "{ended:?}");
+        ended.says(words);
+    }
+
+    /// What a run must come to after somebody has damaged its work: the right records, or exit code 4 with a hint and
+    /// then the right records after `--restart`. Returns whether it went on by itself.
+    #[track_caller]
+    pub fn finishes_or_says_why(&self, what: &str) -> bool {
+        let ended = self.run();
+        if ended.code == Some(0) {
+            self.has_finished(&ended);
+            return true;
+        }
+        assert_eq!(ended.code, Some(4), "{what}: {ended:?}");
+        assert!(ended.text("/hint").contains("--restart"), "{what}: {ended:?}");
+        self.nothing_under_the_name(what);
+        self.clone().arg(&["--restart"]).finishes();
+        false
+    }
+
+    /// Forgets the database, for the next round.
+    pub fn again(&self) {
+        for dir in [self.db.clone(), self.partial()] {
+            if dir.exists() {
+                std::fs::remove_dir_all(dir).expect("it is ours");
+            }
+        }
+    }
+
+    /// The lines of the journal without their checksums.
+    pub fn journal(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.partial().join("journal")).expect("a journal");
+        text.lines().map(|line| serde_json::from_str(&line[17..]).expect("JSON")).collect()
+    }
+
+    /// Rewrites the journal's lines, with right checksums.
+    pub fn edit_journal(&self, edit: impl Fn(&mut Value)) {
+        let lines = self.journal().into_iter().map(|mut line| {
+            edit(&mut line);
+            let json = line.to_string();
+            format!("{:016x} {json}\n", twox_hash::XxHash3_64::oneshot(json.as_bytes()))
+        });
+        std::fs::write(self.partial().join("journal"), lines.collect::<String>()).expect("written");
+    }
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub json: Value,
+    pub stderr: String,
+    pub took: Duration,
+}
+
+/// Waits for a run to end; one that hangs is killed and fails the test.
+#[track_caller]
+pub fn ended(child: Child) -> Ended {
+    let started = Instant::now();
+    let pid = rustix::process::Pid::from_child(&child);
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if is_done.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            return true;
+        }
+        false
+    });
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
+    drop(done);
+    assert!(!watch.join().expect("a watch"), "it hung: {}", String::from_utf8_lossy(&stderr));
+    Ended {
+        code: status.code(),
+        signal: status.signal(),
+        json: serde_json::from_slice(&stdout).unwrap_or(Value::Null),
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+        took: started.elapsed(),
+    }
+}
+
+impl Ended {
+    #[track_caller]
+    pub fn text(&self, path: &str) -> &str {
+        self.json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("no {path} in {self:?}"))
+    }
+
+    #[track_caller]
+    pub fn number(&self, path: &str) -> u64 {
+        self.json.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {path} in {self:?}"))
+    }
+
+    #[track_caller]
+    pub fn says(&self, words: &[&str]) {
+        for word in words {
+            assert!(self.stderr.contains(word), "`{word}` is not in what it says:\n{}", self.stderr);
+        }
+    }
+}
+
+/// How often to do what is random: a few times, or as often as the long tests ask for.
+pub fn rounds(few: usize, many: usize) -> usize {
+    if std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1") { many } else { few }
+}
+
+/// Numbers that differ from run to run, told so that a failure can be looked at again.
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new() -> Self {
+        let given = std::env::var("BEDLOAD_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos() as u64;
+        let seed = given.unwrap_or_else(now);
+        eprintln!("random moments from BEDLOAD_TEST_SEED={seed}");
+        Self(seed | 1)
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 8) % limit.max(1)
+    }
+}
