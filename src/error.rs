@@ -97,6 +97,14 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// Something that was asked for is not in the database.
+    #[error("get from {}: {reason}", path.display())]
+    NotFound {
+        /// The database.
+        path: PathBuf,
+        /// What is not there.
+        reason: String,
+    },
     /// The user or the embedding program asked to stop; the same command goes on from here.
     #[error("interrupted")]
     Interrupted {
@@ -154,7 +162,7 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::Unsound { .. } => Exit::BadInput,
-            Self::Io { .. } | Self::NoSpace { .. } | Self::Rocks { .. } => Exit::Failed,
+            Self::Io { .. } | Self::NoSpace { .. } | Self::Rocks { .. } | Self::NotFound { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,
@@ -184,6 +192,7 @@ impl Error {
             }
             Self::Rocks { .. } => "the message is RocksDB's own; `-v` shows the options it was opened with".into(),
             Self::Preset(problem) => problem.hint(),
+            Self::NotFound { .. } => "check the CID, and --key if the database has no BEDLOAD.json".into(),
             Self::State { hint, .. }
             | Self::Usage { hint, .. }
             | Self::Unsound { hint, .. }

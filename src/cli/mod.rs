@@ -2,9 +2,11 @@
 
 pub mod bars;
 pub mod generate;
+pub mod get;
 pub mod import;
 pub mod presets;
 pub mod shell;
+pub mod stat;
 mod stop;
 mod values;
 pub mod verify;
@@ -97,6 +99,8 @@ pub enum Command {
     Import(import::Args),
     Verify(verify::Args),
     Walk(walk::Args),
+    Get(get::Args),
+    Stat(stat::Args),
     Generate(generate::Args),
     Presets(presets::Args),
     Completions(shell::CompletionsArgs),
@@ -133,7 +137,7 @@ pub fn exit(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
     let _ = writeln!(err, "{red}error:{off} {error:#}");
     let _ = writeln!(err, "{bold}hint:{off} {hint}");
     // A report of what was found has been printed already.
-    if globals.json && !matches!(error.downcast_ref(), Some(Error::Unsound { .. })) {
+    if globals.json && !matches!(error.downcast_ref(), Some(Error::Unsound { .. } | Error::NotFound { .. })) {
         let document = serde_json::json!({
             "schema": "bedload-error-1", "error": format!("{error:#}"), "hint": hint, "exit": exit as u8,
         });

@@ -4,11 +4,14 @@
 
 mod content;
 mod count;
+mod dag_json;
+pub mod get;
 mod header;
 mod links;
 mod ranges;
 mod record;
 mod share;
+pub mod stat;
 pub mod verify;
 pub mod walk;
 

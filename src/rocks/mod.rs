@@ -14,7 +14,7 @@ mod writer;
 
 pub(crate) use meta_blocks::{MetaFault, check as check_meta_blocks};
 pub(crate) use meter::Meter;
-pub(crate) use reader::{DataFile, Reader, ReaderOptions, Scan};
+pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan};
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;
 pub(crate) use store::{Store, levels_of, options_of};

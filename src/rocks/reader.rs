@@ -48,8 +48,14 @@ pub(crate) struct DataFile {
     pub smallest: Vec<u8>,
     /// The last key in it.
     pub largest: Vec<u8>,
-    /// Entries in it.
+}
+
+/// What the files of a column family have together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileTotals {
     pub entries: u64,
+    pub filter_bytes: u64,
+    pub index_bytes: u64,
 }
 
 /// A value found by key. It pins the block it lies in.
@@ -100,7 +106,6 @@ impl Reader {
             size: file.size as u64,
             smallest: file.start_key.unwrap_or_default(),
             largest: file.end_key.unwrap_or_default(),
-            entries: file.num_entries,
         };
         Ok(files.into_iter().map(data_file).collect())
     }
@@ -151,12 +156,23 @@ impl Reader {
         Ok(found.into_iter().map(value).collect())
     }
 
-    /// A number RocksDB keeps about a column family, e.g. `rocksdb.estimate-num-keys`; `None` when it has no such one.
+    /// What all files of a column family have together, from their properties; 0 where RocksDB does not tell.
     ///
     /// # Errors
     /// RocksDB's refusal, or no such column family.
-    pub fn property(&self, family: &str, name: &str) -> Result<Option<u64>> {
-        self.db.property_int_value_cf(self.family(family)?, name).map_err(wrap("look at", &self.path))
+    pub fn totals(&self, family: &str) -> Result<FileTotals> {
+        let property = self.db.property_value_cf(self.family(family)?, "rocksdb.aggregated-table-properties");
+        let text = property.map_err(wrap("look at", &self.path))?.unwrap_or_default();
+        // `# data blocks=9; # entries=99; ..; index block size (user-key? 1, delta-value? 1)=1234; filter block size=5678; ..`
+        let number = |name: &str| {
+            let field = text.split(';').map(str::trim).find(|field| field.starts_with(name))?;
+            field.rsplit_once('=')?.1.trim().parse().ok()
+        };
+        Ok(FileTotals {
+            entries: number("# entries").unwrap_or(0),
+            filter_bytes: number("filter block size").unwrap_or(0),
+            index_bytes: number("index block size").unwrap_or(0),
+        })
     }
 
     fn family(&self, name: &str) -> Result<&ColumnFamily> {

@@ -284,20 +284,19 @@ impl Job<'_> {
         SourceIndex::read(&source, ranges, self.progress)
     }
 
-    /// Checks `count` records at random places, spread over the files as their records are.
+    /// Checks `count` records at random places, spread over the files by their size.
     fn sample(&self, files: &[DataFile], count: u64) -> Result<Totals> {
         let files: Vec<&DataFile> = files.iter().filter(|file| file.family == self.family).collect();
-        let entries: u64 = files.iter().map(|file| file.entries).sum();
+        let bytes: u64 = files.iter().map(|file| file.size).sum();
         self.progress.begin(Phase::Verify, None);
         self.progress.expect_blocks(count);
         let mut keys = Vec::new();
         let mut before = 0;
         for file in files {
             // Rounded so that the shares of all files add up.
-            let share =
-                |entries_before: u64| u128::from(count) * u128::from(entries_before) / u128::from(entries.max(1));
-            let picks = share(before + file.entries) - share(before);
-            before += file.entries;
+            let share = |bytes_before: u64| u128::from(count) * u128::from(bytes_before) / u128::from(bytes.max(1));
+            let picks = share(before + file.size) - share(before);
+            before += file.size;
             let window = Window::between(&file.smallest, &file.largest);
             keys.extend((0..picks).map(|_| match &window {
                 Some(window) => window.key(window.part(random() >> 1, u64::MAX >> 1)),

@@ -1,0 +1,99 @@
+//! `bedload stat`: what a database looks like.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bedload::progress::Stop;
+use bedload::read::stat::{StatOptions, stat};
+use bedload::report::{FamilyStat, StatReport};
+use bedload::size::human;
+
+use super::{Globals, bars};
+
+/// Show levels, sizes, options and the import's record of a database
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload stat --db /data/blocks --digest")]
+pub struct Args {
+    /// The database
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+    /// Read all records: count them and compute the content digest
+    #[arg(long)]
+    pub digest: bool,
+    /// Threads that read; the default is the number of cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), requires = "digest")]
+    pub threads: Option<u16>,
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let stop = Stop::default();
+    super::stop::on_signals(&stop, "run the same command again; it starts over")?;
+    let options =
+        StatOptions { db: args.db.clone(), digest: args.digest, threads: args.threads.map(usize::from), stop };
+    let report = if args.digest {
+        let observer = bars::renderer(globals);
+        let report = stat(&options, observer.as_ref());
+        observer.finish();
+        report?
+    } else {
+        stat(&options, &bedload::progress::Silent)?
+    };
+    if globals.json {
+        return super::print_json(&report);
+    }
+    write!(std::io::stdout(), "{}", summary(&report))?;
+    Ok(())
+}
+
+/// The result for people.
+fn summary(report: &StatReport) -> String {
+    let mut text = format!("{:<9} {}\n", "database", report.db);
+    let version = report.rocksdb.as_deref().unwrap_or("unknown: there is no OPTIONS file");
+    text.push_str(&format!("{:<9} {version}\n", "rocksdb"));
+    let field = |name: &str| report.import.as_ref().and_then(|import| import.pointer(name));
+    let import = match (field("/source/path"), field("/preset"), field("/digest"), field("/versions/bedload")) {
+        (Some(source), preset, digest, version) => {
+            let shown = |value: Option<&serde_json::Value>| {
+                value.and_then(serde_json::Value::as_str).unwrap_or("unknown").to_owned()
+            };
+            format!(
+                "{} by bedload {}, preset {}, digest {}",
+                shown(Some(source)),
+                shown(version),
+                shown(preset),
+                shown(digest)
+            )
+        }
+        (None, ..) => "no record".to_owned(),
+    };
+    text.push_str(&format!("{:<9} {import}\n", "import"));
+    for family in &report.column_families {
+        describe(family, &mut text);
+    }
+    text
+}
+
+fn describe(family: &FamilyStat, text: &mut String) {
+    text.push_str(&format!("column family {}\n", family.name));
+    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<9} {value}\n"));
+    let levels: Vec<String> = family
+        .levels
+        .iter()
+        .map(|level| format!("L{}: {} files, {}", level.level, level.files, human(level.bytes)))
+        .collect();
+    line("entries", family.entries.to_string());
+    line("files", format!("{}, {}", family.files, human(family.bytes)));
+    line("levels", if levels.is_empty() { "empty".into() } else { levels.join("; ") });
+    line("memory", format!("{} of filters, {} of indexes", human(family.filter_bytes), human(family.index_bytes)));
+    if let (Some(records), Some(payload), Some(digest)) = (family.records, family.payload_bytes, &family.digest) {
+        line("records", format!("{records}, {}", human(payload)));
+        line("digest", digest.to_string());
+    }
+    for (number, option) in family.options.iter().enumerate() {
+        let default = option.default.as_deref().unwrap_or("unknown to this RocksDB");
+        line(
+            if number == 0 { "options" } else { "" },
+            format!("{} = {} (default {default})", option.option, option.value),
+        );
+    }
+}

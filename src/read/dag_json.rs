@@ -1,0 +1,235 @@
+//! Blocks as JSON, in the form of dag-json: links as `{"/": "CID"}`, bytes as `{"/": {"bytes": "base64"}}`.
+//!
+//! Written straight from the block, in its own order. Text that is not UTF-8, which early chain data has and JSON cannot
+//! say, is shown with replacement characters. Specification: <https://ipld.io/specs/codecs/dag-json/spec/>.
+
+use std::fmt::Write;
+
+use super::links::{Field, Head, Malformed, codec, field, head, link, string};
+
+/// How deep a block may be nested; dag-cbor decoders stop at about the same.
+const MAX_DEPTH: u32 = 1024;
+
+/// A block as JSON; bytes where its codec has no form of its own.
+///
+/// # Errors
+/// The block is not what its codec says.
+pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
+    let mut out = String::new();
+    match codec {
+        codec::DAG_CBOR => {
+            let rest = cbor(block, &mut out, 0).ok_or(Malformed)?;
+            if !rest.is_empty() {
+                return Err(Malformed);
+            }
+        }
+        codec::DAG_PB => pb(block, &mut out).ok_or(Malformed)?,
+        _ => bytes(block, &mut out),
+    }
+    Ok(out)
+}
+
+/// Writes one item and hands back what follows it.
+fn cbor<'a>(block: &'a [u8], out: &mut String, depth: u32) -> Option<&'a [u8]> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let (Head { major, value, info }, mut rest) = head(block)?;
+    match major {
+        0 => write!(out, "{value}").ok()?,
+        1 => write!(out, "{}", -1 - i128::from(value)).ok()?,
+        2 => {
+            let (content, behind) = string(value, rest)?;
+            bytes(content, out);
+            rest = behind;
+        }
+        3 => {
+            let (content, behind) = string(value, rest)?;
+            text(&String::from_utf8_lossy(content), out);
+            rest = behind;
+        }
+        4 => {
+            out.push('[');
+            for item in 0..value {
+                separate(item, out);
+                rest = cbor(rest, out, depth + 1)?;
+            }
+            out.push(']');
+        }
+        5 => {
+            out.push('{');
+            for item in 0..value {
+                separate(item, out);
+                let (key, behind) = head(rest).filter(|(key, _)| key.major == 3)?;
+                let (key, behind) = string(key.value, behind)?;
+                text(&String::from_utf8_lossy(key), out);
+                out.push(':');
+                rest = cbor(behind, out, depth + 1)?;
+            }
+            out.push('}');
+        }
+        6 => {
+            let (cid, behind) = link(rest).filter(|_| value == 42)?;
+            write_link(cid, out);
+            rest = behind;
+        }
+        _ => match info {
+            20 => out.push_str("false"),
+            21 => out.push_str("true"),
+            22 => out.push_str("null"),
+            26 => float(f64::from(f32::from_bits(value as u32)), out)?,
+            27 => float(f64::from_bits(value), out)?,
+            _ => return None,
+        },
+    }
+    Some(rest)
+}
+
+fn float(value: f64, out: &mut String) -> Option<()> {
+    // NaN and infinities are not in dag-cbor.
+    out.push_str(&serde_json::Number::from_f64(value)?.to_string());
+    Some(())
+}
+
+/// A dag-pb node in its logical form.
+fn pb(block: &[u8], out: &mut String) -> Option<()> {
+    let (mut data, mut links) = (None, Vec::new());
+    let mut rest = block;
+    while !rest.is_empty() {
+        let (number, value, behind) = field(rest)?;
+        rest = behind;
+        match (number, value) {
+            (1, Field::Bytes(content)) => data = Some(content),
+            (2, Field::Bytes(content)) => links.push(content),
+            _ => return None,
+        }
+    }
+    out.push('{');
+    if let Some(data) = data {
+        out.push_str("\"Data\":");
+        bytes(data, out);
+        out.push(',');
+    }
+    out.push_str("\"Links\":[");
+    for (number, mut rest) in (0..).zip(links) {
+        separate(number, out);
+        out.push('{');
+        let mut fields = 0;
+        while !rest.is_empty() {
+            let (number, value, behind) = field(rest)?;
+            rest = behind;
+            separate(fields, out);
+            fields += 1;
+            match (number, value) {
+                (1, Field::Bytes(cid)) => {
+                    out.push_str("\"Hash\":");
+                    write_link(cid, out);
+                }
+                (2, Field::Bytes(name)) => {
+                    out.push_str("\"Name\":");
+                    text(&String::from_utf8_lossy(name), out);
+                }
+                (3, Field::Number(size)) => write!(out, "\"Tsize\":{size}").ok()?,
+                _ => return None,
+            }
+        }
+        out.push('}');
+    }
+    out.push_str("]}");
+    Some(())
+}
+
+fn write_link(cid: &[u8], out: &mut String) {
+    out.push_str("{\"/\":");
+    text(&super::key_text(crate::sort::key::KeyLayout::Cid, cid), out);
+    out.push('}');
+}
+
+fn bytes(content: &[u8], out: &mut String) {
+    out.push_str("{\"/\":{\"bytes\":\"");
+    base64(content, out);
+    out.push_str("\"}}");
+}
+
+fn text(content: &str, out: &mut String) {
+    out.push_str(&serde_json::Value::from(content).to_string());
+}
+
+fn separate(item: u64, out: &mut String) {
+    if item > 0 {
+        out.push(',');
+    }
+}
+
+/// Base64 with the usual alphabet, without padding.
+fn base64(content: &[u8], out: &mut String) {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for group in content.chunks(3) {
+        let bits = group.iter().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
+        for digit in 0..=group.len() {
+            let index = (bits >> (18 - 6 * digit)) as usize & 63;
+            out.push(ALPHABET.get(index).copied().unwrap_or(b'=').into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(block: &[u8]) -> serde_json::Value {
+        serde_json::from_str(&dag_json(codec::DAG_CBOR, block).expect("dag-cbor")).expect("JSON")
+    }
+
+    #[test]
+    fn each_kind_of_value_has_its_form() {
+        // [0, -1, h'0102', "a\"b", {"x": null}, true, 1.5, 18446744073709551615]
+        let block = [
+            &[0x88, 0x00, 0x20, 0x42, 1, 2, 0x63, b'a', b'"', b'b', 0xa1, 0x61, b'x', 0xf6, 0xf5, 0xfb][..],
+            &1.5f64.to_be_bytes(),
+            &[0x1b, 255, 255, 255, 255, 255, 255, 255, 255],
+        ]
+        .concat();
+        let expected = serde_json::json!([0, -1, {"/": {"bytes": "AQI"}}, "a\"b", {"x": null}, true, 1.5, u64::MAX]);
+        assert_eq!(json(&block), expected);
+    }
+
+    #[test]
+    fn a_link_is_its_cid() {
+        let cid = cid::Cid::try_from("bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke").expect("a CID");
+        let block = serde_ipld_dagcbor::to_vec(&cid).expect("encode");
+        assert_eq!(json(&block), serde_json::json!({"/": cid.to_string()}));
+    }
+
+    #[test]
+    fn text_that_is_not_utf_8_is_shown_as_far_as_it_can_be() {
+        assert_eq!(json(&[0x63, b'a', 0xff, b'b']), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        for (content, expected) in
+            [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("foobar", "Zm9vYmFy")]
+        {
+            let mut out = String::new();
+            base64(content.as_bytes(), &mut out);
+            assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn nesting_without_end_is_malformed_not_a_crash() {
+        assert_eq!(dag_json(codec::DAG_CBOR, &[0x81; 100_000]), Err(Malformed));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_comes_out_is_json(block: Vec<u8>) {
+            for codec in [codec::DAG_CBOR, codec::DAG_PB, codec::RAW] {
+                if let Ok(text) = dag_json(codec, &block) {
+                    proptest::prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}", text);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Levels, sizes, options: what a database says about itself without its records being read.
+
+use std::path::PathBuf;
+
+use super::count::count;
+use super::record::RECORD_FILE;
+use super::share::threads;
+use crate::error::{Error, Result};
+use crate::progress::{Observer, Phase, Progress, Stop};
+use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
+use crate::rocks::options_file::OptionsFile;
+use crate::rocks::{DataFile, FileTotals, Level, Reader, ReaderOptions, options};
+
+/// The block cache, in bytes.
+const CACHE: usize = 8 << 20;
+
+/// What to look at.
+#[derive(Debug, Clone)]
+pub struct StatOptions {
+    /// The database.
+    pub db: PathBuf,
+    /// Read all records to count them and to compute the content digest. Defaults to `false`.
+    pub digest: bool,
+    /// Threads that read. Defaults to the number of cores.
+    pub threads: Option<usize>,
+    /// Asked by somebody else to make it stop.
+    pub stop: Stop,
+}
+
+/// Looks at a database.
+///
+/// # Errors
+/// There is no database, or it cannot be read.
+pub fn stat(options: &StatOptions, observer: &dyn Observer) -> Result<StatReport> {
+    let progress = Progress::new(observer);
+    let report = progress.sampled(|| run(options, &progress));
+    progress.end();
+    report
+}
+
+fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
+    let reader = Reader::open(&options.db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true })?;
+    let files = reader.files()?;
+    // A database may have lost its OPTIONS file and be sound all the same.
+    let written = OptionsFile::latest(&options.db).ok();
+    let mut column_families = Vec::new();
+    for name in reader.families() {
+        let mut family = family_stat(&reader, name, &files)?;
+        family.options = written.as_ref().map(|written| differing(written, name)).transpose()?.unwrap_or_default();
+        if options.digest {
+            progress.begin(Phase::Verify, Some(family.bytes));
+            let content = count(&reader, name, threads(options.threads), progress, &options.stop)?;
+            family.records = Some(content.records);
+            family.payload_bytes = Some(content.payload);
+            family.digest = Some(content.digest);
+        }
+        column_families.push(family);
+    }
+    let record = options.db.join(RECORD_FILE);
+    let import = match std::fs::read(&record) {
+        Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| Error::State {
+            path: record,
+            reason: format!("is no record of an import: {error}"),
+            hint: "move it away to read the database without its record".into(),
+        })?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Error::io("read", record)(error)),
+    };
+    Ok(StatReport {
+        schema: STAT_SCHEMA.into(),
+        db: options.db.display().to_string(),
+        rocksdb: written.and_then(|written| written.rocksdb_version),
+        column_families,
+        import,
+    })
+}
+
+fn family_stat(reader: &Reader, name: &str, files: &[DataFile]) -> Result<FamilyStat> {
+    let mut levels: Vec<Level> = Vec::new();
+    let own: Vec<&DataFile> = files.iter().filter(|file| file.family == name).collect();
+    for file in &own {
+        match levels.iter_mut().find(|level| level.level == file.level) {
+            Some(level) => {
+                level.files += 1;
+                level.bytes += file.size;
+            }
+            None => levels.push(Level { level: file.level, files: 1, bytes: file.size }),
+        }
+    }
+    levels.sort_by_key(|level| level.level);
+    let FileTotals { entries, filter_bytes, index_bytes } = reader.totals(name)?;
+    Ok(FamilyStat {
+        name: name.to_owned(),
+        files: own.len() as u64,
+        bytes: own.iter().map(|file| file.size).sum(),
+        entries,
+        levels,
+        filter_bytes,
+        index_bytes,
+        options: Vec::new(),
+        records: None,
+        payload_bytes: None,
+        digest: None,
+    })
+}
+
+/// The options of a column family, and of the database, that are not RocksDB's defaults.
+fn differing(written: &OptionsFile, family: &str) -> Result<Vec<OptionStat>> {
+    let Some(family) = written.family(family) else { return Ok(Vec::new()) };
+    let defaults = options::defaults()?;
+    let own = written.options(family);
+    let differs = own.iter().filter_map(|(group, name, value)| {
+        let default = defaults.get(group, name);
+        (default != Some(value)).then(|| OptionStat {
+            option: format!("{group}.{name}"),
+            value: value.to_owned(),
+            default: default.map(str::to_owned),
+        })
+    });
+    Ok(differs.collect())
+}

@@ -1,0 +1,62 @@
+//! What a database looks like from outside.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::ContentDigest;
+use crate::rocks::Level;
+
+/// The version of this document; it changes when a field changes its meaning or goes.
+pub const STAT_SCHEMA: &str = "bedload-stat-1";
+
+/// What a database looks like from outside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatReport {
+    /// [`STAT_SCHEMA`].
+    pub schema: String,
+    /// The database's path as the user gave it.
+    pub db: String,
+    /// The RocksDB that last wrote its options; `null` when it has no OPTIONS file.
+    pub rocksdb: Option<String>,
+    /// Its column families.
+    pub column_families: Vec<FamilyStat>,
+    /// What the import recorded (`BEDLOAD.json` as it is); `null` when there is none.
+    pub import: Option<serde_json::Value>,
+}
+
+/// A column family.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FamilyStat {
+    /// Its name.
+    pub name: String,
+    /// Levels that have files.
+    pub levels: Vec<Level>,
+    /// SST files.
+    pub files: u64,
+    /// Their size in bytes.
+    pub bytes: u64,
+    /// Entries in them: as many as records, unless some were overwritten or deleted since.
+    pub entries: u64,
+    /// Bytes of filters: memory they take once loaded.
+    pub filter_bytes: u64,
+    /// Bytes of indexes: memory they take once loaded.
+    pub index_bytes: u64,
+    /// Options that differ from RocksDB's defaults.
+    pub options: Vec<OptionStat>,
+    /// Records by reading all of them; `null` unless asked for.
+    pub records: Option<u64>,
+    /// Bytes of the records' values; `null` unless asked for.
+    pub payload_bytes: Option<u64>,
+    /// The content digest; `null` unless asked for.
+    pub digest: Option<ContentDigest>,
+}
+
+/// An option that differs from RocksDB's default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OptionStat {
+    /// `scope.option`, under RocksDB's own name.
+    pub option: String,
+    /// Its value.
+    pub value: String,
+    /// RocksDB's default; `null` for an option this RocksDB does not know.
+    pub default: Option<String>,
+}
