@@ -212,14 +212,26 @@ impl bedload::progress::Observer for StopThere {
 }
 
 #[test]
-fn an_import_that_is_stopped_while_it_compacts_leaves_nothing() {
+fn an_import_that_is_stopped_while_it_compacts_has_no_name_and_goes_on() {
+    let blocks = some(4000);
     let place = Place::new();
-    let mut options = bedload::ImportOptions::new(place.file("x.car", &rooted(&some(4000))), place.path("db"));
-    options.preset = Some("memtable".into());
-    options.overrides.set = vec!["load.cf.write_buffer_size=256K".into()];
-    let error = bedload::import(&options, &StopThere(options.stop.clone())).expect_err("it was stopped");
+    let source = place.file("x.car", &rooted(&blocks));
+    let options = || {
+        let mut options = bedload::ImportOptions::new(&source, place.path("db"));
+        options.preset = Some("memtable".into());
+        options.overrides.set = vec!["load.cf.write_buffer_size=256K".into()];
+        options
+    };
+    let stopped = options();
+    let error = bedload::import(&stopped, &StopThere(stopped.stop.clone())).expect_err("it was stopped");
     assert!(matches!(error, bedload::Error::Interrupted { .. }), "{error:?}");
-    assert!(!place.path("db").exists() && !place.path("db.partial").exists());
+    assert!(!place.path("db").exists());
+    let outcome = bedload::import(&options(), &bedload::progress::Silent).expect("it goes on");
+    let bedload::Outcome::Imported(report) = outcome else { panic!("no dry run") };
+    let model = Model::new(&blocks, Key::Cid);
+    assert_eq!((report.digest.to_string(), report.blocks.read), (model.digest(), model.read));
+    assert!(records(&place.path("db")) == model.records);
+    assert!(!place.path("db.partial").exists());
 }
 
 /// A Python that has rocksdict: `BEDLOAD_PYTHON`, or `python3`.
