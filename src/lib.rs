@@ -1,4 +1,18 @@
-//! bedload carries a blockchain snapshot into RocksDB in one fast, checked, unbreakable pass.
+//! bedload carries a blockchain snapshot into RocksDB in one fast, checked, unbreakable pass: it sorts the blocks of a
+//! CAR by key once, builds the final SST files and lets RocksDB take them over at the last level.
+//!
+//! ```no_run
+//! let options = bedload::ImportOptions::new("snapshot.car.zst", "/data/chain");
+//! match bedload::import(&options, &bedload::progress::Silent)? {
+//!     bedload::Outcome::Imported(report) => println!("{} blocks, digest {}", report.blocks.written, report.digest),
+//!     bedload::Outcome::Planned(_) => unreachable!("only with dry_run"),
+//! }
+//! # Ok::<(), bedload::Error>(())
+//! ```
+//!
+//! The database appears under its name only when it is complete; after a crash the same call goes on. Progress comes
+//! through [`progress::Observer`], what happened is the [`report::ImportReport`], what went wrong an [`Error`] with a
+//! hint and an exit code. Without the `cli` feature nothing here knows a terminal.
 
 #[doc(hidden)]
 pub mod bench_support;
