@@ -220,7 +220,8 @@ mod tests {
             (space.needed_bytes, space.certain_bytes)
         };
         assert_eq!(needs(PlanChoice::Memory, Loader::Ingest), (Some(26 * GIB), 0));
-        assert_eq!(needs(PlanChoice::Spill, Loader::Ingest), (Some(26 * GIB + (512 << 20)), 25 * GIB));
+        // Two threads, each with one of 64 partitions.
+        assert_eq!(needs(PlanChoice::Spill, Loader::Ingest), (Some(26 * GIB + (800 << 20)), 25 * GIB));
         assert_eq!(needs(PlanChoice::Auto, Loader::Memtable), (Some(52 * GIB), 0));
     }
 
