@@ -462,11 +462,18 @@ fn a_full_work_directory() {
     let Some(disk) = SmallDisk::new(place.path("work"), 8) else { return };
     let work = disk.0.display().to_string();
     let blocks = twenty_mib();
-    let source = place.file("fine.car", &rooted(&blocks));
-    let run = || import(&place, &source).args(&["--plan", "spill", "--memory", "16MiB", "--work-dir", &work]);
+    let snapshot = rooted(&blocks);
+    let args = ["--plan", "spill", "--memory", "16MiB", "--work-dir", work.as_str()];
+    // A file says how large it is: it is refused before the start, with both numbers.
+    let source = place.file("fine.car", &snapshot);
+    let done = import(&place, &source).args(&args).run();
+    done.refused(1, None, "20.0 MiB more needed, 8.0 MiB free");
+    assert!(done.stderr.starts_with(&format!("error: find room at {work}")), "it names the place: {}", done.stderr);
+    // A pipe does not: its partitions fill the disk.
+    let run = || import_pipe(&place, snapshot.clone()).args(&args);
     let done = run().run();
     done.refused(1, None, "No space left on device");
-    assert!(done.stderr.starts_with(&format!("error: write {work}/")), "it names the file: {}", done.stderr);
+    assert!(done.stderr.starts_with(&format!("error: find room at {work}/")), "it names the file: {}", done.stderr);
     assert!(done.hint().starts_with(&format!("make room (df -h {work}/")), "{}", done.hint());
     // The hint holds: with room, the same command ends well.
     disk.grow(200);

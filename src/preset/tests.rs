@@ -436,8 +436,12 @@ fn diff_names_what_differs_and_which_side_is_silent() {
     let (a, b) = (resolved("ingest"), resolved("ingest-compat"));
     let differences: Vec<String> =
         diff(&a, &b).into_iter().map(|one| format!("{} {} {} {:?}", one.option, one.a, one.b, one.unnamed)).collect();
-    assert_eq!(differences, ["node.table.format_version 7 5 Some(\"a\")"]);
+    assert_eq!(differences, ["node.table.format_version 6 5 None"]);
     assert_eq!(diff(&a, &a), []);
+    let preset = Preset::builtin("ingest").expect("built in");
+    let aligned = resolve(&preset, &with(&["node.table.block_align=true"])).expect("good");
+    let silent: Vec<_> = diff(&a, &aligned).into_iter().map(|one| (one.option.to_string(), one.unnamed)).collect();
+    assert_eq!(format!("{silent:?}"), "[(\"node.table.block_align\", Some(\"a\"))]");
 }
 
 #[test]
