@@ -17,8 +17,13 @@ use super::{lock, points};
 use crate::error::{Error, Result};
 use crate::sort::spill::{Extent, Spill};
 
-/// Bytes of the source between two durable points at most.
-const EVERY_BYTES: u64 = 256 << 20;
+/// Bytes of the source between two durable points: at least, for each partition's file that may have to be synced, and
+/// at most. Often is better than seldom: the disk then works from the start at the pace it can keep, instead of letting
+/// the page cache fill up first (the last tenth of 4 GiB was read at 0.4 of the speed of the first with 256 MiB, at 1.0
+/// with 32 MiB, in the same time).
+const EVERY_BYTES_LEAST: u64 = 32 << 20;
+const EVERY_BYTES_PER_FILE: u64 = 1 << 20;
+const EVERY_BYTES_MOST: u64 = 256 << 20;
 
 /// Time between two durable points at most.
 const EVERY: Duration = Duration::from_secs(10);
@@ -27,9 +32,11 @@ const EVERY: Duration = Duration::from_secs(10);
 const VARIABLE: &str = "BEDLOAD_DURABLE_BYTES";
 
 /// Bytes between two points, as the tests or the rule have it.
-fn every_bytes() -> u64 {
-    static BYTES: OnceLock<u64> = OnceLock::new();
-    *BYTES.get_or_init(|| std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok()).unwrap_or(EVERY_BYTES))
+fn every_bytes(files: u32) -> u64 {
+    static BYTES: OnceLock<Option<u64>> = OnceLock::new();
+    let asked = BYTES.get_or_init(|| std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok()));
+    let rule = (u64::from(files) * EVERY_BYTES_PER_FILE).clamp(EVERY_BYTES_LEAST, EVERY_BYTES_MOST);
+    asked.unwrap_or(rule)
 }
 
 /// A point to be made durable.
@@ -42,27 +49,34 @@ pub(super) struct Point {
 pub(super) struct Clock {
     last_offset: u64,
     last_time: Instant,
+    every_bytes: u64,
 }
 
 impl Clock {
-    pub fn new(offset: u64) -> Self {
-        Self { last_offset: offset, last_time: Instant::now() }
+    /// Counts from `offset`; a point syncs up to `files` files.
+    pub fn new(offset: u64, files: u32) -> Self {
+        Self { last_offset: offset, last_time: Instant::now(), every_bytes: every_bytes(files) }
+    }
+
+    fn restart(&mut self, offset: u64) {
+        self.last_offset = offset;
+        self.last_time = Instant::now();
     }
 
     /// Whether a point is due by time alone, where each costs a flush; if so, the next one is counted from here.
     pub fn is_due_by_time(&mut self, offset: u64) -> bool {
         let due = self.last_time.elapsed() >= EVERY || (std::env::var_os(VARIABLE).is_some() && self.is_due(offset));
         if due {
-            *self = Self::new(offset);
+            self.restart(offset);
         }
         due
     }
 
     /// Whether a point is due at this offset of the source; if so, the next one is counted from here.
     pub fn is_due(&mut self, offset: u64) -> bool {
-        let due = offset - self.last_offset >= every_bytes() || self.last_time.elapsed() >= EVERY;
+        let due = offset - self.last_offset >= self.every_bytes || self.last_time.elapsed() >= EVERY;
         if due {
-            *self = Self::new(offset);
+            self.restart(offset);
         }
         due
     }

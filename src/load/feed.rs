@@ -43,7 +43,7 @@ pub(super) struct Position {
 
 impl<'a> Feed<'a> {
     pub fn new(chunks: Chunks, options: &'a ImportOptions, progress: &'a Progress<'a>) -> Self {
-        let clock = Clock::new(chunks.position());
+        let clock = Clock::new(chunks.position(), 1);
         let source = Source { chunks, clock, paused: false, ended: false };
         Self {
             source: Mutex::new(source),

@@ -112,7 +112,7 @@ impl Reading<'_> {
         let spill = Spill::resume(dir, router.partitions(), extents)?;
 
         let (points, is_point) = durable::channel();
-        let clock = Clock::new(mark.offset);
+        let clock = Clock::new(mark.offset, router.partitions());
         let pieces = || Mutex::new(Pieces::new(router.partitions(), self.plan.piece_bytes as usize));
         let shared = Shared {
             reading: self,
