@@ -51,7 +51,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.threads = args.threads.map(usize::from);
     options.memory = args.memory;
     options.work_dir.clone_from(&args.work_dir);
-    super::stop::on_signals(&options.stop)?;
+    super::stop::on_signals(&options.stop, "run the same command again; it starts over")?;
     if args.list {
         list(&options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?;
         return Ok(());

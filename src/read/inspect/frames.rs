@@ -10,8 +10,8 @@ use crate::source::input::zstd_frame::{
     BLOCK_HEADER, CHECKSUM, FrameProblem, MAX_FRAME_HEADER, block_header, frame_header,
 };
 
-/// The upper 28 bits of the sixteen magics of skippable frames.
-const SKIPPABLE: u32 = 0x184d_2a5;
+/// The first of the sixteen magics of skippable frames; they differ in the lowest four bits.
+const SKIPPABLE: u32 = 0x184d_2a50;
 
 /// Bytes of a skippable frame before its content.
 const SKIPPABLE_HEADER: u64 = 8;
@@ -31,7 +31,7 @@ pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
         let head = look.at(at, MAX_FRAME_HEADER)?;
         let word =
             |from: usize| head.get(from..).and_then(|bytes| bytes.first_chunk()).copied().map(u32::from_le_bytes);
-        if word(0).is_some_and(|magic| magic >> 4 == SKIPPABLE) {
+        if word(0).is_some_and(|magic| magic & !15 == SKIPPABLE) {
             let Some(len) = word(4) else { return Ok(None) };
             info.skippable += 1;
             info.skippable_bytes += SKIPPABLE_HEADER + u64::from(len);
