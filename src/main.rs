@@ -8,6 +8,7 @@ fn main() -> ExitCode {
     let cli = cli::parse();
     let outcome = match &cli.command {
         cli::Command::Import(args) => cli::import::run(args, &cli.globals),
+        cli::Command::Inspect(args) => cli::inspect::run(args, &cli.globals),
         cli::Command::Verify(args) => cli::verify::run(args, &cli.globals),
         cli::Command::Walk(args) => cli::walk::run(args, &cli.globals),
         cli::Command::Get(args) => cli::get::run(args, &cli.globals),

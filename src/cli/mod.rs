@@ -4,6 +4,7 @@ pub mod bars;
 pub mod generate;
 pub mod get;
 pub mod import;
+pub mod inspect;
 pub mod presets;
 pub mod shell;
 pub mod stat;
@@ -97,6 +98,7 @@ impl Globals {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Import(import::Args),
+    Inspect(inspect::Args),
     Verify(verify::Args),
     Walk(walk::Args),
     Get(get::Args),

@@ -7,12 +7,15 @@ mod count;
 mod dag_json;
 pub mod get;
 mod header;
+pub mod inspect;
 mod links;
 mod ranges;
 mod record;
 mod share;
+mod snapshot;
 pub mod stat;
 pub mod verify;
+mod visited;
 pub mod walk;
 
 pub(crate) use content::{content, find_key};

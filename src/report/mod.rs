@@ -1,11 +1,15 @@
 //! Results as data: every text, table and JSON is made from these.
 
 mod import;
+mod inspect;
 mod stat;
 mod verify;
 mod walk;
 
 pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, SCHEMA, SourceInfo, Versions};
+pub use inspect::{
+    BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo,
+};
 pub use stat::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifyReport};
 pub use walk::{MissingBlock, WALK_SCHEMA, WalkReport};

@@ -12,22 +12,18 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use twox_hash::XxHash3_128;
 
 use super::super::ranges::{KeyRange, range_of};
-use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::progress::{Phase, Progress, Stop};
+use crate::progress::{Progress, Stop};
+use crate::read::snapshot::Snapshot;
 use crate::sort::key::{KeyLayout, Record};
-use crate::source::car::chunks::{Chunk, Chunks, Limits};
-use crate::source::car::{CarProblem, DEFAULT_MAX_BLOCK, NullPadding, Step, next_section};
-use crate::source::input::{self, InputOptions};
-
-/// Bytes read at once.
-const CHUNK: usize = 2 << 20;
+use crate::source::car::chunks::Chunk;
+use crate::source::car::{CarProblem, NullPadding};
 
 /// Bytes of the hash in an entry.
 const HASH: usize = 16;
@@ -70,20 +66,8 @@ struct Part {
 impl SourceIndex {
     /// Reads the source.
     pub fn read(source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<Self> {
-        let options = InputOptions { threads: source.threads, memory: source.memory / 4 };
-        let input = input::open(source.path, &options)?;
-        progress.begin(Phase::Read, input.size);
-        if let Some(blocks) = input.blocks {
-            progress.expect_blocks(blocks);
-        }
-        let limits = Limits {
-            max_block: DEFAULT_MAX_BLOCK,
-            null_padding: source.null_padding,
-            fits: DEFAULT_MAX_BLOCK,
-            budget: source.memory,
-            chunk: CHUNK,
-        };
-        let (_, chunks) = Chunks::open(input, limits)?;
+        let mut snapshot =
+            Snapshot::open(source.path, source.null_padding, source.threads, source.memory / 4, progress)?;
         let index = Self {
             parts: ranges.iter().map(|_| Mutex::default()).collect(),
             dir: Mutex::default(),
@@ -92,52 +76,18 @@ impl SourceIndex {
             held: AtomicU64::new(0),
             blocks: AtomicU64::new(0),
         };
-        let chunks = Mutex::new(chunks);
-        let failed: Mutex<Option<Error>> = Mutex::default();
-        let stopped = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for _ in 0..source.threads {
-                scope.spawn(|| {
-                    let mut spare: Option<Buffer> = None;
-                    while !stopped.load(Ordering::Relaxed) && !source.stop.asked() {
-                        let next = {
-                            let mut chunks = lock(&chunks);
-                            let next = chunks.next(spare.take());
-                            progress.reach(chunks.consumed());
-                            next
-                        };
-                        let outcome = match next {
-                            Ok(None) => return,
-                            Ok(Some(chunk)) => index.take(&chunk, source, ranges, progress).map(|()| {
-                                spare = chunk.bytes.into_buffer();
-                            }),
-                            Err(error) => Err(error),
-                        };
-                        if let Err(error) = outcome {
-                            lock(&failed).get_or_insert(error);
-                            stopped.store(true, Ordering::Relaxed);
-                        }
-                    }
-                });
-            }
-        });
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error),
-            None if source.stop.asked() => Err(super::interrupted()),
-            None => Ok(index),
-        }
+        let mut workers = vec![(); source.threads];
+        let take = |(): &mut (), chunk: &Chunk| index.take(chunk, source, ranges, progress);
+        snapshot.read_rest(&mut workers, source.stop, progress, take)?;
+        Ok(index)
     }
 
     fn take(&self, chunk: &Chunk, source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<()> {
-        let bytes = &*chunk.bytes;
-        let (mut at, mut blocks, mut kept) = (0, 0, 0);
-        while let Step::Section(section) = next_section(bytes, at, DEFAULT_MAX_BLOCK)
-            .map_err(|(problem, at)| Error::bad_input(source.path, chunk.base + at as u64, problem))?
-        {
-            let body = bytes.get(section.cid_start..section.end).unwrap_or_default();
+        let mut kept = 0;
+        let blocks = Snapshot::sections(source.path, chunk, |section, offset, body| {
             let Some(record) = Record::new(body, &section.cid, source.layout) else {
                 let problem = CarProblem::SectionTooShort { len: body.len() as u64 };
-                return Err(Error::bad_input(source.path, chunk.base + section.start as u64, problem));
+                return Err(Error::bad_input(source.path, offset, problem));
             };
             let (key_and_value, key_len) = record.parts();
             let hash = record_hash(key_and_value, key_len);
@@ -148,9 +98,8 @@ impl SourceIndex {
                 part.entries.extend_from_slice(&hash.to_le_bytes());
             }
             kept += (4 + key_len + HASH) as u64;
-            blocks += 1;
-            at = section.end;
-        }
+            Ok(())
+        })?;
         self.blocks.fetch_add(blocks, Ordering::Relaxed);
         progress.add(0, blocks);
         // Vectors grow by doubling: half of the budget is for what they have not filled.

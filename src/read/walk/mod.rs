@@ -1,14 +1,13 @@
 //! Following links from the roots, as a node does that scans or exports its chain.
 //!
 //! Breadth first: all links found at one distance are followed before the next. Threads take them in batches, sort
-//! each by key and look it up at once. What has been met is remembered in [`visited`], what is still to be followed in
+//! each by key and look it up at once. What has been met is remembered in [`super::visited`], what is still to be followed in
 //! [`queue`]; both go to disk beyond the memory budget.
 //!
 //! A Filecoin header gives what hangs below it an epoch, and its parents a place in the chain; that is how a walk is
 //! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are told from damage.
 
 mod queue;
-mod visited;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,12 +16,12 @@ use std::time::Instant;
 use cid::Cid;
 
 use self::queue::{Queue, Step};
-use self::visited::{Visited, fingerprint};
 use super::count;
 use super::header::chain_header;
 use super::links::{codec, links};
 use super::record::ImportRecord;
 use super::share::{share, threads};
+use super::visited::{Visited, fingerprint};
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Phase, Progress, Stop};
 use crate::report::{MissingBlock, WALK_SCHEMA, WalkReport};

@@ -1,0 +1,125 @@
+//! What the roots of a snapshot are: Filecoin headers, or the metadata of FRC-0108 that names them.
+//!
+//! FRC-0108 snapshots have one root, whose block comes first: a dag-cbor map of `Version`, `HeadTipsetKey` (the head's
+//! headers) and `F3Data` (one raw block of any size, or null), see
+//! <https://github.com/filecoin-project/FIPs/blob/master/FRCs/frc-0108.md>.
+
+use std::sync::{Mutex, PoisonError};
+
+use cid::Cid;
+use serde::Deserialize;
+
+use crate::read::header::chain_header;
+use crate::report::{HeadInfo, Metadata, RootInfo};
+use crate::source::car::Section;
+
+/// The most a block of metadata has, in bytes: it names a version and some CIDs.
+const MAX_METADATA: usize = 64 << 10;
+
+/// Looks out for the roots, and for what they name.
+pub(super) struct Heads {
+    roots: Vec<Vec<u8>>,
+    found: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    /// Bytes of the CIDs to look out for: roots, then what metadata names.
+    wanted: Vec<Vec<u8>>,
+    /// Of `wanted`, which have been seen.
+    seen: Vec<bool>,
+    metadata: Option<Wire>,
+    f3: Option<Vec<u8>>,
+    f3_bytes: Option<u64>,
+    head: Option<HeadInfo>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Wire {
+    #[serde(rename = "Version")]
+    version: u64,
+    #[serde(rename = "HeadTipsetKey")]
+    head_tipset: Vec<Cid>,
+    #[serde(rename = "F3Data")]
+    f3: Option<Cid>,
+}
+
+impl Heads {
+    pub fn new(roots: &[Cid]) -> Self {
+        let roots: Vec<Vec<u8>> = roots.iter().map(Cid::to_bytes).collect();
+        let found = Found { wanted: roots.clone(), seen: vec![false; roots.len()], ..Found::default() };
+        Self { roots, found: Mutex::new(found) }
+    }
+
+    /// Is shown a block. Those of metadata must be shown before those it names; they come first in a snapshot.
+    pub fn see(&self, wanted: &[Vec<u8>], section: &Section, body: &[u8]) {
+        let Some((cid, block)) = body.split_at_checked(section.cid.len as usize) else { return };
+        if !wanted.iter().any(|wanted| wanted == cid) {
+            return;
+        }
+        let mut found = self.lock();
+        if found.f3.as_deref() == Some(cid) {
+            found.f3_bytes = Some(block.len() as u64);
+        }
+        let Some(place) = found.wanted.iter().position(|wanted| wanted == cid) else { return };
+        // The same block may occur again.
+        if found.seen.get(place) != Some(&false) {
+            return;
+        }
+        if let Some(seen) = found.seen.get_mut(place) {
+            *seen = true;
+        }
+        if let Some(header) = chain_header(block) {
+            let head = HeadInfo { epoch: header.height, timestamp: header.timestamp, headers: 0 };
+            found.head.get_or_insert(head).headers += 1;
+        } else if block.len() <= MAX_METADATA
+            && let Ok(metadata) = serde_ipld_dagcbor::from_slice::<Wire>(block)
+        {
+            for cid in metadata.head_tipset.iter().chain(&metadata.f3) {
+                found.wanted.push(cid.to_bytes());
+                found.seen.push(false);
+            }
+            found.f3 = metadata.f3.as_ref().map(Cid::to_bytes);
+            found.metadata = Some(metadata);
+        }
+    }
+
+    /// What to look out for now.
+    pub fn wanted(&self) -> Vec<Vec<u8>> {
+        self.lock().wanted.clone()
+    }
+
+    /// Whether everything has been seen.
+    pub fn complete(&self) -> bool {
+        self.lock().seen.iter().all(|&seen| seen)
+    }
+
+    /// The roots; `all` says that the whole snapshot was shown.
+    pub fn roots(&self, texts: &[Cid], all: bool) -> Vec<RootInfo> {
+        let found = self.lock();
+        let root = |(cid, bytes): (&Cid, &Vec<u8>)| {
+            let place = found.wanted.iter().position(|wanted| wanted == bytes);
+            let seen = place.and_then(|place| found.seen.get(place)).copied().unwrap_or(false);
+            RootInfo { cid: cid.to_string(), present: if seen || all { Some(seen) } else { None } }
+        };
+        texts.iter().zip(&self.roots).map(root).collect()
+    }
+
+    pub fn metadata(&self) -> Option<Metadata> {
+        let found = self.lock();
+        found.metadata.as_ref().map(|metadata| Metadata {
+            version: metadata.version,
+            head_tipset: metadata.head_tipset.iter().map(ToString::to_string).collect(),
+            f3: metadata.f3.map(|cid| cid.to_string()),
+            f3_bytes: found.f3_bytes,
+        })
+    }
+
+    pub fn head(&self) -> Option<HeadInfo> {
+        self.lock().head
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,219 @@
+//! What is in a snapshot, without loading it.
+//!
+//! A quick look reads head and tail: header, the first blocks (roots, metadata, the head's headers), the index. A full
+//! one reads everything, checks every block against its CID and counts.
+
+mod frames;
+mod heads;
+mod tally;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use self::heads::Heads;
+use self::tally::Tally;
+use super::share::threads;
+use super::snapshot::Snapshot;
+use super::visited::Visited;
+use crate::error::{Error, Result};
+use crate::progress::{Observer, Progress, Stop};
+use crate::report::{INSPECT_SCHEMA, InspectReport, V2Info};
+use crate::source::car::NullPadding;
+use crate::source::input::Wrapping;
+use crate::sys;
+
+/// Chunks that a quick look reads in search of the roots. In snapshots of a chain they come first.
+const QUICK_CHUNKS: usize = 3;
+
+/// What to look at, and how closely.
+#[derive(Debug, Clone)]
+pub struct InspectOptions {
+    /// The snapshot; `-` is standard input.
+    pub source: PathBuf,
+    /// Read and hash everything. Defaults to `false`: head and tail.
+    pub full: bool,
+    /// What null padding means. Defaults to damage.
+    pub null_padding: NullPadding,
+    /// Threads that work. Defaults to the number of cores.
+    pub threads: Option<usize>,
+    /// Memory in bytes, for unpacking and for telling duplicates. Defaults to a quarter of what the machine, or its
+    /// cgroup, has.
+    pub memory: Option<u64>,
+    /// Where to put what does not fit. Defaults to the system's directory for temporary files.
+    pub work_dir: Option<PathBuf>,
+    /// Asked by somebody else to make it stop.
+    pub stop: Stop,
+}
+
+impl InspectOptions {
+    /// A quick look at `source`.
+    pub fn new(source: impl Into<PathBuf>) -> Self {
+        Self {
+            source: source.into(),
+            full: false,
+            null_padding: NullPadding::Error,
+            threads: None,
+            memory: None,
+            work_dir: None,
+            stop: Stop::default(),
+        }
+    }
+
+    fn memory(&self) -> u64 {
+        self.memory.or_else(|| sys::memory().map(|all| all / 4)).unwrap_or(1 << 30)
+    }
+
+    fn open(&self, progress: &Progress<'_>) -> Result<Snapshot<'_>> {
+        Snapshot::open(&self.source, self.null_padding, threads(self.threads), self.memory() / 2, progress)
+    }
+}
+
+/// Looks at a snapshot. That blocks do not match their CIDs is no error: the report says it.
+///
+/// # Errors
+/// It cannot be read, is no CAR, or is cut.
+pub fn inspect(options: &InspectOptions, observer: &dyn Observer) -> Result<InspectReport> {
+    let progress = Progress::new(observer);
+    let start = Instant::now();
+    let report = progress.sampled(|| run(options, &progress));
+    progress.end();
+    report.map(|report| InspectReport { seconds: start.elapsed().as_secs_f64(), ..report })
+}
+
+fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectReport> {
+    let mut snapshot = options.open(progress)?;
+    let heads = Heads::new(&snapshot.header.roots);
+    let header = snapshot.header.clone();
+    let mut report = InspectReport {
+        schema: INSPECT_SCHEMA.into(),
+        source: options.source.display().to_string(),
+        format: "car".into(),
+        version: header.version,
+        wrapping: snapshot.wrapping.name().into(),
+        bytes: snapshot.size,
+        full: options.full,
+        sound: true,
+        roots: Vec::new(),
+        v2: header.v2.map(|v2| V2Info {
+            data_offset: v2.data_offset,
+            data_bytes: v2.data_size,
+            index_offset: v2.index_offset,
+            // The one bit that is in use; the field is written with its first byte first.
+            fully_indexed: v2.characteristics & 0x80 != 0,
+        }),
+        blocks: snapshot.indexed,
+        distinct: None,
+        duplicates: None,
+        payload_bytes: None,
+        null_padding: None,
+        digest: None,
+        sizes: None,
+        codecs: None,
+        hashes: None,
+        zstd: None,
+        metadata: None,
+        head: None,
+        bad_blocks: None,
+        first_bad: Vec::new(),
+        seconds: 0.0,
+    };
+    let mut everything = options.full;
+    if options.full {
+        count_all(options, &mut snapshot, &heads, &mut report, progress)?;
+    } else {
+        everything = look_at_head(&mut snapshot, &heads, progress)?;
+    }
+    report.roots = heads.roots(&header.roots, everything);
+    report.metadata = heads.metadata();
+    report.head = heads.head();
+    Ok(report)
+}
+
+/// Reads the first blocks; whether these are all.
+fn look_at_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>) -> Result<bool> {
+    for _ in 0..QUICK_CHUNKS {
+        let Some(chunk) = snapshot.next(progress)? else { return Ok(true) };
+        let count = Snapshot::sections(snapshot.path(), &chunk, |section, _, body| {
+            heads.see(&heads.wanted(), section, body);
+            Ok(())
+        })?;
+        progress.add(0, count);
+        if heads.complete() {
+            break;
+        }
+    }
+    Ok(false)
+}
+
+fn count_all(
+    options: &InspectOptions,
+    snapshot: &mut Snapshot<'_>,
+    heads: &Heads,
+    report: &mut InspectReport,
+    progress: &Progress<'_>,
+) -> Result<()> {
+    let path = snapshot.path();
+    let visited = Visited::new(options.memory() / 2, options.work_dir.clone().unwrap_or_else(std::env::temp_dir));
+    let mut tallies: Vec<Tally> = (0..threads(options.threads)).map(|_| Tally::new()).collect();
+    // The first chunk alone, because it may name what to look out for in the others.
+    let mut padding = 0;
+    if let (Some(chunk), Some(tally)) = (snapshot.next(progress)?, tallies.first_mut()) {
+        tally.take(path, &chunk, &visited, &|section, body| heads.see(&heads.wanted(), section, body))?;
+        progress.add(0, chunk.starts.len() as u64);
+        drop(chunk);
+        let wanted = heads.wanted();
+        let tail = snapshot.read_rest(&mut tallies, &options.stop, progress, |tally, chunk| {
+            tally.take(path, chunk, &visited, &|section, body| heads.see(&wanted, section, body))?;
+            progress.add(0, chunk.starts.len() as u64);
+            Ok(())
+        })?;
+        padding = tail.padding;
+    }
+    let mut total = Tally::new();
+    tallies.into_iter().for_each(|tally| total.merge(tally));
+    if matches!(snapshot.wrapping, Wrapping::Zstd | Wrapping::ForestZstd) && snapshot.size.is_some() {
+        report.zstd = frames::count(path).map_err(Error::io("read", path))?;
+    }
+    report.bytes = Some(snapshot.size.unwrap_or(snapshot.consumed()));
+    report.blocks = Some(total.blocks);
+    report.distinct = Some(total.distinct);
+    report.duplicates = Some(total.blocks - total.distinct);
+    report.payload_bytes = Some(total.payload);
+    report.null_padding = Some(padding);
+    report.digest = Some(total.digest);
+    report.sizes = Some(total.sizes());
+    report.codecs = Some(total.codecs());
+    report.hashes = Some(total.hashes());
+    report.bad_blocks = Some(total.bad);
+    report.first_bad = total.first_bad();
+    report.sound = total.bad == 0;
+    Ok(())
+}
+
+/// Writes every block's CID, size and offset as a line of JSON, in the order of the file; blocks are not hashed.
+///
+/// # Errors
+/// The snapshot cannot be read, is no CAR, or is cut; or `out` cannot be written.
+pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
+    let progress = Progress::new(&crate::progress::Silent);
+    let mut snapshot = options.open(&progress)?;
+    let failed = || Error::io("write", Path::new("the list"));
+    while let Some(chunk) = snapshot.next(&progress)? {
+        if options.stop.asked() {
+            return Err(Error::Interrupted { hint: "the list is not complete; run it again".into() });
+        }
+        Snapshot::sections(snapshot.path(), &chunk, |section, offset, body| {
+            let (cid, block) = body.split_at(body.len().min(section.cid.len as usize));
+            let cid = super::key_text(crate::sort::key::KeyLayout::Cid, cid);
+            // The text of a CID needs no escapes.
+            writeln!(
+                out,
+                "{{\"schema\":\"bedload-list-1\",\"type\":\"block\",\"cid\":\"{cid}\",\"bytes\":{},\"offset\":{offset}}}",
+                block.len()
+            )
+            .map_err(failed())
+        })?;
+    }
+    out.flush().map_err(failed())
+}

@@ -1,0 +1,150 @@
+//! Reading a snapshot from front to back on many threads: one at a time takes the next chunk, all look through theirs.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::progress::{Phase, Progress, Stop};
+use crate::source::car::chunks::{Chunk, Chunks, Limits, Tail};
+use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
+use crate::source::input::{self, InputOptions, Wrapping};
+
+/// Bytes read at once.
+const CHUNK: usize = 2 << 20;
+
+/// A snapshot that stands before its first block.
+pub(super) struct Snapshot<'a> {
+    path: &'a Path,
+    chunks: Chunks,
+    pub header: Header,
+    pub wrapping: Wrapping,
+    /// Size as it lies on disk; `None` for a pipe.
+    pub size: Option<u64>,
+    /// Blocks by the index's word.
+    pub indexed: Option<u64>,
+}
+
+impl<'a> Snapshot<'a> {
+    /// Opens a snapshot with so much memory for unpacking; a new phase of `progress` begins.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no CAR.
+    pub fn open(
+        path: &'a Path,
+        null_padding: NullPadding,
+        threads: usize,
+        memory: u64,
+        progress: &Progress<'_>,
+    ) -> Result<Self> {
+        let input = input::open(path, &InputOptions { threads, memory })?;
+        progress.begin(Phase::Read, input.size);
+        if let Some(blocks) = input.blocks {
+            progress.expect_blocks(blocks);
+        }
+        let (wrapping, size, indexed) = (input.wrapping, input.size, input.blocks);
+        let limits = Limits {
+            max_block: DEFAULT_MAX_BLOCK,
+            null_padding,
+            fits: DEFAULT_MAX_BLOCK,
+            budget: DEFAULT_MAX_BLOCK,
+            chunk: CHUNK,
+        };
+        let (header, chunks) = Chunks::open(input, limits)?;
+        Ok(Self { path, chunks, header, wrapping, size, indexed })
+    }
+
+    /// The next chunk, in the order of the file.
+    pub fn next(&mut self, progress: &Progress<'_>) -> Result<Option<Chunk>> {
+        let next = self.chunks.next(None);
+        progress.reach(self.chunks.consumed());
+        next
+    }
+
+    /// Bytes of the wrapped snapshot taken so far.
+    pub fn consumed(&self) -> u64 {
+        self.chunks.consumed()
+    }
+
+    /// Lets each of `workers` look through its share of all chunks that are left.
+    ///
+    /// # Errors
+    /// The first fault in the order of the file.
+    pub fn read_rest<W: Send>(
+        &mut self,
+        workers: &mut [W],
+        stop: &Stop,
+        progress: &Progress<'_>,
+        work: impl Fn(&mut W, &Chunk) -> Result<()> + Sync,
+    ) -> Result<Tail> {
+        let failed: Mutex<Option<(u64, Error)>> = Mutex::default();
+        let stopped = AtomicBool::new(false);
+        let chunks = Mutex::new(&mut self.chunks);
+        let run = |worker: &mut W| {
+            let mut spare: Option<Buffer> = None;
+            while !stopped.load(Ordering::Relaxed) && !stop.asked() {
+                let next = {
+                    let mut chunks = lock(&chunks);
+                    let next = chunks.next(spare.take());
+                    progress.reach(chunks.consumed());
+                    next
+                };
+                let outcome = match next {
+                    Ok(None) => return,
+                    Ok(Some(chunk)) => work(worker, &chunk).map(|()| spare = chunk.bytes.into_buffer()),
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = outcome {
+                    let place =
+                        if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { u64::MAX };
+                    let mut failed = lock(&failed);
+                    if failed.as_ref().is_none_or(|(known, _)| place < *known) {
+                        *failed = Some((place, error));
+                    }
+                    stopped.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for worker in workers {
+                scope.spawn(|| run(worker));
+            }
+        });
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some((_, error)) => Err(error),
+            None if stop.asked() => Err(Error::Interrupted { hint: "nothing was changed; run it again".into() }),
+            None => Ok(self.chunks.tail()),
+        }
+    }
+
+    /// Calls `each` for every section of a chunk: where it is, its CID and block in one piece.
+    ///
+    /// # Errors
+    /// A section that cannot be one, or what `each` says.
+    pub fn sections(
+        path: &Path,
+        chunk: &Chunk,
+        mut each: impl FnMut(&Section, u64, &[u8]) -> Result<()>,
+    ) -> Result<u64> {
+        let bytes = &*chunk.bytes;
+        let (mut at, mut count) = (0, 0);
+        while let Step::Section(section) = next_section(bytes, at, DEFAULT_MAX_BLOCK)
+            .map_err(|(problem, at)| Error::bad_input(path, chunk.base + at as u64, problem))?
+        {
+            let body = bytes.get(section.cid_start..section.end).unwrap_or_default();
+            each(&section, chunk.base + section.start as u64, body)?;
+            at = section.end;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    pub fn path(&self) -> &'a Path {
+        self.path
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,157 @@
+//! What is in a snapshot.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::ContentDigest;
+
+/// The version of this document; it changes when a field changes its meaning or goes.
+pub const INSPECT_SCHEMA: &str = "bedload-inspect-1";
+
+/// What is in a snapshot. What a quick look does not tell is `null`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InspectReport {
+    /// [`INSPECT_SCHEMA`].
+    pub schema: String,
+    /// The path as the user gave it; `-` for a pipe.
+    pub source: String,
+    /// `car`.
+    pub format: String,
+    /// Version of the format.
+    pub version: u64,
+    /// What it is wrapped in: `none`, `zstd`, ...
+    pub wrapping: String,
+    /// Size as it lies on disk, or what a pipe delivered.
+    pub bytes: Option<u64>,
+    /// Whether everything was read and hashed, or head and tail only.
+    pub full: bool,
+    /// Whether nothing is wrong with it, as far as was looked.
+    pub sound: bool,
+    /// The roots.
+    pub roots: Vec<RootInfo>,
+    /// The header of a CARv2.
+    pub v2: Option<V2Info>,
+    /// Blocks, duplicates included; in a quick look as the index says.
+    pub blocks: Option<u64>,
+    /// Distinct blocks.
+    pub distinct: Option<u64>,
+    /// Blocks that occurred before.
+    pub duplicates: Option<u64>,
+    /// Bytes of all blocks, duplicates included.
+    pub payload_bytes: Option<u64>,
+    /// Bytes of null padding behind the blocks.
+    pub null_padding: Option<u64>,
+    /// The content digest, as of a database keyed by CID.
+    pub digest: Option<ContentDigest>,
+    /// Blocks by size.
+    pub sizes: Option<Vec<SizeClass>>,
+    /// Blocks by the codec of their content.
+    pub codecs: Option<Vec<CodeCount>>,
+    /// Blocks by hash function.
+    pub hashes: Option<Vec<CodeCount>>,
+    /// The zstd frames around it.
+    pub zstd: Option<ZstdInfo>,
+    /// What an FRC-0108 snapshot says of itself.
+    pub metadata: Option<Metadata>,
+    /// The chain's head, when the roots are Filecoin headers.
+    pub head: Option<HeadInfo>,
+    /// Blocks that do not match their CIDs.
+    pub bad_blocks: Option<u64>,
+    /// The first ten of them, in the order of the file.
+    pub first_bad: Vec<BadBlock>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootInfo {
+    /// Its CID in the usual text form.
+    pub cid: String,
+    /// Whether its block is in the snapshot; `null` when a quick look did not come upon it.
+    pub present: Option<bool>,
+}
+
+/// The header of a CARv2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct V2Info {
+    /// Where the inner CARv1 begins.
+    pub data_offset: u64,
+    /// How many bytes it has.
+    pub data_bytes: u64,
+    /// Where the index begins; 0 means none.
+    pub index_offset: u64,
+    /// Whether the index claims to hold all blocks.
+    pub fully_indexed: bool,
+}
+
+/// Blocks of similar size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeClass {
+    /// The largest size in it, in bytes: 0, 1, 3, 7, .. ; the smallest is one more than that of the class before.
+    pub up_to: u64,
+    /// How many blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Blocks that share a multicodec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeCount {
+    /// The multicodec.
+    pub code: u64,
+    /// Its name, where it is known here.
+    pub name: Option<String>,
+    /// How many blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The zstd frames around a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZstdInfo {
+    /// Frames with data.
+    pub frames: u64,
+    /// How many of them end with a checksum.
+    pub checksums: u64,
+    /// Frames that readers skip, such as an index.
+    pub skippable: u64,
+    /// Their size in bytes.
+    pub skippable_bytes: u64,
+    /// The largest window, in bytes: what unpacking must keep.
+    pub window: u64,
+}
+
+/// What an FRC-0108 snapshot says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// Version of the snapshot's form.
+    pub version: u64,
+    /// CIDs of the head tipset's headers.
+    pub head_tipset: Vec<String>,
+    /// CID of the F3 data, if there is any.
+    pub f3: Option<String>,
+    /// Its size in bytes; `null` when it was not come upon.
+    pub f3_bytes: Option<u64>,
+}
+
+/// The head of a Filecoin chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadInfo {
+    /// The epoch.
+    pub epoch: u64,
+    /// Seconds since 1970.
+    pub timestamp: u64,
+    /// Headers of the head tipset that were found.
+    pub headers: u64,
+}
+
+/// A block that does not match its CID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadBlock {
+    /// Where its section begins, in bytes from the start of the unwrapped snapshot.
+    pub offset: u64,
+    /// What is wrong.
+    pub message: String,
+}
