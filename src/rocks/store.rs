@@ -199,8 +199,21 @@ impl Store {
     /// # Errors
     /// RocksDB does not tell.
     pub fn records(&self) -> Result<u64> {
-        let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
-        Ok(files.iter().filter(|file| file.column_family_name == self.family).map(|file| file.num_entries).sum())
+        // From the files' own properties: the list of live files knows only those RocksDB happens to have opened.
+        let family = self.family()?;
+        let property = self.db.property_value_cf(family, "rocksdb.aggregated-table-properties");
+        let text = property.map_err(wrap("look at", &self.path))?.unwrap_or_default();
+        let field = text.split(';').map(str::trim).find_map(|field| field.strip_prefix("# entries="));
+        match field.map(str::parse) {
+            Some(Ok(records)) => Ok(records),
+            // Without any file there are no properties.
+            _ if self.levels()?.is_empty() => Ok(0),
+            _ => Err(Error::Rocks {
+                action: "count the records of",
+                path: self.path.clone(),
+                message: format!("its table properties are `{text}`"),
+            }),
+        }
     }
 
     /// Files and bytes of each level of the column family that has any.
