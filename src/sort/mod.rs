@@ -1,8 +1,8 @@
 //! Sorting blocks by key: once, before RocksDB sees anything.
 //!
-//! Keys are routed into partitions whose order is the order of the keys ([`router`]), so partitions are sorted each on
-//! its own and never merged. What stays in memory is sorted as 16-byte [`entries`]; what does not is spilled
-//! ([`spill`]). A partition that is larger than anyone planned is sorted in runs that are merged ([`runs`]).
+//! Keys are routed into partitions whose order is the order of the keys (`router`), so partitions are sorted each on
+//! its own and never merged. What stays in memory is sorted as 16-byte `entries`; what does not is spilled
+//! (`spill`). A partition that is larger than anyone planned is sorted in runs that are merged (`runs`).
 
 pub(crate) mod entries;
 pub mod key;

@@ -1,8 +1,8 @@
 //! Following links from the roots, as a node does that scans or exports its chain.
 //!
 //! Breadth first: all links found at one distance are followed before the next. Threads take them in batches, sort
-//! each by key and look it up at once. What has been met is remembered in [`super::visited`], what is still to be followed in
-//! [`queue`]; both go to disk beyond the memory budget.
+//! each by key and look it up at once. What has been met is remembered in `visited`, what is still to be followed in
+//! `queue`; both go to disk beyond the memory budget.
 //!
 //! A Filecoin header gives what hangs below it an epoch, and its parents a place in the chain; that is how a walk is
 //! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are told from damage.
