@@ -32,6 +32,12 @@ static WATCHED: [Slot; SLOTS] =
 /// What SIGBUS did before us.
 static BEFORE: [AtomicUsize; 2] = [AtomicUsize::new(libc::SIG_DFL), AtomicUsize::new(0)];
 
+/// What a file says that is shorter than it was a moment ago.
+pub(crate) fn shrank(path: &Path) -> Error {
+    let reason = "the file shrank, or the disk failed, while it was being read";
+    Error::io("read", path)(std::io::Error::other(reason))
+}
+
 /// A file, mapped for reading.
 pub(crate) struct Mapped {
     map: Mmap,
@@ -64,8 +70,7 @@ impl Mapped {
         if !self.slot.tripped.load(Ordering::Acquire) {
             return Ok(());
         }
-        let reason = "the file shrank, or the disk failed, while it was being read";
-        Err(Error::io("read", &self.path)(std::io::Error::other(reason)))
+        Err(shrank(&self.path))
     }
 
     /// Tells the system in which order the file will be read.

@@ -159,7 +159,11 @@ fn file_identity(path: &Path) -> Result<Option<FileIdentity>> {
     let metadata = file.metadata().map_err(Error::io("look at", path))?;
     let sample = |at: u64| -> Result<String> {
         let mut bytes = vec![0; SAMPLE.min(metadata.len()) as usize];
-        file.read_exact_at(&mut bytes, at).map_err(Error::io("read", path))?;
+        file.read_exact_at(&mut bytes, at).map_err(|error| match error.kind() {
+            // It had this size when it was looked at.
+            std::io::ErrorKind::UnexpectedEof => crate::mapped::shrank(path),
+            _ => Error::io("read", path)(error),
+        })?;
         Ok(digest(&bytes))
     };
     Ok(Some(FileIdentity {
