@@ -56,8 +56,12 @@ fn explain_says_where_an_override_came_from() {
 
 #[test]
 fn diff_lists_what_differs() {
-    let said = stdout(&["presets", "diff", "ingest", "ingest-compat"]);
-    assert!(said.lines().any(|line| line.split_whitespace().eq(["node.table.format_version", "(7)", "5"])), "{said}");
+    // A value in brackets is RocksDB's default, on the side that says nothing.
+    for (other, theirs) in [("ingest-compat", "5"), ("rocksdb-defaults", "(7)")] {
+        let said = stdout(&["presets", "diff", "ingest", other]);
+        let row = ["node.table.format_version", "6", theirs];
+        assert!(said.lines().any(|line| line.split_whitespace().eq(row)), "{said}");
+    }
     assert_eq!(stdout(&["presets", "diff", "ingest", "ingest"]), "no difference\n");
     let document = json(&["presets", "diff", "ingest", "memtable", "--json"]);
     assert_eq!(document["a"]["loader"], "ingest");
