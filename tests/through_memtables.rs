@@ -115,19 +115,25 @@ fn a_database_that_is_there_is_added_to_and_compacted() {
 #[test]
 fn writes_that_rocksdb_holds_back_are_counted_and_timed() {
     let blocks = some(4000);
-    let place = Place::new();
-    let done = small(import(&place, place.file("x.car", &rooted(&blocks))))
-        .args(&["--set", "load.cf.level0_slowdown_writes_trigger=2", "--set", "load.db.delayed_write_rate=2M"])
-        .args(&[
-            "--set",
-            "load.cf.level0_file_num_compaction_trigger=2",
-            "--set",
-            "load.cf.disable_auto_compactions=false",
-        ])
-        .run();
-    done.holds(&Model::new(&blocks, Key::Cid));
-    assert!(done.number("/memtable/stalls") > 0, "{}", done.json["memtable"]);
-    assert!(done.json["memtable"]["stall_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
+    let mut seen = Vec::new();
+    // One file at level 0 holds writers back until it is compacted. Whether one of them meets that moment is up to the
+    // machine; that none does in several imports is not.
+    for _ in 0..8 {
+        let place = Place::new();
+        let done = small(import(&place, place.file("x.car", &rooted(&blocks))))
+            .args(&["--set", "load.cf.level0_slowdown_writes_trigger=1", "--set", "load.db.delayed_write_rate=1M"])
+            .args(&["--set", "load.cf.level0_file_num_compaction_trigger=1"])
+            .args(&["--set", "load.cf.disable_auto_compactions=false"])
+            .run();
+        done.holds(&Model::new(&blocks, Key::Cid));
+        let stalled = done.json["memtable"]["stall_seconds"].as_f64().expect("a number");
+        assert_eq!(done.number("/memtable/stalls") > 0, stalled > 0.0, "{}", done.json["memtable"]);
+        if stalled > 0.0 {
+            return;
+        }
+        seen.push(done.json["memtable"].to_string());
+    }
+    panic!("nobody was ever held back: {seen:?}");
 }
 
 #[test]
