@@ -7,6 +7,7 @@ use super::key::{KeyLayout, Record};
 use crate::error::Result;
 use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{Step, next_section};
+use crate::sys::prefetch;
 
 /// One block: the first eight bytes it is sorted by, and where its section lies.
 #[derive(Debug, Clone, Copy)]
@@ -50,11 +51,18 @@ pub(crate) struct Heap {
     layout: KeyLayout,
 }
 
-/// How many entries ahead of the one in hand the memory is asked for its block.
+/// How many entries are asked for at once.
+///
+/// Blocks lie all over the snapshot, so each one means a walk through the page tables, which costs more than fetching
+/// the bytes: on virtual machines half a microsecond. Processors do several walks at a time, but only if the requests
+/// stand close together; and none is free to go on before a prefetch knows its page.
+const GROUP: usize = 16;
+
+/// How many entries ahead of the one in hand the bytes of a block are asked for, once its page is known.
 const AHEAD: usize = 6;
 
 /// How many bytes of a block are asked for ahead; the processor follows on its own from there.
-const AHEAD_BYTES: usize = 512;
+const AHEAD_BYTES: usize = 2048;
 
 impl Heap {
     pub fn new(layout: KeyLayout) -> Self {
@@ -92,11 +100,38 @@ impl Heap {
         rest.get(..section.end)
     }
 
-    fn prefetch(&self, entry: Entry) {
-        let Some(rest) = self.at(entry) else { return };
-        for offset in (0..AHEAD_BYTES.min(rest.len())).step_by(64) {
-            prefetch(&rest[offset]);
+    /// Asks for the first byte of each entry.
+    fn ask_first(&self, entries: &[Entry]) {
+        for &entry in entries {
+            if let Some(first) = self.at(entry).and_then(<[u8]>::first) {
+                prefetch(first);
+            }
         }
+    }
+
+    /// Asks for the last byte of each entry, whose first ones have come by now: it may lie on another page.
+    fn ask_last(&self, entries: &[Entry]) {
+        for &entry in entries {
+            if let Some(last) = self.head_of(entry).and_then(<[u8]>::last) {
+                prefetch(last);
+            }
+        }
+    }
+
+    fn ask_all(&self, entry: Entry) {
+        let Some(head) = self.head_of(entry) else { return };
+        head.iter().step_by(64).for_each(prefetch);
+    }
+
+    /// The first [`AHEAD_BYTES`] of an entry's section, or all of a shorter one, as its first two bytes have it.
+    fn head_of(&self, entry: Entry) -> Option<&[u8]> {
+        let rest = self.at(entry)?;
+        let len = match *rest {
+            [low, ..] if low < 0x80 => usize::from(low) + 1,
+            [low, high, ..] => (usize::from(low & 0x7f) | usize::from(high) << 7) + 2,
+            _ => 0,
+        };
+        rest.get(..len.min(AHEAD_BYTES).min(rest.len()))
     }
 
     /// Whether all that was looked at was really there.
@@ -125,24 +160,20 @@ impl Heap {
 
     /// Walks sorted entries in order, asking the memory ahead.
     pub fn walk<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = Record<'a>> + 'a {
+        let group = |number: usize| entries.chunks(GROUP).nth(number).unwrap_or_default();
+        (0..3).for_each(|number| self.ask_first(group(number)));
+        (0..2).for_each(|number| self.ask_last(group(number)));
         entries.iter().enumerate().filter_map(move |(index, entry)| {
+            if index % GROUP == 0 {
+                self.ask_first(group(index / GROUP + 3));
+                self.ask_last(group(index / GROUP + 2));
+            }
             if let Some(&ahead) = entries.get(index + AHEAD) {
-                self.prefetch(ahead);
+                self.ask_all(ahead);
             }
             self.record(*entry)
         })
     }
-}
-
-#[inline]
-fn prefetch(byte: &u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing; the address is that of a live reference.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(byte).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = byte;
 }
 
 #[cfg(test)]
