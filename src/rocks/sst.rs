@@ -24,11 +24,30 @@ impl SstOptions {
     /// # Errors
     /// RocksDB refuses them.
     pub fn new(map: &OptionMap, path: &Path) -> Result<Self> {
-        let mut env = EnvOptions::default();
-        let asked = map.get(Group::Db, "bytes_per_sync").and_then(|bytes| bytes.parse().ok());
-        env.set_bytes_per_sync(asked.unwrap_or(BYTES_PER_SYNC));
-        Ok(Self { options: super::store::build(path, map)?, env })
+        Ok(Self { options: super::store::build(path, map)?, env: env_options(map) })
     }
+}
+
+/// How files are written. A builder of SST files does not take this from the database's options by itself.
+fn env_options(map: &OptionMap) -> EnvOptions {
+    fn asked<T: std::str::FromStr>(map: &OptionMap, name: &str) -> Option<T> {
+        map.get(Group::Db, name).and_then(|value| value.parse().ok())
+    }
+    let mut env = EnvOptions::default();
+    env.set_bytes_per_sync(asked(map, "bytes_per_sync").unwrap_or(BYTES_PER_SYNC));
+    if let Some(bytes) = asked(map, "writable_file_max_buffer_size") {
+        env.set_writable_file_max_buffer_size(bytes);
+    }
+    if let Some(strict) = asked(map, "strict_bytes_per_sync") {
+        env.set_strict_bytes_per_sync(strict);
+    }
+    if let Some(allow) = asked(map, "allow_fallocate") {
+        env.set_allow_fallocate(allow);
+    }
+    if let Some(direct) = asked(map, "use_direct_io_for_flush_and_compaction") {
+        env.set_use_direct_writes(direct);
+    }
+    env
 }
 
 /// One SST file being written: records in ascending key order.
