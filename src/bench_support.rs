@@ -35,7 +35,7 @@ pub fn frame(input: Input, mapped: bool) -> Result<u64> {
     let (mut blocks, mut spare) = (0, None);
     while let Some(chunk) = chunks.next(spare.take())? {
         blocks += chunk.starts.len() as u64;
-        spare = chunk.bytes.into_buffer();
+        spare = chunk.bytes.release();
     }
     Ok(blocks)
 }

@@ -37,7 +37,7 @@ pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
                 let at = chunk.base as usize;
                 assert_eq!(data.get(at..at + chunk.bytes.len()), Some(&chunk.bytes[..]));
                 starts.extend(chunk.starts.iter().map(|&start| at + start as usize));
-                spare = chunk.bytes.into_buffer();
+                spare = chunk.bytes.release();
             }
             Ok(None) => break true,
             Err(error) => {

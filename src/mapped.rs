@@ -16,7 +16,7 @@ use memmap2::Mmap;
 use crate::error::{Error, Result};
 
 /// How many maps can be watched at once; one more is refused, and its file is read instead.
-const SLOTS: usize = 16;
+const SLOTS: usize = 256;
 
 /// One watched map. Only atomics: the handler may run between any two instructions.
 struct Slot {
@@ -77,6 +77,19 @@ impl Mapped {
     pub fn advise(&self, advice: memmap2::Advice) {
         // Advice only: it works as well without.
         let _ = self.map.advise(advice);
+    }
+
+    /// Lets go of the memory of `len` bytes at `at`: they stay in the page cache, but no longer count as ours. They can
+    /// still be read.
+    pub fn release(&self, at: usize, len: usize) {
+        // Pages at the edges may be in somebody else's hands; asking again for one costs little.
+        let Some(bytes) = self.map.get(at..at.saturating_add(len)) else { return };
+        let page = rustix::param::page_size();
+        let from = bytes.as_ptr() as usize / page * page;
+        let end = bytes.as_ptr() as usize + bytes.len();
+        // SAFETY: the range lies inside of our map, which is shared and only read: dropped pages come back from the
+        // file. Advice only: without it the pages stay ours until the map goes.
+        unsafe { libc::madvise(from as *mut libc::c_void, end - from, libc::MADV_DONTNEED) };
     }
 }
 

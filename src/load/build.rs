@@ -206,7 +206,7 @@ impl Builder<'_> {
         let mut heap = Heap::new(layout);
         heap.insert(0, bytes);
         output.sorted(&heap, &mut entries)?;
-        *spare = heap.take(0).and_then(ChunkBytes::into_buffer);
+        *spare = heap.take(0).and_then(ChunkBytes::release);
         Ok(())
     }
 }

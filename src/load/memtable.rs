@@ -419,7 +419,7 @@ impl Load<'_> {
                 })?;
                 chunk.bytes.check()?;
                 progress.add(0, gatherer.done.blocks - before);
-                Ok(chunk.bytes.into_buffer())
+                Ok(chunk.bytes.release())
             });
             gatherer.finish()
         };

@@ -14,8 +14,8 @@ pub const MIN_MEMORY: u64 = 16 << 20;
 /// its filter and its index, in bytes.
 const WORKER_FIXED: u64 = 2 << 20;
 
-/// The largest chunk read at once, in bytes: one huge page.
-const MAX_CHUNK: u64 = 2 << 20;
+/// The largest chunk read at once, in bytes: it stays in a core's cache between being read, framed and hashed.
+const MAX_CHUNK: u64 = 512 << 10;
 
 /// The smallest piece worth a write, in bytes.
 const MIN_PIECE: u64 = 4 << 10;

@@ -407,7 +407,7 @@ impl<'a> Worker<'a> {
         shared.payload.fetch_add(payload, Ordering::Relaxed);
         shared.reading.progress.add(0, blocks);
         if spilling {
-            self.spare = chunk.bytes.into_buffer();
+            self.spare = chunk.bytes.release();
         } else {
             self.held.push(HeldChunk { index: chunk.index, bytes: chunk.bytes });
         }
@@ -448,6 +448,7 @@ impl<'a> Worker<'a> {
                 at = section.end;
             }
             held.bytes.check()?;
+            held.bytes.release();
         }
         self.holds = false;
         self.shared.holders.fetch_sub(1, Ordering::Release);

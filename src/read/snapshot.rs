@@ -92,7 +92,7 @@ impl<'a> Snapshot<'a> {
                 };
                 let outcome = match next {
                     Ok(None) => return,
-                    Ok(Some(chunk)) => work(worker, &chunk).map(|()| spare = chunk.bytes.into_buffer()),
+                    Ok(Some(chunk)) => work(worker, &chunk).map(|()| spare = chunk.bytes.release()),
                     Err(error) => Err(error),
                 };
                 if let Err(error) = outcome {

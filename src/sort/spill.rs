@@ -8,13 +8,14 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::mapped::Mapped;
 use crate::source::car::chunks::ChunkBytes;
 
 /// One partition's file.
@@ -162,9 +163,15 @@ impl Spill {
         file.read_exact_at(into, at).map_err(Error::io("read", self.path(partition)))
     }
 
-    /// Reads a whole partition, into `spare` if it is large enough: memory that was used before is cheaper than new.
+    /// A whole partition: where the page cache has it, or else read into `spare` if that is large enough; memory that
+    /// was used before is cheaper than new.
     pub fn read_all(&self, partition: u32, spare: Option<Buffer>) -> Result<ChunkBytes> {
         let len = usize::try_from(self.extent(partition).bytes).unwrap_or(usize::MAX);
+        let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
+        if let Some(map) = file.and_then(|file| Mapped::new(file, len, &self.path(partition))) {
+            map.advise(memmap2::Advice::PopulateRead);
+            return Ok(ChunkBytes::Mapped { map: Arc::new(map), at: 0, len });
+        }
         let mut buffer = match spare {
             Some(spare) if spare.len() >= len => spare,
             // Partitions differ by a few percent; pages beyond the longest are never touched.

@@ -77,11 +77,14 @@ impl ChunkBytes {
         }
     }
 
-    /// The buffer, to be used again.
-    pub fn into_buffer(self) -> Option<Buffer> {
+    /// Lets go of the bytes. The buffer, if they had one, can be used again.
+    pub fn release(self) -> Option<Buffer> {
         match self {
             Self::Read { buffer, .. } => Some(buffer),
-            Self::Mapped { .. } => None,
+            Self::Mapped { map, at, len } => {
+                map.release(at, len);
+                None
+            }
         }
     }
 }
@@ -444,6 +447,7 @@ impl Chunks {
         let mut framed = Framed { starts, len: 0, needed: 0, padding: false, problem: None };
         while framed.len < bytes.len() {
             let at = framed.len;
+            ask_for(bytes, at);
             let (len, len_bytes) = match varint::read(&bytes[at..], "a section's length") {
                 Ok(Some(found)) => found,
                 Ok(None) => {
@@ -535,6 +539,18 @@ impl Chunks {
             while stream.fill(&mut scratch)? > 0 {}
         }
         Ok(())
+    }
+}
+
+/// How far ahead of a hop the bytes are asked for. All of them will be hashed, and hops alone are too far apart for the
+/// processor to see that they go forward.
+const ASK_AHEAD: usize = 8 << 10;
+
+/// Asks for 1 KiB in front of what was asked for before.
+fn ask_for(bytes: &[u8], at: usize) {
+    let from = (at + ASK_AHEAD).min(bytes.len());
+    for line in bytes[from..(from + 1088).min(bytes.len())].iter().step_by(64) {
+        crate::sys::prefetch(line);
     }
 }
 

@@ -99,7 +99,7 @@ fn read(bytes: &[u8], way: Way, limits: Limits) -> (Vec<(u64, Block)>, Option<Er
                 }
                 assert_eq!(end, chunk.bytes.len(), "nothing but whole sections");
                 chunk.bytes.check().expect("nobody cuts the file");
-                spare = chunk.bytes.into_buffer();
+                spare = chunk.bytes.release();
             }
             Ok(None) => return (found, None),
             Err(error) => {
