@@ -17,6 +17,7 @@
 #[doc(hidden)]
 pub mod bench_support;
 mod buffer;
+pub mod chain;
 pub mod digest;
 pub mod error;
 #[doc(hidden)]

@@ -1,0 +1,73 @@
+//! Headers of Steem and Hive blocks.
+//!
+//! ```text
+//! previous[20] | u32 seconds since 1970 | len, witness | merkle root[20] | n, extensions | signature[65]
+//!
+//! extension = tag: 0 nothing | 1 u32 version | 2 u32 version, u32 seconds: a vote for a hard fork
+//! ```
+//!
+//! Layout and hash as in `libraries/protocol` of the nodes: <https://github.com/steemit/steem>,
+//! <https://gitlab.syncad.com/hive/hive>. Six blocks of the Steem mainnet have votes whose low bits are garbage: bodies of
+//! extensions are not judged.
+
+use sha2::{Digest, Sha224};
+
+use super::reader::Reader;
+use super::{ChainProblem, Header, Id, Name};
+
+/// Bytes of an id, and of a merkle root.
+pub(super) const ID_LEN: usize = 20;
+/// Bytes of a compact, recoverable signature.
+pub(super) const SIGNATURE: usize = 65;
+/// The most header extensions. A set of three kinds; real headers have at most two.
+const MAX_EXTENSIONS: u32 = 16;
+
+/// A header, and what only the check of transactions needs from it.
+pub(super) struct Parts {
+    pub(super) header: Header,
+    /// What the header says that the transactions add up to.
+    pub(super) merkle_root: Id,
+}
+
+pub(super) fn header(block: &[u8]) -> Result<Parts, ChainProblem> {
+    let mut reader = Reader::new(block, 0);
+    let (previous, timestamp, producer, merkle_root) = signed_header(&mut reader)?;
+    let number = previous.number().checked_add(1).ok_or(ChainProblem::NumberTooLarge)?;
+    let hash = Sha224::digest(reader.since(0));
+    let mut id = [0; ID_LEN];
+    id.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
+    let header = Header {
+        number,
+        id: Id::from(id).numbered(number),
+        previous,
+        timestamp_ms: i64::from(timestamp) * 1000,
+        producer,
+        header_len: reader.at(),
+    };
+    Ok(Parts { header, merkle_root })
+}
+
+/// Steps over a header and its signature: the parent, the seconds since 1970, the witness and the merkle root in it.
+pub(super) fn signed_header(reader: &mut Reader<'_>) -> Result<(Id, u32, Name, Id), ChainProblem> {
+    let previous = reader.id::<ID_LEN>("the parent's id")?;
+    let timestamp = reader.u32("the timestamp")?;
+    let offset = reader.at();
+    let witness = reader.bytes("the witness's name", Name::LONGEST as u32)?;
+    let producer = Name::new(witness).ok_or(ChainProblem::Name { offset, what: "the witness" })?;
+    let merkle_root = reader.id::<ID_LEN>("the merkle root")?;
+    for _ in 0..reader.count("the header extensions", MAX_EXTENSIONS, 1)? {
+        let offset = reader.at();
+        let body = match reader.varint("the tag of a header extension")? {
+            0 => 0,
+            1 => 4,
+            2 => 8,
+            found => {
+                let expected = "a header extension of type 0 to 2";
+                return Err(ChainProblem::Unexpected { offset, expected, found: found.into() });
+            }
+        };
+        reader.take(body, "a header extension")?;
+    }
+    reader.take(SIGNATURE, "the witness's signature")?;
+    Ok((previous, timestamp, producer, merkle_root))
+}
