@@ -22,16 +22,19 @@
 
 mod antelope;
 mod id;
+mod merkle;
 mod name;
 mod problem;
 mod reader;
 mod steem;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 pub use id::{Id, IdError};
 pub use name::Name;
 pub use problem::ChainProblem;
+pub use transactions::{TransactionOptions, Transactions, check_transactions};
 
 /// Which chain a block comes from, as far as its layout goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -96,7 +99,7 @@ impl std::fmt::Display for Family {
 /// [`ChainProblem::Truncated`] when `block` ends inside the header, others when it holds what no header holds.
 pub fn header(family: Family, _version: u32, block: &[u8]) -> Result<Header, ChainProblem> {
     match family {
-        Family::Steem | Family::Hive => steem::header(block).map(|parts| parts.header),
-        Family::Antelope => antelope::header(block).map(|parts| parts.header),
+        Family::Steem | Family::Hive => steem::header(block),
+        Family::Antelope => antelope::header(block),
     }
 }

@@ -1,5 +1,7 @@
 //! What can be wrong with one block.
 
+use super::Id;
+
 /// What is wrong with a block. Offsets are bytes from the block's start.
 #[derive(Debug, thiserror::Error, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -19,6 +21,44 @@ pub enum ChainProblem {
         offset: usize,
         /// Which number.
         what: &'static str,
+    },
+    /// An operation with a tag that no operation of the family has.
+    #[error("block {block} has an operation of the unknown type {tag}, at byte {offset} of the block")]
+    UnknownOperation {
+        /// The number of the block.
+        block: u32,
+        /// The operation's tag.
+        tag: u32,
+        /// Where the tag stands.
+        offset: usize,
+    },
+    /// The transactions are not those that the header stands for.
+    #[error(
+        "the transactions of block {block} do not match its header: their merkle root is {computed}, the header's {header}"
+    )]
+    Merkle {
+        /// The number of the block.
+        block: u32,
+        /// The root in the header.
+        header: Id,
+        /// The root of the transactions.
+        computed: Id,
+    },
+    /// A transaction that cannot be unpacked.
+    #[error("the packed transaction at byte {offset} of the block is no zlib stream of at most {max} bytes")]
+    Zlib {
+        /// Where the packed transaction begins.
+        offset: usize,
+        /// The most bytes that a transaction may unpack to.
+        max: usize,
+    },
+    /// Bytes behind the last part of a block.
+    #[error("the block goes on for {extra} bytes behind its end, at byte {offset}")]
+    TrailingBytes {
+        /// Where the block should end.
+        offset: usize,
+        /// How many bytes follow.
+        extra: usize,
     },
     /// A length or count over its limit.
     #[error("{what} at byte {offset} of the block claims {len}, the limit is {max}")]
@@ -58,6 +98,15 @@ pub enum ChainProblem {
 impl ChainProblem {
     /// The next step for the person who sees it.
     pub fn hint(&self) -> String {
-        "the block log is damaged, or of another chain: compare its sha256 with the publisher's".into()
+        match self {
+            Self::UnknownOperation { .. } => "a fork of the chain, or newer than this version of bedload: \
+                `--unknown-operations skip` leaves the merkle root of such blocks unchecked"
+                .into(),
+            Self::Merkle { .. } => {
+                "the block's transactions are damaged: compare the log's sha256 with the publisher's, or load it again"
+                    .into()
+            }
+            _ => "the block log is damaged, or of another chain: compare its sha256 with the publisher's".into(),
+        }
     }
 }

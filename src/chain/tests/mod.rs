@@ -2,3 +2,4 @@
 
 mod headers;
 pub(crate) mod logs;
+mod transactions;

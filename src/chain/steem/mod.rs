@@ -1,4 +1,4 @@
-//! Headers of Steem and Hive blocks.
+//! Steem and Hive: the header here, transactions beside it.
 //!
 //! ```text
 //! previous[20] | u32 seconds since 1970 | len, witness | merkle root[20] | n, extensions | signature[65]
@@ -10,7 +10,17 @@
 //! <https://gitlab.syncad.com/hive/hive>. Six blocks of the Steem mainnet have votes whose low bits are garbage: bodies of
 //! extensions are not judged.
 
+mod field;
+mod known_roots;
+mod operations;
+mod transactions;
+mod types;
+
 use sha2::{Digest, Sha224};
+
+pub(super) use transactions::check;
+
+use field::Field;
 
 use super::reader::Reader;
 use super::{ChainProblem, Header, Id, Name};
@@ -18,37 +28,39 @@ use super::{ChainProblem, Header, Id, Name};
 /// Bytes of an id, and of a merkle root.
 pub(super) const ID_LEN: usize = 20;
 /// Bytes of a compact, recoverable signature.
-pub(super) const SIGNATURE: usize = 65;
+const SIGNATURE: usize = 65;
 /// The most header extensions. A set of three kinds; real headers have at most two.
 const MAX_EXTENSIONS: u32 = 16;
 
-/// A header, and what only the check of transactions needs from it.
-pub(super) struct Parts {
-    pub(super) header: Header,
+/// What stands in a signed header.
+struct SignedHeader {
+    previous: Id,
+    /// Seconds since 1970.
+    timestamp: u32,
+    producer: Name,
     /// What the header says that the transactions add up to.
-    pub(super) merkle_root: Id,
+    merkle_root: Id,
 }
 
-pub(super) fn header(block: &[u8]) -> Result<Parts, ChainProblem> {
+pub(super) fn header(block: &[u8]) -> Result<Header, ChainProblem> {
     let mut reader = Reader::new(block, 0);
-    let (previous, timestamp, producer, merkle_root) = signed_header(&mut reader)?;
+    let SignedHeader { previous, timestamp, producer, .. } = signed_header(&mut reader)?;
     let number = previous.number().checked_add(1).ok_or(ChainProblem::NumberTooLarge)?;
     let hash = Sha224::digest(reader.since(0));
     let mut id = [0; ID_LEN];
     id.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
-    let header = Header {
+    Ok(Header {
         number,
         id: Id::from(id).numbered(number),
         previous,
         timestamp_ms: i64::from(timestamp) * 1000,
         producer,
         header_len: reader.at(),
-    };
-    Ok(Parts { header, merkle_root })
+    })
 }
 
-/// Steps over a header and its signature: the parent, the seconds since 1970, the witness and the merkle root in it.
-pub(super) fn signed_header(reader: &mut Reader<'_>) -> Result<(Id, u32, Name, Id), ChainProblem> {
+/// Steps over a header and its signature.
+fn signed_header(reader: &mut Reader<'_>) -> Result<SignedHeader, ChainProblem> {
     let previous = reader.id::<ID_LEN>("the parent's id")?;
     let timestamp = reader.u32("the timestamp")?;
     let offset = reader.at();
@@ -69,5 +81,5 @@ pub(super) fn signed_header(reader: &mut Reader<'_>) -> Result<(Id, u32, Name, I
         reader.take(body, "a header extension")?;
     }
     reader.take(SIGNATURE, "the witness's signature")?;
-    Ok((previous, timestamp, producer, merkle_root))
+    Ok(SignedHeader { previous, timestamp, producer, merkle_root })
 }

@@ -1,4 +1,4 @@
-//! Headers of EOSIO and Antelope blocks.
+//! EOSIO and Antelope: the header here, transactions beside it.
 //!
 //! ```text
 //! u32 slot | u64 producer | u16 confirmed | previous[32] | transaction root[32] | action root[32]
@@ -12,7 +12,11 @@
 //!
 //! A slot is half a second, counted from 2000. Layout and hash as in <https://github.com/AntelopeIO/spring>.
 
+mod transactions;
+
 use sha2::{Digest, Sha256};
+
+pub(super) use transactions::check;
 
 use super::reader::Reader;
 use super::{ChainProblem, Header, Id, Name};
@@ -25,9 +29,9 @@ const SLOTS_START_MS: i64 = 946_684_800_000;
 const SLOT_MS: i64 = 500;
 /// The most producers of a schedule; the chain's own limit is 125.
 const MAX_PRODUCERS: u32 = 1024;
-/// The most extensions of a header; there are kinds 0 to 2, each at most once.
+/// The most extensions of a header, or of a block; there are three kinds of each, most at most once.
 const MAX_EXTENSIONS: u32 = 64;
-/// The most bytes of one header extension: a finalizer policy of the chain's largest size has some 40 KiB.
+/// The most bytes of one extension: a finalizer policy of the chain's largest size has some 40 KiB.
 const MAX_EXTENSION: u32 = 1 << 20;
 /// The most bytes of each part of a WebAuthn signature or key.
 const MAX_WEBAUTHN: u32 = 1 << 16;
@@ -36,17 +40,35 @@ const KEY: usize = 33;
 const SIGNATURE: usize = 65;
 const WEBAUTHN: u32 = 2;
 
-/// A header, and what only the check of transactions needs from it.
-pub(super) struct Parts {
-    pub(super) header: Header,
+/// What stands in a header.
+struct BareHeader {
+    slot: u32,
+    producer: Name,
+    previous: Id,
     /// What the header says that the transactions add up to.
-    pub(super) transaction_root: Id,
+    transaction_root: Id,
     /// The version of the schedule of producers, which tells Savanna blocks.
-    pub(super) schedule_version: u32,
+    schedule_version: u32,
 }
 
-pub(super) fn header(block: &[u8]) -> Result<Parts, ChainProblem> {
+pub(super) fn header(block: &[u8]) -> Result<Header, ChainProblem> {
     let mut reader = Reader::new(block, 0);
+    let BareHeader { slot, producer, previous, .. } = bare_header(&mut reader)?;
+    let hash: [u8; ID_LEN] = Sha256::digest(reader.since(0)).into();
+    signature(&mut reader, "the producer's signature")?;
+    let number = previous.number().checked_add(1).ok_or(ChainProblem::NumberTooLarge)?;
+    Ok(Header {
+        number,
+        id: Id::from(hash).numbered(number),
+        previous,
+        timestamp_ms: SLOTS_START_MS + i64::from(slot) * SLOT_MS,
+        producer,
+        header_len: reader.at(),
+    })
+}
+
+/// Steps over a header up to its signature.
+fn bare_header(reader: &mut Reader<'_>) -> Result<BareHeader, ChainProblem> {
     let slot = reader.u32("the timestamp")?;
     let producer = Name::from_number(reader.u64("the producer's name")?);
     reader.take(2, "the number of confirmed blocks")?;
@@ -58,25 +80,20 @@ pub(super) fn header(block: &[u8]) -> Result<Parts, ChainProblem> {
         reader.take(4, "the version of the new producers")?;
         for _ in 0..reader.count("the new producers", MAX_PRODUCERS, 8 + 1 + KEY)? {
             reader.take(8, "a producer's name")?;
-            key(&mut reader)?;
+            key(reader)?;
         }
     }
-    for _ in 0..reader.count("the header extensions", MAX_EXTENSIONS, 3)? {
-        reader.take(2, "the type of a header extension")?;
-        reader.bytes("a header extension", MAX_EXTENSION)?;
+    extensions(reader, "the header extensions")?;
+    Ok(BareHeader { slot, producer, previous, transaction_root, schedule_version })
+}
+
+/// Steps over extensions of a header or a block.
+fn extensions(reader: &mut Reader<'_>, what: &'static str) -> Result<(), ChainProblem> {
+    for _ in 0..reader.count(what, MAX_EXTENSIONS, 3)? {
+        reader.take(2, what)?;
+        reader.bytes(what, MAX_EXTENSION)?;
     }
-    let hash: [u8; ID_LEN] = Sha256::digest(reader.since(0)).into();
-    signature(&mut reader, "the producer's signature")?;
-    let number = previous.number().checked_add(1).ok_or(ChainProblem::NumberTooLarge)?;
-    let header = Header {
-        number,
-        id: Id::from(hash).numbered(number),
-        previous,
-        timestamp_ms: SLOTS_START_MS + i64::from(slot) * SLOT_MS,
-        producer,
-        header_len: reader.at(),
-    };
-    Ok(Parts { header, transaction_root, schedule_version })
+    Ok(())
 }
 
 fn key(reader: &mut Reader<'_>) -> Result<(), ChainProblem> {
@@ -90,7 +107,7 @@ fn key(reader: &mut Reader<'_>) -> Result<(), ChainProblem> {
 }
 
 /// Steps over a signature.
-pub(super) fn signature(reader: &mut Reader<'_>, what: &'static str) -> Result<(), ChainProblem> {
+fn signature(reader: &mut Reader<'_>, what: &'static str) -> Result<(), ChainProblem> {
     let kind = kind(reader, what)?;
     reader.take(SIGNATURE, what)?;
     if kind == WEBAUTHN {

@@ -1,0 +1,193 @@
+//! Transactions of EOSIO and Antelope blocks.
+//!
+//! ```text
+//! versions 1-3    n x receipt | extensions
+//! version 4       u8 prune state | n x receipt | extensions | padding
+//!
+//! receipt         u8 status | u32 cpu | net in base 128 | u8 0, transaction id[32]
+//!                                                       | u8 1, packed transaction
+//! packed, 1-3     n x signature | u8 compression | len, context-free data | len, transaction
+//! packed, 4       u8 compression | 0, n x signature | len, context-free data | len, transaction
+//!                                | 1, digest[32] of what was there
+//!
+//! id   = sha256(transaction), unpacked if compression is 1 (zlib)
+//! leaf = sha256(status, cpu, net, transaction id or digest of the packed transaction)
+//! digest of a packed transaction = sha256(compression, len, transaction, sha256(signatures, len, context-free data))
+//! root = root of the legacy tree; of the even tree in Savanna blocks, whose schedule version is 2^31
+//! ```
+//!
+//! Digests are over the stored bytes, counts and lengths included. Version 4 has further kinds of pruned data that no node
+//! ever wrote: they are refused.
+
+use std::io::Read;
+
+use sha2::{Digest, Sha256};
+
+use super::super::reader::Reader;
+use super::super::{ChainProblem, Header, Id, TransactionOptions, Transactions, merkle};
+use super::{ID_LEN, bare_header, extensions, signature};
+
+/// The most receipts of a block; a receipt has 39 bytes at least.
+const MAX_RECEIPTS: u32 = 1 << 20;
+/// The fewest bytes of a receipt.
+const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;
+/// The most signatures of a transaction.
+const MAX_SIGNATURES: u32 = 1 << 16;
+/// The most bytes of each part of a packed transaction.
+const MAX_PACKED: u32 = 64 << 20;
+/// The most bytes that a transaction unpacks to, the limit of the nodes.
+const MAX_UNPACKED: usize = 1 << 20;
+/// The schedule version of all Savanna blocks.
+const SAVANNA: u32 = 1 << 31;
+/// The version whose transactions can be pruned.
+const PRUNABLE: u32 = 4;
+
+/// Reads the transactions of a block.
+pub(in super::super) fn check(
+    version: u32,
+    block: &[u8],
+    header: &Header,
+    options: &TransactionOptions,
+) -> Result<Transactions, ChainProblem> {
+    let mut reader = Reader::new(block, header.header_len);
+    let mut found = Transactions::default();
+    let mut leaves = Vec::new();
+    if version == PRUNABLE {
+        reader.u8("the prune state")?;
+    }
+    for _ in 0..reader.count("the transactions", MAX_RECEIPTS, SMALLEST)? {
+        let (id, leaf) = receipt(&mut reader, version, options)?;
+        found.ids.extend(id);
+        leaves.extend(leaf);
+    }
+    extensions(&mut reader, "the block extensions")?;
+    if version != PRUNABLE && reader.left() > 0 {
+        return Err(ChainProblem::TrailingBytes { offset: reader.at(), extra: reader.left() });
+    }
+    if options.merkle {
+        let said = bare_header(&mut Reader::new(block, 0))?;
+        let root = if said.schedule_version == SAVANNA { merkle::even } else { merkle::legacy };
+        let computed = Id::from(root(&mut leaves).unwrap_or_default());
+        if computed != said.transaction_root {
+            return Err(ChainProblem::Merkle { block: header.number, header: said.transaction_root, computed });
+        }
+    }
+    Ok(found)
+}
+
+/// Steps over a receipt: the id and the leaf, those that the options ask for.
+fn receipt(
+    reader: &mut Reader<'_>,
+    version: u32,
+    options: &TransactionOptions,
+) -> Result<(Option<Id>, Option<merkle::Node>), ChainProblem> {
+    let start = reader.at();
+    reader.take(1 + 4, "a transaction receipt")?;
+    reader.varint("a receipt's net usage")?;
+    let usage = reader.since(start);
+    let offset = reader.at();
+    let (id, digest) = match reader.u8("a transaction receipt")? {
+        0 => {
+            let id = reader.array::<ID_LEN>("a transaction's id")?;
+            (options.ids.then_some(id.into()), id)
+        }
+        1 => {
+            let packed = Packed::read(reader, version)?;
+            (options.ids.then(|| packed.id()).transpose()?, packed.digest())
+        }
+        found => return Err(ChainProblem::Unexpected { offset, expected: "0 or 1", found: found.into() }),
+    };
+    let leaf = options.merkle.then(|| Sha256::new().chain_update(usage).chain_update(digest).finalize().into());
+    Ok((id, leaf))
+}
+
+/// A packed transaction.
+struct Packed<'a> {
+    compression: u8,
+    /// Where the transaction begins in the block.
+    offset: usize,
+    transaction: &'a [u8],
+    /// The transaction behind its length, as stored.
+    with_len: &'a [u8],
+    /// The digest of signatures and context-free data.
+    prunable: merkle::Node,
+}
+
+impl<'a> Packed<'a> {
+    fn read(reader: &mut Reader<'a>, version: u32) -> Result<Self, ChainProblem> {
+        let (compression, prunable) = if version == PRUNABLE {
+            let compression = compression(reader)?;
+            let offset = reader.at();
+            let prunable = match reader.u8("a transaction's prunable data")? {
+                0 => Sha256::new()
+                    .chain_update(signatures(reader)?)
+                    .chain_update(context_free_data(reader)?)
+                    .finalize()
+                    .into(),
+                1 => reader.array("the digest of pruned data")?,
+                found => {
+                    let expected = "a known kind of prunable data";
+                    return Err(ChainProblem::Unexpected { offset, expected, found: found.into() });
+                }
+            };
+            (compression, prunable)
+        } else {
+            let signatures = signatures(reader)?;
+            let compression = compression(reader)?;
+            let data = context_free_data(reader)?;
+            (compression, Sha256::new().chain_update(signatures).chain_update(data).finalize().into())
+        };
+        let start = reader.at();
+        let transaction = reader.bytes("a packed transaction", MAX_PACKED)?;
+        Ok(Self {
+            compression,
+            offset: reader.at() - transaction.len(),
+            transaction,
+            with_len: reader.since(start),
+            prunable,
+        })
+    }
+
+    fn digest(&self) -> merkle::Node {
+        let hash = Sha256::new().chain_update([self.compression]).chain_update(self.with_len);
+        hash.chain_update(self.prunable).finalize().into()
+    }
+
+    fn id(&self) -> Result<Id, ChainProblem> {
+        if self.compression == 0 {
+            return Ok(Id::from(<[u8; ID_LEN]>::from(Sha256::digest(self.transaction))));
+        }
+        let broken = ChainProblem::Zlib { offset: self.offset, max: MAX_UNPACKED };
+        let mut unpacked = flate2::read::ZlibDecoder::new(self.transaction).take(MAX_UNPACKED as u64 + 1);
+        let mut hash = Sha256::new();
+        let len = std::io::copy(&mut unpacked, &mut hash).map_err(|_| broken)?;
+        if len > MAX_UNPACKED as u64 {
+            return Err(broken);
+        }
+        Ok(Id::from(<[u8; ID_LEN]>::from(hash.finalize())))
+    }
+}
+
+/// Signatures behind their count, as stored.
+fn signatures<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ChainProblem> {
+    let start = reader.at();
+    for _ in 0..reader.count("a transaction's signatures", MAX_SIGNATURES, 66)? {
+        signature(reader, "a transaction's signature")?;
+    }
+    Ok(reader.since(start))
+}
+
+/// Context-free data behind its length, as stored.
+fn context_free_data<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ChainProblem> {
+    let start = reader.at();
+    reader.bytes("a transaction's context-free data", MAX_PACKED)?;
+    Ok(reader.since(start))
+}
+
+fn compression(reader: &mut Reader<'_>) -> Result<u8, ChainProblem> {
+    let offset = reader.at();
+    match reader.u8("a transaction's compression")? {
+        kind @ 0..=1 => Ok(kind),
+        found => Err(ChainProblem::Unexpected { offset, expected: "a compression of 0 or 1", found: found.into() }),
+    }
+}

@@ -1,0 +1,96 @@
+//! Transactions of Steem and Hive blocks.
+//!
+//! ```text
+//! n x ( u16 reference block | u32 its prefix | u32 expiration | n x operation | n x extension | n x signature[65] )
+//! operation = tag | fields
+//!
+//! id   = sha256(transaction without signatures)[0..20]
+//! leaf = sha256(transaction)        root = ripemd160(root of the even tree), 20 zeros without transactions
+//! ```
+
+use ripemd::Ripemd160;
+use sha2::{Digest, Sha256};
+
+use super::super::reader::Reader;
+use super::super::{ChainProblem, Family, Header, Id, TransactionOptions, Transactions, merkle};
+use super::Field;
+use super::field::skip;
+use super::types::{FUTURE, SIGNATURE as SIGNATURE_FIELD, TIME, U16, U32};
+use super::{ID_LEN, known_roots, operations, signed_header};
+
+/// The most transactions of a block. A transaction has 14 bytes at least, a block 2 MiB at most.
+const MAX_TRANSACTIONS: u32 = 1 << 20;
+/// The most operations of a transaction.
+const MAX_OPERATIONS: u32 = 1 << 20;
+/// The fewest bytes of a transaction.
+const SMALLEST: usize = 13;
+/// What stands before and behind the operations.
+const FRONT: &[Field] = &[U16, U32, TIME];
+const SIGNATURES: &[Field] = &[Field::List(&[SIGNATURE_FIELD])];
+
+/// Reads the transactions of a block.
+pub(in super::super) fn check(
+    family: Family,
+    block: &[u8],
+    header: &Header,
+    options: &TransactionOptions,
+) -> Result<Transactions, ChainProblem> {
+    let mut reader = Reader::new(block, header.header_len);
+    let mut found = Transactions::default();
+    let mut leaves = Vec::new();
+    for _ in 0..reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)? {
+        let start = reader.at();
+        match unsigned(&mut reader, family, header.number) {
+            Err(ChainProblem::UnknownOperation { .. }) if options.skip_unknown => {
+                found.unknown_operations += 1;
+                return Ok(found);
+            }
+            read => read?,
+        }
+        let unsigned = reader.since(start);
+        let unsigned_end = reader.at();
+        skip(&mut reader, family, SIGNATURES, "a transaction's signatures")?;
+        let mut hash = Sha256::new();
+        if options.ids || options.merkle {
+            hash.update(unsigned);
+        }
+        if options.ids {
+            let mut id = [0; ID_LEN];
+            id.iter_mut().zip(hash.clone().finalize()).for_each(|(to, from)| *to = from);
+            found.ids.push(id.into());
+        }
+        if options.merkle {
+            leaves.push(hash.chain_update(reader.since(unsigned_end)).finalize().into());
+        }
+    }
+    if reader.left() > 0 {
+        return Err(ChainProblem::TrailingBytes { offset: reader.at(), extra: reader.left() });
+    }
+    if options.merkle {
+        let computed = root(&mut leaves);
+        let said = signed_header(&mut Reader::new(block, 0))?.merkle_root;
+        if computed != said && !known_roots::is_known(header.number, computed) {
+            return Err(ChainProblem::Merkle { block: header.number, header: said, computed });
+        }
+    }
+    Ok(found)
+}
+
+/// The root as a header holds it. Uses the leaves' memory.
+pub(crate) fn root(leaves: &mut Vec<merkle::Node>) -> Id {
+    let root = merkle::even(leaves).map(|root| Ripemd160::digest(root).into());
+    Id::from(root.unwrap_or([0; ID_LEN]))
+}
+
+/// Steps over a transaction up to its signatures.
+fn unsigned(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<(), ChainProblem> {
+    skip(reader, family, FRONT, "a transaction")?;
+    for _ in 0..reader.count("a transaction's operations", MAX_OPERATIONS, 1)? {
+        let offset = reader.at();
+        let tag = reader.varint("the tag of an operation")?;
+        let unknown = ChainProblem::UnknownOperation { block, tag, offset };
+        let operation = operations::find(family, tag).ok_or(unknown)?;
+        skip(reader, family, operation.fields, operation.name)?;
+    }
+    skip(reader, family, &[FUTURE], "a transaction's extensions")
+}

@@ -1,0 +1,50 @@
+//! The transactions of one block: their ids, and whether they are those that the header stands for.
+
+use super::{ChainProblem, Family, Header, Id, antelope, steem};
+
+/// What to do with a block's transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// Computes the transactions' ids.
+    pub ids: bool,
+    /// Computes the merkle root and compares it with the header's.
+    pub merkle: bool,
+    /// Counts an operation of unknown type instead of failing. Only Steem and Hive have operations in their blocks.
+    ///
+    /// Where such an operation ends is unknown, and so is everything behind it: the block's merkle root is not checked,
+    /// and the ids end before the transaction that holds it.
+    pub skip_unknown: bool,
+}
+
+/// What was found in a block's transactions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Transactions {
+    /// The ids in the order of the block; empty when they were not asked for.
+    pub ids: Vec<Id>,
+    /// Operations of unknown type that were passed over: 0, or 1 for a block whose rest could not be read. The merkle root
+    /// of such a block is not checked.
+    pub unknown_operations: u64,
+}
+
+/// Reads a block's transactions to the end of the block, and does what the options ask for.
+///
+/// `version` is that of an Antelope log, 0 for Steem and Hive. In version 4 the block begins behind the entry's size and
+/// compression, may lack what can be pruned, and may be followed by padding. `header` is what [`header`](super::header())
+/// gave for the same bytes.
+///
+/// # Errors
+/// [`ChainProblem::Merkle`] when the roots differ (eight blocks of Steem's main network differ from the beginning and are
+/// known), [`ChainProblem::UnknownOperation`] unless such are skipped, others when the bytes are not those of
+/// transactions.
+pub fn check_transactions(
+    family: Family,
+    version: u32,
+    block: &[u8],
+    header: &Header,
+    options: &TransactionOptions,
+) -> Result<Transactions, ChainProblem> {
+    match family {
+        Family::Steem | Family::Hive => steem::check(family, block, header, options),
+        Family::Antelope => antelope::check(version, block, header, options),
+    }
+}
