@@ -31,7 +31,7 @@ mod envelope;
 mod line;
 mod plan;
 mod profile;
-mod random;
+pub(crate) mod random;
 mod spine;
 #[cfg(test)]
 mod tests;

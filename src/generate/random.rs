@@ -3,12 +3,12 @@
 
 /// SplitMix64 (Steele, Lea, Flood 2014): a counter behind a bijective mixer.
 #[derive(Debug, Clone)]
-pub(super) struct Noise(u64);
+pub(crate) struct Noise(u64);
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A bijection of the 64-bit numbers that leaves no visible relation between neighbours.
-pub(super) fn mix(mut x: u64) -> u64 {
+pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
@@ -16,21 +16,21 @@ pub(super) fn mix(mut x: u64) -> u64 {
 
 impl Noise {
     /// The sequence number `stream` of `seed`.
-    pub(super) fn new(seed: u64, stream: u64) -> Self {
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
         Self(mix(seed.wrapping_add(GOLDEN) ^ mix(stream.wrapping_add(GOLDEN))))
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
     /// A number below `limit`, which must not be 0; even enough for limits far below 2^32.
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    pub(super) fn fill(&mut self, out: &mut [u8]) {
+    pub(crate) fn fill(&mut self, out: &mut [u8]) {
         let mut words = out.chunks_exact_mut(8);
         for word in &mut words {
             word.copy_from_slice(&self.next().to_le_bytes());

@@ -11,6 +11,8 @@ use super::signed_header;
 const MAX_TEXT: u32 = 16 << 20;
 /// The most items of a list within an operation.
 const MAX_ITEMS: u32 = 1 << 20;
+/// The most digits behind the point of an amount.
+const MAX_DIGITS: u8 = 18;
 /// The first four bytes of an asset's symbol in Hive's newer packing: HBD, HIVE and VESTS.
 const NAI: [u32; 3] = [0xbebc_2003, 0xbebc_2023, 0xbebc_2046];
 
@@ -92,7 +94,7 @@ fn asset(reader: &mut Reader<'_>, family: Family, inside: &'static str) -> Resul
         return Ok(());
     }
     let back = reader.array::<4>(inside)?;
-    let symbol = u64::from_le_bytes([front, back].as_flattened().try_into().unwrap_or_default());
+    let symbol = u64::from(u32::from_le_bytes(back)) << 32 | u64::from(u32::from_le_bytes(front));
     let [digits, name @ ..] = symbol.to_le_bytes();
     let len = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     let (name, padding) = name.split_at(len);
@@ -103,5 +105,125 @@ fn asset(reader: &mut Reader<'_>, family: Family, inside: &'static str) -> Resul
     if sound { Ok(()) } else { Err(ChainProblem::Unexpected { offset, expected: "an asset's symbol", found: symbol }) }
 }
 
-/// The most digits behind the point of an amount.
-const MAX_DIGITS: u8 = 18;
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{operations, transactions};
+    use super::*;
+    use crate::generate::random::Noise;
+
+    /// Random bytes for `fields`.
+    fn write(fields: &[Field], family: Family, noise: &mut Noise, out: &mut Vec<u8>) {
+        let count = |noise: &mut Noise, out: &mut Vec<u8>, limit| {
+            let count = noise.below(limit);
+            let mut buffer = unsigned_varint::encode::u64_buffer();
+            out.extend_from_slice(unsigned_varint::encode::u64(count, &mut buffer));
+            count
+        };
+        for field in fields {
+            match field {
+                Field::Fixed(len) => (0..*len).for_each(|_| out.push(noise.next() as u8)),
+                Field::Bool => out.push(noise.below(2) as u8),
+                Field::Text => (0..count(noise, out, 200)).for_each(|_| out.push(noise.next() as u8)),
+                Field::Asset => {
+                    out.extend(noise.next().to_le_bytes());
+                    let packings = if family == Family::Hive { 4 } else { 2 };
+                    out.extend_from_slice(match noise.below(packings) {
+                        0 => b"\x03STEEM\0\0",
+                        1 => b"\x06VESTS\0\0",
+                        2 => b"\x03\x20\xbc\xbe",
+                        _ => b"\x46\x20\xbc\xbe",
+                    });
+                }
+                Field::Group(fields) => write(fields, family, noise, out),
+                Field::Optional(fields) => {
+                    let present = noise.below(2);
+                    out.push(present as u8);
+                    (0..present).for_each(|_| write(fields, family, noise, out));
+                }
+                Field::List(fields) => (0..count(noise, out, 4)).for_each(|_| write(fields, family, noise, out)),
+                Field::Variant(kinds) => {
+                    let kind = count(noise, out, kinds.len() as u64);
+                    write(kinds[kind as usize], family, noise, out);
+                }
+                Field::SignedHeader => {
+                    out.extend([7; 24]);
+                    out.extend(b"\x04name");
+                    out.extend([8; 20]);
+                    out.extend(b"\x02\x00\x01aaaa");
+                    out.extend([9; 65]);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_operation_ends_where_its_fields_end(tag in 0u32..50, hive: bool, seed: u64) {
+            let family = if hive { Family::Hive } else { Family::Steem };
+            if let Some(operation) = operations::find(family, tag) {
+                let mut bytes = Vec::new();
+                write(operation.fields, family, &mut Noise::new(seed, 0), &mut bytes);
+                for behind in [&b""[..], b"\x01", b"\xff\xff\xff\xff\xff\xff"] {
+                    let all = [&bytes, behind].concat();
+                    let mut reader = Reader::new(&all, 0);
+                    prop_assert_eq!(skip(&mut reader, family, operation.fields, "it"), Ok(()));
+                    prop_assert_eq!(reader.at(), bytes.len());
+                }
+                for len in 0..bytes.len() {
+                    let cut = skip(&mut Reader::new(&bytes[..len], 0), family, operation.fields, "it");
+                    prop_assert!(matches!(cut, Err(ChainProblem::Truncated { .. })), "{:?} after {}", cut, len);
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_as_transactions_are_told_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut block = vec![0; 112];
+            block.extend(bytes);
+            for family in [Family::Steem, Family::Hive] {
+                let header = super::super::header(&block).expect("a header of zeros");
+                let options = crate::chain::TransactionOptions { ids: true, merkle: true, skip_unknown: true };
+                let _ = transactions::check(family, &block, &header, &options);
+            }
+        }
+    }
+
+    #[test]
+    fn symbols_of_real_blocks_pass_and_others_are_told() {
+        let read = |family, symbol: &[u8]| {
+            let bytes = [&[0; 8], symbol].concat();
+            let mut reader = Reader::new(&bytes, 0);
+            skip(&mut reader, family, &[Field::Asset], "an asset").map(|()| reader.at())
+        };
+        for symbol in [
+            b"\x03STEEM\0\0",
+            b"\x03SBD\0\0\0\0",
+            b"\x06VESTS\0\0",
+            b"\x03TESTS\0\0",
+            b"\x03TBD\0\0\0\0",
+            // As blocks 994240, 1021529, 3143833, 3695672, 4338089 and 4626205 of the main network have them.
+            b"\x01STEEM\0\0",
+            b"\x05STEEM\0\0",
+            b"\x02STEEM\0\0",
+            b"\x030.001\0\0",
+            b"\x036.000\0\0",
+        ] {
+            assert_eq!(read(Family::Steem, symbol), Ok(16), "{symbol:?}");
+            assert_eq!(read(Family::Hive, symbol), Ok(16), "{symbol:?}");
+        }
+        for symbol in [b"\x03\x20\xbc\xbe", b"\x23\x20\xbc\xbe", b"\x46\x20\xbc\xbe"] {
+            assert_eq!(read(Family::Hive, symbol), Ok(12), "{symbol:?}");
+            assert!(
+                read(Family::Steem, &[&symbol[..], &[0; 4]].concat()).is_err(),
+                "{symbol:?}: Steem has no such packing"
+            );
+        }
+        for symbol in [b"\x13STEEM\0\0", b"\x03\0\0\0\0\0\0\0", b"\x03ST\0EM\0\0", b"\x03ST EM\0\0"] {
+            let told = read(Family::Hive, symbol).expect_err("no symbol").to_string();
+            assert!(told.starts_with("byte 8 of the block: "), "{told}");
+            assert!(told.ends_with(" where an asset's symbol must be"), "{told}");
+        }
+    }
+}

@@ -54,7 +54,7 @@ pub(super) const COMMON: &[Operation] = &[
     row!(9, "account_create", Asset, NAME, NAME, AUTHORITY, AUTHORITY, AUTHORITY, KEY, Text),
     row!(10, "account_update", NAME, OPTIONAL_AUTHORITY, OPTIONAL_AUTHORITY, OPTIONAL_AUTHORITY, KEY, Text),
     row!(11, "witness_update", NAME, Text, KEY, PROPERTIES, Asset),
-    row!(12, "account_witness_vote", NAME, NAME, APPROVE),
+    row!(12, "account_witness_vote", NAME, NAME, Bool),
     row!(13, "account_witness_proxy", NAME, NAME),
     row!(14, "pow", NAME, BLOCK_ID, U64, WORK, PROPERTIES),
     row!(15, "custom", NAMES, U16, Text),
@@ -73,7 +73,7 @@ pub(super) const COMMON: &[Operation] = &[
     row!(28, "escrow_dispute", NAME, NAME, NAME, NAME, U32),
     row!(29, "escrow_release", NAME, NAME, NAME, NAME, NAME, U32, Asset, Asset),
     row!(30, "pow2", WORK_2, Optional(&[KEY]), PROPERTIES),
-    row!(31, "escrow_approve", NAME, NAME, NAME, NAME, U32, APPROVE),
+    row!(31, "escrow_approve", NAME, NAME, NAME, NAME, U32, Bool),
     row!(32, "transfer_to_savings", NAME, NAME, Asset, Text),
     row!(33, "transfer_from_savings", NAME, U32, NAME, Asset, Text),
     row!(34, "cancel_transfer_from_savings", NAME, U32),
@@ -111,7 +111,7 @@ pub(super) const COMMON: &[Operation] = &[
         FUTURE
     ),
     row!(44, "create_proposal", NAME, NAME, TIME, TIME, Asset, Text, Text, FUTURE),
-    row!(45, "update_proposal_votes", NAME, List(&[U64]), APPROVE, FUTURE),
+    row!(45, "update_proposal_votes", NAME, List(&[U64]), Bool, FUTURE),
     row!(46, "remove_proposal", NAME, List(&[U64]), FUTURE),
 ];
 

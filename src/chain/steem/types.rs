@@ -1,6 +1,6 @@
 //! The types that several operations share.
 
-use super::Field::{self, Asset, Bool, Fixed, Group, List, Optional, Text, Variant};
+use super::Field::{self, Asset, Fixed, Group, List, Optional, Text, Variant};
 
 /// An account's name.
 pub(super) const NAME: Field = Text;
@@ -38,4 +38,3 @@ pub(super) const WORK_2: Field =
 pub(super) const PROPOSAL_UPDATES: Field = List(&[Variant(&[&[], &[TIME]])]);
 /// A number that tells two recurrent transfers between the same accounts apart, or nothing.
 pub(super) const RECURRENCES: Field = List(&[Variant(&[&[], &[U8]])]);
-pub(super) const APPROVE: Field = Bool;

@@ -1,22 +1,179 @@
 use super::logs;
-use crate::chain::{ChainProblem, Family, TransactionOptions, Transactions, check_transactions, header};
+use crate::chain::{ChainProblem, Family, Id, TransactionOptions, Transactions, check_transactions, header};
 
 const ALL: TransactionOptions = TransactionOptions { ids: true, merkle: true, skip_unknown: false };
 
-fn check(family: Family, version: u32, block: &[u8]) -> Result<Transactions, ChainProblem> {
-    check_transactions(family, version, block, &header(family, version, block)?, &ALL)
+fn check_with(
+    family: Family,
+    version: u32,
+    block: &[u8],
+    options: TransactionOptions,
+) -> Result<Transactions, ChainProblem> {
+    check_transactions(family, version, block, &header(family, version, block)?, &options)
 }
+
+fn check(family: Family, version: u32, block: &[u8]) -> Result<Transactions, ChainProblem> {
+    check_with(family, version, block, ALL)
+}
+
+/// A Steem block with these transactions, whose header says `root`.
+fn steem(transactions: &[&[u8]], root: [u8; 20]) -> Vec<u8> {
+    let mut block = vec![0; 24];
+    block.extend(b"\x07witness");
+    block.extend(root);
+    block.push(0);
+    block.extend([1; 65]);
+    block.push(transactions.len() as u8);
+    block.extend(transactions.concat());
+    block
+}
+
+/// A transaction with these operations, not signed.
+fn transaction(operations: &[&[u8]]) -> Vec<u8> {
+    [&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, operations.len() as u8], &operations.concat()[..], &[0, 0]].concat()
+}
+
+/// `author` votes for a comment of its own.
+const VOTE: &[u8] = b"\x00\x06author\x06author\x04link\x10\x27";
+/// An operation that no chain has.
+const UNKNOWN: &[u8] = b"\xc8\x01anything at all";
 
 #[test]
 fn the_merkle_root_of_every_real_block_is_right() {
     let Some(logs) = logs::real() else { return };
-    for (name, family, version, blocks) in logs {
-        let mut transactions = 0;
-        for block in &blocks {
-            let found = check(family, version, block).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+    let expected = [0, 3, 613, 3, 3];
+    for ((name, family, version, blocks), expected) in logs.iter().zip(expected) {
+        let mut ids = Vec::new();
+        for block in blocks {
+            let found = check(*family, *version, block).unwrap_or_else(|problem| panic!("{name}: {problem}"));
             assert_eq!(found.unknown_operations, 0);
-            transactions += found.ids.len();
+            ids.extend(found.ids);
         }
-        eprintln!("{name}: {transactions} transactions");
+        assert_eq!(ids.len(), expected, "{name}");
+        assert!(ids.iter().all(|id| id.as_bytes().len() == family.id_len()));
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), expected, "{name}: each id is there once");
     }
+}
+
+#[test]
+fn every_flipped_bit_of_real_transactions_is_seen() {
+    for (name, family, version, blocks) in logs::real().unwrap_or_default() {
+        // Not part of Antelope's root: extensions of the block (here none: one byte), and in version 4 the prune state
+        // before the transactions.
+        let (front, back) = match (family, version) {
+            (Family::Antelope, 4) => (1, 1),
+            (Family::Antelope, _) => (0, 1),
+            _ => (0, 0),
+        };
+        let mut flipped_bits = 0;
+        for block in blocks.iter().filter(|block| block.len() < 1000).take(200) {
+            let whole = check(family, version, block).expect("a sound block");
+            let start = header(family, version, block).expect("a header").header_len + front;
+            let end = block.len().saturating_sub(back);
+            for bit in (start * 8..end * 8).filter(|_| !whole.ids.is_empty()) {
+                let mut flipped = block.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(check(family, version, &flipped).is_err(), "{name}: bit {} of byte {}", bit % 8, bit / 8);
+                flipped_bits += 1;
+            }
+        }
+        assert_eq!(flipped_bits > 0, name != "steem_mainnet_1_1000/block_log", "{name}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_a_merkle_root_is_told_with_both_roots() {
+    let block = steem(&[], [0; 20]);
+    assert_eq!(check(Family::Steem, 0, &block), Ok(Transactions::default()));
+    let told = check(Family::Steem, 0, &steem(&[], [1; 20])).expect_err("another root");
+    assert_eq!(
+        told.to_string(),
+        format!(
+            "the transactions of block 1 do not match its header: their merkle root is {}, the header's {}",
+            "00".repeat(20),
+            "01".repeat(20)
+        )
+    );
+    assert_eq!(
+        check_with(Family::Steem, 0, &steem(&[], [1; 20]), TransactionOptions { merkle: false, ..ALL }),
+        Ok(Transactions::default())
+    );
+}
+
+#[test]
+fn a_block_cut_anywhere_is_an_error() {
+    for (name, family, version, blocks) in logs::real().unwrap_or_default() {
+        for block in blocks.iter().filter(|block| block.len() < 5000).take(50).chain(blocks.last()) {
+            let whole = check(family, version, block).expect("a sound block");
+            for len in 0..block.len() {
+                match check(family, version, &block[..len]) {
+                    Err(_) => {}
+                    // What is cut may be padding.
+                    Ok(found) => assert_eq!((version, &found), (4, &whole), "{name} cut to {len}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_behind_a_block_are_told() {
+    for (name, family, version, blocks) in logs::real().unwrap_or_default() {
+        let mut block = blocks.last().expect("a block").clone();
+        let end = block.len();
+        block.push(0);
+        let told = check(family, version, &block);
+        match version {
+            4 => assert!(told.is_ok(), "padding"),
+            _ => assert_eq!(told, Err(ChainProblem::TrailingBytes { offset: end, extra: 1 }), "{name}"),
+        }
+    }
+}
+
+#[test]
+fn ids_and_roots_are_those_of_plain_sums_of_the_bytes() {
+    use sha2::{Digest, Sha256};
+    let transactions = [transaction(&[VOTE]), transaction(&[VOTE, VOTE]), transaction(&[])];
+    let signed: Vec<Vec<u8>> = (1u8..4)
+        .zip(&transactions)
+        .map(|(count, unsigned)| {
+            let body = &unsigned[..unsigned.len() - 1];
+            [body, &[count], &vec![count; 65 * usize::from(count)]].concat()
+        })
+        .collect();
+    let sha = |bytes: &[u8]| <[u8; 32]>::from(Sha256::digest(bytes));
+    let leaves: Vec<[u8; 32]> = signed.iter().map(|bytes| sha(bytes)).collect();
+    let root = sha(&[sha(&[leaves[0], leaves[1]].concat()), leaves[2]].concat());
+    let root = ripemd::Ripemd160::digest(root).into();
+    let found = check(Family::Steem, 0, &steem(&signed.iter().map(|bytes| &bytes[..]).collect::<Vec<_>>(), root));
+    let ids = transactions.map(|bytes| Id::from_slice(&sha(&bytes[..bytes.len() - 1])[..20]).expect("an id")).to_vec();
+    assert_eq!(found, Ok(Transactions { ids, unknown_operations: 0 }));
+}
+
+#[test]
+fn an_unknown_operation_is_an_error_or_counted() {
+    let known = transaction(&[VOTE]);
+    let block = steem(&[&known, &transaction(&[VOTE, UNKNOWN, VOTE]), &known], [9; 20]);
+    let problem = check(Family::Hive, 0, &block).expect_err("an unknown operation");
+    let offset = 118 + 1 + known.len() + 11 + VOTE.len();
+    assert_eq!(problem, ChainProblem::UnknownOperation { block: 1, tag: 200, offset });
+    let text = format!("block 1 has an operation of the unknown type 200, at byte {offset} of the block");
+    assert_eq!(problem.to_string(), text);
+    assert!(problem.hint().contains("--unknown-operations skip"), "{}", problem.hint());
+
+    let found =
+        check_with(Family::Hive, 0, &block, TransactionOptions { skip_unknown: true, ..ALL }).expect("passed over");
+    assert_eq!((found.ids.len(), found.unknown_operations), (1, 1), "the root is not compared");
+}
+
+#[test]
+fn steem_and_hive_know_their_own_operations_only() {
+    let conversion = transaction(&[b"\x30\x05owner\0\0\0\0\0\0\0\0\0\0\0\0\x03TESTS\0\0"]);
+    let block = steem(&[&conversion], [0; 20]);
+    let without_root = TransactionOptions { merkle: false, ..ALL };
+    assert_eq!(check_with(Family::Hive, 0, &block, without_root).expect("known").ids.len(), 1);
+    let problem = check_with(Family::Steem, 0, &block, without_root);
+    assert!(matches!(problem, Err(ChainProblem::UnknownOperation { tag: 48, .. })), "{problem:?}");
 }
