@@ -33,7 +33,7 @@ pub struct Args {
     pub profile: Profile,
 
     /// Size of the CAR before any compression, as 500MiB or 4GiB; K, M, G and T are powers of 1024 too
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = super::values::bytes)]
     pub size: u64,
 
     /// Another number gives other blocks
@@ -146,27 +146,6 @@ fn format_of_name(path: &Path) -> Format {
     compressed.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))).unwrap_or_default()
 }
 
-/// Reads a size with binary units, as RocksDB does: `64M` and `64MiB` are both 2^26. `64MB` is refused, because half of
-/// the world means something else by it.
-fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        "t" | "tib" => 40,
-        decimal @ ("kb" | "mb" | "gb" | "tb") => {
-            let letter = decimal[..1].to_uppercase();
-            return Err(format!("{unit} is ambiguous; write {number}{letter}iB"));
-        }
-        _ => return Err("expected a number and a unit, as 64MiB or 4G".into()),
-    };
-    let number: u64 = number.parse().map_err(|_| "expected a number and a unit, as 64MiB or 4G".to_owned())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "more than 2^64 bytes".into())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -184,15 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_binary_and_never_guessed() {
-        for (text, size) in [("0", 0), ("7b", 7), ("64M", 1 << 26), ("64MiB", 1 << 26), ("4g", 1 << 32), ("2KiB", 2048)]
-        {
-            assert_eq!(parse_size(text), Ok(size), "{text}");
-        }
-        assert_eq!(parse_size("64MB"), Err("MB is ambiguous; write 64MiB".into()));
-        assert_eq!(parse_size("20000000TiB"), Err("more than 2^64 bytes".into()));
-        for text in ["", "GiB", "-1", "1.5G", "1 G", "1x"] {
-            assert_eq!(parse_size(text), Err("expected a number and a unit, as 64MiB or 4G".into()), "{text}");
+    fn sizes_are_read_as_everywhere() {
+        assert_eq!(parse("x - --size 1.5GiB").expect("a size").size, 3 << 29);
+        for (size, message) in [
+            ("64MB", "64MB may mean powers of 1000 or of 1024: write 64M or 64MiB for powers of 1024"),
+            ("GiB", "\"GiB\" is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096"),
+            ("20000000TiB", "\"20000000TiB\" is too large"),
+        ] {
+            let error = parse(&format!("x - --size {size}")).expect_err(size);
+            assert!(error.contains(message), "{error}");
         }
     }
 

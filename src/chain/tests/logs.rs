@@ -50,8 +50,11 @@ fn unpack(frame: &[u8], dictionary: Option<&[u8]>) -> Vec<u8> {
     unpacked
 }
 
+/// A real log: its name, family, version and blocks.
+pub(crate) type Log = (&'static str, Family, u32, Vec<Vec<u8>>);
+
 /// Every block of every real log.
-pub(crate) fn real() -> Option<Vec<(&'static str, Family, u32, Vec<Vec<u8>>)>> {
+pub(crate) fn real() -> Option<Vec<Log>> {
     let folder = fixtures()?;
     let dictionary = std::fs::read(folder.join("hive/000M.dict.zst")).expect("the dictionary");
     let dictionary = zstd::decode_all(&dictionary[..]).expect("zstd");
