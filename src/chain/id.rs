@@ -58,7 +58,7 @@ impl Id {
     }
 
     /// The same id with a block's number in place of its first four bytes.
-    pub(super) fn numbered(mut self, number: u32) -> Self {
+    pub(crate) fn numbered(mut self, number: u32) -> Self {
         let [a, b, c, d, ..] = &mut self.bytes;
         [*a, *b, *c, *d] = number.to_be_bytes();
         self

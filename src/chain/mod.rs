@@ -28,12 +28,14 @@ mod problem;
 mod reader;
 mod steem;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transactions;
 
+pub(crate) use antelope::{block_id as antelope_id, root as antelope_root};
 pub use id::{Id, IdError};
 pub use name::Name;
 pub use problem::ChainProblem;
+pub(crate) use steem::{block_id as steem_id, root as steem_root};
 pub use transactions::{TransactionOptions, Transactions, check_transactions};
 
 /// Which chain a block comes from, as far as its layout goes.

@@ -29,6 +29,7 @@ mod cbor;
 mod chunk;
 mod envelope;
 mod line;
+pub mod log;
 mod plan;
 mod profile;
 pub(crate) mod random;

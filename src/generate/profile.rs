@@ -1,9 +1,8 @@
 //! Which network a snapshot imitates: the sizes of its blocks.
 //!
-//! Sizes follow a table of knots, `(parts per million of the blocks, bytes)`: that share of the blocks is not larger.
-//! Between two knots sizes are even. Integers only, so that every machine draws the same sizes.
+//! Sizes follow a table of knots, `(parts per million of the blocks, bytes)`, see [`Noise::draw`].
 
-use super::random::Noise;
+use super::random::{MILLION, Noise};
 
 /// The network whose block sizes are imitated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -19,8 +18,6 @@ pub enum Profile {
     /// bit more than 5 GB of compressed snapshot (ChainSafe/forest#5662) give.
     Calibnet,
 }
-
-const MILLION: u64 = 1_000_000;
 
 const MAINNET: &[(u64, u64)] = &[
     (0, 40),
@@ -66,16 +63,7 @@ impl Profile {
             Self::Mainnet => MAINNET,
             Self::Calibnet => CALIBNET,
         };
-        let share = noise.below(MILLION);
-        let mut lower = (0, 0);
-        for &(upto, bytes) in knots {
-            if share < upto {
-                let (from, smallest) = lower;
-                return smallest + 1 + (share - from) * (bytes - smallest) / (upto - from);
-            }
-            lower = (upto, bytes);
-        }
-        lower.1
+        noise.draw(knots)
     }
 }
 

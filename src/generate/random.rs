@@ -5,6 +5,9 @@
 #[derive(Debug, Clone)]
 pub(crate) struct Noise(u64);
 
+/// What the shares of a table of knots add up to.
+pub(crate) const MILLION: u64 = 1_000_000;
+
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A bijection of the 64-bit numbers that leaves no visible relation between neighbours.
@@ -28,6 +31,21 @@ impl Noise {
     /// A number below `limit`, which must not be 0; even enough for limits far below 2^32.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// A number after a table of knots, `(parts per million, upper bound)`: that share of the numbers is not larger.
+    /// Between two knots numbers are even. Integers only, so that every machine draws the same.
+    pub(crate) fn draw(&mut self, knots: &[(u64, u64)]) -> u64 {
+        let share = self.below(MILLION);
+        let mut lower = (0, 0);
+        for &(upto, bound) in knots {
+            if share < upto {
+                let (from, smallest) = lower;
+                return smallest + 1 + (share - from) * (bound - smallest) / (upto - from);
+            }
+            lower = (upto, bound);
+        }
+        lower.1
     }
 
     pub(crate) fn fill(&mut self, out: &mut [u8]) {

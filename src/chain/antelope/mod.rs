@@ -17,6 +17,7 @@ mod transactions;
 use sha2::{Digest, Sha256};
 
 pub(super) use transactions::check;
+pub(crate) use transactions::root;
 
 use super::reader::Reader;
 use super::{ChainProblem, Header, Id, Name};
@@ -54,17 +55,22 @@ struct BareHeader {
 pub(super) fn header(block: &[u8]) -> Result<Header, ChainProblem> {
     let mut reader = Reader::new(block, 0);
     let BareHeader { slot, producer, previous, .. } = bare_header(&mut reader)?;
-    let hash: [u8; ID_LEN] = Sha256::digest(reader.since(0)).into();
-    signature(&mut reader, "the producer's signature")?;
     let number = previous.number().checked_add(1).ok_or(ChainProblem::NumberTooLarge)?;
+    let id = block_id(reader.since(0), number);
+    signature(&mut reader, "the producer's signature")?;
     Ok(Header {
         number,
-        id: Id::from(hash).numbered(number),
+        id,
         previous,
         timestamp_ms: SLOTS_START_MS + i64::from(slot) * SLOT_MS,
         producer,
         header_len: reader.at(),
     })
+}
+
+/// The id of the block with this header, its signature left out.
+pub(crate) fn block_id(header: &[u8], number: u32) -> Id {
+    Id::from(<[u8; ID_LEN]>::from(Sha256::digest(header))).numbered(number)
 }
 
 /// Steps over a header up to its signature.

@@ -66,13 +66,18 @@ pub(in super::super) fn check(
     }
     if options.merkle {
         let said = bare_header(&mut Reader::new(block, 0))?;
-        let root = if said.schedule_version == SAVANNA { merkle::even } else { merkle::legacy };
-        let computed = Id::from(root(&mut leaves).unwrap_or_default());
+        let computed = root(&mut leaves, said.schedule_version == SAVANNA);
         if computed != said.transaction_root {
             return Err(ChainProblem::Merkle { block: header.number, header: said.transaction_root, computed });
         }
     }
     Ok(found)
+}
+
+/// The root as a header holds it. Uses the leaves' memory.
+pub(crate) fn root(leaves: &mut Vec<merkle::Node>, savanna: bool) -> Id {
+    let root = if savanna { merkle::even(leaves) } else { merkle::legacy(leaves) };
+    Id::from(root.unwrap_or_default())
 }
 
 /// Steps over a receipt: the id and the leaf, those that the options ask for.

@@ -19,6 +19,7 @@ mod types;
 use sha2::{Digest, Sha224};
 
 pub(super) use transactions::check;
+pub(crate) use transactions::root;
 
 use field::Field;
 
@@ -46,17 +47,21 @@ pub(super) fn header(block: &[u8]) -> Result<Header, ChainProblem> {
     let mut reader = Reader::new(block, 0);
     let SignedHeader { previous, timestamp, producer, .. } = signed_header(&mut reader)?;
     let number = previous.number().checked_add(1).ok_or(ChainProblem::NumberTooLarge)?;
-    let hash = Sha224::digest(reader.since(0));
-    let mut id = [0; ID_LEN];
-    id.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
     Ok(Header {
         number,
-        id: Id::from(id).numbered(number),
+        id: block_id(reader.since(0), number),
         previous,
         timestamp_ms: i64::from(timestamp) * 1000,
         producer,
         header_len: reader.at(),
     })
+}
+
+/// The id of the block with this signed header.
+pub(crate) fn block_id(signed_header: &[u8], number: u32) -> Id {
+    let mut id = [0; ID_LEN];
+    id.iter_mut().zip(Sha224::digest(signed_header)).for_each(|(to, from)| *to = from);
+    Id::from(id).numbered(number)
 }
 
 /// Steps over a header and its signature.

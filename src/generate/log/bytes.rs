@@ -1,0 +1,42 @@
+//! Writing what nodes read: numbers in base 128, and bytes behind their length.
+
+use super::super::random::{Noise, mix};
+
+/// Appends a number in base 128.
+pub(super) fn varint(out: &mut Vec<u8>, value: usize) {
+    let mut buffer = unsigned_varint::encode::usize_buffer();
+    out.extend_from_slice(unsigned_varint::encode::usize(value, &mut buffer));
+}
+
+/// Appends bytes behind their length.
+pub(super) fn text(out: &mut Vec<u8>, bytes: impl AsRef<[u8]>) {
+    varint(out, bytes.as_ref().len());
+    out.extend_from_slice(bytes.as_ref());
+}
+
+/// Appends `len` random bytes.
+pub(super) fn random(out: &mut Vec<u8>, len: usize, noise: &mut Noise) {
+    let at = out.len();
+    out.resize(at + len, 0);
+    noise.fill(&mut out[at..]);
+}
+
+/// Appends what looks like a compact, recoverable signature: 65 bytes.
+pub(super) fn signature(out: &mut Vec<u8>, noise: &mut Noise) {
+    out.push(31 + noise.below(2) as u8);
+    random(out, 64, noise);
+}
+
+/// Appends what looks like a compressed public key: 33 bytes.
+pub(super) fn key(out: &mut Vec<u8>, noise: &mut Noise) {
+    out.push(2 + noise.below(2) as u8);
+    random(out, 32, noise);
+}
+
+/// Appends a reference to one of the last blocks, as transactions have it: the low half of its number, and four bytes of
+/// an id that no block has.
+pub(super) fn reference(out: &mut Vec<u8>, block: u64, noise: &mut Noise) {
+    let referred = block.saturating_sub(1 + noise.below(20));
+    out.extend((referred as u16).to_le_bytes());
+    out.extend((mix(referred) as u32).to_le_bytes());
+}

@@ -1,0 +1,40 @@
+//! Reading the dictionaries that Hive's blocks are packed with.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::Dictionaries;
+use crate::error::{Error, Result};
+
+/// What the name of a dictionary file ends in; before it stands its number in three digits.
+const ENDING: &str = "M.dict.zst";
+/// The most bytes of a dictionary; real ones have 220 KiB.
+const LARGEST: u64 = 16 << 20;
+
+/// Reads every `NNNM.dict.zst` of a directory; other files are passed over.
+///
+/// # Errors
+/// The directory cannot be read, has no dictionary, or one that is no zstd file.
+pub fn read_dictionaries(dir: &Path) -> Result<Dictionaries> {
+    let mut found = Dictionaries::new();
+    let files = std::fs::read_dir(dir).map_err(Error::io("read", dir))?;
+    for file in files {
+        let path = file.map_err(Error::io("read", dir))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(number) = name.strip_suffix(ENDING).filter(|it| it.len() == 3).and_then(|it| it.parse().ok()) else {
+            continue;
+        };
+        let packed = std::fs::File::open(&path).map_err(Error::io("open", &path))?;
+        let decoder = zstd::Decoder::new(packed).map_err(Error::io("read", &path))?;
+        let mut bytes = Vec::new();
+        decoder.take(LARGEST).read_to_end(&mut bytes).map_err(Error::io("unpack", &path))?;
+        found.insert(number, bytes);
+    }
+    if found.is_empty() {
+        return Err(Error::Usage {
+            reason: format!("there is no dictionary in {}", dir.display()),
+            hint: format!("name a directory with files such as 000{ENDING}, or leave --dictionaries out"),
+        });
+    }
+    Ok(found)
+}

@@ -1,0 +1,125 @@
+//! What stands beside a block log, and other ways to lay the same blocks out, all in memory: for tests and small logs.
+//!
+//! ```text
+//! index        u64 position x blocks
+//! artifacts    1.0: u32 head | git[41] | 1 | 0 | dirty                          1.1: .. 1 | 1 | .. | u32 tail | u32 interrupted
+//!              then for each block u64 word | id[4..20]
+//! parts        block_log_part.0001 ..: positions start at 0 again in each
+//! partitions   blocks-1-100.log ..: whole Antelope logs
+//! ```
+
+use super::LogEntry;
+use super::antelope::Genesis;
+use super::{LogSpec, VERSION};
+use crate::chain::Family;
+
+/// Bits of a word that are a position; the others say how a block is packed. (Hive; the others have positions only.)
+const POSITION: u64 = (1 << 48) - 1;
+/// Bytes of the word behind a block.
+const WORD: usize = 8;
+/// Bytes of a commit's hash in hex, and a zero.
+const GIT: usize = 41;
+
+/// The version of an artifacts file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Artifacts {
+    /// Head number only.
+    V1_0,
+    /// With the first block's number and a mark of an interrupted generation.
+    V1_1,
+}
+
+/// A file that is one of several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The usual name.
+    pub name: String,
+    /// The file's content.
+    pub log: Vec<u8>,
+    /// Its blocks, with positions in this file.
+    pub entries: Vec<LogEntry>,
+}
+
+/// `block_log.index` (Steem) or `blocks.index` (Antelope).
+pub fn index(entries: &[LogEntry]) -> Vec<u8> {
+    entries.iter().flat_map(|entry| entry.word.to_le_bytes()).collect()
+}
+
+/// `block_log.artifacts` of a Hive log or part.
+pub fn artifacts(version: Artifacts, entries: &[LogEntry]) -> Vec<u8> {
+    let (head, tail) =
+        (entries.last().map_or(0, |entry| entry.number), entries.first().map_or(0, |entry| entry.number));
+    let mut file = Vec::with_capacity(56 + 24 * entries.len());
+    file.extend(head.to_le_bytes());
+    file.resize(4 + GIT, 0);
+    match version {
+        Artifacts::V1_0 => file.extend([1, 0, 0]),
+        Artifacts::V1_1 => {
+            file.extend([1, 1, 0]);
+            file.extend(tail.to_le_bytes());
+            file.extend([0; 4]);
+        }
+    }
+    for entry in entries {
+        file.extend(entry.word.to_le_bytes());
+        file.extend_from_slice(entry.id.as_bytes().get(4..20).unwrap_or(&[0; 16]));
+    }
+    file
+}
+
+/// The parts of a split Hive log, each but the last of `blocks` blocks (1,000,000 on the main network). The first block
+/// of the log must be the first of a part.
+pub fn split(log: &[u8], entries: &[LogEntry], blocks: u32) -> Vec<Part> {
+    let parts = entries.chunks(blocks.max(1) as usize);
+    let part = |entries: &[LogEntry]| {
+        let number = entries.first().map_or(0, |entry| (entry.number - 1) / blocks.max(1) + 1);
+        part(format!("block_log_part.{number:04}"), Vec::new(), log, entries)
+    };
+    parts.map(part).collect()
+}
+
+/// The partitions of an Antelope log of version 3 that was made after `spec`, each but the last of `blocks` blocks.
+pub fn partitions(spec: &LogSpec, log: &[u8], entries: &[LogEntry], blocks: u32) -> Vec<Part> {
+    if spec.family != Family::Antelope {
+        return Vec::new();
+    }
+    let genesis = Genesis::new(spec.seed);
+    let partition = |entries: &[LogEntry]| {
+        let number = |entry: Option<&LogEntry>| entry.map_or(0, |entry| entry.number);
+        let (first, last) = (number(entries.first()), number(entries.last()));
+        part(format!("blocks-{first}-{last}.log"), genesis.preamble(VERSION, first), log, entries)
+    };
+    entries.chunks(blocks.max(1) as usize).map(partition).collect()
+}
+
+/// An Antelope log of version 3 of which a node has pruned all but the last `live` blocks: holes, here zeros, on whole
+/// pages, and the number of blocks in the end.
+pub fn pruned(log: &[u8], entries: &[LogEntry], live: u32) -> Vec<u8> {
+    const PAGE: usize = 4096;
+    let mut file = log.to_vec();
+    if let Some(version) = file.get_mut(3) {
+        *version |= 0x80;
+    }
+    let dead = entries.len().saturating_sub(live as usize);
+    let position = |at: usize| entries.get(at).map_or(log.len(), |entry| entry.word as usize);
+    let hole = position(0).next_multiple_of(PAGE)..position(dead) / PAGE * PAGE;
+    if let Some(hole) = file.get_mut(hole) {
+        hole.fill(0);
+    }
+    file.extend(live.to_le_bytes());
+    file
+}
+
+/// The blocks of `entries`, taken from `log` and put behind `preamble`.
+fn part(name: String, preamble: Vec<u8>, log: &[u8], entries: &[LogEntry]) -> Part {
+    let mut part = Part { name, log: preamble, entries: Vec::with_capacity(entries.len()) };
+    for entry in entries {
+        let from = (entry.word & POSITION) as usize;
+        let word = entry.word & !POSITION | part.log.len() as u64;
+        part.log.extend_from_slice(log.get(from..from + entry.len as usize).unwrap_or_default());
+        part.log.extend(word.to_le_bytes());
+        part.entries.push(LogEntry { word, ..*entry });
+    }
+    debug_assert!(part.log.len() >= WORD || entries.is_empty());
+    part
+}

@@ -1,0 +1,231 @@
+//! Block logs of any size, made up: Steem, Hive and Antelope chains for benchmarks, tests and trying things out.
+//!
+//! Numbers, links, ids and merkle roots are right, transactions are of the kinds and sizes that people send, and about
+//! half of the bytes can be compressed away. The same [`LogSpec`] gives the same blocks on every machine, with any number
+//! of threads. A block has about 5.5 KiB on average, as the first 20 million blocks of Steem had (110 GB); no census of
+//! Antelope's is at hand, and its blocks are made as large.
+//!
+//! Not here: a chain that a node would accept. Signatures and keys are noise, nobody has what is spent, and the block that
+//! a transaction refers to does not exist.
+//!
+//! ```
+//! use bedload::chain::Family;
+//! use bedload::generate::log::{LogSpec, files, write};
+//!
+//! let (mut log, mut entries) = (Vec::new(), Vec::new());
+//! let summary = write(&LogSpec::new(Family::Steem, 100 << 10), &mut log, |entry| {
+//!     entries.push(*entry);
+//!     Ok(())
+//! })?;
+//! assert_eq!(summary.blocks, entries.len() as u64);
+//! let index = files::index(&entries);
+//! assert_eq!(index.len(), 8 * entries.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod antelope;
+mod antelope_transactions;
+mod bytes;
+mod dictionaries;
+pub mod files;
+mod line;
+mod pack;
+mod steem;
+mod steem_operations;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::io::{self, Write};
+
+use super::random::Noise;
+use crate::chain::{Family, Id};
+use crate::error::{Error, Result};
+
+pub use dictionaries::read_dictionaries;
+pub use pack::Dictionaries;
+
+/// The version of an Antelope log unless another is asked for.
+pub const VERSION: u32 = 3;
+/// The first Savanna block of a log of version 3 unless another is asked for.
+pub const SAVANNA_FROM: u32 = 10_001;
+
+/// What to generate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSpec {
+    family: Family,
+    size: u64,
+    seed: u64,
+    /// Of an Antelope log; 0 for the others.
+    version: u32,
+    first_block: u32,
+    savanna_from: Option<u32>,
+    dictionaries: Dictionaries,
+}
+
+/// One block of a generated log, as an index knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEntry {
+    /// The block's number.
+    pub number: u32,
+    /// The block's id.
+    pub id: Id,
+    /// The word behind the block: its position in bits 0 to 47 (Hive; all bits otherwise), and how it is packed.
+    pub word: u64,
+    /// Bytes of the block as it is stored, without the word behind it.
+    pub len: u32,
+}
+
+/// What was generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct LogSummary {
+    /// Which chain.
+    pub family: Family,
+    /// The version of an Antelope log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    /// The chain id of an Antelope log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<Id>,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes of the same log without compression.
+    pub raw_bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// Transactions in them.
+    pub transactions: u64,
+    /// Number of the first block.
+    pub first: u32,
+    /// Number of the last block.
+    pub last: u32,
+    /// Id of the last block.
+    pub head: Id,
+}
+
+impl LogSpec {
+    /// A log of up to `size` bytes without compression, at least one block; seed 0; from block 1.
+    ///
+    /// Hive's blocks are one in eight raw, the others zstd frames. An Antelope log has version [`VERSION`] and turns to
+    /// Savanna with block [`SAVANNA_FROM`].
+    pub fn new(family: Family, size: u64) -> Self {
+        let (version, savanna_from) = match family {
+            Family::Steem | Family::Hive => (0, None),
+            Family::Antelope => (VERSION, Some(SAVANNA_FROM)),
+        };
+        Self { family, size, seed: 0, version, first_block: 1, savanna_from, dictionaries: Dictionaries::new() }
+    }
+
+    /// Another seed gives other blocks. Defaults to 0.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// The version of an Antelope log, 1 to 4. Savanna blocks are only in version 3.
+    ///
+    /// # Errors
+    /// Another version, or another family.
+    pub fn version(self, version: u32) -> Result<Self> {
+        if self.family != Family::Antelope {
+            return Err(Error::Usage {
+                reason: format!("the block log of {} has no version", self.family),
+                hint: "versions are for --profile antelope".into(),
+            });
+        }
+        if !(1..=antelope::PRUNABLE).contains(&version) {
+            return Err(Error::Usage {
+                reason: format!("there is no block log of version {version}"),
+                hint: "give a version of 1 to 4".into(),
+            });
+        }
+        let savanna_from = self.savanna_from.filter(|_| version == VERSION);
+        Ok(Self { version, savanna_from, ..self })
+    }
+
+    /// The first Savanna block of an Antelope log of version 3; `None` for none.
+    #[must_use]
+    pub fn savanna_from(self, block: Option<u32>) -> Self {
+        Self { savanna_from: block.filter(|_| self.version == VERSION), ..self }
+    }
+
+    /// Starts with another block than 1: a partial Antelope log, or a later part of a split Hive log.
+    ///
+    /// # Errors
+    /// Zero, a Steem log, or an Antelope log of version 1.
+    pub fn first_block(self, number: u32) -> Result<Self> {
+        let reason = match (number, self.family, self.version) {
+            (0, _, _) => "there is no block 0".into(),
+            (1, _, _) => return Ok(self),
+            (_, Family::Steem, _) => "the block log of steem starts with block 1".into(),
+            (_, Family::Antelope, 1) => "a block log of version 1 starts with block 1".into(),
+            _ => return Ok(Self { first_block: number, ..self }),
+        };
+        Err(Error::Usage {
+            reason,
+            hint: "leave out --first-block, or take --profile antelope of version 2 to 4".into(),
+        })
+    }
+
+    /// Dictionaries for about half of the packed blocks of a Hive log. A block takes the one of its million, or the last.
+    ///
+    /// # Errors
+    /// Another family.
+    pub fn dictionaries(self, dictionaries: Dictionaries) -> Result<Self> {
+        if self.family != Family::Hive {
+            return Err(Error::Usage {
+                reason: format!("blocks of {} are not compressed", self.family),
+                hint: "dictionaries are for --profile hive".into(),
+            });
+        }
+        Ok(Self { dictionaries, ..self })
+    }
+
+    /// The id that the first block follows: zeros before block 1, else a number and noise.
+    fn first_parent(&self) -> Id {
+        let mut bytes = [0; 32];
+        if self.first_block > 1 {
+            Noise::new(self.seed, 6).fill(&mut bytes);
+        }
+        let id = match self.family {
+            Family::Steem | Family::Hive => Id::from_slice(&bytes[..20]),
+            Family::Antelope => Id::from_slice(&bytes),
+        };
+        id.unwrap_or(Id::from(bytes)).numbered(self.first_block - 1)
+    }
+
+    /// Bytes of an entry beside the block.
+    fn entry_overhead(&self) -> usize {
+        if self.version == antelope::PRUNABLE { 4 + 1 + 8 } else { 8 }
+    }
+}
+
+/// Generates a log. `each` is told every block just before it is written, in order.
+///
+/// Uses all threads of the current rayon pool and about 10 MiB of memory per thread.
+///
+/// # Errors
+/// What `out` and `each` say.
+pub fn write<W: Write + Send>(
+    spec: &LogSpec,
+    out: &mut W,
+    mut each: impl FnMut(&LogEntry) -> io::Result<()> + Send,
+) -> io::Result<LogSummary> {
+    let genesis = (spec.family == Family::Antelope).then(|| antelope::Genesis::new(spec.seed));
+    let preamble = genesis.as_ref().map_or(Vec::new(), |genesis| genesis.preamble(spec.version, spec.first_block));
+    out.write_all(&preamble)?;
+    let (chain, bytes) = line::run(spec, preamble.len() as u64, out, &mut each)?;
+    out.flush()?;
+    Ok(LogSummary {
+        family: spec.family,
+        version: genesis.is_some().then_some(spec.version),
+        chain_id: genesis.map(|genesis| genesis.chain_id.into()),
+        bytes,
+        raw_bytes: chain.raw_bytes,
+        blocks: chain.blocks,
+        transactions: chain.transactions,
+        first: spec.first_block,
+        last: chain.previous.number(),
+        head: chain.previous,
+    })
+}

@@ -1,0 +1,92 @@
+//! Packing the blocks of a Hive log: some raw, some in zstd frames, some in frames with a dictionary.
+//!
+//! A frame stands without its magic number, content size, checksum and dictionary number; the word behind it says what is
+//! needed: bit 63 that it is a frame, bit 56 that it needs a dictionary, bits 48 to 55 which.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use zstd::bulk::Compressor;
+use zstd::dict::EncoderDictionary;
+use zstd::zstd_safe::{CParameter, compress_bound};
+
+use super::super::random::Noise;
+
+/// The level: nodes take 15, which is too slow here and unpacks the same.
+const LEVEL: i32 = 3;
+/// One block in this many stays raw.
+const RAW_EVERY: u64 = 8;
+/// The number of a dictionary is that of the block by this.
+const BLOCKS_PER_DICTIONARY: u32 = 1_000_000;
+/// Bytes of a frame's magic number.
+const MAGIC: usize = 4;
+
+/// The block is a zstd frame.
+pub(super) const ZSTD: u64 = 1 << 63;
+/// The frame needs a dictionary.
+pub(super) const DICTIONARY: u64 = 1 << 56;
+const DICTIONARY_SHIFT: u32 = 48;
+
+/// Dictionaries by their number, unpacked.
+pub type Dictionaries = BTreeMap<u8, Vec<u8>>;
+
+/// Dictionaries made ready once for all threads.
+pub(super) struct Prepared(BTreeMap<u8, EncoderDictionary<'static>>);
+
+/// One thread's way to pack.
+pub(super) struct Packer<'a> {
+    prepared: &'a Prepared,
+    plain: Compressor<'a>,
+    /// A dictionary and the compressor with it: the last one only, since a log goes from one to the next.
+    with: (Option<u8>, Compressor<'a>),
+    buffer: Vec<u8>,
+}
+
+impl Prepared {
+    pub(super) fn new(dictionaries: &Dictionaries) -> Self {
+        Self(dictionaries.iter().map(|(&number, bytes)| (number, EncoderDictionary::copy(bytes, LEVEL))).collect())
+    }
+
+    /// The dictionary for a block: the one of its million, or the last one there is.
+    fn number(&self, block: u32) -> Option<u8> {
+        let last = *self.0.keys().next_back()?;
+        let own = (block / BLOCKS_PER_DICTIONARY).min(last.into()) as u8;
+        self.0.contains_key(&own).then_some(own)
+    }
+}
+
+impl<'a> Packer<'a> {
+    pub(super) fn new(prepared: &'a Prepared) -> io::Result<Self> {
+        let new = || frames_only(Compressor::new(LEVEL)?);
+        Ok(Self { prepared, plain: new()?, with: (None, new()?), buffer: Vec::new() })
+    }
+
+    /// Appends a block to `out`, packed or not; returns the attributes of the word behind it.
+    pub(super) fn pack(&mut self, number: u32, block: &[u8], noise: &mut Noise, out: &mut Vec<u8>) -> io::Result<u64> {
+        let (raw, plain) = (noise.below(RAW_EVERY) == 0, noise.below(2) == 0);
+        if raw {
+            out.extend_from_slice(block);
+            return Ok(0);
+        }
+        let dictionary = self.prepared.number(number).filter(|_| !plain);
+        if dictionary.is_some() && dictionary != self.with.0 {
+            let prepared = dictionary.and_then(|number| self.prepared.0.get(&number)).ok_or(io::ErrorKind::NotFound)?;
+            self.with = (dictionary, frames_only(Compressor::with_prepared_dictionary(prepared)?)?);
+        }
+        let compressor = if dictionary.is_some() { &mut self.with.1 } else { &mut self.plain };
+        self.buffer.resize(compress_bound(block.len()), 0);
+        let len = compressor.compress_to_buffer(block, self.buffer.as_mut_slice())?;
+        out.extend_from_slice(&self.buffer[MAGIC..len]);
+        Ok(ZSTD | dictionary.map_or(0, |number| DICTIONARY | u64::from(number) << DICTIONARY_SHIFT))
+    }
+}
+
+/// Frames that carry nothing but content.
+fn frames_only(mut compressor: Compressor<'_>) -> io::Result<Compressor<'_>> {
+    for parameter in
+        [CParameter::ContentSizeFlag(false), CParameter::ChecksumFlag(false), CParameter::DictIdFlag(false)]
+    {
+        compressor.set_parameter(parameter)?;
+    }
+    Ok(compressor)
+}

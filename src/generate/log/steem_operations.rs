@@ -1,0 +1,349 @@
+//! Operations of Steem and Hive, as many of each kind as people send, about: mostly votes and custom JSON, then comments,
+//! transfers and claims, and now and then one of the others.
+
+use super::super::random::{MILLION, Noise};
+use super::bytes::{key, random, signature, text, varint};
+use super::words::Words;
+
+/// How many posts people talk about at one time.
+const POSTS: u64 = 2000;
+
+/// Symbols in the legacy packing and in the newer one of Hive.
+#[derive(Debug, Clone, Copy)]
+enum Symbol {
+    Liquid,
+    Dollar,
+    Vests,
+}
+
+/// Writes the operations of one transaction.
+pub(super) struct Operations<'a> {
+    pub(super) words: &'a Words,
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) noise: &'a mut Noise,
+    /// Operations that only Hive has may be written.
+    pub(super) hive: bool,
+    /// Assets are written in the newer packing.
+    pub(super) nai: bool,
+    /// The number of the block, which time goes with.
+    pub(super) block: u64,
+    /// The block's time in seconds.
+    pub(super) time: u32,
+}
+
+impl Operations<'_> {
+    /// Writes the count and the operations.
+    pub(super) fn write(&mut self) {
+        const VOTE: u64 = 400_000;
+        const CUSTOM_JSON: u64 = VOTE + 300_000;
+        const COMMENT: u64 = CUSTOM_JSON + 120_000;
+        const TRANSFER: u64 = COMMENT + 90_000;
+        const CLAIM: u64 = TRANSFER + 50_000;
+        let with_options = self.noise.below(4) == 0;
+        let kind = self.noise.below(MILLION);
+        let two = (CUSTOM_JSON..COMMENT).contains(&kind) && with_options;
+        varint(self.out, 1 + usize::from(two));
+        match kind {
+            0..VOTE => self.vote(),
+            VOTE..CUSTOM_JSON => self.custom_json(),
+            CUSTOM_JSON..COMMENT => self.comment(with_options),
+            COMMENT..TRANSFER => self.transfer(),
+            TRANSFER..CLAIM => self.claim(),
+            _ => self.rare(),
+        }
+    }
+
+    fn vote(&mut self) {
+        self.tag(0);
+        self.account();
+        self.post();
+        let weight = [10_000i16, 10_000, 10_000, 5_000, 100, -10_000][self.noise.below(6) as usize];
+        self.out.extend(weight.to_le_bytes());
+    }
+
+    fn custom_json(&mut self) {
+        self.tag(18);
+        varint(self.out, 0);
+        varint(self.out, 1);
+        let sender = self.words.account(self.noise);
+        text(self.out, sender);
+        let other = self.words.account(self.noise);
+        let (id, json) = match self.noise.below(4) {
+            0 => {
+                let json = format!(r#"["follow",{{"follower":"{sender}","following":"{other}","what":["blog"]}}]"#);
+                ("follow", json)
+            }
+            1 => {
+                let link = String::from_utf8_lossy(self.words.link(self.a_post())).into_owned();
+                let json = format!(r#"["reblog",{{"account":"{sender}","author":"{other}","permlink":"{link}"}}]"#);
+                ("follow", json)
+            }
+            2 => {
+                let (to, n) = (self.noise.next(), self.noise.below(5000));
+                ("sm_find_match", format!(r#"{{"match_type":"Ranked","app":"game/0.{n}","n":"{to:x}"}}"#))
+            }
+            _ => {
+                let cards: Vec<String> = (0..6)
+                    .map(|_| format!(r#""C1-{}-{:X}""#, self.noise.below(400), self.noise.next() >> 24))
+                    .collect();
+                let hash = self.noise.next();
+                let json =
+                    format!(r#"{{"trx_id":"{hash:016x}","team":[{}],"secret":"{:x}"}}"#, cards.join(","), hash >> 8);
+                ("sm_submit_team", json)
+            }
+        };
+        text(self.out, id);
+        text(self.out, json);
+    }
+
+    fn comment(&mut self, is_post: bool) {
+        const LENGTHS: &[(u64, u64)] =
+            &[(300_000, 80), (600_000, 300), (800_000, 1500), (950_000, 5000), (997_000, 12_000), (MILLION, 50_000)];
+        self.tag(1);
+        if is_post {
+            text(self.out, "");
+            text(self.out, "life");
+        } else {
+            self.post();
+        }
+        let author = self.words.account(self.noise);
+        text(self.out, author);
+        let link = [b"re-", self.words.link(self.noise.next())].concat();
+        text(self.out, &link);
+        let title = if is_post { 20 + self.noise.below(50) as usize } else { 0 };
+        varint(self.out, title);
+        self.words.prose(title, self.noise, self.out);
+        let body = self.noise.draw(LENGTHS) as usize;
+        varint(self.out, body);
+        self.words.prose(body, self.noise, self.out);
+        let link = String::from_utf8_lossy(&link);
+        let image =
+            if is_post { format!(r#","image":["https://images.example/{author}/{link}.jpg"]"#) } else { String::new() };
+        text(
+            self.out,
+            format!(r#"{{"tags":["life","photography","story"],"app":"steemit/0.1","format":"markdown"{image}}}"#),
+        );
+        if is_post {
+            self.tag(19);
+            text(self.out, author);
+            text(self.out, link.as_bytes());
+            self.asset(1_000_000_000, Symbol::Dollar);
+            self.out.extend(10_000u16.to_le_bytes());
+            self.out.extend([1, 1]);
+            let beneficiaries = self.noise.below(2);
+            varint(self.out, beneficiaries as usize);
+            for _ in 0..beneficiaries {
+                varint(self.out, 0);
+                varint(self.out, 1);
+                self.account();
+                self.out.extend(500u16.to_le_bytes());
+            }
+        }
+    }
+
+    fn transfer(&mut self) {
+        self.tag(2);
+        self.account();
+        self.account();
+        let digits = self.noise.below(24);
+        let amount = self.noise.below(16 << digits);
+        let symbol = if self.noise.below(2) == 0 { Symbol::Liquid } else { Symbol::Dollar };
+        self.asset(amount, symbol);
+        let memo = match self.noise.below(3) {
+            0 => 0,
+            _ => self.noise.below(120) as usize,
+        };
+        varint(self.out, memo);
+        self.words.prose(memo, self.noise, self.out);
+    }
+
+    fn claim(&mut self) {
+        self.tag(39);
+        self.account();
+        for symbol in [Symbol::Liquid, Symbol::Dollar, Symbol::Vests] {
+            let amount = self.noise.below(1 << 20);
+            self.asset(amount, symbol);
+        }
+    }
+
+    fn rare(&mut self) {
+        match self.noise.below(if self.hive { 14 } else { 11 }) {
+            0 => {
+                self.tag(5);
+                self.account();
+                self.number();
+                self.amount(Symbol::Liquid);
+                self.amount(Symbol::Dollar);
+                self.out.push(0);
+                self.later();
+            }
+            1 => {
+                self.tag(6);
+                self.account();
+                self.number();
+            }
+            2 => {
+                self.tag(7);
+                self.account();
+                self.amount(Symbol::Dollar);
+                self.asset(1000, Symbol::Liquid);
+            }
+            3 => {
+                self.tag(3);
+                self.account();
+                self.account();
+                self.amount(Symbol::Liquid);
+            }
+            4 => {
+                self.tag(12);
+                self.account();
+                self.account();
+                let approve = self.noise.below(2);
+                self.out.push(approve as u8);
+            }
+            5 => {
+                self.tag(40);
+                self.account();
+                self.account();
+                self.amount(Symbol::Vests);
+            }
+            6 => {
+                self.tag(10);
+                self.account();
+                self.out.extend([0, 0, 1]);
+                self.authority();
+                key(self.out, self.noise);
+                text(self.out, r#"{"profile":{"name":"somebody","about":"somewhere"}}"#);
+            }
+            7 => {
+                self.tag(41);
+                self.amount(Symbol::Liquid);
+                self.amount(Symbol::Vests);
+                self.account();
+                self.account();
+                (0..3).for_each(|_| self.authority());
+                key(self.out, self.noise);
+                text(self.out, "");
+                varint(self.out, 0);
+            }
+            8 => {
+                self.tag(27);
+                self.account();
+                self.account();
+                self.amount(Symbol::Dollar);
+                self.amount(Symbol::Liquid);
+                self.number();
+                self.account();
+                self.amount(Symbol::Liquid);
+                text(self.out, "{}");
+                self.later();
+                self.later();
+            }
+            9 => {
+                self.tag(17);
+                self.post();
+            }
+            10 => self.work(),
+            11 => {
+                self.tag(49);
+                self.account();
+                self.account();
+                self.amount(Symbol::Liquid);
+                text(self.out, "rent");
+                self.out.extend([24, 0, 12, 0]);
+                // None, or the number of the pair.
+                let pair = self.noise.below(2) as usize;
+                varint(self.out, pair);
+                (0..pair).for_each(|_| self.out.extend([1, 7]));
+            }
+            12 => {
+                self.tag(48);
+                self.account();
+                self.number();
+                self.amount(Symbol::Liquid);
+            }
+            _ => {
+                self.tag(45);
+                self.account();
+                varint(self.out, 2);
+                self.out.extend([3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+                self.out.extend([1, 0]);
+            }
+        }
+    }
+
+    /// Mining, of both kinds.
+    fn work(&mut self) {
+        if self.noise.below(2) == 0 {
+            self.tag(14);
+            self.account();
+            random(self.out, 20 + 8, self.noise);
+            key(self.out, self.noise);
+            random(self.out, 32, self.noise);
+            signature(self.out, self.noise);
+            random(self.out, 32, self.noise);
+        } else {
+            self.tag(30);
+            varint(self.out, 0);
+            self.account();
+            random(self.out, 20 + 8 + 4, self.noise);
+            self.out.push(0);
+        }
+        self.asset(1000, Symbol::Liquid);
+        self.out.extend(65_536u32.to_le_bytes());
+        self.out.extend(1000u16.to_le_bytes());
+    }
+
+    fn tag(&mut self, tag: usize) {
+        varint(self.out, tag);
+    }
+
+    fn account(&mut self) {
+        text(self.out, self.words.account(self.noise));
+    }
+
+    /// A post that people talk about these days.
+    fn a_post(&mut self) -> u64 {
+        let fresh = self.noise.below(POSTS) * self.noise.below(POSTS) / POSTS;
+        (self.block + POSTS).saturating_sub(fresh)
+    }
+
+    /// Author and link of a post.
+    fn post(&mut self) {
+        let post = self.a_post();
+        text(self.out, self.words.account(&mut Noise::new(post, 3)));
+        text(self.out, self.words.link(post));
+    }
+
+    fn number(&mut self) {
+        random(self.out, 4, self.noise);
+    }
+
+    fn later(&mut self) {
+        let time = self.time.wrapping_add(86_400 * 27);
+        self.out.extend(time.to_le_bytes());
+    }
+
+    fn amount(&mut self, symbol: Symbol) {
+        let amount = self.noise.below(1 << 30);
+        self.asset(amount, symbol);
+    }
+
+    fn asset(&mut self, amount: u64, symbol: Symbol) {
+        self.out.extend(amount.to_le_bytes());
+        self.out.extend_from_slice(match (symbol, self.nai) {
+            (Symbol::Liquid, false) => b"\x03STEEM\0\0",
+            (Symbol::Dollar, false) => b"\x03SBD\0\0\0\0",
+            (Symbol::Vests, false) => b"\x06VESTS\0\0",
+            (Symbol::Dollar, true) => b"\x03\x20\xbc\xbe",
+            (Symbol::Liquid, true) => b"\x23\x20\xbc\xbe",
+            (Symbol::Vests, true) => b"\x46\x20\xbc\xbe",
+        });
+    }
+
+    fn authority(&mut self) {
+        self.out.extend([1, 0, 0, 0, 0, 1]);
+        key(self.out, self.noise);
+        self.out.extend([1, 0]);
+    }
+}
