@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::preset::PresetProblem;
 use crate::size::human;
+use crate::source::block_log::LogProblem;
 use crate::source::car::CarProblem;
 use crate::source::input::WrappingProblem;
 use crate::verify::HashProblem;
@@ -123,6 +124,9 @@ pub enum BadInput {
     /// The CAR itself.
     #[error(transparent)]
     Car(#[from] CarProblem),
+    /// The block log itself.
+    #[error(transparent)]
+    Log(#[from] LogProblem),
     /// A block and its hash.
     #[error(transparent)]
     Hash(#[from] HashProblem),
@@ -175,6 +179,7 @@ impl Error {
             Self::BadInput { problem, .. } => match problem {
                 BadInput::Wrapping(problem) => problem.hint(),
                 BadInput::Car(problem) => problem.hint(),
+                BadInput::Log(problem) => problem.hint(),
                 BadInput::Hash(problem) => problem.hint(),
             },
             Self::Io { source, path, .. } => io_hint(source, path),

@@ -3,14 +3,20 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use bedload::load::PlanChoice;
-use bedload::report::ImportReport;
+use bedload::chain::Id;
+use bedload::load::{Format, LogOptions, PlanChoice};
+use bedload::report::{ImportReport, LogReport, Speed};
 use bedload::size::human;
 use bedload::sort::key::KeyLayout;
+use bedload::source::block_log::TornTail;
 use bedload::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
 use bedload::{Error, ImportOptions, Outcome};
 
+use super::values::Checkpoints;
 use super::{Globals, bars, values};
+
+/// The most bars of the line that shows the speed over the chain.
+const COLUMNS: usize = 60;
 
 /// Load a snapshot into a new RocksDB database
 ///
@@ -19,7 +25,8 @@ use super::{Globals, bars, values};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// The snapshot, or `-` for standard input: a CAR of version 1 or 2, plain or inside zstd, xz, gzip or lz4
+    /// The snapshot, or `-` for standard input: a CAR of version 1 or 2, or the block log of a Steem, Hive or Antelope
+    /// chain, plain or inside zstd, xz, gzip or lz4; a log also as its directory or first part
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// Where the database will stand; what is in progress lies in DIR.partial beside it
@@ -52,8 +59,13 @@ pub struct Args {
     #[arg(long, help_heading = "Database")]
     pub restart: bool,
 
-    /// Check every block against its hash, or nothing
-    #[arg(long, value_name = "WHAT", default_value = "hash", value_parser = ["hash", "none"], help_heading = "Source")]
+    /// What the source is; auto looks at its first bytes
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = format(), help_heading = "Source")]
+    pub format: Format,
+    /// Check every block against its hash, in a block log against the block behind it, or nothing; full also checks the
+    /// merkle root of the transactions in each block of a log
+    #[arg(long, value_name = "WHAT", default_value = "hash", value_parser = ["hash", "full", "none"],
+          help_heading = "Source")]
     pub verify: String,
     /// What null padding behind the blocks means: damage, or the end
     #[arg(long, value_name = "MEANING", default_value = "error", value_parser = null_padding(), help_heading = "Source")]
@@ -61,6 +73,35 @@ pub struct Args {
     /// The longest block that is accepted; up to 3 GiB
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Source")]
     pub max_block_size: Option<u64>,
+
+    /// Where Hive's dictionaries are: the published files NNNM.dict.zst
+    #[arg(long, value_name = "DIR", help_heading = "Block logs")]
+    pub dictionaries: Option<PathBuf>,
+    /// What to do with a log that ends inside a block: refuse it, or leave that block out
+    #[arg(long, value_name = "HOW", default_value = "error", value_parser = tail(), help_heading = "Block logs")]
+    pub tail: TornTail,
+    /// The first block to import
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs")]
+    pub from: Option<u32>,
+    /// The last block to import
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs")]
+    pub to: Option<u32>,
+    /// Refuse the log unless this is its last block
+    #[arg(long, value_name = "NUM:ID", value_parser = values::block, help_heading = "Block logs")]
+    pub expect_head: Option<(u32, Id)>,
+    /// Refuse the log unless this block has this id; a file has one a line; may be repeated
+    #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Block logs")]
+    pub checkpoint: Vec<Checkpoints>,
+    /// What to do with an operation that is not known here: refuse the log, or pass over it and count it
+    #[arg(long, value_name = "HOW", default_value = "error", value_parser = ["error", "skip"],
+          help_heading = "Block logs")]
+    pub unknown_operations: String,
+    /// Make another column family: transactions, which finds them by their ids
+    #[arg(long, value_name = "WHAT", value_parser = ["transactions"], help_heading = "Block logs")]
+    pub index: Vec<String>,
+    /// Leave out the column family that finds blocks by their ids
+    #[arg(long, help_heading = "Block logs")]
+    pub no_id_index: bool,
 
     /// Preset with the database's options: a name (`bedload presets list`) or a file
     #[arg(long, value_name = "NAME|FILE", help_heading = "Options")]
@@ -96,6 +137,14 @@ pub fn null_padding() -> impl clap::builder::TypedValueParser<Value = NullPaddin
     values::one_of(&[("error", NullPadding::Error), ("eof", NullPadding::Eof)])
 }
 
+fn format() -> impl clap::builder::TypedValueParser<Value = Format> {
+    values::one_of(&[("auto", Format::Auto), ("car", Format::Car), ("block-log", Format::BlockLog)])
+}
+
+pub fn tail() -> impl clap::builder::TypedValueParser<Value = TornTail> {
+    values::one_of(&[("error", TornTail::Error), ("trim", TornTail::Trim)])
+}
+
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = ImportOptions::new(&args.source, &args.db);
     options.memory = args.memory;
@@ -106,7 +155,20 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.column_family.clone_from(&args.column_family);
     options.into_existing = args.into_existing;
     options.restart = args.restart;
-    options.verify = args.verify == "hash";
+    options.format = args.format;
+    options.verify = args.verify != "none";
+    options.log = LogOptions {
+        dictionaries: args.dictionaries.clone(),
+        tail: args.tail,
+        from: args.from,
+        to: args.to,
+        expect_head: args.expect_head,
+        checkpoints: args.checkpoint.iter().flat_map(|Checkpoints(blocks)| blocks.iter().copied()).collect(),
+        no_id_index: args.no_id_index,
+        index_transactions: !args.index.is_empty(),
+        full: args.verify == "full",
+        skip_unknown_operations: args.unknown_operations == "skip",
+    };
     options.null_padding = args.null_padding;
     options.dry_run = args.dry_run;
     options.no_compact = args.no_compact;
@@ -160,6 +222,12 @@ fn summary(report: &ImportReport) -> String {
     let seconds = |name: &str| report.seconds.get(name).and_then(serde_json::Value::as_f64).unwrap_or_default();
     let total = seconds("total");
     let rate = report.payload_bytes as f64 / total.max(0.001);
+    let what_was_checked = match &report.log {
+        _ if !report.verified => "nothing (--verify none)".into(),
+        None => "every block against its hash".to_owned(),
+        Some(log) if log.verified == "full" => "every block against the one behind it, and its transactions".to_owned(),
+        Some(_) => "every block against the one behind it".to_owned(),
+    };
     let phases: Vec<String> = ["read", "build", "ingest", "settle", "check"]
         .into_iter()
         .filter(|phase| report.seconds.contains_key(*phase))
@@ -176,12 +244,12 @@ fn summary(report: &ImportReport) -> String {
         ),
         ("payload", human(report.payload_bytes)),
         ("digest", report.digest.to_string()),
-        (
-            "checked",
-            if report.verified { "every block against its hash".into() } else { "nothing (--verify none)".into() },
-        ),
+        ("checked", what_was_checked),
         ("time", format!("{total:.1} s, {}/s ({})", human(rate as u64), phases.join(", "))),
     ];
+    if let Some(log) = &report.log {
+        lines.extend(of_log(log));
+    }
     let levels: Vec<String> = report
         .levels
         .iter()
@@ -216,4 +284,52 @@ fn summary(report: &ImportReport) -> String {
     }
     lines.push(("cost", cost.join(", ")));
     lines.into_iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect()
+}
+
+/// What the summary says about a block log.
+fn of_log(log: &LogReport) -> Vec<(&'static str, String)> {
+    let mut lines = vec![
+        ("chain", format!("{}, blocks {} to {}", log.family, log.first.number, log.last.number)),
+        ("head", format!("{} {}", log.last.number, log.last.id)),
+    ];
+    let packings = &log.packings;
+    if packings.zstd + packings.zstd_dictionary > 0 {
+        lines.push((
+            "packed",
+            format!("{} raw, {} zstd, {} with a dictionary", packings.raw, packings.zstd, packings.zstd_dictionary),
+        ));
+    }
+    for index in &log.indexes {
+        let state = index.reason.as_ref().map_or("used".to_owned(), |reason| format!("ignored: {reason}"));
+        lines.push(("index", format!("{} ({}) {state}", index.path, index.kind)));
+    }
+    if log.trimmed_bytes > 0 {
+        lines.push(("trimmed", format!("{} behind the last whole block (--tail trim)", human(log.trimmed_bytes))));
+    }
+    if log.unknown_operations > 0 {
+        lines.push(("skipped", format!("{} operations of unknown kinds", log.unknown_operations)));
+    }
+    for family in log.families.iter().skip(1) {
+        lines.push(("index", format!("{}: {} records, digest {}", family.name, family.records, family.digest)));
+    }
+    if let (Some(first), Some(last)) = (log.speed.first(), log.speed.last()) {
+        let rate = |speed: &Speed| speed.blocks_per_second as u64;
+        lines.push((
+            "speed",
+            format!("{} {} blocks/s at first, {} at last", sparkline(&log.speed), rate(first), rate(last)),
+        ));
+    }
+    lines
+}
+
+/// Blocks a second over the chain, as a line of at most [`COLUMNS`] bars.
+fn sparkline(speed: &[Speed]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = speed.iter().map(|row| row.blocks_per_second).fold(f64::MIN_POSITIVE, f64::max);
+    let group = speed.len().div_ceil(COLUMNS).max(1);
+    let bar = |rows: &[Speed]| {
+        let mean = rows.iter().map(|row| row.blocks_per_second).sum::<f64>() / rows.len().max(1) as f64;
+        BARS.get(((mean / most * 8.0).ceil() as usize).clamp(1, 8) - 1).copied().unwrap_or(' ')
+    };
+    speed.chunks(group).map(bar).collect()
 }

@@ -1,5 +1,6 @@
 //! Reading option values.
 
+use bedload::chain::Id;
 use bedload::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -16,4 +17,38 @@ pub fn one_of<T: Copy + Send + Sync + 'static>(
     PossibleValuesParser::new(names).try_map(|name| {
         values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or("not one of the values")
     })
+}
+
+/// The most bytes of a file of checkpoints.
+const MAX_CHECKPOINTS: u64 = 64 << 20;
+
+/// Blocks that must have certain ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoints(pub Vec<(u32, Id)>);
+
+/// A block as `NUM:ID`.
+pub fn block(text: &str) -> Result<(u32, Id), String> {
+    let (number, id) = text.split_once(':').ok_or("give a block as NUM:ID")?;
+    let number = number.trim().parse().map_err(|_| format!("`{number}` is no block number"))?;
+    let id: Id = id.trim().parse().map_err(|error| format!("{error}"))?;
+    if id.number() != number {
+        return Err(format!("the id is that of a block {}", id.number()));
+    }
+    Ok((number, id))
+}
+
+/// One block, or the path of a file with one a line; empty lines, and those that begin with `#`, are passed over.
+pub fn checkpoints(text: &str) -> Result<Checkpoints, String> {
+    let path = std::path::Path::new(text);
+    if !path.is_file() {
+        return block(text).map(|block| Checkpoints(vec![block]));
+    }
+    let failed = |error: std::io::Error| format!("read {text}: {error}");
+    if path.metadata().map_err(failed)?.len() > MAX_CHECKPOINTS {
+        return Err(format!("{text} is too large for a file of checkpoints"));
+    }
+    let lines = std::fs::read_to_string(path).map_err(failed)?;
+    let lines = lines.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let blocks = lines.map(|(number, line)| block(line).map_err(|error| format!("line {}: {error}", number + 1)));
+    blocks.collect::<Result<_, _>>().map(Checkpoints)
 }

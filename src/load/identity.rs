@@ -10,7 +10,7 @@ use super::options::ImportOptions;
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::preset::Resolved;
-use crate::source::car::{Header, NullPadding};
+use crate::source::car::NullPadding;
 
 /// How much of the source's head and tail is digested, in bytes.
 const SAMPLE: u64 = 64 << 10;
@@ -31,6 +31,20 @@ pub(super) struct Identity {
     work_dir: Option<PathBuf>,
     spill: bool,
     partition_bits: u32,
+    /// What was chosen for a block log; empty for others.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    log: String,
+}
+
+/// Where an import's bytes come from, as far as its identity goes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Origin {
+    /// What the source begins with.
+    pub head: Vec<u8>,
+    /// The files it consists of, when it is not a pipe.
+    pub files: Vec<PathBuf>,
+    /// What was chosen for a block log.
+    pub log: String,
 }
 
 /// What tells a source from another one.
@@ -40,6 +54,11 @@ struct SourceIdentity {
     header: String,
     /// `None` for a pipe; its bytes are compared while they are skipped.
     file: Option<FileIdentity>,
+    /// The other files of a source that consists of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    more: Vec<FileIdentity>,
+    #[serde(skip)]
+    paths: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +75,7 @@ impl Identity {
     ///
     /// # Errors
     /// The source cannot be read.
-    pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, header: &Header) -> Result<Self> {
+    pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, origin: Origin) -> Result<Self> {
         // What follows from the limits of a process may change with a reboot, and changes nothing that is written.
         let settings: String = preset
             .settings()
@@ -64,10 +83,7 @@ impl Identity {
             .map(|setting| format!("{}={}\n", setting.key, setting.value))
             .collect();
         Ok(Self {
-            source: SourceIdentity {
-                header: digest(format!("{} {:?}", header.version, header.roots).as_bytes()),
-                file: file_identity(&options.source)?,
-            },
+            source: SourceIdentity::of(digest(&origin.head), origin.files)?,
             tool: env!("CARGO_PKG_VERSION").into(),
             preset: preset.preset.clone(),
             settings: digest(settings.as_bytes()),
@@ -79,6 +95,7 @@ impl Identity {
             work_dir: options.work_dir.as_deref().map(portable),
             spill: plan.spill,
             partition_bits: plan.partition_bits,
+            log: origin.log,
         })
     }
 
@@ -88,7 +105,7 @@ impl Identity {
     /// # Errors
     /// It changed, or cannot be looked at.
     pub fn still_holds(&self, options: &ImportOptions) -> Result<()> {
-        if self.source.file == file_identity(&options.source)? {
+        if self.source == SourceIdentity::of(self.source.header.clone(), self.source.paths.clone())? {
             return Ok(());
         }
         Err(Error::State {
@@ -125,6 +142,13 @@ impl Identity {
     }
 }
 
+impl SourceIdentity {
+    fn of(header: String, paths: Vec<PathBuf>) -> Result<Self> {
+        let mut files = paths.iter().map(|path| file_identity(path)).collect::<Result<Vec<_>>>()?.into_iter();
+        Ok(Self { header, file: files.next(), more: files.collect(), paths })
+    }
+}
+
 /// A path as JSON can carry it, absolute: the next run may start elsewhere.
 fn portable(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -151,10 +175,7 @@ fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, Stri
     }
 }
 
-fn file_identity(path: &Path) -> Result<Option<FileIdentity>> {
-    if !is_file(path) {
-        return Ok(None);
-    }
+fn file_identity(path: &Path) -> Result<FileIdentity> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let metadata = file.metadata().map_err(Error::io("look at", path))?;
     let sample = |at: u64| -> Result<String> {
@@ -166,13 +187,13 @@ fn file_identity(path: &Path) -> Result<Option<FileIdentity>> {
         })?;
         Ok(digest(&bytes))
     };
-    Ok(Some(FileIdentity {
+    Ok(FileIdentity {
         bytes: metadata.len(),
         modified_seconds: metadata.mtime(),
         modified_nanoseconds: metadata.mtime_nsec(),
         head: sample(0)?,
         tail: sample(metadata.len().saturating_sub(SAMPLE))?,
-    }))
+    })
 }
 
 fn digest(bytes: &[u8]) -> String {

@@ -4,21 +4,24 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::identity::Identity;
+use super::identity::{Identity, Origin};
 use super::job::{self, Job};
 use super::journal::{Entry, Journal, Progressed};
-use super::options::{ImportOptions, PlanChoice};
+use super::log::{BLOCK_IDS, LogInput, Opened, TRANSACTIONS};
+use super::options::{ImportOptions, LogOptions, PlanChoice};
 use super::plan::{self, Plan};
 use super::target::Target;
-use super::{descriptors, memtable, points, publish, space};
+use super::{descriptors, identity, memtable, points, publish, space};
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
 use crate::preset::{self, Loader, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::{Blocks, ImportReport, MemtableReport, SCHEMA, SourceInfo, Versions};
+use crate::report::{Blocks, ImportReport, LogReport, MemtableReport, SCHEMA, SourceInfo, Versions};
 use crate::rocks::{self, Level};
-use crate::source::car::Header;
+use crate::sort::key::KeyLayout;
+use crate::source::block_log::Dictionaries;
 use crate::source::car::chunks::{Chunks, Limits, Tail};
+use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding};
 use crate::source::input::{self, Body, InputOptions, Wrapping};
 use crate::sys;
 
@@ -55,9 +58,17 @@ struct Import<'a> {
 
 /// What is known about the source once it is open.
 struct Source {
-    header: Header,
+    format: &'static str,
+    version: u64,
+    roots: Vec<String>,
     wrapping: Wrapping,
     size: Option<u64>,
+}
+
+/// A source that stands before its first block.
+enum Reader {
+    Car(Box<(Header, Chunks)>),
+    Log(Box<LogInput>),
 }
 
 /// What a loader did.
@@ -79,6 +90,8 @@ pub(super) struct Loaded {
     pub levels: Vec<Level>,
     /// What only the memtable loader has to tell.
     pub memtable: Option<MemtableReport>,
+    /// What only a block log has to tell.
+    pub log: Option<LogReport>,
 }
 
 impl Import<'_> {
@@ -96,22 +109,45 @@ impl Import<'_> {
             }
             return Err(error);
         }
-        let preset = preset::resolve(&options.overrides.preset(options.preset.as_deref())?, &options.overrides)?;
-        check_choices(options, preset.loader)?;
-        preset.notes.iter().for_each(|note| self.progress.tell(&Event::Warning { message: note.clone() }));
+        let mut preset = self.preset(preset::DEFAULT)?;
         let memory = options.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30);
         plan::check_memory(memory)?;
-        let threads = options.threads.unwrap_or_else(|| preset.sst_threads()).max(1);
+        let threads = |preset: &Resolved| options.threads.unwrap_or_else(|| preset.sst_threads()).max(1);
         let max_files = sys::raise_open_files();
 
         let unwrapping = (memory / 4).max(MIN_UNWRAPPING);
-        let input = input::open(&options.source, &InputOptions { threads, memory: unwrapping })?;
-        let (wrapping, size, block_count) = (input.wrapping, input.size, input.blocks);
-        let plain = matches!(input.body, Body::File(_));
+        let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
+        let opened = match LogInput::of_set(options, &dictionaries)? {
+            Some(log) => Opened::Log(Box::new(log)),
+            None => {
+                let how = InputOptions { threads: threads(&preset), memory: unwrapping };
+                LogInput::detect(input::open(&options.source, &how)?, options, &dictionaries)?
+            }
+        };
+        if matches!(opened, Opened::Log(_)) {
+            preset = self.preset(preset::DEFAULT_OF_LOGS)?;
+            check_choices_of_log(options, preset.loader)?;
+        } else {
+            check_choices(options, preset.loader)?;
+        }
+        preset.notes.iter().for_each(|note| self.progress.tell(&Event::Warning { message: note.clone() }));
+        let threads = threads(&preset);
+        let (wrapping, size, block_count, plain) = match &opened {
+            Opened::Log(log) => (log.wrapping, log.size, None, !log.is_piped()),
+            Opened::Other(input) => (input.wrapping, input.size, input.blocks, matches!(input.body, Body::File(_))),
+        };
         // State packs to about a third; a wrong guess costs partitions that are too small, or a merge.
         let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
         let own = if plain { memory } else { memory - memory / 4 };
         let mut plan = Plan::choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
+        if let Opened::Log(log) = &opened {
+            let ids = (!options.log.no_id_index).then(|| BLOCK_IDS.to_owned());
+            let transactions = options.log.index_transactions.then(|| TRANSACTIONS.to_owned());
+            plan.for_log(
+                log.is_piped(),
+                std::iter::once("default".to_owned()).chain(ids).chain(transactions).collect(),
+            );
+        }
         let loading = job::loading(options, &preset)?;
         match preset.loader {
             Loader::Ingest => plan.open_files = descriptors::of_ingest(&plan, &loading)?,
@@ -129,14 +165,17 @@ impl Import<'_> {
             budget: memory,
             chunk: plan.chunk_bytes as usize,
         };
-        let (header, chunks) = Chunks::open(input, limits)?;
+        let reader = match opened {
+            Opened::Other(input) => Reader::Car(Box::new(Chunks::open(input, limits)?)),
+            Opened::Log(log) => Reader::Log(log),
+        };
         if options.dry_run {
             return Ok(Outcome::Planned(plan));
         }
         for message in if finished { Vec::new() } else { space::check(&plan.space)? } {
             self.progress.tell(&Event::Warning { message });
         }
-        let identity = Identity::of(options, &preset, &plan, &header)?;
+        let identity = Identity::of(options, &preset, &plan, reader.origin(options))?;
         let lock = target.lock()?;
         if finished && let Some(outcome) = self.sweep(&target, &identity)? {
             lock.release();
@@ -148,7 +187,7 @@ impl Import<'_> {
             return Err(error);
         }
         let (journal, before) = self.take_up(&target, &identity)?;
-        let source = Source { header, wrapping, size };
+        let source = Source { wrapping, size, ..reader.describe() };
 
         self.progress.begin(Phase::Read, source.size);
         if let Some(blocks) = block_count {
@@ -164,9 +203,10 @@ impl Import<'_> {
             progress: self.progress,
             loading,
         };
-        let loaded = match preset.loader {
-            Loader::Ingest => job.build_and_ingest(chunks),
-            Loader::Memtable => job.load_through_memtables(chunks),
+        let loaded = match (reader, preset.loader) {
+            (Reader::Log(log), _) => job.load_log(&log),
+            (Reader::Car(car), Loader::Ingest) => job.build_and_ingest(car.1),
+            (Reader::Car(car), Loader::Memtable) => job.load_through_memtables(car.1),
         };
         // What was checked and what was stored may have been read at different times.
         let loaded = loaded.and_then(|loaded| identity.still_holds(options).map(|()| loaded));
@@ -179,6 +219,13 @@ impl Import<'_> {
         }
         lock.release();
         outcome
+    }
+
+    /// The preset, with `default` for the case that nobody names one.
+    fn preset(&self, default: &str) -> Result<Resolved> {
+        let Self { options, .. } = self;
+        let preset = options.overrides.preset_or(options.preset.as_deref(), default)?;
+        preset::resolve(&preset, &options.overrides)
     }
 
     /// Takes up what an earlier run has left, or starts a journal.
@@ -209,7 +256,8 @@ impl Import<'_> {
                 target.create()?;
                 target.reconcile(&before)?;
                 self.progress.tell(&Event::Resumed {
-                    source_bytes: before.read.as_ref().map_or(0, |(mark, _)| mark.consumed),
+                    source_bytes: before.read.as_ref().map_or(0, |(mark, _)| mark.consumed)
+                        + before.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
                     built_files: before.files.len() as u64,
                 });
             }
@@ -259,17 +307,17 @@ impl Import<'_> {
             schema: SCHEMA.into(),
             source: SourceInfo {
                 path: display(&options.source),
-                format: "car".into(),
+                format: source.format.into(),
                 wrapping: source.wrapping.name().into(),
-                version: source.header.version,
+                version: source.version,
                 bytes: source.size.unwrap_or(loaded.consumed),
-                roots: source.header.roots.iter().map(ToString::to_string).collect(),
+                roots: source.roots.clone(),
                 null_padding: loaded.tail.padding,
             },
             db: display(&options.db),
             column_family: options.column_family.clone(),
             into_existing: options.into_existing,
-            key: options.key,
+            key: if loaded.log.is_some() { KeyLayout::Number } else { options.key },
             verified: options.verify,
             blocks: Blocks { read: loaded.blocks, written: loaded.records, duplicate: loaded.duplicates },
             payload_bytes: loaded.payload,
@@ -284,6 +332,7 @@ impl Import<'_> {
             bytes_written: None,
             compacted: !options.no_compact,
             levels: loaded.levels,
+            log: loaded.log,
             memtable: loaded.memtable,
             options: preset.effective_node(&effective).into_iter().map(Into::into).collect(),
             reading: self.progress.tenths(),
@@ -320,9 +369,82 @@ impl Import<'_> {
     }
 }
 
+impl Reader {
+    /// What tells the source from another one.
+    fn origin(&self, options: &ImportOptions) -> Origin {
+        match self {
+            Self::Log(log) => log.origin(options),
+            Self::Car(car) => {
+                let files = identity::is_file(&options.source).then(|| options.source.clone());
+                let head = format!("{} {:?}", car.0.version, car.0.roots).into_bytes();
+                Origin { head, files: files.into_iter().collect(), log: String::new() }
+            }
+        }
+    }
+
+    /// What the report says about the source.
+    fn describe(&self) -> Source {
+        let (format, version, roots) = match self {
+            Self::Car(car) => ("car", car.0.version, car.0.roots.iter().map(ToString::to_string).collect()),
+            Self::Log(log) => ("block-log", u64::from(log.version()), Vec::new()),
+        };
+        Source { format, version, roots, wrapping: Wrapping::None, size: None }
+    }
+}
+
+/// Refuses what has no effect on a block log, or cannot be done with one.
+fn check_choices_of_log(options: &ImportOptions, loader: Loader) -> Result<()> {
+    let usage = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    let log = &options.log;
+    if loader == Loader::Memtable {
+        return usage(
+            "the memtable loader does not load block logs: their blocks come in the order of their keys",
+            "choose a preset of the ingest loader, e.g. --preset block-log",
+        );
+    }
+    if options.into_existing {
+        return usage("a block log is not added to a database that is there", "import it into a new one");
+    }
+    if options.key != KeyLayout::Cid || options.column_family != "default" {
+        return usage(
+            "--key and --column-family have no effect on a block log: blocks are stored in `default`, by number",
+            "leave them out",
+        );
+    }
+    if options.null_padding != NullPadding::Error || options.max_block_size != DEFAULT_MAX_BLOCK {
+        return usage("--null-padding and --max-block-size have no effect on a block log", "leave them out");
+    }
+    if options.plan != PlanChoice::Auto || options.no_compact {
+        return usage("--plan and --no-compact have no effect on a block log: nothing is sorted", "leave them out");
+    }
+    if log.full && !options.verify {
+        return usage("--verify none and --verify full exclude each other", "give one of them");
+    }
+    if let (Some(from), Some(to)) = (log.from, log.to)
+        && from > to
+    {
+        return usage("--from is behind --to", "give them the other way round");
+    }
+    let selected = log.from.unwrap_or(0)..=log.to.unwrap_or(u32::MAX);
+    let pinned = log.checkpoints.iter().chain(&log.expect_head).find(|(number, _)| !selected.contains(number));
+    if let Some((number, _)) = pinned {
+        return Err(Error::Usage {
+            reason: format!("block {number} is expected to have an id, and is outside of --from and --to"),
+            hint: "leave it out, or import a longer range".into(),
+        });
+    }
+    Ok(())
+}
+
 /// Refuses what would have no effect with this loader.
 fn check_choices(options: &ImportOptions, loader: Loader) -> Result<()> {
     let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    if options.log != LogOptions::default() {
+        return refused(
+            "the source is a CAR, and options for block logs are given",
+            "leave them out, or say --format block-log if it is one",
+        );
+    }
     match loader {
         Loader::Ingest if options.no_compact && !options.into_existing => refused(
             "--no-compact has no effect with the ingest loader: its files arrive at the last level",

@@ -50,6 +50,7 @@ impl Job<'_> {
             digest: tally.digest,
             levels,
             memtable: None,
+            log: None,
         })
     }
 

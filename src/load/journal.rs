@@ -17,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
+use super::log::RangeDone;
 use super::publish::sync_dir;
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
@@ -42,6 +43,8 @@ pub(super) enum Entry {
     ReadDone { mark: Mark, extents: Vec<(u32, Extent)>, padding: u64 },
     /// The partitions from `first` to before `end` are in finished files; their own may be gone.
     Built { first: u32, end: u32, files: Vec<BuiltFile>, tally: Tally },
+    /// Consecutive blocks of a log are in finished files.
+    Range(Box<RangeDone>),
     /// RocksDB begins to take the files over; from here on they may leave one by one.
     Ingesting,
     /// RocksDB has all files.
@@ -116,6 +119,10 @@ pub(super) struct Progressed {
     pub built: Vec<(u32, u32)>,
     pub files: Vec<BuiltFile>,
     pub tally: Tally,
+    /// The files of those partitions.
+    pub built_files: Vec<BuiltFile>,
+    /// Ranges of a log that are built.
+    pub ranges: Vec<RangeDone>,
     pub ingesting: bool,
     pub ingested: bool,
     pub complete: bool,
@@ -134,8 +141,13 @@ impl Progressed {
             }
             Entry::Built { first, end, files, tally } => {
                 self.built.push((first, end));
+                self.built_files.extend(files.iter().cloned());
                 self.files.extend(files);
                 self.tally.add(tally);
+            }
+            Entry::Range(done) => {
+                self.files.extend(done.files().cloned());
+                self.ranges.push(*done);
             }
             Entry::Ingesting => self.ingesting = true,
             Entry::Ingested => self.ingested = true,

@@ -178,6 +178,7 @@ impl Job<'_> {
                 compaction_bytes_read: counted.compaction_read,
                 compaction_bytes_written: counted.compaction_written,
             }),
+            log: None,
         })
     }
 

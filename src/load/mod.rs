@@ -14,6 +14,7 @@ mod ingest;
 mod job;
 mod journal;
 mod ledger;
+mod log;
 mod memtable;
 mod options;
 mod plan;
@@ -24,8 +25,8 @@ mod space;
 mod target;
 
 pub use import::{Outcome, import};
-pub use options::{ImportOptions, PlanChoice};
-pub use plan::{MemtablePlan, Plan};
+pub use options::{Format, ImportOptions, LogOptions, PlanChoice};
+pub use plan::{LogPlan, MemtablePlan, Plan};
 pub use space::Space;
 
 /// Locks, also after a panic elsewhere: what is locked here is whole at any time.

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chain::Id;
 use crate::preset::Overrides;
 use crate::progress::Stop;
 use crate::sort::key::KeyLayout;
+use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 
 /// What to import, where to, and how.
@@ -14,6 +16,8 @@ use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 pub struct ImportOptions {
     /// The snapshot; `-` is standard input.
     pub source: PathBuf,
+    /// What the source is. Defaults to what its first bytes say.
+    pub format: Format,
     /// Where the database will stand.
     pub db: PathBuf,
     /// Memory in bytes that the import may use. Defaults to half of what the machine, or its cgroup, has.
@@ -31,6 +35,8 @@ pub struct ImportOptions {
     pub null_padding: NullPadding,
     /// The longest block in bytes. Defaults to one byte less than 2 GiB.
     pub max_block_size: u64,
+    /// What only block logs have.
+    pub log: LogOptions,
     /// Where partitions are spilled to. Defaults to `<db>.partial`.
     pub work_dir: Option<PathBuf>,
     /// Whether blocks go through memory or through files. Defaults to what fits.
@@ -51,6 +57,45 @@ pub struct ImportOptions {
     pub stop: Stop,
 }
 
+/// What a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// What its first bytes say.
+    #[default]
+    Auto,
+    /// A CAR.
+    Car,
+    /// The block log of a Steem, Hive or Antelope chain.
+    BlockLog,
+}
+
+/// What only block logs have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogOptions {
+    /// Where Hive's dictionaries are. Defaults to nowhere.
+    pub dictionaries: Option<PathBuf>,
+    /// What to do with a log that ends inside a block. Defaults to an error.
+    pub tail: TornTail,
+    /// The first block to import. Defaults to block 1, which the log must have then, or, where a log is made to begin
+    /// later (a part, a pruned or partial log), to its first.
+    pub from: Option<u32>,
+    /// The last block to import. Defaults to the last one of the log.
+    pub to: Option<u32>,
+    /// What the last block must be.
+    pub expect_head: Option<(u32, Id)>,
+    /// What these blocks must be.
+    pub checkpoints: Vec<(u32, Id)>,
+    /// Leave out the family that finds blocks by their ids.
+    pub no_id_index: bool,
+    /// Make the family that finds transactions by their ids.
+    pub index_transactions: bool,
+    /// Check the merkle root of each block's transactions, beside the chain of ids.
+    pub full: bool,
+    /// Pass over operations of unknown kinds instead of refusing them, and count them.
+    pub skip_unknown_operations: bool,
+}
+
 /// Whether blocks go through memory or through files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -69,6 +114,8 @@ impl ImportOptions {
     pub fn new(source: impl Into<PathBuf>, db: impl Into<PathBuf>) -> Self {
         Self {
             source: source.into(),
+            format: Format::Auto,
+            log: LogOptions::default(),
             db: db.into(),
             memory: None,
             threads: None,

@@ -54,7 +54,25 @@ pub struct Plan {
     /// What only the memtable loader has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memtable: Option<MemtablePlan>,
+    /// What only a block log has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogPlan>,
 }
+
+/// How a block log will be gone about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPlan {
+    /// Bytes of the log that one thread builds into files of their own.
+    pub range_bytes: u64,
+    /// Column families that are made.
+    pub families: Vec<String>,
+}
+
+/// The most bytes of a range of a log that comes through a pipe: it is held until it is built.
+const MAX_PIPED_RANGE: u64 = 64 << 20;
+
+/// The least: smaller files would be too many.
+const MIN_PIPED_RANGE: u64 = 1 << 20;
 
 /// How the memtable loader will go about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,12 +161,35 @@ impl Plan {
             expected_bytes: expected,
             open_files: 0,
             memtable: None,
+            log: None,
             space: Vec::new(),
         }
     }
 
+    /// Makes it the plan for a block log of so many bytes, which comes through a pipe where `piped`.
+    pub(super) fn for_log(&mut self, piped: bool, families: Vec<String>) {
+        let held = self.memory / (4 * (self.threads as u64 + 2));
+        let range_bytes = match self.expected_bytes {
+            Some(bytes) if !piped => super::build::sst_target(bytes, self),
+            _ => held.clamp(MIN_PIPED_RANGE, MAX_PIPED_RANGE).min(self.sst_bytes.max(MIN_PIPED_RANGE)),
+        };
+        // Blocks come in the order of their keys: nothing is held to be sorted.
+        (self.spill, self.hold_bytes) = (false, 0);
+        self.log = Some(LogPlan { range_bytes, families });
+    }
+
     /// The plan in one line for people.
     pub fn describe(&self) -> String {
+        if let Some(log) = &self.log {
+            return format!(
+                "build in the order of the chain: {} threads, {} of memory, ranges of {}, column families {}{}",
+                self.threads,
+                human(self.memory),
+                human(log.range_bytes),
+                log.families.join(", "),
+                self.describe_space()
+            );
+        }
         if let Some(memtable) = &self.memtable {
             return memtable.describe(self);
         }

@@ -249,7 +249,7 @@ pub(super) fn skip(chunks: &mut Chunks, mark: &Mark, options: &ImportOptions) ->
     Ok(())
 }
 
-fn another_source(options: &ImportOptions) -> Error {
+pub(super) fn another_source(options: &ImportOptions) -> Error {
     Error::State {
         path: options.db.clone(),
         reason: "the source is not the one that the unfinished import has read".into(),

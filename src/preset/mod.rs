@@ -49,6 +49,9 @@ use parse::Role;
 /// The preset that is taken when nobody names one.
 pub const DEFAULT: &str = "ingest";
 
+/// The preset that is taken for block logs when nobody names one.
+pub const DEFAULT_OF_LOGS: &str = "block-log";
+
 /// A preset as it was written: names and values have not been looked at yet.
 #[derive(Debug, Clone)]
 pub struct Preset {

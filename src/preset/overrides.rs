@@ -55,11 +55,19 @@ impl Overrides {
         Self { environment, user_config, ..Self::default() }
     }
 
-    /// The preset to take: the one that is named, or `BEDLOAD_PRESET`, or the user's, or [`DEFAULT`].
+    /// The preset to take: the one that is named, or `BEDLOAD_PRESET`, or the user's, or [`DEFAULT`](super::DEFAULT).
     ///
     /// # Errors
     /// There is no such preset, or a file cannot be read.
     pub fn preset(&self, named: Option<&str>) -> Result<Preset> {
+        self.preset_or(named, DEFAULT)
+    }
+
+    /// The same with another one for the case that nobody names any.
+    ///
+    /// # Errors
+    /// As [`Overrides::preset`].
+    pub fn preset_or(&self, named: Option<&str>, default: &str) -> Result<Preset> {
         if let Some(word) = named {
             return Preset::find(word);
         }
@@ -68,7 +76,7 @@ impl Overrides {
         }
         match self.user_config()?.and_then(|document| document.preset) {
             Some(word) => Preset::find(&word),
-            None => Preset::builtin(DEFAULT),
+            None => Preset::builtin(default),
         }
     }
 

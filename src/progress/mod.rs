@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 pub use tenths::Tenths;
 
+use crate::report::Speed;
+
 /// What an import is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -186,6 +188,9 @@ impl Stop {
 /// The time between two samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// Blocks of a log between two notes of the time.
+const STRETCH: u64 = 100_000;
+
 /// The most samples kept for the report; beyond it every second one is dropped and the distance doubled.
 const MAX_SAMPLES: usize = 512;
 
@@ -209,6 +214,8 @@ struct Times {
     done: Vec<(Phase, f64)>,
     samples: Vec<Sample>,
     marks: tenths::Marks,
+    /// Blocks and seconds since the phase began, each time so many more had been read.
+    stretches: Vec<(u64, f64)>,
     every: u32,
     skipped: u32,
 }
@@ -266,6 +273,33 @@ impl<'a> Progress<'a> {
     pub fn add(&self, bytes: u64, blocks: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.blocks.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Adds to the counters of a log, and notes the time at every [`STRETCH`] blocks.
+    pub fn advance(&self, bytes: u64, blocks: u64) {
+        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let before = self.blocks.fetch_add(blocks, Ordering::Relaxed);
+        let (total, after) = (self.total.load(Ordering::Relaxed), before + blocks);
+        let mut times = self.lock();
+        let since = self.start.elapsed().as_secs_f64() - times.phase_start;
+        times.marks.reach(since, bytes, total);
+        if before / STRETCH != after / STRETCH {
+            times.stretches.push((after, since));
+        }
+    }
+
+    /// How fast blocks were read, stretch by stretch.
+    pub fn speed(&self) -> Vec<Speed> {
+        let mut before = (0, 0.0);
+        let row = |&(blocks, seconds): &(u64, f64)| {
+            let blocks_per_second = blocks.saturating_sub(before.0) as f64 / (seconds - before.1).max(f64::EPSILON);
+            before = (blocks, seconds);
+            Speed { blocks, seconds, blocks_per_second }
+        };
+        let mut stretches = self.lock().stretches.clone();
+        // Threads may have noted theirs in another order than they counted.
+        stretches.sort_unstable_by_key(|(blocks, _)| *blocks);
+        stretches.iter().map(row).collect()
     }
 
     /// Sets how many bytes are done, where that is not a sum of batches; called once for megabytes.

@@ -64,7 +64,7 @@ impl Lookup {
         }
         let multihash = cid::multihash::Multihash::<128>::from_bytes(&bytes).ok();
         match (self.layout, multihash) {
-            (KeyLayout::Cid, _) | (KeyLayout::Multihash, None) => Err(self.unknown(text)),
+            (KeyLayout::Cid | KeyLayout::Number, _) | (KeyLayout::Multihash, None) => Err(self.unknown(text)),
             (KeyLayout::Digest, Some(multihash)) => {
                 Ok(Wanted { key: multihash.digest().to_vec(), codec: None, inside: None })
             }
@@ -86,6 +86,9 @@ impl Lookup {
             KeyLayout::Cid => "this database is keyed by CID: give a CID, as text or as hex",
             KeyLayout::Multihash => "this database is keyed by multihash: give a CID, or a multihash as hex",
             KeyLayout::Digest => "this database is keyed by digest: give a CID, or a multihash or a digest as hex",
+            KeyLayout::Number => {
+                "this database is keyed by block number: give a number, or the id of a block or transaction"
+            }
         };
         Error::Usage { reason: format!("{text:?} is no key of this database"), hint: hint.into() }
     }

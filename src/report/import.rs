@@ -9,6 +9,8 @@ use crate::progress::{Sample, Tenths};
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
 
+use super::LogReport;
+
 /// The version of this document; it changes when a field changes its meaning or goes.
 pub const SCHEMA: &str = "bedload-import-1";
 
@@ -55,6 +57,9 @@ pub struct ImportReport {
     pub compacted: bool,
     /// Levels of the finished database.
     pub levels: Vec<Level>,
+    /// What only block logs have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogReport>,
     /// What RocksDB did while it was written to; only the memtable loader has this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memtable: Option<MemtableReport>,
@@ -113,7 +118,7 @@ pub struct MemtableReport {
 pub struct SourceInfo {
     /// The path as the user gave it; `-` for a pipe.
     pub path: String,
-    /// `car`.
+    /// `car` or `block-log`.
     pub format: String,
     /// What it was wrapped in: `none`, `zstd`, ...
     pub wrapping: String,

@@ -2,6 +2,7 @@
 
 mod import;
 mod inspect;
+mod log;
 mod stat;
 mod verify;
 mod walk;
@@ -10,6 +11,7 @@ pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, SCHEMA, Source
 pub use inspect::{
     BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo,
 };
+pub use log::{BlockRef, FamilyReport, IndexUse, LogReport, Packings, Speed};
 pub use stat::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifyReport};
 pub use walk::{MissingBlock, WALK_SCHEMA, WalkReport};

@@ -43,7 +43,24 @@ impl Store {
     /// # Errors
     /// RocksDB refuses the options or the directory.
     pub fn create(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
-        Self::with_options(path, map, family, meter, true)
+        Self::with_options(path, &with_default(map, family), family, meter, true)
+    }
+
+    /// Makes a database with several column families, each with options of its own; the first one is worked on unless
+    /// another is named, and its options are those of the database.
+    ///
+    /// # Errors
+    /// RocksDB refuses the options or the directory.
+    pub fn create_families(path: &Path, families: &[(&str, &OptionMap)]) -> Result<Self> {
+        Self::with_options(path, families, families.first().map_or(DEFAULT_FAMILY, |(name, _)| name), None, true)
+    }
+
+    /// Opens a database that [`Store::create_families`] has made, with the options it is to keep.
+    ///
+    /// # Errors
+    /// RocksDB refuses the options.
+    pub fn reopen_families(path: &Path, families: &[(&str, &OptionMap)]) -> Result<Self> {
+        Self::with_options(path, families, families.first().map_or(DEFAULT_FAMILY, |(name, _)| name), None, false)
     }
 
     /// Opens a database that [`Store::create`] has made, with the options it is to keep.
@@ -51,11 +68,17 @@ impl Store {
     /// # Errors
     /// RocksDB refuses the options.
     pub fn reopen(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
-        Self::with_options(path, map, family, meter, false)
+        Self::with_options(path, &with_default(map, family), family, meter, false)
     }
 
-    fn with_options(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>, create: bool) -> Result<Self> {
-        let mut options = build(path, map)?;
+    fn with_options(
+        path: &Path,
+        families: &[(&str, &OptionMap)],
+        family: &str,
+        meter: Option<&Meter>,
+        create: bool,
+    ) -> Result<Self> {
+        let mut options = families.first().map_or_else(|| Ok(Options::default()), |(_, map)| build(path, map))?;
         if meter.is_some() {
             Meter::attach(&mut options);
         }
@@ -63,13 +86,9 @@ impl Store {
             options.create_if_missing(true);
             options.create_missing_column_families(true);
         }
-        let mut families = vec![DEFAULT_FAMILY];
-        if family != DEFAULT_FAMILY {
-            families.push(family);
-        }
         let descriptors = families
-            .into_iter()
-            .map(|name| Ok(ColumnFamilyDescriptor::new(name, build(path, map)?)))
+            .iter()
+            .map(|(name, map)| Ok(ColumnFamilyDescriptor::new(*name, build(path, map)?)))
             .collect::<Result<Vec<_>>>()?;
         let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
         meter.into_iter().for_each(|meter| meter.keep(options.clone()));
@@ -144,10 +163,14 @@ impl Store {
     }
 
     fn family(&self) -> Result<&ColumnFamily> {
-        self.db.cf_handle(&self.family).ok_or_else(|| Error::Rocks {
+        self.named(&self.family)
+    }
+
+    fn named(&self, family: &str) -> Result<&ColumnFamily> {
+        self.db.cf_handle(family).ok_or_else(|| Error::Rocks {
             action: "find the column family in",
             path: self.path.clone(),
-            message: self.family.clone(),
+            message: family.to_owned(),
         })
     }
 
@@ -156,11 +179,21 @@ impl Store {
     /// # Errors
     /// RocksDB refuses them, e.g. because they overlap what is there and `settings` do not allow that.
     pub fn ingest(&self, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
+        self.ingest_into(&self.family, files, settings)
+    }
+
+    /// The same for a column family by its name.
+    ///
+    /// # Errors
+    /// As [`Store::ingest`].
+    pub fn ingest_into(&self, family: &str, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
         let options = options::ingest_options(settings);
-        self.db.ingest_external_file_cf_opts(self.family()?, &options, files).map_err(wrap("ingest into", &self.path))
+        self.db
+            .ingest_external_file_cf_opts(self.named(family)?, &options, files)
+            .map_err(wrap("ingest into", &self.path))
     }
 
     /// Compacts the whole column family down to its last level.
@@ -199,15 +232,23 @@ impl Store {
     /// # Errors
     /// RocksDB does not tell.
     pub fn records(&self) -> Result<u64> {
+        self.records_in(&self.family)
+    }
+
+    /// The same for a column family by its name.
+    ///
+    /// # Errors
+    /// As [`Store::records`].
+    pub fn records_in(&self, name: &str) -> Result<u64> {
         // From the files' own properties: the list of live files knows only those RocksDB happens to have opened.
-        let family = self.family()?;
+        let family = self.named(name)?;
         let property = self.db.property_value_cf(family, "rocksdb.aggregated-table-properties");
         let text = property.map_err(wrap("look at", &self.path))?.unwrap_or_default();
         let field = text.split(';').map(str::trim).find_map(|field| field.strip_prefix("# entries="));
         match field.map(str::parse) {
             Some(Ok(records)) => Ok(records),
             // Without any file there are no properties.
-            _ if self.levels()?.is_empty() => Ok(0),
+            _ if self.levels_in(name)?.is_empty() => Ok(0),
             _ => Err(Error::Rocks {
                 action: "count the records of",
                 path: self.path.clone(),
@@ -221,13 +262,27 @@ impl Store {
     /// # Errors
     /// RocksDB does not tell.
     pub fn levels(&self) -> Result<Vec<Level>> {
+        self.levels_in(&self.family)
+    }
+
+    /// The same for a column family by its name.
+    ///
+    /// # Errors
+    /// As [`Store::levels`].
+    pub fn levels_in(&self, family: &str) -> Result<Vec<Level>> {
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
-        let own = files.iter().filter(|file| file.column_family_name == self.family);
+        let own = files.iter().filter(|file| file.column_family_name == family);
         Ok(levels_of(own.map(|file| (file.level, file.size as u64))))
     }
 
     /// Closes it; what still runs in the background is given up.
     pub fn close(self) {}
+}
+
+/// The families of a database with one column family of our own.
+fn with_default<'a>(map: &'a OptionMap, family: &'a str) -> Vec<(&'a str, &'a OptionMap)> {
+    let own = (family != DEFAULT_FAMILY).then_some((family, map));
+    std::iter::once((DEFAULT_FAMILY, map)).chain(own).collect()
 }
 
 /// Levels from the level and size in bytes of each file.

@@ -13,13 +13,15 @@ pub enum KeyLayout {
     Multihash,
     /// The bare digest.
     Digest,
+    /// The block's number, 4 bytes big-endian: what blocks of a log are stored under, and only those.
+    Number,
 }
 
 impl KeyLayout {
     /// Where the key begins in a section's CID; it ends with the CID.
     pub fn key_start(self, cid: &CidSpan) -> usize {
         match self {
-            Self::Cid => 0,
+            Self::Cid | Self::Number => 0,
             Self::Multihash => cid.multihash as usize,
             Self::Digest => cid.digest as usize,
         }
@@ -31,6 +33,7 @@ impl KeyLayout {
             Self::Cid => "cid",
             Self::Multihash => "multihash",
             Self::Digest => "digest",
+            Self::Number => "number",
         }
     }
 }

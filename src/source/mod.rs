@@ -1,5 +1,6 @@
 //! What bedload reads: inputs (files, pipes, compression) and the formats inside them.
 
+pub mod block_log;
 pub mod car;
 pub mod forest;
 pub mod input;

@@ -41,6 +41,7 @@ impl KeyReader {
                 };
                 parse().ok_or_else(|| "the key is no multihash".to_owned())?
             }
+            KeyLayout::Number => return Err("the key is the number of a block".into()),
             KeyLayout::Digest => (self.fitting(key).next().unwrap_or(LIKELY[0]), key),
         };
         Ok(Claim { code, digest, data })

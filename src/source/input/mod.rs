@@ -19,6 +19,7 @@ pub mod forest;
 mod gzip;
 mod lz4;
 mod open;
+mod peek;
 mod problem;
 mod source;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 pub use open::{InputOptions, from_reader, open};
+pub(crate) use peek::peek;
 pub use problem::WrappingProblem;
 
 use crate::error::Result;

@@ -7,6 +7,8 @@
 //!   block   u24 LE: bit 0 last, bits 1-2 type (0 raw, 1 RLE, 2 packed, 3 reserved), bits 3-23 size | content
 //! ```
 
+/// What every frame begins with.
+pub const MAGIC: [u8; 4] = super::detect::ZSTD;
 /// Bytes after which any frame header is known: magic, descriptor, window, dictionary id, content size.
 pub const MAX_FRAME_HEADER: usize = 4 + 1 + 1 + 4 + 8;
 /// The length of a block's header.
@@ -81,7 +83,7 @@ fn split<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], FrameProble
 /// Not a zstd frame, a reserved bit, or too few bytes.
 pub fn frame_header(bytes: &[u8]) -> Result<FrameHeader, FrameProblem> {
     let mut rest = bytes;
-    if split(&mut rest, 4)? != super::detect::ZSTD {
+    if split(&mut rest, 4)? != MAGIC {
         return Err(FrameProblem::NoMagic);
     }
     let descriptor = number(split(&mut rest, 1)?);

@@ -1,0 +1,130 @@
+//! One block after the other: unpacked, its id computed, compared with what must be there, and handed on.
+
+use std::collections::BTreeMap;
+
+use super::super::options::ImportOptions;
+use crate::chain::{Header, Id};
+use crate::error::Result;
+use crate::report::Packings;
+use crate::source::block_log::{Batch, Framing, LogProblem, Packing, ROOM, Unpacker};
+
+/// Bytes of a block's key.
+pub(super) const KEY: usize = 4;
+
+/// What blocks are compared with.
+pub(super) struct Expectations {
+    /// Whether each block must name the one before it.
+    links: bool,
+    checkpoints: BTreeMap<u32, Id>,
+}
+
+impl Expectations {
+    pub fn new(options: &ImportOptions) -> Self {
+        Self { links: options.verify, checkpoints: options.log.checkpoints.iter().copied().collect() }
+    }
+}
+
+/// Goes through consecutive blocks.
+pub(super) struct Blocks<'a> {
+    framing: Framing,
+    expectations: &'a Expectations,
+    pub unpacker: Unpacker,
+    /// The number that must come next.
+    pub next: u32,
+    /// The id of the block before, where that is in the log.
+    pub before: Option<Id>,
+    pub packings: Packings,
+    pub checkpoints: u64,
+}
+
+/// A block that is what must be there.
+pub(super) struct Checked<'b> {
+    /// Its key, and behind that the block.
+    pub record: &'b mut [u8],
+    pub header: Header,
+}
+
+impl<'a> Blocks<'a> {
+    /// Begins with block `next`, which follows `before`.
+    pub fn new(
+        framing: Framing,
+        expectations: &'a Expectations,
+        unpacker: Unpacker,
+        next: u32,
+        before: Option<Id>,
+    ) -> Self {
+        Self { framing, expectations, unpacker, next, before, packings: Packings::default(), checkpoints: 0 }
+    }
+
+    /// Checks the entry `index` of a batch.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn take<'b>(&'b mut self, batch: &'b mut Batch, index: usize) -> Result<Checked<'b>, LogProblem> {
+        let number = self.next;
+        let Some(&span) = batch.spans.get(index) else { return Err(LogProblem::NoEnd { number }) };
+        let stored = (span.end - span.start) as u64;
+        self.packings.stored_bytes += stored;
+        let head = span.start + self.framing.head();
+        let record = match span.packing {
+            Packing::Raw => {
+                self.packings.raw += 1;
+                // The key takes the place of the word of the block before, which has been looked at.
+                batch.bytes.get_mut(head - KEY..span.end).unwrap_or_default()
+            }
+            packing => {
+                match packing {
+                    Packing::Dictionary(_) => self.packings.zstd_dictionary += 1,
+                    _ => self.packings.zstd += 1,
+                }
+                let stored = batch.bytes.get(head..span.end).unwrap_or_default();
+                let unpacked = self.unpacker.unpack_with_room(stored, packing);
+                let unpacked = unpacked.map_err(|problem| problem.of(Some(number), packing))?;
+                unpacked.get_mut(ROOM - KEY..).unwrap_or_default()
+            }
+        };
+        let header = match self.framing.header(record.get(KEY..).unwrap_or_default()) {
+            Ok(header) => header,
+            Err(problem) => {
+                return Err(match span.packing {
+                    Packing::Dictionary(dictionary) => LogProblem::WrongDictionary { number: Some(number), dictionary },
+                    _ => LogProblem::Block { number, problem },
+                });
+            }
+        };
+        let Header { id, previous, .. } = header;
+        if self.expectations.links
+            && let Some(before) = self.before
+            && previous != before
+        {
+            // Only a dictionary that is not the right one unpacks to something else.
+            if let Packing::Dictionary(dictionary) = span.packing
+                && header.number != number
+            {
+                return Err(LogProblem::WrongDictionary { number: Some(number), dictionary });
+            }
+            return Err(LogProblem::Link { number, previous, before });
+        }
+        if header.number != number {
+            return Err(LogProblem::Number { expected: number, found: header.number });
+        }
+        if number == 1 && self.expectations.links && !previous.is_zero() {
+            let before = Id::from_slice(&[0; 32][..previous.as_bytes().len()]).unwrap_or(previous);
+            return Err(LogProblem::Link { number, previous, before });
+        }
+        if !self.expectations.checkpoints.is_empty()
+            && let Some(&expected) = self.expectations.checkpoints.get(&number)
+        {
+            if expected != id {
+                return Err(LogProblem::Checkpoint { number, expected, found: id });
+            }
+            self.checkpoints += 1;
+        }
+        self.before = Some(id);
+        self.next = number.wrapping_add(1);
+        if let Some(key) = record.first_chunk_mut::<KEY>() {
+            *key = number.to_be_bytes();
+        }
+        Ok(Checked { record, header })
+    }
+}

@@ -1,0 +1,81 @@
+//! RocksDB takes the files of all families over; then the database is opened once as its node will open it.
+
+use std::path::PathBuf;
+
+use super::super::job::Job;
+use super::super::journal::Entry;
+use super::super::points;
+use super::super::publish::sync_dir;
+use super::families::{BLOCK_IDS, Families, TRANSACTIONS};
+use super::output::FamilyDone;
+use super::ranges::LogDone;
+use crate::error::{Error, Result};
+use crate::progress::Phase;
+use crate::report::FamilyReport;
+use crate::rocks::Store;
+
+/// What each family was handed.
+fn handed(done: &LogDone, families: &Families) -> Vec<(&'static str, FamilyDone)> {
+    let of = |name: &'static str| {
+        let mut all = FamilyDone::default();
+        match name {
+            TRANSACTIONS => all.add(&done.transactions),
+            BLOCK_IDS => done.ranges.iter().for_each(|range| all.add(&range.ids)),
+            _ => done.ranges.iter().for_each(|range| all.add(&range.blocks)),
+        }
+        (name, all)
+    };
+    families.names().map(of).collect()
+}
+
+/// From finished files to a closed database, and what is in it.
+pub(super) fn hand_over(job: &Job<'_>, families: &Families, done: &LogDone) -> Result<Vec<FamilyReport>> {
+    let staging = &job.target.staging;
+    let handed = handed(done, families);
+    let store = Store::create_families(staging, &families.loading())?;
+    for (name, family) in &handed {
+        // Taking over is one step for RocksDB: after a crash a family has all files or none.
+        let (found, records) = (store.records_in(name)?, family.tally.records);
+        if found == records {
+            continue;
+        }
+        let paths: Vec<PathBuf> = family.files.iter().map(|file| job.target.sst.join(&file.name)).collect();
+        if found != 0 || job.before.ingested || !paths.iter().all(|path| path.exists()) {
+            return Err(Error::State {
+                path: job.target.partial.clone(),
+                reason: format!("the unfinished import lacks records: {name} has {found} of {records}"),
+                hint: "--restart throws the rest away and starts over".into(),
+            });
+        }
+        if !job.before.ingesting {
+            job.journal.append(&Entry::Ingesting)?;
+        }
+        points::reach("ingesting");
+        store.ingest_into(name, paths, &job.preset.ingest())?;
+        points::reach("ingest");
+    }
+    drop(store);
+    if !job.before.ingested {
+        sync_dir(staging)?;
+        sync_dir(&job.target.partial)?;
+        job.journal.append(&Entry::Ingested)?;
+        points::reach("ingested");
+    }
+    job.progress.begin(Phase::Settle, None);
+    let store = Store::reopen_families(staging, &families.node())?;
+    handed
+        .into_iter()
+        .map(|(name, FamilyDone { tally, .. })| {
+            let levels = store.levels_in(name)?;
+            if let Some(level) = levels.iter().find(|level| level.level == 0) {
+                return Err(Error::Rocks {
+                    action: "settle",
+                    path: staging.clone(),
+                    message: format!("{} files of {name} are left at level 0", level.files),
+                });
+            }
+            let (records, duplicates, digest) = (tally.records, tally.duplicates, tally.digest);
+            Ok(FamilyReport { name: name.to_owned(), records, duplicates, digest, levels })
+        })
+        .collect()
+}

@@ -1,0 +1,55 @@
+//! What an import of a log has to tell.
+
+use super::super::import::Loaded;
+use super::super::job::Job;
+use super::input::LogInput;
+use super::ranges::LogDone;
+use crate::report::{FamilyReport, LogReport, Packings};
+use crate::source::car::chunks::Tail;
+
+/// Puts together what was done.
+pub(super) fn tell(job: &Job<'_>, input: &LogInput, done: &LogDone, families: Vec<FamilyReport>) -> Loaded {
+    let options = job.options;
+    let mut packings = Packings::default();
+    done.ranges.iter().for_each(|range| packings.add(range.packings));
+    let sum = |of: fn(&super::RangeDone) -> u64| done.ranges.iter().map(of).sum::<u64>();
+    let family = input.family(packings.zstd + packings.zstd_dictionary > 0);
+    let ends = done.ranges.first().zip(done.ranges.last());
+    let log = ends.map(|(first, last)| LogReport {
+        family: family.name().into(),
+        chain_id: input.chain_id(),
+        parts: input.parts(),
+        first: first.first.clone(),
+        last: last.last.clone(),
+        verified: match (options.verify, options.log.full) {
+            (_, true) => "full",
+            (true, false) => "chain",
+            (false, false) => "none",
+        }
+        .into(),
+        packings,
+        indexes: input.indexes(),
+        trimmed_bytes: input.rest(),
+        checkpoints: sum(|range| range.checkpoints),
+        transactions: options.log.index_transactions.then(|| sum(|range| range.transactions)),
+        unknown_operations: sum(|range| range.unknown_operations),
+        families: families.clone(),
+        speed: job.progress.speed(),
+    });
+    let blocks = families.into_iter().find(|family| family.name == "default");
+    let (records, digest, levels) =
+        blocks.map(|family| (family.records, family.digest, family.levels)).unwrap_or_default();
+    Loaded {
+        blocks: records,
+        payload: sum(|range| range.payload),
+        consumed: done.consumed,
+        tail: Tail::default(),
+        spilled: false,
+        records,
+        duplicates: 0,
+        digest,
+        levels,
+        memtable: None,
+        log,
+    }
+}

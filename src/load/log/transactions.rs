@@ -1,0 +1,297 @@
+//! Transactions: their merkle roots checked, and the family that finds them by their ids.
+//!
+//! Ids of transactions are hashes, so their records are spread evenly over partitions by their first bits, each a file
+//! that is later sorted in memory on its own:
+//!
+//! ```text
+//! record: id (20 or 32 bytes) | block number, u32 big-endian | position in the block, u32 big-endian
+//! ```
+//!
+//! Records of one id come in the order of the chain; the first one is kept. (An Antelope chain names a delayed
+//! transaction twice: when it is put off, and when it is executed.) A range that an interrupted run had begun leaves its
+//! records behind a second time, and equal records are one.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use super::super::job::Job;
+use super::super::journal::Entry;
+use super::super::publish::sync_dir;
+use super::super::{interrupted, lock, points};
+use super::families::{Families, TRANSACTIONS};
+use super::input::LogInput;
+use super::output::{FamilyDone, Output};
+use crate::chain::{self, ChainProblem, Family, Header, TransactionOptions};
+use crate::error::Result;
+use crate::rocks::SstOptions;
+use crate::sort::spill::{Extent, Pieces, Spill};
+use crate::source::block_log::LogProblem;
+
+/// Bytes of a record's value.
+const VALUE: usize = 8;
+
+/// Bytes of a partition that are read at once where it is sorted in several passes.
+const READ: usize = 1 << 20;
+
+/// What all threads share.
+pub(super) struct Transactions<'a> {
+    job: &'a Job<'a>,
+    /// Where records go; `None` when transactions are checked and not indexed.
+    index: Option<Index>,
+    options: TransactionOptions,
+    family: Family,
+    version: u32,
+}
+
+struct Index {
+    sst: SstOptions,
+    spill: Spill,
+    bits: u32,
+    record: usize,
+    /// Held for writing while the lengths of the partitions are noted: nobody appends then.
+    appending: RwLock<()>,
+}
+
+/// One thread's part, for one range.
+pub(super) struct Finder<'a> {
+    all: &'a Transactions<'a>,
+    pieces: Option<Pieces>,
+    transactions: u64,
+    unknown_operations: u64,
+}
+
+/// What was found in a range.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub transactions: u64,
+    pub unknown_operations: u64,
+    pub extents: Vec<(u32, Extent)>,
+}
+
+impl<'a> Transactions<'a> {
+    /// What is asked for; `None` when nobody wants to know about transactions.
+    pub fn new(job: &'a Job<'a>, families: &Families, input: &LogInput) -> Result<Option<Self>> {
+        let log = &job.options.log;
+        let sst = families.sst(job, TRANSACTIONS)?;
+        if sst.is_none() && !log.full {
+            return Ok(None);
+        }
+        let family = input.family(false);
+        let index = match sst {
+            None => None,
+            Some(sst) => {
+                let bits = job.plan.partition_bits;
+                let built = |partition: u32| job.before.is_built(partition);
+                let mut extents: Vec<(u32, Extent)> = Vec::new();
+                for (partition, extent) in job.before.ranges.iter().flat_map(|range| &range.extents) {
+                    match extents.iter_mut().find(|(known, _)| known == partition) {
+                        Some((_, known)) if known.bytes < extent.bytes => *known = *extent,
+                        Some(_) => {}
+                        None => extents.push((*partition, *extent)),
+                    }
+                }
+                extents.retain(|(partition, _)| !built(*partition));
+                let spill = Spill::resume(job.target.spill.clone(), 1 << bits, &extents)?;
+                Some(Index { sst, spill, bits, record: family.id_len() + VALUE, appending: RwLock::new(()) })
+            }
+        };
+        let options =
+            TransactionOptions { ids: index.is_some(), merkle: log.full, skip_unknown: log.skip_unknown_operations };
+        Ok(Some(Self { job, index, options, family, version: input.version() }))
+    }
+
+    /// Bytes of all records.
+    pub fn bytes(&self) -> u64 {
+        self.index.as_ref().map_or(0, |index| index.spill.extents().iter().map(|(_, extent)| extent.bytes).sum())
+    }
+
+    pub fn finder(&self) -> Finder<'_> {
+        let pieces =
+            self.index.as_ref().map(|index| Pieces::new(index.spill.partitions(), self.job.plan.piece_bytes as usize));
+        Finder { all: self, pieces, transactions: 0, unknown_operations: 0 }
+    }
+
+    fn check(&self, family: Family, block: &[u8], header: &Header) -> Result<chain::Transactions, ChainProblem> {
+        chain::check_transactions(family, self.version, block, header, &self.options)
+    }
+
+    /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the other
+    /// may.
+    fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<chain::Transactions, ChainProblem> {
+        let (family, other) = match self.family {
+            Family::Antelope => (Family::Antelope, None),
+            Family::Steem if !packed => (Family::Steem, Some(Family::Hive)),
+            Family::Steem | Family::Hive => (Family::Hive, Some(Family::Steem)),
+        };
+        let first = self.check(family, block, header);
+        let Some(other) = other.filter(|_| first.as_ref().map_or(true, |found| found.unknown_operations > 0)) else {
+            return first;
+        };
+        match self.check(other, block, header) {
+            Ok(second) if second.unknown_operations == 0 => Ok(second),
+            _ => first,
+        }
+    }
+
+    /// Sorts every partition and builds its files.
+    pub fn build(&self, numbers: &AtomicU32) -> Result<FamilyDone> {
+        let Some(index) = &self.index else { return Ok(FamilyDone::default()) };
+        let job = self.job;
+        let known = FamilyDone { files: job.before.built_files.clone(), tally: job.before.tally };
+        let done = Mutex::new(Ok(known));
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..job.plan.threads {
+                scope.spawn(|| {
+                    loop {
+                        let partition = next.fetch_add(1, Ordering::Relaxed) as u32;
+                        if partition >= index.spill.partitions() || lock(&done).is_err() {
+                            return;
+                        }
+                        if job.before.is_built(partition) {
+                            continue;
+                        }
+                        let built = self.build_partition(index, partition, numbers);
+                        let mut done = lock(&done);
+                        match (&mut *done, built) {
+                            (Ok(all), Ok(built)) => all.add(&built),
+                            (Ok(_), Err(error)) => *done = Err(error),
+                            (Err(_), _) => {}
+                        }
+                    }
+                });
+            }
+        });
+        done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn build_partition(&self, index: &Index, partition: u32, numbers: &AtomicU32) -> Result<FamilyDone> {
+        let job = self.job;
+        let mut output = Output::new(Some(&index.sst), &job.target.sst, numbers, job.plan.sst_bytes);
+        let extent = index.spill.extent(partition);
+        // Beside each record stands where it is and what it is sorted by.
+        let needed = extent.bytes + extent.bytes / index.record as u64 * size_of::<(u64, u32)>() as u64;
+        let passes = needed.div_ceil(job.plan.sort_bytes.max(1)).max(1).next_power_of_two();
+        for pass in 0..passes {
+            if job.options.stop.asked() {
+                return Err(interrupted());
+            }
+            let bytes = index.read_pass(partition, pass, passes)?;
+            index.put_sorted(&bytes, &mut output)?;
+            job.progress.add(bytes.len() as u64, bytes.len() as u64 / index.record as u64);
+        }
+        let done = output.finish()?;
+        points::reach("built-synced");
+        sync_dir(&job.target.sst)?;
+        let (files, tally) = (done.files.clone(), done.tally);
+        job.journal.append(&Entry::Built { first: partition, end: partition + 1, files, tally })?;
+        points::reach("built");
+        index.spill.delete(partition)?;
+        Ok(done)
+    }
+}
+
+impl Index {
+    /// Where a record goes, and what it is sorted by first.
+    fn prefix(record: &[u8]) -> u64 {
+        record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix))
+    }
+
+    fn partition(&self, record: &[u8]) -> u32 {
+        if self.bits == 0 { 0 } else { (Self::prefix(record) >> (64 - self.bits)) as u32 }
+    }
+
+    /// The records of a partition that one pass sorts.
+    fn read_pass(&self, partition: u32, pass: u64, passes: u64) -> Result<Vec<u8>> {
+        let total = self.spill.extent(partition).bytes;
+        let mut found = Vec::with_capacity(usize::try_from(total / passes).unwrap_or_default());
+        let mut piece = vec![0; READ / self.record * self.record];
+        let mut at = 0;
+        while at < total {
+            let len = usize::try_from(total - at).unwrap_or(usize::MAX).min(piece.len());
+            let piece = piece.get_mut(..len).unwrap_or_default();
+            self.spill.read(partition, at, piece)?;
+            if passes == 1 {
+                found.extend_from_slice(piece);
+            } else {
+                // The bits behind those of the partition.
+                let of_pass = |record: &[u8]| (Self::prefix(record) << self.bits) >> (64 - passes.ilog2());
+                piece.chunks_exact(self.record).filter(|record| of_pass(record) == pass).for_each(|record| {
+                    found.extend_from_slice(record);
+                });
+            }
+            at += len as u64;
+        }
+        Ok(found)
+    }
+
+    /// Appends the records of a pass in order, the first one of each id.
+    fn put_sorted(&self, bytes: &[u8], output: &mut Output<'_>) -> Result<()> {
+        let record = |index: u32| {
+            let at = index as usize * self.record;
+            bytes.get(at..at + self.record).unwrap_or_default()
+        };
+        let mut order: Vec<(u64, u32)> = bytes.chunks_exact(self.record).map(Self::prefix).zip(0u32..).collect();
+        order.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then_with(|| record(*one).cmp(record(*other))));
+        let mut previous: &[u8] = &[];
+        let key_len = self.record - VALUE;
+        for (_, index) in order {
+            let record = record(index);
+            if record == previous {
+                continue;
+            }
+            if !previous.is_empty() && record.get(..key_len) == previous.get(..key_len) {
+                output.repeated();
+                continue;
+            }
+            output.put(record, key_len)?;
+            previous = record;
+        }
+        Ok(())
+    }
+}
+
+impl Finder<'_> {
+    /// Checks and notes the transactions of one block.
+    ///
+    /// # Errors
+    /// They are not those the header stands for, or the disk is full.
+    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool) -> Result<(), super::ranges::BlockError> {
+        let all = self.all;
+        let found = all.of_block(block, header, packed);
+        let found = found.map_err(|problem| LogProblem::Block { number: header.number, problem })?;
+        self.unknown_operations += found.unknown_operations;
+        self.transactions += found.ids.len() as u64;
+        let (Some(index), Some(pieces)) = (&all.index, &mut self.pieces) else { return Ok(()) };
+        if found.ids.is_empty() {
+            return Ok(());
+        }
+        let _appending = index.appending.read().unwrap_or_else(PoisonError::into_inner);
+        let mut record = Vec::with_capacity(index.record);
+        for (position, id) in (0u32..).zip(&found.ids) {
+            record.clear();
+            record.extend_from_slice(id.as_bytes());
+            record.extend_from_slice(&header.number.to_be_bytes());
+            record.extend_from_slice(&position.to_be_bytes());
+            pieces.add(&index.spill, index.partition(&record), &record)?;
+        }
+        Ok(())
+    }
+
+    /// Makes what was noted durable.
+    pub fn finish(mut self) -> Result<Found> {
+        let mut extents = Vec::new();
+        if let (Some(index), Some(pieces)) = (&self.all.index, &mut self.pieces) {
+            {
+                let _appending = index.appending.read().unwrap_or_else(PoisonError::into_inner);
+                pieces.flush(&index.spill)?;
+            }
+            let nobody_appends = index.appending.write().unwrap_or_else(PoisonError::into_inner);
+            extents = index.spill.extents();
+            drop(nobody_appends);
+            index.spill.sync(&extents)?;
+        }
+        let Self { transactions, unknown_operations, .. } = self;
+        Ok(Found { transactions, unknown_operations, extents })
+    }
+}

@@ -1,0 +1,100 @@
+//! What an import tells about a block log.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::ContentDigest;
+use crate::rocks::Level;
+pub use crate::source::block_log::IndexUse;
+
+/// What only a block log has to tell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LogReport {
+    /// `steem`, `hive` or `antelope`.
+    pub family: String,
+    /// The chain's id, where the log says it (Antelope).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<String>,
+    /// Files it consists of.
+    pub parts: u64,
+    /// The first block that was imported.
+    pub first: BlockRef,
+    /// The last one; no block behind it vouches for its id.
+    pub last: BlockRef,
+    /// What was checked: `none`, `chain`, `full`.
+    pub verified: String,
+    /// How the blocks lie in the log.
+    pub packings: Packings,
+    /// Files beside the log that say where its blocks are.
+    pub indexes: Vec<IndexUse>,
+    /// Bytes behind the last whole block that were left out.
+    pub trimmed_bytes: u64,
+    /// Blocks that were compared with a checkpoint.
+    pub checkpoints: u64,
+    /// Transactions; `null` when they were not counted.
+    pub transactions: Option<u64>,
+    /// Operations of unknown kinds that were passed over.
+    pub unknown_operations: u64,
+    /// The column families.
+    pub families: Vec<FamilyReport>,
+    /// Speed over the chain.
+    pub speed: Vec<Speed>,
+}
+
+/// A block by its number and id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockRef {
+    /// Its number.
+    pub number: u32,
+    /// Its id as hex.
+    pub id: String,
+    /// When it was made, in milliseconds since 1970.
+    pub timestamp_ms: i64,
+}
+
+/// How blocks lie in a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packings {
+    /// As they are.
+    pub raw: u64,
+    /// Packed with zstd.
+    pub zstd: u64,
+    /// Packed with zstd and a dictionary.
+    pub zstd_dictionary: u64,
+    /// Bytes of all of them in the log.
+    pub stored_bytes: u64,
+}
+
+impl Packings {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.raw += other.raw;
+        self.zstd += other.zstd;
+        self.zstd_dictionary += other.zstd_dictionary;
+        self.stored_bytes += other.stored_bytes;
+    }
+}
+
+/// A column family of the finished database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FamilyReport {
+    /// Its name.
+    pub name: String,
+    /// Records in it.
+    pub records: u64,
+    /// Records of the log that were left out: later ones of a transaction that occurs more than once.
+    pub duplicates: u64,
+    /// The content digest.
+    pub digest: ContentDigest,
+    /// Its levels.
+    pub levels: Vec<Level>,
+}
+
+/// How fast blocks were read.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Speed {
+    /// Blocks read so far in this run.
+    pub blocks: u64,
+    /// Seconds since reading began.
+    pub seconds: f64,
+    /// Blocks a second since the row before.
+    pub blocks_per_second: f64,
+}

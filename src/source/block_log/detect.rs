@@ -1,0 +1,51 @@
+//! Whether something is a block log, by its first bytes.
+//!
+//! No CAR begins as a block log does: an Antelope log begins with a version of 1 to 4, one of Steem or Hive with the
+//! number of a block (big-endian, its first byte below 17 until the year 2040) or with a zstd frame whose first byte is
+//! zero; the header of a CAR has at least 17 bytes and says so first.
+
+use super::framing::{End, Framing};
+use super::preamble;
+
+/// Bytes that are looked at.
+pub(crate) const PEEK: usize = 64 << 10;
+
+/// The first byte of the shortest header that a CAR can have.
+const LEAST_CAR: u8 = 17;
+
+/// 2016-01-01 in milliseconds since 1970: no chain of this kind is older.
+const OLDEST_MS: i64 = 1_451_606_400_000;
+
+/// Whether what begins with `bytes` is a block log; `ends` says that these are all.
+pub(crate) fn is_block_log(bytes: &[u8], ends: bool) -> bool {
+    if preamble::is_antelope(bytes) {
+        return true;
+    }
+    if bytes.first().is_none_or(|&byte| byte >= LEAST_CAR) {
+        return false;
+    }
+    if Framing::Graphene.header(bytes).is_ok_and(|header| header.timestamp_ms >= OLDEST_MS) {
+        return true;
+    }
+    match Framing::Graphene.end_of(bytes, 0, None, ends) {
+        End::At(_) => true,
+        // A packed first block that is longer than what is looked at.
+        End::More => bytes.len() >= PEEK,
+        End::Cut | End::None(_) | End::Bad(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_log_is_not_taken_for_one() {
+        for bytes in
+            [&b""[..], b"\0", &[0; 5000], b"<html>", b"\x3a\xa2\x65roots", b"\x28\xb5\x2f\xfd", &[1; 40], &[5, 0, 0, 0]]
+        {
+            assert!(!is_block_log(bytes, true), "{bytes:x?}");
+        }
+        assert!(is_block_log(&[3, 0, 0, 0, 1, 0, 0, 0], true));
+    }
+}

@@ -1,0 +1,276 @@
+//! A log that comes front to back, from a pipe or out of a compression: cut into batches of whole entries.
+//!
+//! Where an entry ends is not written before it. It is found from its beginning: a frame of zstd says where it ends, an
+//! entry of Antelope's version 4 says its size, and a raw block ends where a word names its place and the block behind it
+//! names its id. One thread does this at a time, so it does the least.
+
+use std::path::{Path, PathBuf};
+
+use super::framing::{End, Framing, Packing, Span, WORD};
+use super::preamble::{self, Preamble};
+use super::problem::LogProblem;
+use super::ranges::Batch;
+use super::unpack::{Dictionaries, ROOM, Unpacker};
+use super::{MAX_BLOCK, PEEK, TornTail};
+use crate::chain::{Header, Id};
+use crate::error::{Error, Result};
+use crate::source::input::ByteStream;
+
+/// Reads a stream in batches.
+pub(crate) struct Forward {
+    name: PathBuf,
+    stream: Box<dyn ByteStream>,
+    unpacker: Unpacker,
+    pub framing: Framing,
+    pub preamble: Option<Preamble>,
+    torn: TornTail,
+    /// Bytes that were read and belong to no batch yet.
+    carry: Vec<u8>,
+    /// Where `carry` begins in the log.
+    at: u64,
+    /// The first block of the log, once it has been looked at.
+    pub first: Option<u32>,
+    /// The last block that was found; its id where that was needed.
+    last: Option<(u32, Option<Id>)>,
+    /// The same block as it is stored, if it is packed.
+    last_packed: (Vec<u8>, Packing),
+    /// The stream has ended; `carry` is all that is left.
+    ended: bool,
+    done: bool,
+    /// Bytes behind the last whole block.
+    pub rest: u64,
+    fault: Option<Error>,
+}
+
+impl Forward {
+    /// Reads the head of a log from a stream.
+    ///
+    /// # Errors
+    /// It is no log that can be read from its beginning.
+    pub fn open(
+        name: &Path,
+        mut stream: Box<dyn ByteStream>,
+        torn: TornTail,
+        dictionaries: &Dictionaries,
+    ) -> Result<Self> {
+        let mut carry = vec![0; PEEK];
+        let got = stream.fill(&mut carry)?;
+        let ended = got < carry.len();
+        carry.truncate(got);
+        let (mut framing, mut head, mut at) = (Framing::Graphene, None, 0);
+        if preamble::is_antelope(&carry) {
+            let found = preamble::read(&carry).map_err(|problem| Error::bad_input(name, 0, problem))?;
+            if found.pruned {
+                return Err(Error::bad_input(name, 0, LogProblem::PrunedStream));
+            }
+            framing = Framing::Antelope { version: found.version };
+            at = found.len as u64;
+            carry.drain(..found.len);
+            head = Some(found);
+        }
+        if carry.is_empty() {
+            return Err(Error::bad_input(name, at, LogProblem::Empty));
+        }
+        let unpacker = Unpacker::new(dictionaries);
+        Ok(Self {
+            name: name.to_owned(),
+            stream,
+            unpacker,
+            framing,
+            preamble: head,
+            torn,
+            carry,
+            at,
+            first: None,
+            last: None,
+            last_packed: (Vec::new(), Packing::Raw),
+            ended,
+            done: false,
+            rest: 0,
+            fault: None,
+        })
+    }
+
+    /// The last block that was handed out.
+    pub fn last(&self) -> Option<u32> {
+        self.last.map(|(number, _)| number)
+    }
+
+    /// The first bytes of the log that were read and not yet handed out.
+    pub fn head(&self) -> &[u8] {
+        &self.carry
+    }
+
+    /// Bytes of the wrapped stream taken so far.
+    pub fn consumed(&self) -> u64 {
+        self.stream.consumed()
+    }
+
+    /// Fills `batch` with whole entries of about `target` bytes; `false` at the clean end. No batch goes beyond block
+    /// `until`.
+    ///
+    /// # Errors
+    /// The stream is damaged, or torn and that is not allowed.
+    pub fn next(&mut self, batch: &mut Batch, target: usize, until: Option<u32>) -> Result<bool> {
+        batch.spans.clear();
+        if let Some(fault) = self.fault.take() {
+            self.done = true;
+            return Err(fault);
+        }
+        if self.done {
+            return Ok(false);
+        }
+        let outcome = self.fill(batch, target, until);
+        match outcome {
+            Ok(()) if batch.spans.is_empty() => self.done = true,
+            Ok(()) => return Ok(true),
+            // The blocks before a fault are looked at first.
+            Err(error) if !batch.spans.is_empty() => {
+                self.fault = Some(error);
+                return Ok(true);
+            }
+            Err(error) => {
+                self.done = true;
+                return Err(error);
+            }
+        }
+        Ok(false)
+    }
+
+    fn fill(&mut self, batch: &mut Batch, target: usize, until: Option<u32>) -> Result<()> {
+        let mut filled = self.carry.len();
+        let room = ROOM + target.max(filled).max(PEEK);
+        if batch.bytes.len() < room {
+            batch.bytes.resize(room, 0);
+        }
+        if let Some(to) = batch.bytes.get_mut(ROOM..ROOM + filled) {
+            to.copy_from_slice(&self.carry);
+        }
+        batch.at = self.at;
+        let mut taken = 0;
+        let mut outcome = Ok(());
+        loop {
+            if !self.ended && ROOM + filled < batch.bytes.len() {
+                let into = batch.bytes.get_mut(ROOM + filled..).unwrap_or_default();
+                let want = into.len();
+                match self.stream.fill(into) {
+                    Ok(got) => {
+                        filled += got;
+                        self.ended = got < want;
+                    }
+                    Err(error) => {
+                        outcome = Err(error);
+                        break;
+                    }
+                }
+            }
+            let piece = batch.bytes.get(ROOM..ROOM + filled).unwrap_or_default();
+            let step = self.step(piece, &mut taken, &mut batch.spans, until);
+            match step {
+                Ok(Step::Enough) => break,
+                Ok(Step::More) if batch.spans.is_empty() => {
+                    // One entry is longer than the batch: it gets the room as it comes.
+                    let len = batch.bytes.len();
+                    batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
+                }
+                Ok(Step::More) => break,
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+        }
+        self.carry.clear();
+        self.carry.extend_from_slice(batch.bytes.get(ROOM + taken..ROOM + filled).unwrap_or_default());
+        self.at += taken as u64;
+        batch.make_room();
+        outcome
+    }
+
+    /// Takes whole entries off the front of `piece`.
+    fn step(&mut self, piece: &[u8], taken: &mut usize, spans: &mut Vec<Span>, until: Option<u32>) -> Result<Step> {
+        loop {
+            let rest = piece.get(*taken..).unwrap_or_default();
+            let at = self.at + *taken as u64;
+            if rest.is_empty() {
+                return Ok(if self.ended { Step::Enough } else { Step::More });
+            }
+            if until.is_some_and(|until| self.last.is_some_and(|(last, _)| last >= until)) && !spans.is_empty() {
+                return Ok(Step::Enough);
+            }
+            let before = self.last.and_then(|(_, id)| id);
+            let expected = self.last.map_or(1, |(last, _)| last.saturating_add(1));
+            let bad = |at: u64, problem: LogProblem| Error::bad_input(&self.name, at, problem);
+            let span = match self.framing.end_of(rest, at, before.as_ref(), self.ended) {
+                End::At(span) => span,
+                End::More => return Ok(Step::More),
+                End::Cut => return self.torn(rest.len() as u64, at),
+                End::Bad(problem) if self.last.is_none() => {
+                    return Err(bad(at, LogProblem::NotALog { reason: problem.to_string() }));
+                }
+                // Zeros, say, behind the last whole block.
+                End::Bad(_) | End::None(None) if self.ended && rest.len() < MAX_BLOCK => {
+                    return self.torn(rest.len() as u64, at);
+                }
+                End::Bad(problem) => return Err(bad(at, LogProblem::Block { number: expected, problem })),
+                End::None(Some(broken)) => {
+                    let problem =
+                        LogProblem::Link { number: broken.number, previous: broken.previous, before: broken.before };
+                    return Err(bad(at + broken.at as u64, problem));
+                }
+                End::None(None) => return Err(bad(at, LogProblem::NoEnd { number: expected })),
+            };
+            if span.packing == Packing::Raw || self.last.is_none() {
+                let Header { number, id, .. } = self.look_at(self.framing.stored(rest, span), span.packing, at)?;
+                self.first.get_or_insert(number);
+                self.last = Some((number, Some(id)));
+            } else {
+                // Unpacking is for those who take the batch.
+                self.last = Some((expected, None));
+                self.last_packed.0.clear();
+                self.last_packed.0.extend_from_slice(self.framing.stored(rest, span));
+                self.last_packed.1 = span.packing;
+            }
+            spans.push(Span { start: span.start + *taken, end: span.end + *taken, packing: span.packing });
+            *taken += span.end + WORD;
+        }
+    }
+
+    fn look_at(&mut self, stored: &[u8], packing: Packing, at: u64) -> Result<Header> {
+        let number = self.last.map(|(last, _)| last.saturating_add(1));
+        let problem = match self.unpacker.unpack(stored, packing) {
+            Err(problem) => problem.of(number, packing),
+            Ok(block) => match (self.framing.header(block), packing) {
+                (Ok(header), _) => return Ok(header),
+                (Err(_), Packing::Dictionary(dictionary)) => LogProblem::WrongDictionary { number, dictionary },
+                (Err(problem), _) => LogProblem::Block { number: number.unwrap_or(1), problem },
+            },
+        };
+        Err(Error::bad_input(&self.name, at, problem))
+    }
+
+    /// The log ends inside an entry.
+    fn torn(&mut self, rest: u64, at: u64) -> Result<Step> {
+        let Some((last, id)) = self.last else {
+            return Err(Error::bad_input(&self.name, at, LogProblem::Empty));
+        };
+        if self.torn == TornTail::Error {
+            let id = match id {
+                Some(id) => id,
+                None => {
+                    let (stored, packing) = std::mem::replace(&mut self.last_packed, (Vec::new(), Packing::Raw));
+                    self.look_at(&stored, packing, at)?.id
+                }
+            };
+            return Err(Error::bad_input(&self.name, at, LogProblem::Torn { last, id, rest }));
+        }
+        self.rest = rest;
+        self.done = true;
+        Ok(Step::Enough)
+    }
+}
+
+enum Step {
+    Enough,
+    More,
+}

@@ -1,0 +1,428 @@
+//! How blocks lie in a log, and finding them in a piece of it.
+//!
+//! Every block is followed by a word of eight bytes (little-endian) that says where the block begins:
+//!
+//! ```text
+//! Steem           block | u64 position
+//! Hive            block | u64 word      bit 63     packed with zstd (a frame without its magic)
+//!                                       bits 57-62 zero
+//!                                       bit 56     with a dictionary
+//!                                       bits 48-55 its number
+//!                                       bits 0-47  position
+//! Antelope v1-v3  block | u64 position
+//! Antelope v4     u32 size of all of this | u8 compression, 0 | block, padding | u64 position
+//! ```
+//!
+//! From a true word all words before it follow. That a word is true is proved by the chain: what follows it names the id
+//! of the block before it. So a log is cut anywhere without an index, and read forward as well as backward.
+
+use super::MAX_BLOCK;
+use super::unpack::{UnpackProblem, Unpacker};
+use crate::chain::{self, ChainProblem, Family, Header, Id};
+use crate::source::input::zstd_frame;
+
+/// Bytes of the word behind a block.
+pub(crate) const WORD: usize = 8;
+
+/// Bytes in which any header ends.
+const LONG_HEADER: usize = 64 << 10;
+
+/// Bytes before the block in an entry of version 4: its size, its compression.
+const V4_HEAD: usize = 5;
+
+/// How a block lies in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Packing {
+    Raw,
+    Zstd,
+    /// zstd with the dictionary of this number.
+    Dictionary(u8),
+}
+
+/// The framing of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Steem, Hive and their forks.
+    Graphene,
+    /// EOSIO and Antelope.
+    Antelope {
+        /// Version of the log.
+        version: u32,
+    },
+}
+
+/// A word behind a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub position: u64,
+    pub packing: Packing,
+}
+
+/// An entry in a piece of a log; its word stands at `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub start: usize,
+    pub end: usize,
+    pub packing: Packing,
+}
+
+/// What is known about the end of the entry that a piece begins with.
+#[derive(Debug)]
+pub(crate) enum End {
+    At(Span),
+    /// The piece is too short to tell.
+    More,
+    /// The log ends before the entry does.
+    Cut,
+    /// There is no end; perhaps there was one, but a block follows that names another one before it.
+    None(Option<Broken>),
+    /// The header cannot be one.
+    Bad(ChainProblem),
+}
+
+/// Two neighbours that are no neighbours.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Broken {
+    /// Where the second one begins.
+    pub at: usize,
+    pub number: u32,
+    pub previous: Id,
+    pub before: Id,
+}
+
+enum Starts {
+    Yes,
+    No,
+    More,
+}
+
+/// Little-endian, where there are enough bytes.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+impl Framing {
+    /// The family whose headers these blocks have; Hive's are those of Steem.
+    pub fn family(self) -> Family {
+        match self {
+            Self::Graphene => Family::Steem,
+            Self::Antelope { .. } => Family::Antelope,
+        }
+    }
+
+    /// The version for [`chain::header`].
+    pub fn version(self) -> u32 {
+        match self {
+            Self::Graphene => 0,
+            Self::Antelope { version } => version,
+        }
+    }
+
+    pub fn header(self, block: &[u8]) -> Result<Header, ChainProblem> {
+        chain::header(self.family(), self.version(), block)
+    }
+
+    /// Bytes of an entry before its block.
+    pub fn head(self) -> usize {
+        if self == (Self::Antelope { version: 4 }) { V4_HEAD } else { 0 }
+    }
+
+    /// Where in a raw block the parent's id stands.
+    fn previous_at(self) -> usize {
+        match self {
+            Self::Graphene => 0,
+            // Behind slot, producer and confirmed.
+            Self::Antelope { .. } => 14,
+        }
+    }
+
+    /// Reads a word; `None` when it has bits that no word has.
+    pub fn word(self, word: u64) -> Option<Word> {
+        match self {
+            Self::Antelope { .. } => Some(Word { position: word, packing: Packing::Raw }),
+            Self::Graphene => {
+                let (position, attributes) = (word & ((1 << 48) - 1), word >> 48);
+                let packing = match (attributes >> 8, attributes as u8) {
+                    (0x00, 0) => Packing::Raw,
+                    (0x80, 0) => Packing::Zstd,
+                    (0x81, number) => Packing::Dictionary(number),
+                    _ => return None,
+                };
+                Some(Word { position, packing })
+            }
+        }
+    }
+
+    /// The entry whose word ends at `end` of a piece that begins at `base` of the log.
+    pub fn span_before(self, bytes: &[u8], base: u64, end: usize) -> Option<Span> {
+        let at = end.checked_sub(WORD)?;
+        let word = self.word(u64_at(bytes, at)?)?;
+        let start = usize::try_from(word.position.checked_sub(base)?).ok()?;
+        let len = at.checked_sub(start)?;
+        if len <= self.head() || len > MAX_BLOCK || !self.is_sized(bytes.get(start..end)?) {
+            return None;
+        }
+        Some(Span { start, end: at, packing: word.packing })
+    }
+
+    /// Whether a whole entry says its own size, where entries do.
+    fn is_sized(self, entry: &[u8]) -> bool {
+        self.head() == 0 || (u32_at(entry, 0) == u32::try_from(entry.len()).ok() && entry.get(4) == Some(&0))
+    }
+
+    /// All entries of a piece, from its end to its beginning, handed back in the order of the log.
+    ///
+    /// # Errors
+    /// Where the word ends that is not one.
+    pub fn walk_back(self, bytes: &[u8], base: u64, end: usize, spans: &mut Vec<Span>) -> Result<(), usize> {
+        spans.clear();
+        let mut at = end;
+        while at > 0 {
+            let span = self.span_before(bytes, base, at).ok_or(at)?;
+            at = span.start;
+            spans.push(span);
+        }
+        spans.reverse();
+        Ok(())
+    }
+
+    /// The block of an entry, as it is stored.
+    pub fn stored(self, bytes: &[u8], span: Span) -> &[u8] {
+        bytes.get(span.start + self.head()..span.end).unwrap_or_default()
+    }
+
+    /// The header of an entry's block; `None` when it is no block.
+    ///
+    /// # Errors
+    /// The dictionary it needs is not there.
+    pub fn header_of(self, bytes: &[u8], span: Span, unpacker: &mut Unpacker) -> Result<Option<Header>, UnpackProblem> {
+        match unpacker.unpack(self.stored(bytes, span), span.packing) {
+            Ok(block) => Ok(self.header(block).ok()),
+            Err(UnpackProblem::Damaged(_)) => Ok(None),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// The entries that a piece begins with, as many as end in it for certain: what follows the last one names its id.
+    /// None when nothing in it can be told.
+    ///
+    /// # Errors
+    /// The dictionary of a block is not there.
+    pub fn whole_entries(
+        self,
+        bytes: &[u8],
+        base: u64,
+        unpacker: &mut Unpacker,
+        spans: &mut Vec<Span>,
+    ) -> Result<(), UnpackProblem> {
+        let mut end = bytes.len();
+        while end > WORD {
+            end -= 1;
+            let Some(span) = self.span_before(bytes, base, end) else { continue };
+            if !self.is_end(bytes, base, span, unpacker)? {
+                continue;
+            }
+            match self.walk_back(bytes, base, end, spans) {
+                Ok(()) => return Ok(()),
+                // Whatever ends in between leads to the same fault.
+                Err(fault) => end = fault,
+            }
+        }
+        spans.clear();
+        Ok(())
+    }
+
+    /// The first end of an entry that lies whole in a piece, and the header of the entry's block.
+    ///
+    /// # Errors
+    /// The dictionary of a block is not there.
+    pub fn first_end(
+        self,
+        bytes: &[u8],
+        base: u64,
+        unpacker: &mut Unpacker,
+    ) -> Result<Option<(usize, Header)>, UnpackProblem> {
+        for end in WORD..=bytes.len() {
+            let Some(span) = self.span_before(bytes, base, end) else { continue };
+            if self.is_end(bytes, base, span, unpacker)?
+                && let Some(header) = self.header_of(bytes, span, unpacker)?
+            {
+                return Ok(Some((end, header)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether what follows an entry names its block's id.
+    fn is_end(self, bytes: &[u8], base: u64, span: Span, unpacker: &mut Unpacker) -> Result<bool, UnpackProblem> {
+        let Some(header) = self.header_of(bytes, span, unpacker)? else { return Ok(false) };
+        let next = span.end + WORD;
+        let rest = bytes.get(next..).unwrap_or_default();
+        match self.names(rest, &header.id) {
+            Starts::Yes => Ok(true),
+            Starts::More => Ok(false),
+            Starts::No => match self.packed(rest, base + next as u64) {
+                Packed::Whole(span) => {
+                    let found = self.header_of(rest, span, unpacker)?;
+                    Ok(found.is_some_and(|found| found.previous == header.id))
+                }
+                Packed::More | Packed::No => Ok(false),
+            },
+        }
+    }
+
+    /// Whether a raw block that says that it follows `id` begins here.
+    fn names(self, bytes: &[u8], id: &Id) -> Starts {
+        let id = id.as_bytes();
+        let found = bytes.get(self.head() + self.previous_at()..).unwrap_or_default();
+        match found.get(..id.len()) {
+            Some(found) if found == id => Starts::Yes,
+            Some(_) => Starts::No,
+            None if id.starts_with(found) => Starts::More,
+            None => Starts::No,
+        }
+    }
+
+    /// The entry of a packed block that begins here, at `position` of the log: a whole frame, and its word.
+    fn packed(self, bytes: &[u8], position: u64) -> Packed {
+        if self != Self::Graphene {
+            return Packed::No;
+        }
+        let end = match frame_end(bytes) {
+            Frame::End(end) => end,
+            Frame::More => return Packed::More,
+            Frame::No => return Packed::No,
+        };
+        let Some(word) = u64_at(bytes, end) else { return Packed::More };
+        match self.word(word) {
+            Some(Word { position: found, packing }) if found == position && packing != Packing::Raw => {
+                Packed::Whole(Span { start: 0, end, packing })
+            }
+            _ => Packed::No,
+        }
+    }
+
+    /// Where the entry ends that a piece begins with, at `position` of the log. `before` is the id of the block before
+    /// it, where that is known; `ends` says that the log ends with the piece.
+    pub fn end_of(self, bytes: &[u8], position: u64, before: Option<&Id>, ends: bool) -> End {
+        if self.head() > 0 {
+            return self.sized_end(bytes, position, ends);
+        }
+        let is_raw = before.is_some_and(|id| matches!(self.names(bytes, id), Starts::Yes));
+        if !is_raw {
+            match self.packed(bytes, position) {
+                Packed::Whole(span) => return End::At(span),
+                Packed::More if !ends => return End::More,
+                Packed::More | Packed::No => {}
+            }
+        }
+        let header = match self.header(bytes) {
+            Ok(header) => header,
+            Err(_) if !ends && bytes.len() < LONG_HEADER => return End::More,
+            Err(ChainProblem::Truncated { .. }) if ends => return End::Cut,
+            Err(problem) => return End::Bad(problem),
+        };
+        self.raw_end(bytes, position, &header, ends)
+    }
+
+    /// An entry that says its size.
+    fn sized_end(self, bytes: &[u8], position: u64, ends: bool) -> End {
+        let short = if ends { End::Cut } else { End::More };
+        let Some(size) = u32_at(bytes, 0) else { return short };
+        let size = size as usize;
+        if size <= self.head() + WORD || size > MAX_BLOCK {
+            return End::None(None);
+        }
+        let Some(entry) = bytes.get(..size) else { return short };
+        let end = size - WORD;
+        if u64_at(bytes, end) == Some(position) && self.is_sized(entry) {
+            return End::At(Span { start: 0, end, packing: Packing::Raw });
+        }
+        End::None(None)
+    }
+
+    /// The end of a raw block without a size: the first word that names its place and is followed by a block that names
+    /// its id, or by nothing.
+    fn raw_end(self, bytes: &[u8], position: u64, header: &Header, ends: bool) -> End {
+        let word = position.to_le_bytes();
+        // At least the number of transactions follows the header.
+        let from = header.header_len + 1;
+        let window = bytes.get(from..bytes.len().min(MAX_BLOCK)).unwrap_or_default();
+        let mut broken = None;
+        for found in memchr::memmem::find_iter(window, &word) {
+            let end = from + found;
+            let next = end + WORD;
+            let rest = bytes.get(next..).unwrap_or_default();
+            let span = Span { start: 0, end, packing: Packing::Raw };
+            match self.names(rest, &header.id) {
+                Starts::Yes => return End::At(span),
+                // What is left of a torn log is too short to tell, and names no other block.
+                Starts::More => return if ends { End::At(span) } else { End::More },
+                Starts::No => {}
+            }
+            match self.packed(rest, position + next as u64) {
+                Packed::Whole(_) => return End::At(span),
+                Packed::More if !ends => return End::More,
+                Packed::More | Packed::No => {}
+            }
+            if broken.is_none()
+                && let Ok(next_header) = self.header(rest.get(self.head()..).unwrap_or_default())
+                && next_header.number == header.number.wrapping_add(1)
+            {
+                let Header { number, previous, .. } = next_header;
+                broken = Some(Broken { at: next, number, previous, before: header.id });
+            }
+        }
+        if broken.is_some() {
+            return End::None(broken);
+        }
+        match bytes.len() {
+            len if len >= MAX_BLOCK => End::None(None),
+            _ if ends => End::Cut,
+            _ => End::More,
+        }
+    }
+}
+
+enum Packed {
+    Whole(Span),
+    More,
+    No,
+}
+
+enum Frame {
+    End(usize),
+    More,
+    No,
+}
+
+/// Where a zstd frame without its magic ends.
+fn frame_end(bytes: &[u8]) -> Frame {
+    let mut head = [0; zstd_frame::MAX_FRAME_HEADER];
+    let whole = zstd_frame::MAGIC.iter().chain(bytes);
+    let len = head.iter_mut().zip(whole).map(|(to, from)| *to = *from).count();
+    let header = match zstd_frame::frame_header(head.get(..len).unwrap_or_default()) {
+        Ok(header) => header,
+        Err(zstd_frame::FrameProblem::Cut) => return Frame::More,
+        Err(_) => return Frame::No,
+    };
+    let mut at = header.len - zstd_frame::MAGIC.len();
+    loop {
+        let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= zstd_frame::BLOCK_HEADER) else {
+            return Frame::More;
+        };
+        let Ok(block) = zstd_frame::block_header(rest) else { return Frame::No };
+        at += zstd_frame::BLOCK_HEADER + block.len;
+        if at > MAX_BLOCK {
+            return Frame::No;
+        }
+        if block.last {
+            let end = at + if header.checksum { zstd_frame::CHECKSUM } else { 0 };
+            return if end <= bytes.len() { Frame::End(end) } else { Frame::More };
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Files beside a log that say where its blocks are. They are believed only as far as the log agrees.
+//!
+//! ```text
+//!   block_log.index, blocks.index   u64 position of each block
+//!   .artifacts 1.0   u32 head | git revision[41] | u8 1 | u8 0 | u8 dirty                            48 bytes
+//!              1.1   the same with u8 1 | u8 1 | .. | u32 first block | u32 interrupted at           56 bytes
+//!              entry u64 word, as behind the block | id[4..20]                                       24 bytes
+//! ```
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::framing::{Framing, u32_at, u64_at};
+use crate::chain::Id;
+
+/// Bytes of an artifacts file that every version has.
+const ARTIFACTS_HEAD: usize = 48;
+
+/// Bytes of an entry of an artifacts file.
+const ARTIFACT: usize = 24;
+
+/// What became of an index.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct IndexUse {
+    /// Its path.
+    pub path: String,
+    /// `index`, or `artifacts` and their version.
+    pub kind: String,
+    /// Whether it agreed with the log, and was used.
+    pub used: bool,
+    /// Why it was ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The index of a log that agreed with it so far.
+pub(crate) struct Index {
+    file: File,
+    path: PathBuf,
+    kind: String,
+    /// Bytes before the first entry.
+    head: u64,
+    /// Bytes of an entry.
+    entry: u64,
+    /// The block of the first entry.
+    first: u32,
+    entries: u64,
+    wrong: Mutex<Option<String>>,
+}
+
+/// What an index says about a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Indexed {
+    pub word: u64,
+    /// Bytes 4 to 20 of its id.
+    pub id_tail: Option<[u8; 16]>,
+}
+
+impl Index {
+    /// The index beside `log`, which has the blocks `first` to `last`; `None` when there is none. The second value says
+    /// why one was ignored.
+    pub fn open(log: &Path, framing: Framing, first: u32, last: u32) -> Option<Result<Self, IndexUse>> {
+        let with = |ending: &str| {
+            let mut name = log.file_name()?.to_owned();
+            name.push(ending);
+            Some(log.with_file_name(name))
+        };
+        let (path, artifacts) = match framing {
+            Framing::Antelope { .. } => (log.with_extension("index"), false),
+            Framing::Graphene => match with(".artifacts").filter(|path| path.is_file()) {
+                Some(path) => (path, true),
+                None => (with(".index")?, false),
+            },
+        };
+        if !path.is_file() {
+            return None;
+        }
+        Some(Self::read(&path, artifacts, first, last).map_err(|(kind, reason)| IndexUse {
+            path: path.display().to_string(),
+            kind,
+            used: false,
+            reason: Some(reason),
+        }))
+    }
+
+    fn read(path: &Path, artifacts: bool, first: u32, last: u32) -> Result<Self, (String, String)> {
+        let name = || if artifacts { "artifacts".to_owned() } else { "index".to_owned() };
+        let failed = |error: std::io::Error| (name(), error.to_string());
+        let file = File::open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        let blocks = u64::from(last - first) + 1;
+        let (kind, head, entry) = if artifacts {
+            let mut bytes = [0; ARTIFACTS_HEAD + 8];
+            let known = usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len());
+            file.read_exact_at(bytes.get_mut(..known).unwrap_or_default(), 0).map_err(failed)?;
+            let (head, kind) = match (bytes.get(45), bytes.get(46)) {
+                (Some(1), Some(0)) => (ARTIFACTS_HEAD, "artifacts 1.0"),
+                (Some(1), Some(1)) => (ARTIFACTS_HEAD + 8, "artifacts 1.1"),
+                _ => return Err((name(), "its version is not 1.0 or 1.1".into())),
+            };
+            let wrong = |reason: String| Err((kind.to_owned(), reason));
+            let said = u32_at(&bytes, 0).unwrap_or_default();
+            if said != last {
+                return wrong(format!("its head is block {said}, that of the log {last}"));
+            }
+            if head > ARTIFACTS_HEAD {
+                let tail = u32_at(&bytes, ARTIFACTS_HEAD).unwrap_or_default();
+                if tail != first {
+                    return wrong(format!("it begins with block {tail}, the log with {first}"));
+                }
+                let interrupted = u32_at(&bytes, ARTIFACTS_HEAD + 4).unwrap_or_default();
+                if interrupted != 0 {
+                    return wrong(format!("its making was interrupted at block {interrupted}"));
+                }
+            }
+            (kind.to_owned(), head as u64, ARTIFACT as u64)
+        } else {
+            (name(), 0, 8)
+        };
+        let entries = size.saturating_sub(head) / entry;
+        if entries != blocks || (size - head) % entry != 0 {
+            return Err((kind, format!("it has {entries} entries, the log {blocks} blocks")));
+        }
+        let path = path.to_owned();
+        Ok(Self { file, path, kind, head, entry, first, entries, wrong: Mutex::default() })
+    }
+
+    /// Whether it has agreed with the log so far.
+    pub fn is_right(&self) -> bool {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Notes that it does not.
+    pub fn refute(&self, reason: impl FnOnce() -> String) {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(reason);
+    }
+
+    /// What became of it.
+    pub fn used(&self) -> IndexUse {
+        let reason = self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        IndexUse { path: self.path.display().to_string(), kind: self.kind.clone(), used: reason.is_none(), reason }
+    }
+
+    /// What it says about `count` blocks from `first` on, in `into`. Nothing when it cannot be read: it is refuted then.
+    pub fn get(&self, first: u32, count: usize, into: &mut Vec<Indexed>) {
+        into.clear();
+        let Some(skip) = first.checked_sub(self.first) else { return };
+        let mut bytes = vec![0; count * self.entry as usize];
+        let at = self.head + u64::from(skip) * self.entry;
+        if let Err(error) = self.file.read_exact_at(&mut bytes, at) {
+            return self.refute(|| error.to_string());
+        }
+        into.extend(bytes.chunks_exact(self.entry as usize).map(|entry| Indexed {
+            word: u64_at(entry, 0).unwrap_or_default(),
+            id_tail: entry.get(8..).and_then(|tail| tail.try_into().ok()),
+        }));
+    }
+
+    /// The first block at or behind `offset` by its word.
+    pub fn first_behind(&self, framing: Framing, offset: u64) -> Option<(u32, u64)> {
+        let mut one = Vec::new();
+        let mut position = |number: u64| {
+            self.get(self.first + number as u32, 1, &mut one);
+            one.first().and_then(|indexed| framing.word(indexed.word)).map(|word| word.position)
+        };
+        let (mut low, mut high) = (0, self.entries);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if position(middle)? < offset { low = middle + 1 } else { high = middle }
+        }
+        (low < self.entries).then_some(())?;
+        Some((self.first + low as u32, position(low)?))
+    }
+}
+
+impl Indexed {
+    /// Whether this is what the log says about a block.
+    pub fn agrees(&self, word: u64, id: &Id) -> bool {
+        match self.id_tail {
+            // A plain index has positions only.
+            None => self.word == word & ((1 << 48) - 1),
+            Some(tail) => self.word == word && id.as_bytes().get(4..) == Some(&tail[..]),
+        }
+    }
+}

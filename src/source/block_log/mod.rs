@@ -1,0 +1,50 @@
+//! Block logs of Steem, Hive and Antelope chains: files of serialized blocks, one behind the other, that nodes keep and
+//! pass on.
+//!
+//! ```text
+//!   Steem    block_log                          block_log.index: u64 position of each block
+//!   Hive     block_log, or block_log_part.0001  the same .artifacts: u64 word, id[4..20] of each block
+//!            block_log_part.0002 ..
+//!   Antelope blocks.log, blocks-1-1000.log ..   blocks.index: u64 position of each block
+//! ```
+//!
+//! Files are cut into ranges that threads read beside each other ([`files`](LogFiles)); a pipe, or a log inside a
+//! compression, is walked from its beginning ([`Forward`]). How blocks are framed is drawn in `framing`.
+//!
+//! What it does not do: judge the blocks. Whoever takes them computes their ids and compares links.
+
+mod detect;
+mod discover;
+mod forward;
+pub(crate) mod framing;
+mod index;
+mod part;
+pub(crate) mod preamble;
+mod problem;
+mod ranges;
+pub(crate) mod unpack;
+
+pub(crate) use detect::{PEEK, is_block_log};
+pub(crate) use discover::is_set;
+pub(crate) use forward::Forward;
+pub(crate) use framing::{Framing, Packing};
+pub use index::IndexUse;
+pub(crate) use part::Part;
+pub use problem::LogProblem;
+pub(crate) use ranges::{Batch, LogFiles, Range, RangeReader};
+pub(crate) use unpack::{Dictionaries, ROOM, Unpacker};
+
+/// The longest block, in bytes, as it is stored and unpacked. Hive's own limit is 2 MiB, Antelope's chains have 1 MiB by
+/// default.
+pub(crate) const MAX_BLOCK: usize = 16 << 20;
+
+/// What to do with a log that ends inside a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TornTail {
+    /// It is an error. The default.
+    #[default]
+    Error,
+    /// What follows the last whole block is left out.
+    Trim,
+}

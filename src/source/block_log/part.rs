@@ -1,0 +1,342 @@
+//! One file of a log: where its blocks begin and end, found without reading what lies between.
+
+use std::fs::File;
+use std::ops::Deref;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::framing::{End, Framing, Packing, Span, WORD, u64_at};
+use super::index::{Index, IndexUse, Indexed};
+use super::preamble::{self, Preamble};
+use super::problem::LogProblem;
+use super::unpack::{UnpackProblem, Unpacker};
+use super::{MAX_BLOCK, PEEK, TornTail};
+use crate::chain::Header;
+use crate::error::{Error, Result};
+use crate::mapped::shrank;
+
+/// How far back from its end a torn log is searched for its last whole block, in bytes.
+const TORN_SEARCH: u64 = 2 * MAX_BLOCK as u64;
+
+/// What a torn log is first searched in.
+const FIRST_SEARCH: u64 = 256 << 10;
+
+/// A file of a log, and where its entries are.
+pub(crate) struct LogFile {
+    pub path: PathBuf,
+    file: File,
+    pub framing: Framing,
+    /// The head of an Antelope log.
+    pub preamble: Option<Preamble>,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Where the first entry begins.
+    pub start: u64,
+    /// Where the last one ends.
+    pub end: u64,
+}
+
+/// A file of a log that has been looked at.
+pub(crate) struct Part {
+    log: LogFile,
+    pub first: Header,
+    pub last: Header,
+    /// Bytes behind the last whole block.
+    pub rest: u64,
+    pub index: Option<Index>,
+    /// What became of an index that was not even tried.
+    ignored: Option<IndexUse>,
+}
+
+impl Deref for Part {
+    type Target = LogFile;
+    fn deref(&self) -> &LogFile {
+        &self.log
+    }
+}
+
+/// A block that was read on its own.
+struct Single {
+    start: u64,
+    header: Header,
+}
+
+impl Part {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It is no log, has no whole block, or is torn and `torn` does not allow that.
+    pub fn open(path: &Path, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        Self::of_file(path, file, torn, unpacker)
+    }
+
+    /// The same of a file that is open already.
+    pub fn of_file(path: &Path, file: File, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
+        let size = file.metadata().map_err(Error::io("look at", path))?.len();
+        let mut head = vec![0; PEEK.min(usize::try_from(size).unwrap_or(usize::MAX))];
+        file.read_exact_at(&mut head, 0).map_err(|error| failed(path, error))?;
+        let bad = |offset: u64, problem: LogProblem| Error::bad_input(path, offset, problem);
+        if size == 0 {
+            return Err(bad(0, LogProblem::Empty));
+        }
+        let mut end = size;
+        let (mut start, mut framing, mut pruned_blocks, mut preamble) = (0, Framing::Graphene, None, None);
+        if preamble::is_antelope(&head) {
+            let found = preamble::read(&head).map_err(|problem| bad(0, problem))?;
+            (start, framing) = (found.len as u64, Framing::Antelope { version: found.version });
+            if found.pruned {
+                end = size.saturating_sub(4).max(start);
+                let tail = size.checked_sub(4).filter(|&at| at >= start).ok_or_else(|| bad(0, LogProblem::Empty))?;
+                let mut count = [0; 4];
+                file.read_exact_at(&mut count, tail).map_err(|error| failed(path, error))?;
+                pruned_blocks = Some(u32::from_le_bytes(count));
+            }
+            preamble = Some(found);
+        }
+        let mut log = LogFile { path: path.to_owned(), file, framing, preamble, size, start, end };
+        if let Some(blocks) = pruned_blocks {
+            log.start = log.walk_back(blocks)?;
+        }
+        let first = log.read_first(unpacker)?;
+        let (last, rest) = log.find_end(&first, torn, unpacker)?;
+        let (index, ignored) = match Index::open(path, framing, first.number, last.number) {
+            Some(Ok(index)) => (Some(index), None),
+            Some(Err(ignored)) => (None, Some(ignored)),
+            None => (None, None),
+        };
+        Ok(Self { log, first, last, rest, index, ignored })
+    }
+}
+
+impl LogFile {
+    /// Reads bytes that the file had when it was opened.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(into, at).map_err(|error| failed(&self.path, error))
+    }
+
+    /// Asks the system to read on while we work.
+    pub fn read_ahead(&self, at: u64, len: u64) {
+        // Advice only: without it the next read waits for the disk.
+        let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::WillNeed);
+    }
+
+    pub fn bad(&self, offset: u64, problem: LogProblem) -> Error {
+        Error::bad_input(&self.path, offset, problem)
+    }
+
+    fn unpacking(&self, at: u64, number: Option<u32>, packing: Packing, problem: UnpackProblem) -> Error {
+        self.bad(at, problem.of(number, packing))
+    }
+
+    fn piece(&self, at: u64, len: u64) -> Result<Vec<u8>> {
+        let len = len.min(self.end.saturating_sub(at));
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+        self.read(at, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Where the first of so many blocks at the end begins.
+    fn walk_back(&self, blocks: u32) -> Result<u64> {
+        let mut at = self.end;
+        for _ in 0..blocks {
+            let word = at.checked_sub(WORD as u64).filter(|&word| word >= self.start);
+            let before = match word {
+                Some(word) => {
+                    let mut bytes = [0; WORD];
+                    self.read(word, &mut bytes)?;
+                    let position = u64::from_le_bytes(bytes);
+                    Some(position).filter(|&position| position >= self.start && position < word)
+                }
+                None => None,
+            };
+            let reason = || LogProblem::Preamble {
+                reason: format!("it is pruned to {blocks} blocks, but they do not follow each other before byte {at}"),
+            };
+            at = before.ok_or_else(|| self.bad(at, reason()))?;
+        }
+        if blocks == 0 {
+            return Err(self.bad(self.end, LogProblem::Empty));
+        }
+        Ok(at)
+    }
+
+    fn read_first(&self, unpacker: &mut Unpacker) -> Result<Header> {
+        let mut len = PEEK as u64;
+        loop {
+            let bytes = self.piece(self.start, len)?;
+            let ends = self.start + bytes.len() as u64 == self.end;
+            // A header alone is enough: whether the block is whole is another question.
+            let end = self.framing.end_of(&bytes, self.start, None, ends);
+            match end {
+                End::At(span) => {
+                    let found = self.framing.header_of(&bytes, span, unpacker);
+                    let found = found.map_err(|problem| self.unpacking(self.start, None, span.packing, problem))?;
+                    if let Some(header) = found {
+                        return Ok(header);
+                    }
+                    let stored = self.framing.stored(&bytes, span);
+                    let problem = match unpacker.unpack(stored, span.packing) {
+                        Err(problem) => problem.of(None, span.packing),
+                        Ok(block) => match (self.framing.header(block), span.packing) {
+                            (Err(_), Packing::Dictionary(dictionary)) => {
+                                LogProblem::WrongDictionary { number: None, dictionary }
+                            }
+                            (Err(problem), _) => LogProblem::NotALog { reason: problem.to_string() },
+                            (Ok(header), _) => return Ok(header),
+                        },
+                    };
+                    return Err(self.bad(self.start, problem));
+                }
+                End::More => len *= 8,
+                End::Bad(problem) => {
+                    return Err(self.bad(self.start, LogProblem::NotALog { reason: problem.to_string() }));
+                }
+                End::Cut | End::None(_) => {
+                    return match self.framing.header(bytes.get(self.framing.head()..).unwrap_or_default()) {
+                        // Damaged or torn, but a header: whoever reads on tells what is wrong.
+                        Ok(header) if matches!(end, End::None(_)) => Ok(header),
+                        Ok(_) => Err(self.bad(self.start, LogProblem::Empty)),
+                        Err(problem) => Err(self.bad(self.start, LogProblem::NotALog { reason: problem.to_string() })),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The block whose word ends at `end`; `None` when no block ends there.
+    fn block_before(&self, end: u64, unpacker: &mut Unpacker) -> Result<Option<Single>> {
+        let Some(at) = end.checked_sub(WORD as u64).filter(|&at| at > self.start) else { return Ok(None) };
+        let mut word = [0; WORD];
+        self.read(at, &mut word)?;
+        let Some(word) = self.framing.word(u64::from_le_bytes(word)) else { return Ok(None) };
+        let start = word.position;
+        if start < self.start || start >= at || at - start > MAX_BLOCK as u64 {
+            return Ok(None);
+        }
+        let bytes = self.piece(start, end - start)?;
+        let Some(span) = self.framing.span_before(&bytes, start, bytes.len()) else { return Ok(None) };
+        let found = self.framing.header_of(&bytes, span, unpacker);
+        let header = found.map_err(|problem| self.unpacking(start, None, span.packing, problem))?;
+        Ok(header.map(|header| Single { start, header }))
+    }
+
+    /// The block that ends at `end`, if what stands before it says that it really is one.
+    fn proven_before(&self, end: u64, unpacker: &mut Unpacker) -> Result<Option<Single>> {
+        let Some(found) = self.block_before(end, unpacker)? else { return Ok(None) };
+        if found.start == self.start {
+            // There is nothing before it: where it ends must also be found from its beginning.
+            let bytes = self.piece(self.start, end - self.start)?;
+            let is_whole = matches!(
+                self.framing.end_of(&bytes, self.start, None, true),
+                End::At(span) if (span.end + WORD) as u64 == end - self.start
+            );
+            return Ok(is_whole.then_some(found));
+        }
+        let before = self.block_before(found.start, unpacker)?;
+        Ok(before.is_some_and(|before| before.header.id == found.header.previous).then_some(found))
+    }
+
+    /// Finds the last whole block, and how many bytes follow it that are none.
+    fn find_end(&mut self, first: &Header, torn: TornTail, unpacker: &mut Unpacker) -> Result<(Header, u64)> {
+        let whole = match self.proven_before(self.end, unpacker)? {
+            Some(found) => Some(found),
+            // A block whose neighbour is damaged ends here all the same: the fault is found where it is.
+            None => self
+                .block_before(self.end, unpacker)?
+                .filter(|found| found.start > self.start && found.header.number > first.number),
+        };
+        if let Some(Single { header, .. }) = whole {
+            return Ok((header, 0));
+        }
+        let (mut reach, all) = (FIRST_SEARCH, self.end);
+        loop {
+            let from = all.saturating_sub(reach).max(self.start);
+            let bytes = self.piece(from, all - from)?;
+            for end in (WORD..=bytes.len()).rev() {
+                let may_be = u64_at(&bytes, end - WORD)
+                    .and_then(|word| self.framing.word(word))
+                    .is_some_and(|word| word.position >= self.start && word.position < from + end as u64);
+                if !may_be {
+                    continue;
+                }
+                if let Some(found) = self.proven_before(from + end as u64, unpacker)? {
+                    self.end = from + end as u64;
+                    let rest = all - self.end;
+                    let Header { number: last, id, .. } = found.header;
+                    return match torn {
+                        TornTail::Trim => Ok((found.header, rest)),
+                        TornTail::Error => Err(self.bad(self.end, LogProblem::Torn { last, id, rest })),
+                    };
+                }
+            }
+            if from == self.start || reach >= TORN_SEARCH {
+                return Err(self.bad(self.start, LogProblem::NoEnd { number: first.number }));
+            }
+            reach *= 8;
+        }
+    }
+}
+
+impl Part {
+    /// Where blocks can be cut apart near `offset`, and the header of the block before the cut.
+    pub fn cut_near(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
+        if let Some(found) = self.indexed_cut(offset, unpacker)? {
+            return Ok(Some(found));
+        }
+        let mut len = PEEK as u64;
+        loop {
+            let bytes = self.piece(offset, len)?;
+            let found = self.framing.first_end(&bytes, offset, unpacker);
+            let found = found.map_err(|problem| self.unpacking(offset, None, Packing::Zstd, problem))?;
+            if let Some((end, header)) = found {
+                return Ok(Some((offset + end as u64, header)));
+            }
+            if offset + bytes.len() as u64 >= self.end || len >= 2 * MAX_BLOCK as u64 {
+                return Ok(None);
+            }
+            len *= 4;
+        }
+    }
+
+    fn indexed_cut(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
+        let Some(index) = self.index.as_ref().filter(|index| index.is_right()) else { return Ok(None) };
+        let Some((number, at)) = index.first_behind(self.framing, offset) else { return Ok(None) };
+        if at <= self.start || at >= self.end {
+            return Ok(None);
+        }
+        match self.proven_before(at, unpacker)? {
+            Some(found) if found.header.number.checked_add(1) == Some(number) => Ok(Some((at, found.header))),
+            _ => {
+                index.refute(|| format!("it says that block {number} begins at byte {at}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Compares what an index says about a block with the log.
+    pub fn check_index(&self, indexed: Option<&Indexed>, word: u64, header: &Header) {
+        if let (Some(index), Some(indexed)) = (&self.index, indexed)
+            && !indexed.agrees(word, &header.id)
+        {
+            index.refute(|| format!("its entry of block {} is another than the log has", header.number));
+        }
+    }
+
+    /// What became of the index beside this part.
+    pub fn index_use(&self) -> Option<IndexUse> {
+        self.index.as_ref().map(Index::used).or_else(|| self.ignored.clone())
+    }
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => shrank(path),
+        _ => Error::io("read", path)(error),
+    }
+}
+
+/// The word of an entry as it stands in a piece.
+pub(crate) fn raw_word(bytes: &[u8], span: Span) -> u64 {
+    u64_at(bytes, span.end).unwrap_or_default()
+}

@@ -1,0 +1,142 @@
+//! What an Antelope log begins with.
+//!
+//! ```text
+//! v1      u32 version | genesis state                                              begins with block 1
+//! v2      u32 version | u32 first block | genesis state | u64 totem, all ones
+//! v3, v4  u32 version | u32 first block | genesis state if that is 1, else chain id[32] | u64 totem
+//!
+//! genesis state = i64 microseconds | public key | 68 bytes of configuration; its sha256 is the chain id
+//! public key    = type 0, 1: 33 bytes | type 2 (WebAuthn): 33 bytes, u8, len, string
+//! ```
+//!
+//! Bit 31 of the version says that the log is pruned: only so many blocks at its end are there as its last four bytes
+//! say. Layout as in <https://github.com/AntelopeIO/spring>, `libraries/chain/block_log.cpp`.
+
+use sha2::{Digest, Sha256};
+
+use super::framing::{u32_at, u64_at};
+use super::problem::LogProblem;
+use crate::chain::Id;
+
+/// Marks a pruned log.
+const PRUNED: u32 = 1 << 31;
+
+/// Bytes of the chain's configuration.
+const CONFIGURATION: usize = 68;
+
+/// The longest name in a WebAuthn key.
+const MAX_NAME: usize = 4096;
+
+/// The head of an Antelope log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Preamble {
+    pub version: u32,
+    pub pruned: bool,
+    pub first_block: u32,
+    pub chain_id: Id,
+    /// Where the first entry begins.
+    pub len: usize,
+}
+
+/// Whether a log begins as one of Antelope does.
+pub(crate) fn is_antelope(bytes: &[u8]) -> bool {
+    u32_at(bytes, 0).is_some_and(|version| matches!(version & !PRUNED, 1..=4))
+}
+
+/// Reads the head of a log, of which `bytes` has at least the first few KiB.
+///
+/// # Errors
+/// It cannot be one.
+pub(crate) fn read(bytes: &[u8]) -> Result<Preamble, LogProblem> {
+    let bad = |reason: &str| LogProblem::Preamble { reason: reason.into() };
+    let cut = || bad("the log ends inside it");
+    let word = u32_at(bytes, 0).ok_or_else(cut)?;
+    let (version, pruned) = (word & !PRUNED, word & PRUNED != 0);
+    if !matches!(version, 1..=4) {
+        return Err(LogProblem::Preamble { reason: format!("version {version} does not exist") });
+    }
+    let (first_block, mut at) = if version == 1 { (1, 4) } else { (u32_at(bytes, 4).ok_or_else(cut)?, 8) };
+    if first_block == 0 {
+        return Err(bad("there is no block 0"));
+    }
+    let chain_id = if version < 3 || first_block == 1 {
+        let len = genesis_len(bytes.get(at..).unwrap_or_default()).ok_or_else(cut)??;
+        let genesis = bytes.get(at..at + len).ok_or_else(cut)?;
+        at += len;
+        let hash: [u8; 32] = Sha256::digest(genesis).into();
+        Id::from(hash)
+    } else {
+        let id = bytes.get(at..at + 32).and_then(Id::from_slice).ok_or_else(cut)?;
+        at += 32;
+        id
+    };
+    if version > 1 {
+        if u64_at(bytes, at).ok_or_else(cut)? != u64::MAX {
+            return Err(bad("its end mark is missing"));
+        }
+        at += 8;
+    }
+    Ok(Preamble { version, pruned, first_block, chain_id, len: at })
+}
+
+/// Bytes of a genesis state; `None` when it is cut.
+fn genesis_len(bytes: &[u8]) -> Option<Result<usize, LogProblem>> {
+    // Time, then the key.
+    let mut at = 8;
+    let kind = *bytes.get(at)?;
+    at += 1 + 33;
+    match kind {
+        0 | 1 => {}
+        2 => {
+            at += 1;
+            let (len, rest) = unsigned_varint::decode::usize(bytes.get(at..)?).ok()?;
+            at = bytes.len() - rest.len();
+            if len > MAX_NAME {
+                return Some(Err(LogProblem::Preamble { reason: format!("a name of {len} bytes in its key") }));
+            }
+            at += len;
+        }
+        kind => return Some(Err(LogProblem::Preamble { reason: format!("a key of type {kind} does not exist") })),
+    }
+    Some(Ok(at + CONFIGURATION))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn genesis() -> Vec<u8> {
+        [&[1; 8][..], &[0], &[2; 33], &[3; CONFIGURATION]].concat()
+    }
+
+    #[test]
+    fn every_version_is_read_and_every_cut_is_told() {
+        let id: [u8; 32] = Sha256::digest(genesis()).into();
+        let logs = [
+            (1, [&1u32.to_le_bytes()[..], &genesis()].concat(), 1, Id::from(id), 114),
+            (2, [&[2, 0, 0, 0, 1, 0, 0, 0][..], &genesis(), &[0xff; 8]].concat(), 1, Id::from(id), 126),
+            (3, [&[3, 0, 0, 0, 9, 0, 0, 0][..], &[7; 32], &[0xff; 8]].concat(), 9, Id::from([7; 32]), 48),
+            (4, [&[4, 0, 0, 0x80, 1, 0, 0, 0][..], &genesis(), &[0xff; 8]].concat(), 1, Id::from(id), 126),
+        ];
+        for (version, bytes, first_block, chain_id, len) in logs {
+            let expected = Preamble { version, pruned: version == 4, first_block, chain_id, len };
+            assert_eq!(read(&bytes), Ok(expected));
+            assert!(is_antelope(&bytes));
+            for len in 0..bytes.len() {
+                let error = read(&bytes[..len]).expect_err("cut");
+                assert!(error.to_string().contains("the log ends inside it"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let why = |bytes: &[u8]| read(bytes).expect_err("refused").to_string();
+        assert!(why(&[5, 0, 0, 0, 1, 0, 0, 0]).contains("version 5 does not exist"));
+        assert!(why(&[3, 0, 0, 0, 0, 0, 0, 0]).contains("there is no block 0"));
+        let no_totem = [&[3, 0, 0, 0, 9, 0, 0, 0][..], &[7; 32], &[0; 8]].concat();
+        assert!(why(&no_totem).contains("its end mark is missing"));
+        let odd_key = [&[1, 0, 0, 0][..], &[1; 8], &[9], &[2; 200]].concat();
+        assert!(why(&odd_key).contains("a key of type 9 does not exist"));
+    }
+}

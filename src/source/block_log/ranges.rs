@@ -1,0 +1,286 @@
+//! The files of a log, cut into ranges of consecutive blocks that threads work on beside each other.
+//!
+//! A range is read in windows. What a window holds is found from its last whole entry backward, word by word; the entry
+//! it ends with is proved by the block that follows it. So nothing needs to be known about a log before it is read but
+//! where a range begins and ends.
+
+use std::path::{Path, PathBuf};
+
+use super::discover::discover;
+use super::framing::{End, Framing, Packing, Span};
+use super::index::{IndexUse, Indexed};
+use super::part::{Part, raw_word};
+use super::preamble::Preamble;
+use super::problem::LogProblem;
+use super::unpack::{Dictionaries, ROOM, Unpacker};
+use super::{MAX_BLOCK, TornTail};
+use crate::chain::{Header, Id};
+use crate::error::{Error, Result};
+
+/// How far ahead of the reading position the system is asked to read, in bytes.
+const READ_AHEAD: u64 = 16 << 20;
+
+/// The files of a log, in the order of their blocks.
+pub(crate) struct LogFiles {
+    pub path: PathBuf,
+    pub parts: Vec<Part>,
+}
+
+/// Consecutive blocks of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Range {
+    /// Which file.
+    pub part: usize,
+    /// Where the first entry begins in it.
+    pub start: u64,
+    /// Where the last one ends.
+    pub end: u64,
+    pub first: u32,
+    pub last: u32,
+    /// The id of the block before the first one; `None` when that is not in the log.
+    pub before: Option<Id>,
+    /// The id that the block behind the last one names; `None` when that is not in the log.
+    pub head: Option<Id>,
+}
+
+impl LogFiles {
+    /// Opens the log at `path`: a file, a part of a set, or a directory.
+    ///
+    /// # Errors
+    /// Something is missing, is no log, or does not fit what is before it; the last file is torn.
+    pub fn open(path: &Path, torn: TornTail, dictionaries: &Dictionaries) -> Result<Self> {
+        let mut unpacker = Unpacker::new(dictionaries);
+        let files = discover(path)?;
+        let count = files.len();
+        let mut parts = Vec::with_capacity(count);
+        for (number, file) in files.into_iter().enumerate() {
+            // Only the end of a log is torn by a crash; anywhere else blocks would be missing.
+            let torn = if number + 1 == count { torn } else { TornTail::Error };
+            parts.push(Part::open(&file, torn, &mut unpacker)?);
+        }
+        Self::of_parts(path, parts)
+    }
+
+    /// A log that is one file, open already.
+    ///
+    /// # Errors
+    /// As [`LogFiles::open`].
+    pub fn of_file(path: &Path, file: std::fs::File, torn: TornTail, dictionaries: &Dictionaries) -> Result<Self> {
+        let part = Part::of_file(path, file, torn, &mut Unpacker::new(dictionaries))?;
+        Self::of_parts(path, vec![part])
+    }
+
+    fn of_parts(path: &Path, parts: Vec<Part>) -> Result<Self> {
+        for pair in parts.windows(2) {
+            let [one, next] = pair else { continue };
+            let name = || next.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let chain_id = |part: &Part| part.preamble.as_ref().map(|preamble| preamble.chain_id);
+            let (last, first) = (one.last.number, next.first.number);
+            if chain_id(one) != chain_id(next) || one.framing.family() != next.framing.family() {
+                return Err(next.bad(0, LogProblem::OtherKind { next: name() }));
+            }
+            if first <= last {
+                return Err(one.bad(one.end, LogProblem::Overlap { last, first, next: name() }));
+            }
+            if first != last + 1 {
+                return Err(one.bad(one.end, LogProblem::Gap { last, first, next: name() }));
+            }
+            if next.first.previous != one.last.id {
+                let Header { number, previous, .. } = next.first;
+                return Err(next.bad(next.start, LogProblem::Link { number, previous, before: one.last.id }));
+            }
+        }
+        if parts.is_empty() {
+            return Err(Error::bad_input(path, None, LogProblem::Empty));
+        }
+        Ok(Self { path: path.to_owned(), parts })
+    }
+
+    /// The first block and the last one.
+    pub fn ends(&self) -> Option<(&Header, &Header)> {
+        Some((&self.parts.first()?.first, &self.parts.last()?.last))
+    }
+
+    pub fn framing(&self) -> Framing {
+        self.parts.first().map_or(Framing::Graphene, |part| part.framing)
+    }
+
+    pub fn preamble(&self) -> Option<&Preamble> {
+        self.parts.first()?.preamble.as_ref()
+    }
+
+    /// Bytes of all files.
+    pub fn size(&self) -> u64 {
+        self.parts.iter().map(|part| part.size).sum()
+    }
+
+    /// What became of the files beside the parts.
+    pub fn indexes(&self) -> Vec<IndexUse> {
+        self.parts.iter().filter_map(Part::index_use).collect()
+    }
+
+    /// Cuts the log into ranges of about `every` bytes, leaving out those that are `done`.
+    ///
+    /// # Errors
+    /// The files cannot be read, or a dictionary is missing.
+    pub fn ranges(&self, every: u64, done: &[Range], dictionaries: &Dictionaries) -> Result<Vec<Range>> {
+        let mut unpacker = Unpacker::new(dictionaries);
+        let mut ranges: Vec<Range> = Vec::new();
+        let mut before = None;
+        for (number, part) in self.parts.iter().enumerate() {
+            let (mut start, mut first) = (part.start, part.first.number);
+            while start < part.end {
+                if let Some(done) = done.iter().find(|done| done.part == number && done.start == start) {
+                    (start, first, before) = (done.end, done.last.saturating_add(1), done.head);
+                    continue;
+                }
+                // A range goes no further than what is done already.
+                let behind = done.iter().filter(|done| done.part == number && done.start > start);
+                let behind = behind.min_by_key(|done| done.start);
+                let limit = behind.map_or(part.end, |done| done.start);
+                let aim = start.saturating_add(every);
+                // What is left is not worth a range of its own.
+                let cut = if aim.saturating_add(every / 4) >= limit {
+                    None
+                } else {
+                    part.cut_near(aim, &mut unpacker)?.filter(|(end, _)| *end < limit)
+                };
+                let (end, last, head) = match (cut, behind) {
+                    (Some((end, header)), _) => (end, header.number, Some(header.id)),
+                    (None, Some(done)) => (done.start, done.first.saturating_sub(1), done.before),
+                    (None, None) => (part.end, part.last.number, Some(part.last.id)),
+                };
+                ranges.push(Range { part: number, start, end, first, last, before, head });
+                (start, first, before) = (end, last.saturating_add(1), head);
+            }
+        }
+        Ok(ranges)
+    }
+}
+
+/// Whole entries, one behind the other, and room before the first one.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// [`ROOM`] bytes, then a piece of the log.
+    pub bytes: Vec<u8>,
+    /// The entries in `bytes`.
+    pub spans: Vec<Span>,
+    /// Where in the log the piece begins.
+    pub at: u64,
+}
+
+impl Batch {
+    /// Where in the log an entry begins.
+    pub fn offset(&self, span: Span) -> u64 {
+        self.at + (span.start - ROOM) as u64
+    }
+
+    /// The word behind an entry.
+    pub fn word(&self, span: Span) -> u64 {
+        raw_word(&self.bytes, span)
+    }
+
+    /// Bytes of the entries.
+    pub fn len(&self) -> u64 {
+        self.spans.last().map_or(0, |span| (span.end + super::framing::WORD - ROOM) as u64)
+    }
+
+    /// Moves entries of the piece to where they are in `bytes`.
+    pub(super) fn make_room(&mut self) {
+        for span in &mut self.spans {
+            (span.start, span.end) = (span.start + ROOM, span.end + ROOM);
+        }
+    }
+}
+
+/// Reads a range, window by window.
+pub(crate) struct RangeReader<'a> {
+    part: &'a Part,
+    at: u64,
+    end: u64,
+    window: usize,
+    asked: u64,
+    indexed: Vec<Indexed>,
+}
+
+impl<'a> RangeReader<'a> {
+    /// Reads `range` in windows of so many bytes.
+    pub fn new(files: &'a LogFiles, range: &Range, window: usize) -> Option<Self> {
+        let part = files.parts.get(range.part)?;
+        Some(Self { part, at: range.start, end: range.end, window, asked: range.start, indexed: Vec::new() })
+    }
+
+    pub fn part(&self) -> &'a Part {
+        self.part
+    }
+
+    /// Reads the next window into `batch`; `false` at the end of the range. The block that must come next is `expected`,
+    /// and `before` the id of the one before it.
+    ///
+    /// # Errors
+    /// No entry ends where one must, or the file cannot be read.
+    pub fn next(
+        &mut self,
+        batch: &mut Batch,
+        expected: u32,
+        before: Option<&Id>,
+        unpacker: &mut Unpacker,
+    ) -> Result<bool> {
+        let part = self.part;
+        batch.spans.clear();
+        if self.at >= self.end {
+            return Ok(false);
+        }
+        if self.at + READ_AHEAD / 2 > self.asked {
+            part.read_ahead(self.asked, READ_AHEAD);
+            self.asked += READ_AHEAD;
+        }
+        let mut window = self.window;
+        loop {
+            let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+            let len = left.min(window);
+            if batch.bytes.len() < ROOM + len {
+                batch.bytes.resize(ROOM + len, 0);
+            }
+            let piece = batch.bytes.get_mut(ROOM..ROOM + len).unwrap_or_default();
+            part.read(self.at, piece)?;
+            let ends = len == left;
+            if !(ends && part.framing.walk_back(piece, self.at, len, &mut batch.spans).is_ok()) {
+                let whole = part.framing.whole_entries(piece, self.at, unpacker, &mut batch.spans);
+                whole.map_err(|problem| part.bad(self.at, problem.of(Some(expected), Packing::Zstd)))?;
+            }
+            if !batch.spans.is_empty() {
+                batch.at = self.at;
+                batch.make_room();
+                self.at += batch.len();
+                return Ok(true);
+            }
+            if ends || window >= 2 * MAX_BLOCK {
+                return Err(self.explain(batch.bytes.get(ROOM..ROOM + len).unwrap_or_default(), expected, before));
+            }
+            window = window.saturating_mul(4).min(2 * MAX_BLOCK);
+        }
+    }
+
+    /// No entry ends in `piece`: says why.
+    fn explain(&self, piece: &[u8], number: u32, before: Option<&Id>) -> Error {
+        match self.part.framing.end_of(piece, self.at, before, false) {
+            End::Bad(problem) => self.part.bad(self.at, LogProblem::Block { number, problem }),
+            End::None(Some(broken)) => {
+                let problem =
+                    LogProblem::Link { number: broken.number, previous: broken.previous, before: broken.before };
+                self.part.bad(self.at + broken.at as u64, problem)
+            }
+            _ => self.part.bad(self.at, LogProblem::NoEnd { number }),
+        }
+    }
+
+    /// What an index says about the blocks of a batch; nothing where there is none that was right so far.
+    pub fn indexed(&mut self, first: u32, count: usize) -> &[Indexed] {
+        self.indexed.clear();
+        if let Some(index) = self.part.index.as_ref().filter(|index| index.is_right()) {
+            index.get(first, count, &mut self.indexed);
+        }
+        &self.indexed
+    }
+}
