@@ -29,7 +29,7 @@ pub(in crate::load) struct LogInput {
 /// Where the bytes come from.
 pub(in crate::load) enum LogBody {
     Files(LogFiles),
-    Stream(Mutex<Forward>),
+    Stream(Box<Mutex<Forward>>),
 }
 
 /// What an import's source is.
@@ -71,7 +71,7 @@ impl LogInput {
         let tail = options.log.tail;
         let body = match body {
             Body::File(file) => LogBody::Files(LogFiles::of_file(&name, file, tail, dictionaries)?),
-            Body::Stream(stream) => LogBody::Stream(Mutex::new(Forward::open(&name, stream, tail, dictionaries)?)),
+            Body::Stream(stream) => LogBody::Stream(Box::new(Mutex::new(Forward::open(&name, stream, tail, dictionaries)?))),
         };
         Ok(Opened::Log(Box::new(Self { body, dictionaries: dictionaries.clone(), wrapping, size })))
     }

@@ -306,6 +306,15 @@ impl Framing {
         }
     }
 
+    /// Whether a log begins with a packed block: its frame and its word are there, or more bytes are needed to tell.
+    pub fn begins_packed(self, bytes: &[u8]) -> Option<bool> {
+        match self.packed(bytes, 0) {
+            Packed::Whole(_) => Some(true),
+            Packed::More => None,
+            Packed::No => Some(false),
+        }
+    }
+
     /// Where the entry ends that a piece begins with, at `position` of the log. `before` is the id of the block before
     /// it, where that is known; `ends` says that the log ends with the piece.
     pub fn end_of(self, bytes: &[u8], position: u64, before: Option<&Id>, ends: bool) -> End {
@@ -417,7 +426,8 @@ fn frame_end(bytes: &[u8]) -> Frame {
         };
         let Ok(block) = zstd_frame::block_header(rest) else { return Frame::No };
         at += zstd_frame::BLOCK_HEADER + block.len;
-        if at > MAX_BLOCK {
+        // Nobody writes an empty block that is not the last; zeros would read as any number of them.
+        if at > MAX_BLOCK || (block.len == 0 && !block.last) {
             return Frame::No;
         }
         if block.last {
