@@ -166,6 +166,26 @@ fn a_header_longer_than_one_read() {
 }
 
 #[test]
+fn roots_that_carry_a_block_longer_than_any_hash() {
+    let root = identity(RAW, &noise(5, 300));
+    let blocks = [block(b"one"), root.clone(), block(b"two")];
+    let bytes = car(std::slice::from_ref(&root.0), &blocks);
+    holds(&bytes, &blocks);
+    // And what is written down of it leads to it again.
+    let place = Place::new();
+    let done = import(&place, place.file("snapshot.car", &bytes)).run();
+    let text = cid::multibase::encode(cid::multibase::Base::Base32Lower, &root.0);
+    assert_eq!(done.text("/source/roots/0"), text);
+    let bedload = |args: &[&str]| {
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+        command.args(args).arg("--db").arg(&done.db).output().expect("it runs")
+    };
+    let walk: serde_json::Value = serde_json::from_slice(&bedload(&["walk", "--json"]).stdout).expect("JSON");
+    assert_eq!((&walk["roots"][0], &walk["reachable"]), (&text.clone().into(), &1.into()));
+    assert_eq!(bedload(&["get", "--as", "raw", &text]).stdout, root.1);
+}
+
+#[test]
 fn a_carv2_padded_or_not_with_any_index_or_none() {
     let blocks = some();
     let inner = rooted(&blocks);

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use bedload::Error;
 use bedload::read::walk::{WalkOptions, walk};
 use bedload::report::WalkReport;
 use bedload::size::human;
 use bedload::sort::key::KeyLayout;
-use cid::Cid;
+use bedload::source::car::RawCid;
 
 use super::{Globals, bars, import, values};
 
@@ -22,8 +23,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
     /// Where to begin, may be given several times; the default is the roots that the import recorded
-    #[arg(long, value_name = "CID", value_parser = |text: &str| Cid::try_from(text).map_err(|error| error.to_string()))]
-    pub root: Vec<Cid>,
+    #[arg(long, value_name = "CID", value_parser = RawCid::from_str)]
+    pub root: Vec<RawCid>,
     /// Follow the chain of headers over N tipsets only
     #[arg(long, value_name = "tipsets=N", value_parser = depth)]
     pub depth: Option<u32>,

@@ -11,6 +11,8 @@
 use cid::Cid;
 use multihash::Multihash;
 
+pub(super) use crate::source::car::cbor_head as head;
+
 /// Multicodec of the one hash function that generated blocks have.
 pub(super) const BLAKE2B_256: u64 = 0xb220;
 /// Multicodec of a block of DAG-CBOR.
@@ -27,9 +29,7 @@ pub(super) const LINK_LEN: usize = 5 + CID_LEN;
 /// Major types.
 pub(super) const UINT: u8 = 0;
 pub(super) const BYTES: u8 = 2;
-pub(super) const TEXT: u8 = 3;
 pub(super) const ARRAY: u8 = 4;
-pub(super) const MAP: u8 = 5;
 
 /// A block's name, without the parts that all generated blocks share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,26 +63,6 @@ pub(super) const fn head_len(value: u64) -> usize {
         0x100..0x1_0000 => 3,
         0x1_0000..0x1_0000_0000 => 5,
         _ => 9,
-    }
-}
-
-pub(super) fn head(out: &mut Vec<u8>, major: u8, value: u64) {
-    let bytes = value.to_be_bytes();
-    match head_len(value) {
-        1 => out.push(major << 5 | value as u8),
-        2 => out.extend_from_slice(&[major << 5 | 24, value as u8]),
-        3 => {
-            out.push(major << 5 | 25);
-            out.extend_from_slice(&bytes[6..]);
-        }
-        5 => {
-            out.push(major << 5 | 26);
-            out.extend_from_slice(&bytes[4..]);
-        }
-        _ => {
-            out.push(major << 5 | 27);
-            out.extend_from_slice(&bytes);
-        }
     }
 }
 

@@ -10,29 +10,19 @@
 //!
 //! The length depends on the number of roots only, so it can be written before they are known and once more after.
 
+use crate::source::car::header_bytes;
 use crate::source::forest::stored_frame;
 
 use super::Format;
-use super::cbor::{self, Name};
+use super::cbor::Name;
 
 const PRAGMA: [u8; 11] = *b"\x0a\xa1\x67version\x02";
 const V2_LEN: usize = PRAGMA.len() + 16 + 3 * 8;
 
 /// The header of a CARv1.
 pub(super) fn car_header(roots: &[Name]) -> Vec<u8> {
-    let mut map = Vec::new();
-    cbor::head(&mut map, cbor::MAP, 2);
-    cbor::head(&mut map, cbor::TEXT, 5);
-    map.extend_from_slice(b"roots");
-    cbor::head(&mut map, cbor::ARRAY, roots.len() as u64);
-    roots.iter().for_each(|root| cbor::link(&mut map, root));
-    cbor::head(&mut map, cbor::TEXT, 7);
-    map.extend_from_slice(b"version");
-    cbor::head(&mut map, cbor::UINT, 1);
-
-    let mut header = unsigned_varint::encode::usize(map.len(), &mut unsigned_varint::encode::usize_buffer()).to_vec();
-    header.extend_from_slice(&map);
-    header
+    let roots: Vec<_> = roots.iter().map(Name::bytes).collect();
+    header_bytes(roots.iter().map(|root| root.as_slice()))
 }
 
 /// Everything before the first section; `car_bytes` is the length of the whole CARv1.

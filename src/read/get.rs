@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use cid::Cid;
-
 use super::dag_json::dag_json;
 use super::record::ImportRecord;
 use crate::error::{Error, Result};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
-use crate::source::car::read_cid;
+use crate::source::car::{RawCid, read_cid};
 
 /// The block cache, in bytes: neighbouring keys are seldom asked for.
 const CACHE: usize = 8 << 20;
@@ -55,8 +53,8 @@ impl Lookup {
     /// The text is none of these.
     pub fn wanted(&self, text: &str) -> Result<Wanted> {
         let text = text.trim();
-        if let Ok(cid) = Cid::try_from(text) {
-            return Ok(self.wanted_of_cid(&cid.to_bytes()));
+        if let Ok(cid) = text.parse::<RawCid>() {
+            return Ok(self.wanted_of_cid(&cid.as_bytes()));
         }
         let bytes = from_hex(text).ok_or_else(|| self.unknown(text))?;
         if read_cid(&bytes).is_ok_and(|cid| cid.is_some_and(|cid| cid.len as usize == bytes.len())) {

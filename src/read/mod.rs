@@ -22,9 +22,10 @@ pub(crate) use content::{content, find_key};
 pub use record::ImportRecord;
 
 use crate::sort::key::KeyLayout;
+use crate::source::car::RawCid;
 
 /// A key for people.
 fn key_text(layout: KeyLayout, key: &[u8]) -> String {
-    let cid = if layout == KeyLayout::Cid { cid::Cid::try_from(key).ok() } else { None };
+    let cid = if layout == KeyLayout::Cid { RawCid::from_bytes(key).ok() } else { None };
     cid.map_or_else(|| key.iter().map(|byte| format!("{byte:02x}")).collect(), |cid| cid.to_string())
 }

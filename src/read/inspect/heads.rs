@@ -6,12 +6,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use cid::Cid;
 use serde::Deserialize;
 
 use crate::read::header::chain_header;
 use crate::report::{HeadInfo, Metadata, RootInfo};
-use crate::source::car::Section;
+use crate::source::car::{RawCid, Section};
 
 /// The most a block of metadata has, in bytes: it names a version and some CIDs.
 const MAX_METADATA: usize = 64 << 10;
@@ -39,14 +38,14 @@ struct Wire {
     #[serde(rename = "Version")]
     version: u64,
     #[serde(rename = "HeadTipsetKey")]
-    head_tipset: Vec<Cid>,
+    head_tipset: Vec<RawCid>,
     #[serde(rename = "F3Data")]
-    f3: Option<Cid>,
+    f3: Option<RawCid>,
 }
 
 impl Heads {
-    pub fn new(roots: &[Cid]) -> Self {
-        let roots: Vec<Vec<u8>> = roots.iter().map(Cid::to_bytes).collect();
+    pub fn new(roots: &[RawCid]) -> Self {
+        let roots: Vec<Vec<u8>> = roots.iter().map(|cid| cid.as_bytes().to_vec()).collect();
         let found = Found { wanted: roots.clone(), seen: vec![false; roots.len()], ..Found::default() };
         Self { roots, found: Mutex::new(found) }
     }
@@ -76,10 +75,10 @@ impl Heads {
             && let Ok(metadata) = serde_ipld_dagcbor::from_slice::<Wire>(block)
         {
             for cid in metadata.head_tipset.iter().chain(&metadata.f3) {
-                found.wanted.push(cid.to_bytes());
+                found.wanted.push(cid.as_bytes().to_vec());
                 found.seen.push(false);
             }
-            found.f3 = metadata.f3.as_ref().map(Cid::to_bytes);
+            found.f3 = metadata.f3.as_ref().map(|cid| cid.as_bytes().to_vec());
             found.metadata = Some(metadata);
         }
     }
@@ -95,9 +94,9 @@ impl Heads {
     }
 
     /// The roots; `all` says that the whole snapshot was shown.
-    pub fn roots(&self, texts: &[Cid], all: bool) -> Vec<RootInfo> {
+    pub fn roots(&self, texts: &[RawCid], all: bool) -> Vec<RootInfo> {
         let found = self.lock();
-        let root = |(cid, bytes): (&Cid, &Vec<u8>)| {
+        let root = |(cid, bytes): (&RawCid, &Vec<u8>)| {
             let place = found.wanted.iter().position(|wanted| wanted == bytes);
             let seen = place.and_then(|place| found.seen.get(place)).copied().unwrap_or(false);
             RootInfo { cid: cid.to_string(), present: if seen || all { Some(seen) } else { None } }
@@ -110,7 +109,7 @@ impl Heads {
         found.metadata.as_ref().map(|metadata| Metadata {
             version: metadata.version,
             head_tipset: metadata.head_tipset.iter().map(ToString::to_string).collect(),
-            f3: metadata.f3.map(|cid| cid.to_string()),
+            f3: metadata.f3.as_ref().map(|cid| cid.to_string()),
             f3_bytes: found.f3_bytes,
         })
     }

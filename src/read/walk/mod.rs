@@ -13,8 +13,6 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use cid::Cid;
-
 use self::queue::{Queue, Step};
 use super::count;
 use super::header::chain_header;
@@ -27,7 +25,7 @@ use crate::progress::{Observer, Phase, Progress, Stop};
 use crate::report::{MissingBlock, WALK_SCHEMA, WalkReport};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
-use crate::source::car::{CidSpan, read_cid};
+use crate::source::car::{CidSpan, RawCid, read_cid};
 use crate::sys;
 
 /// Links looked up at once.
@@ -45,7 +43,7 @@ pub struct WalkOptions {
     /// The database.
     pub db: PathBuf,
     /// Where to begin. Defaults to the roots that the import recorded.
-    pub roots: Vec<Cid>,
+    pub roots: Vec<RawCid>,
     /// Follow the chain of headers over so many tipsets only. Defaults to all of it.
     pub tipsets: Option<u32>,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
@@ -150,12 +148,12 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     })
 }
 
-fn roots(options: &WalkOptions, record: Option<&ImportRecord>) -> Result<Vec<Cid>> {
+fn roots(options: &WalkOptions, record: Option<&ImportRecord>) -> Result<Vec<RawCid>> {
     if !options.roots.is_empty() {
         return Ok(options.roots.clone());
     }
     let recorded = record.map(|record| record.source.roots.as_slice()).unwrap_or_default();
-    let roots: Vec<Cid> = recorded.iter().filter_map(|root| Cid::try_from(root.as_str()).ok()).collect();
+    let roots: Vec<RawCid> = recorded.iter().filter_map(|root| root.parse().ok()).collect();
     if roots.is_empty() {
         return Err(Error::Usage {
             reason: "no root to walk from: the import recorded none".into(),
@@ -204,11 +202,11 @@ impl Found {
 
 impl Walk<'_> {
     /// Follows links level by level; the number of levels is how deep the graph is.
-    fn levels(&self, roots: &[Cid], queue: impl Fn() -> Queue) -> Result<(Found, u64)> {
+    fn levels(&self, roots: &[RawCid], queue: impl Fn() -> Queue) -> Result<(Found, u64)> {
         let mut found = Found::default();
         let mut level = queue();
         for root in roots {
-            let step = Step { cid: root.to_bytes(), parent: Vec::new(), tipset: 0, epoch: None };
+            let step = Step { cid: root.as_bytes().to_vec(), parent: Vec::new(), tipset: 0, epoch: None };
             self.meet(&step.cid, &mut found, |_| level.push(&step))?;
         }
         let mut depth = 0;

@@ -1,9 +1,8 @@
 //! The header of a CAR, of both versions.
 
-use cid::Cid;
 use serde::Deserialize;
 
-use super::{CarProblem, MAX_HEADER, varint};
+use super::{CarProblem, MAX_HEADER, RawCid, varint};
 
 /// `{version: 2}` as a section: how every CARv2 begins.
 const V2_PRAGMA: [u8; 11] = [0x0a, 0xa1, 0x67, b'v', b'e', b'r', b's', b'i', b'o', b'n', 0x02];
@@ -17,7 +16,7 @@ pub struct Header {
     /// The outer version: 1 or 2.
     pub version: u64,
     /// The roots, in the order of the file; may be empty, and need not be in the file.
-    pub roots: Vec<Cid>,
+    pub roots: Vec<RawCid>,
     /// Where the first section begins, in bytes from the start of the file.
     pub blocks_start: u64,
     /// The CARv2 header, where there is one.
@@ -44,6 +43,50 @@ impl Header {
     }
 }
 
+/// The header of a CARv1 with these roots, as it stands at the front of a file.
+pub fn header_bytes<'a>(roots: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut map = vec![0xa2];
+    push_text(&mut map, "roots");
+    cbor_head(&mut map, 4, roots.len() as u64);
+    for root in roots {
+        cbor_head(&mut map, 6, 42);
+        cbor_head(&mut map, 2, root.len() as u64 + 1);
+        map.push(0);
+        map.extend_from_slice(root);
+    }
+    push_text(&mut map, "version");
+    cbor_head(&mut map, 0, 1);
+    let mut header = unsigned_varint::encode::usize(map.len(), &mut unsigned_varint::encode::usize_buffer()).to_vec();
+    header.extend_from_slice(&map);
+    header
+}
+
+fn push_text(cbor: &mut Vec<u8>, text: &str) {
+    cbor_head(cbor, 3, text.len() as u64);
+    cbor.extend_from_slice(text.as_bytes());
+}
+
+/// The head of a CBOR item, as short as it goes.
+pub(crate) fn cbor_head(cbor: &mut Vec<u8>, major: u8, value: u64) {
+    let major = major << 5;
+    match value {
+        0..24 => cbor.push(major | value as u8),
+        24..0x100 => cbor.extend([major | 24, value as u8]),
+        0x100..0x1_0000 => {
+            cbor.push(major | 25);
+            cbor.extend((value as u16).to_be_bytes());
+        }
+        0x1_0000..0x1_0000_0000 => {
+            cbor.push(major | 26);
+            cbor.extend((value as u32).to_be_bytes());
+        }
+        _ => {
+            cbor.push(major | 27);
+            cbor.extend(value.to_be_bytes());
+        }
+    }
+}
+
 /// The outcome of looking for a header at the front of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderStep {
@@ -57,7 +100,7 @@ pub enum HeaderStep {
 struct Wire {
     version: u64,
     #[serde(default)]
-    roots: Option<Vec<Cid>>,
+    roots: Option<Vec<RawCid>>,
 }
 
 /// Reads the header at the front of `head`, which begins at byte 0 of the file. `size` is the size of the file (of the
@@ -129,7 +172,7 @@ fn check_v2(v2: &V2Header, size: Option<u64>) -> Result<(), String> {
 }
 
 enum Inner {
-    Found { roots: Vec<Cid>, end: u64 },
+    Found { roots: Vec<RawCid>, end: u64 },
     NeedMore(u64),
 }
 
@@ -176,4 +219,27 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<Inner, (CarPr
         (CarProblem::Header { reason: "it names no roots, not even an empty list".into() }, cbor_start)
     })?;
     Ok(Inner::Found { roots, end: header_end })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_header_that_is_written_reads_as_it_was(
+            digests in proptest::collection::vec(proptest::collection::vec(0u8.., 0..400), 0..40),
+        ) {
+            let cid = |digest: &Vec<u8>| {
+                let len = unsigned_varint::encode::usize(digest.len(), &mut unsigned_varint::encode::usize_buffer()).to_vec();
+                RawCid::from_bytes([&[1, 0x55, 0][..], &len, digest].concat()).expect("an identity CID")
+            };
+            let roots: Vec<RawCid> = digests.iter().map(cid).collect();
+            let bytes = header_bytes(roots.iter().map(RawCid::as_bytes));
+            let Ok(HeaderStep::Header(header)) = read_header(&bytes, None) else { panic!("no header") };
+            prop_assert_eq!((header.roots, header.blocks_start), (roots, bytes.len() as u64));
+        }
+    }
 }

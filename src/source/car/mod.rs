@@ -13,12 +13,15 @@
 //! has a cap, every number must be written minimally, and the end of the data inside anything is an error.
 
 pub(crate) mod chunks;
+mod cid;
 mod header;
 mod problem;
 mod section;
 mod varint;
 
-pub use header::{Header, HeaderStep, V2Header, read_header};
+pub use cid::{NoCid, RawCid};
+pub(crate) use header::cbor_head;
+pub use header::{Header, HeaderStep, V2Header, header_bytes, read_header};
 pub use problem::CarProblem;
 pub use section::{CidSpan, Section, Step, next_section, read_cid};
 

@@ -1,0 +1,153 @@
+//! A CID as its bytes, however long they are.
+//!
+//! The `cid` crate holds digests in a field of fixed size, 64 bytes for everybody. An identity CID has its whole block
+//! for a digest, so roots and links may be longer than that; here they are bytes that `read_cid` has looked at.
+
+use std::fmt;
+use std::str::FromStr;
+
+use cid::multibase::{self, Base};
+use serde::de;
+
+use super::read_cid;
+
+/// The bytes of one whole CID of version 0 or 1.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RawCid(Vec<u8>);
+
+/// Bytes or text that are no CID.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct NoCid {
+    reason: String,
+}
+
+impl RawCid {
+    /// Takes the bytes of a CID.
+    ///
+    /// # Errors
+    /// They are something else, or have another length than they say.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, NoCid> {
+        let bytes = bytes.into();
+        match read_cid(&bytes) {
+            Ok(Some(span)) if span.len as usize == bytes.len() => Ok(Self(bytes)),
+            Ok(_) => Err(NoCid { reason: "a CID's length is another than it says".into() }),
+            Err(problem) => Err(NoCid { reason: problem.to_string() }),
+        }
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl FromStr for RawCid {
+    type Err = NoCid;
+
+    /// Reads a CID as people write it: in any multibase, version 0 in bare base58.
+    fn from_str(text: &str) -> Result<Self, NoCid> {
+        let text = text.strip_prefix("/ipfs/").unwrap_or(text);
+        let no_text = |error: multibase::Error| NoCid { reason: format!("it is no CID: {error}") };
+        if text.len() == 46 && text.starts_with("Qm") {
+            return Self::from_bytes(Base::Base58Btc.decode(text).map_err(no_text)?);
+        }
+        let (_, bytes) = multibase::decode(text).map_err(no_text)?;
+        // Version 0 has no multibase prefix, so what has one cannot be it.
+        if bytes.first() == Some(&0x12) {
+            return Err(NoCid { reason: "a CID of version 0 is written without a multibase prefix".into() });
+        }
+        Self::from_bytes(bytes)
+    }
+}
+
+impl fmt::Display for RawCid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.first() {
+            Some(0x12) => f.write_str(&Base::Base58Btc.encode(&self.0)),
+            _ => f.write_str(&multibase::encode(Base::Base32Lower, &self.0)),
+        }
+    }
+}
+
+impl fmt::Debug for RawCid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cid({self})")
+    }
+}
+
+/// From a link in dag-cbor.
+impl<'de> de::Deserialize<'de> for RawCid {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Link;
+        struct Bytes;
+        impl<'de> de::Visitor<'de> for Bytes {
+            type Value = RawCid;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the bytes of a CID")
+            }
+            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<RawCid, E> {
+                RawCid::from_bytes(bytes).map_err(E::custom)
+            }
+        }
+        impl<'de> de::Visitor<'de> for Link {
+            type Value = RawCid;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a link")
+            }
+            fn visit_newtype_struct<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<RawCid, D::Error> {
+                deserializer.deserialize_bytes(Bytes)
+            }
+        }
+        deserializer.deserialize_newtype_struct(cid::serde::CID_SERDE_PRIVATE_IDENTIFIER, Link)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cid::multihash::Multihash;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_the_cid_crate_where_that_can_hold_it(
+            codec: u64, hash: u64, digest in proptest::collection::vec(0u8.., 0..64),
+        ) {
+            let theirs = cid::Cid::new_v1(codec, Multihash::wrap(hash, &digest).expect("short"));
+            let ours = RawCid::from_bytes(theirs.to_bytes()).expect("a CID");
+            prop_assert_eq!(ours.to_string(), theirs.to_string());
+            prop_assert_eq!(theirs.to_string().parse(), Ok(ours.clone()));
+            let base58 = theirs.to_string_of_base(Base::Base58Btc).expect("version 1 has any base");
+            prop_assert_eq!(base58.parse(), Ok(ours.clone()));
+            let link = serde_ipld_dagcbor::to_vec(&theirs).expect("encode");
+            prop_assert_eq!(serde_ipld_dagcbor::from_slice::<RawCid>(&link).expect("decode"), ours);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text: String) {
+            text.parse::<RawCid>().ok();
+        }
+    }
+
+    #[test]
+    fn version_0_is_bare_base58() {
+        let text = "QmbWqxBEKC3P8tqsKc98xmWNzrzDtRLMiMPL8wBuTGsMnR";
+        let theirs: cid::Cid = text.parse().expect("a CID");
+        let ours: RawCid = text.parse().expect("a CID");
+        assert_eq!((ours.as_bytes(), ours.to_string()), (&theirs.to_bytes()[..], text.into()));
+        let prefixed = format!("z{text}").parse::<RawCid>().expect_err("version 0 has no prefix");
+        assert_eq!(prefixed.to_string(), "a CID of version 0 is written without a multibase prefix");
+    }
+
+    #[test]
+    fn an_identity_cid_may_be_of_any_length() {
+        let bytes = [&[1, 0x55, 0, 0xac, 2][..], &[7; 300]].concat();
+        let ours = RawCid::from_bytes(bytes.clone()).expect("a CID");
+        assert_eq!(ours.to_string().parse(), Ok(ours.clone()));
+        assert!(cid::Cid::try_from(bytes.as_slice()).is_err(), "the reason for this module");
+        let cut = RawCid::from_bytes(&bytes[..200]).expect_err("it is cut");
+        assert_eq!(cut.to_string(), "a CID's length is another than it says");
+    }
+}
