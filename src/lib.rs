@@ -25,6 +25,7 @@ pub mod fuzzing;
 pub mod generate;
 pub mod load;
 mod mapped;
+pub mod output;
 pub mod preset;
 pub mod progress;
 pub mod read;

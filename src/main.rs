@@ -13,6 +13,7 @@ fn main() -> ExitCode {
         cli::Command::Walk(args) => cli::walk::run(args, &cli.globals),
         cli::Command::Get(args) => cli::get::run(args, &cli.globals),
         cli::Command::Stat(args) => cli::stat::run(args, &cli.globals),
+        cli::Command::Export(args) => cli::export::run(args, &cli.globals),
         cli::Command::Generate(args) => cli::generate::run(args, &cli.globals),
         cli::Command::Presets(args) => cli::presets::run(args, &cli.globals),
         cli::Command::Completions(args) => cli::shell::completions(args),

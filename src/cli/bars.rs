@@ -132,7 +132,7 @@ fn done_line(phase: Phase, seconds: f64, bytes: u64, blocks: u64) -> Option<Stri
     let rate = human((bytes as f64 / seconds.max(0.001)) as u64);
     match phase {
         Phase::Plan => None,
-        Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk => Some(format!(
+        Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export => Some(format!(
             "{:<8} {seconds:>6.1} s  {} blocks, {}, {rate}/s",
             phase.name(),
             grouped(blocks),
@@ -272,7 +272,7 @@ impl Observer for Bar {
         }
         self.bar.set_prefix(sample.phase.name());
         let text = match sample.phase {
-            Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk => {
+            Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export => {
                 format!("{}  {}", human(sample.bytes), speed.describe())
             }
             Phase::Settle if sample.backlog.is_some() => speed.describe(),

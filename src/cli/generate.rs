@@ -1,6 +1,5 @@
 //! `bedload generate`: makes up a snapshot for benchmarks and tests.
 
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -9,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use bedload::error::Error;
 use bedload::generate::{self, DUPLICATES_MAX, Format, Profile, Spec, Summary};
+use bedload::output::Output;
 use bedload::size::human;
 
 use super::Globals;
@@ -86,47 +86,17 @@ fn generate(args: &Args) -> anyhow::Result<Summary> {
     if args.file == Path::new("-") {
         let mut out = io::stdout();
         if out.is_terminal() {
-            return Err(Error::Usage {
-                reason: "a snapshot cannot go to a terminal".into(),
-                hint: "name a file, or pipe the output into a command".into(),
-            }
-            .into());
+            return Err(super::no_terminal());
         }
         return Ok(generate::write_stream(&spec, &mut out).map_err(Error::io("write", "-"))?);
     }
-    match std::fs::metadata(&args.file) {
-        // A device or a named pipe: nothing to replace.
-        Ok(there) if !there.is_file() && !there.is_dir() => {
-            let mut out = File::options().write(true).open(&args.file).map_err(Error::io("open", &args.file))?;
-            Ok(generate::write_stream(&spec, &mut out).map_err(Error::io("write", &args.file))?)
-        }
-        Ok(there) if there.is_dir() || !args.force => Err(Error::State {
-            path: args.file.clone(),
-            reason: "it exists".into(),
-            hint: if there.is_dir() {
-                "name a file in it".into()
-            } else {
-                "choose another name, or replace it with --force".into()
-            },
-        }
-        .into()),
-        _ => Ok(write_file(&spec, &args.file)?),
-    }
-}
-
-fn write_file(spec: &Spec, path: &Path) -> bedload::Result<Summary> {
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.prefix(".bedload-generate-").tempfile_in(folder).map_err(Error::io("create", path))?;
-    let summary = generate::write(spec, file.as_file_mut()).map_err(Error::io("write", path))?;
-    file.as_file().sync_all().map_err(Error::io("sync", path))?;
-    file.persist(path).map_err(|error| Error::io("rename to", path)(error.error))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", folder))?;
+    let failed = || Error::io("write", &args.file);
+    let mut output = Output::create(&args.file, args.force)?;
+    let summary = match &mut output {
+        Output::Stream(stream) => generate::write_stream(&spec, stream).map_err(failed())?,
+        new @ Output::File(_) => generate::write(&spec, new.file()).map_err(failed())?,
+    };
+    output.publish()?;
     Ok(summary)
 }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use bedload::Error;
 use bedload::read::get::{Lookup, to_json};
-use bedload::sort::key::KeyLayout;
 use clap::ValueEnum;
 
-use super::{Globals, import};
+use super::Globals;
+use super::shared::LocationArgs;
 
 /// Keys looked up at once.
 const BATCH: usize = 256;
@@ -30,12 +30,8 @@ pub struct Args {
     #[arg(long = "as", value_name = "FORM", default_value = "hex")]
     pub form: Form,
 
-    /// What blocks are stored under; the default is what BEDLOAD.json says, or cid
-    #[arg(long, value_name = "LAYOUT", value_parser = import::key_layout(), help_heading = "Database")]
-    pub key: Option<KeyLayout>,
-    /// The column family that holds the blocks; the default is what BEDLOAD.json says, or default
-    #[arg(long, value_name = "NAME", help_heading = "Database")]
-    pub column_family: Option<String>,
+    #[command(flatten)]
+    pub location: LocationArgs,
 }
 
 /// How to print a block.
@@ -50,7 +46,7 @@ pub enum Form {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let lookup = Lookup::open(&args.db, args.key, args.column_family.as_deref())?;
+    let lookup = Lookup::open(&args.db, &args.location.location())?;
     let mut printer =
         Printer { args, globals, out: BufWriter::new(std::io::stdout().lock()), lookup, asked: 0, lost: 0 };
     let mut batch = Vec::new();

@@ -189,9 +189,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         }
         options.max_block_size = size;
     }
-    // Opened before the long work: a path that cannot be written should fail now.
-    let report_file =
-        args.report.as_ref().map(|path| std::fs::File::create(path).map_err(Error::io("create", path))).transpose()?;
+    let report_file = super::report_file(args.report.as_deref())?;
     super::stop::on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = bars::renderer(globals);
     let outcome = bedload::import(&options, observer.as_ref());

@@ -9,7 +9,8 @@ use bedload::report::{CodeCount, InspectReport};
 use bedload::size::human;
 use bedload::source::car::NullPadding;
 
-use super::{Globals, bars, import, values};
+use super::shared::ResourceArgs;
+use super::{Globals, bars, import};
 
 /// The width of the longest bar of the size histogram.
 const BAR: u64 = 30;
@@ -33,25 +34,15 @@ pub struct Args {
     #[arg(long, value_name = "MEANING", default_value = "error", value_parser = import::null_padding())]
     pub null_padding: NullPadding,
 
-    /// Threads that work; the default is the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
-    pub threads: Option<u16>,
-    /// Memory to use; the default is a quarter of what the machine or its cgroup has
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
-    pub memory: Option<u64>,
-    /// Where to put what does not fit; the default is the system's directory for temporary files
-    #[arg(long, value_name = "DIR", help_heading = "Resources")]
-    pub work_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub resources: ResourceArgs,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = InspectOptions::new(&args.source);
     options.full = args.full;
     options.null_padding = args.null_padding;
-    options.threads = args.threads.map(usize::from);
-    options.memory = args.memory;
-    options.work_dir.clone_from(&args.work_dir);
-    super::stop::on_signals(&options.stop, "run the same command again; it starts over")?;
+    options.resources = args.resources.resources()?;
     if args.list {
         list(&options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?;
         return Ok(());

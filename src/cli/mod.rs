@@ -1,11 +1,13 @@
 //! The command line: one file per command, and the only place that knows a terminal.
 
 pub mod bars;
+pub mod export;
 pub mod generate;
 pub mod get;
 pub mod import;
 pub mod inspect;
 pub mod presets;
+mod shared;
 pub mod shell;
 pub mod stat;
 mod stop;
@@ -13,7 +15,9 @@ mod values;
 pub mod verify;
 pub mod walk;
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use bedload::{Error, Exit};
@@ -103,6 +107,7 @@ pub enum Command {
     Walk(walk::Args),
     Get(get::Args),
     Stat(stat::Args),
+    Export(export::Args),
     Generate(generate::Args),
     Presets(presets::Args),
     Completions(shell::CompletionsArgs),
@@ -112,6 +117,17 @@ pub enum Command {
 /// Reads the command line; wrong ones end the program with exit code 2.
 pub fn parse() -> Cli {
     Cli::parse()
+}
+
+/// Opens the file that a report goes to. Before the long work: a path that cannot be written should fail now.
+pub fn report_file(path: Option<&Path>) -> anyhow::Result<Option<File>> {
+    Ok(path.map(|path| File::create(path).map_err(Error::io("create", path))).transpose()?)
+}
+
+/// What to say when a snapshot would go to a terminal.
+pub fn no_terminal() -> anyhow::Error {
+    let reason = "a snapshot cannot go to a terminal".into();
+    Error::Usage { reason, hint: "name a file, or pipe the output into a command".into() }.into()
 }
 
 /// Prints a result: one JSON document on standard output.

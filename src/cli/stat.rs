@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use bedload::progress::Stop;
+use bedload::read::Resources;
 use bedload::read::stat::{StatOptions, stat};
 use bedload::report::{FamilyStat, StatReport};
 use bedload::size::human;
@@ -28,8 +29,11 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let stop = Stop::default();
     super::stop::on_signals(&stop, "run the same command again; it starts over")?;
-    let options =
-        StatOptions { db: args.db.clone(), digest: args.digest, threads: args.threads.map(usize::from), stop };
+    let options = StatOptions {
+        db: args.db.clone(),
+        digest: args.digest,
+        resources: Resources { threads: args.threads.map(usize::from), stop, ..Resources::default() },
+    };
     let report = if args.digest {
         let observer = bars::renderer(globals);
         let report = stat(&options, observer.as_ref());

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use bedload::report::{KeyFrom, VerifyReport};
 use bedload::size::human;
-use bedload::sort::key::KeyLayout;
 use bedload::source::car::NullPadding;
 use bedload::{Error, VerifyOptions};
 
-use super::{Globals, bars, import, values};
+use super::shared::{LocationArgs, ResourceArgs};
+use super::{Globals, bars, import};
 
 /// Check a database: files, every value against its key, and the whole against its record or its source
 ///
@@ -31,35 +31,26 @@ pub struct Args {
     #[arg(long, value_name = "MEANING", value_parser = import::null_padding(), requires = "against")]
     pub null_padding: Option<NullPadding>,
 
-    /// Threads that work; the default is the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
-    pub threads: Option<u16>,
-    /// Memory for the comparison; the default is half of what the machine or its cgroup has
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources", requires = "against")]
-    pub memory: Option<u64>,
-    /// Where the comparison puts what does not fit; the default is the system's directory for temporary files
-    #[arg(long, value_name = "DIR", help_heading = "Resources", requires = "against")]
-    pub work_dir: Option<PathBuf>,
-
-    /// What blocks are stored under; the default is what BEDLOAD.json says, or cid
-    #[arg(long, value_name = "LAYOUT", value_parser = import::key_layout(), help_heading = "Database")]
-    pub key: Option<KeyLayout>,
-    /// The column family that holds the blocks; the default is what BEDLOAD.json says, or default
-    #[arg(long, value_name = "NAME", help_heading = "Database")]
-    pub column_family: Option<String>,
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+    #[command(flatten)]
+    pub location: LocationArgs,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    if args.against.is_none() && (args.resources.memory.is_some() || args.resources.work_dir.is_some()) {
+        return Err(Error::Usage {
+            reason: "--memory and --work-dir are for the comparison with a snapshot".into(),
+            hint: "leave them out, or name the snapshot with --against".into(),
+        }
+        .into());
+    }
     let mut options = VerifyOptions::new(&args.db);
     options.sample = args.sample;
     options.against.clone_from(&args.against);
     options.null_padding = args.null_padding;
-    options.threads = args.threads.map(usize::from);
-    options.memory = args.memory;
-    options.work_dir.clone_from(&args.work_dir);
-    options.key = args.key;
-    options.column_family.clone_from(&args.column_family);
-    super::stop::on_signals(&options.stop, "run the same command again; it starts over")?;
+    options.resources = args.resources.resources()?;
+    options.location = args.location.location();
     let observer = bars::renderer(globals);
     let outcome = bedload::verify_db(&options, observer.as_ref());
     observer.finish();

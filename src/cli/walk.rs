@@ -8,10 +8,10 @@ use bedload::Error;
 use bedload::read::walk::{WalkOptions, walk};
 use bedload::report::WalkReport;
 use bedload::size::human;
-use bedload::sort::key::KeyLayout;
 use bedload::source::car::RawCid;
 
-use super::{Globals, bars, import, values};
+use super::shared::{LocationArgs, ResourceArgs};
+use super::{Globals, bars};
 
 /// Follow links from the roots, as a node scans, and tell which blocks are missing or unreachable
 ///
@@ -32,22 +32,10 @@ pub struct Args {
     #[arg(long, value_name = "EPOCH")]
     pub allow_missing_below: Option<u64>,
 
-    /// Threads that work; the default is the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
-    pub threads: Option<u16>,
-    /// Memory to use; the default is a quarter of what the machine or its cgroup has
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
-    pub memory: Option<u64>,
-    /// Where to put what does not fit; the default is the system's directory for temporary files
-    #[arg(long, value_name = "DIR", help_heading = "Resources")]
-    pub work_dir: Option<PathBuf>,
-
-    /// What blocks are stored under; the default is what BEDLOAD.json says, or cid
-    #[arg(long, value_name = "LAYOUT", value_parser = import::key_layout(), help_heading = "Database")]
-    pub key: Option<KeyLayout>,
-    /// The column family that holds the blocks; the default is what BEDLOAD.json says, or default
-    #[arg(long, value_name = "NAME", help_heading = "Database")]
-    pub column_family: Option<String>,
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+    #[command(flatten)]
+    pub location: LocationArgs,
 }
 
 fn depth(text: &str) -> Result<u32, String> {
@@ -60,12 +48,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.roots.clone_from(&args.root);
     options.tipsets = args.depth;
     options.allow_missing_below = args.allow_missing_below;
-    options.threads = args.threads.map(usize::from);
-    options.memory = args.memory;
-    options.work_dir.clone_from(&args.work_dir);
-    options.key = args.key;
-    options.column_family.clone_from(&args.column_family);
-    super::stop::on_signals(&options.stop, "run the same command again; it starts over")?;
+    options.resources = args.resources.resources()?;
+    options.location = args.location.location();
     let observer = bars::renderer(globals);
     let outcome = walk(&options, observer.as_ref());
     observer.finish();

@@ -56,7 +56,7 @@ pub(super) fn run<W: Write + Send>(spec: &Spec, spine: &Spine, out: &mut W, posi
     let maker = Maker::new(spec.seed);
     let width = CHUNKS_PER_THREAD * rayon::current_num_threads();
     let mut made = Made::default();
-    let mut index = Index::default();
+    let mut index = Index::in_memory();
     let mut tip = Vec::new();
     let (mut ready, mut next): (Vec<Piece>, Vec<Piece>) = (Vec::new(), Vec::new());
     let mut first = 0;
@@ -145,7 +145,7 @@ fn emit<W: Write>(
             for frame in frames {
                 for section in sections.by_ref().take(frame.sections - before) {
                     let Name { codec, digest } = &section.name;
-                    index.add_hash(slot_hash(u64::from(*codec), BLAKE2B_256, digest), base + start);
+                    index.add_hash(slot_hash(u64::from(*codec), BLAKE2B_256, digest), base + start)?;
                 }
                 (start, before) = (frame.end as u64, frame.sections);
             }

@@ -36,10 +36,12 @@ pub enum Phase {
     Verify,
     /// Following links through a database.
     Walk,
+    /// Writing blocks of a database into a snapshot.
+    Export,
 }
 
 impl Phase {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Plan,
         Self::Read,
         Self::Build,
@@ -49,6 +51,7 @@ impl Phase {
         Self::Publish,
         Self::Verify,
         Self::Walk,
+        Self::Export,
     ];
 
     /// Its name in output and reports.
@@ -63,6 +66,7 @@ impl Phase {
             Self::Publish => "publish",
             Self::Verify => "verify",
             Self::Walk => "walk",
+            Self::Export => "export",
         }
     }
 }

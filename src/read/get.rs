@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::access::Location;
 use super::dag_json::dag_json;
 use super::record::ImportRecord;
 use crate::error::{Error, Result};
@@ -31,19 +32,14 @@ pub struct Wanted {
 }
 
 impl Lookup {
-    /// Opens the database in `db`. What is `None` is taken from `BEDLOAD.json`; without it keys are CIDs in `default`.
+    /// Opens the database in `db`.
     ///
     /// # Errors
     /// There is no database, or it cannot be opened.
-    pub fn open(db: &Path, layout: Option<KeyLayout>, family: Option<&str>) -> Result<Self> {
+    pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let record = ImportRecord::load(db)?;
         let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true })?;
-        let recorded = record.as_ref().map(|record| record.column_family.as_str());
-        Ok(Self {
-            reader,
-            family: family.or(recorded).unwrap_or("default").to_owned(),
-            layout: layout.or(record.as_ref().map(|record| record.key)).unwrap_or_default(),
-        })
+        Ok(Self { reader, family: location.family(record.as_ref()), layout: location.layout(record.as_ref()).0 })
     }
 
     /// Reads a key as people write it: a CID in any multibase, or the key's own bytes as hex; where keys are bare
@@ -54,7 +50,7 @@ impl Lookup {
     pub fn wanted(&self, text: &str) -> Result<Wanted> {
         let text = text.trim();
         if let Ok(cid) = text.parse::<RawCid>() {
-            return Ok(self.wanted_of_cid(&cid.as_bytes()));
+            return Ok(self.wanted_of_cid(cid.as_bytes()));
         }
         let bytes = from_hex(text).ok_or_else(|| self.unknown(text))?;
         if read_cid(&bytes).is_ok_and(|cid| cid.is_some_and(|cid| cid.len as usize == bytes.len())) {

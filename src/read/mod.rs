@@ -2,13 +2,17 @@
 //!
 //! Databases are opened read-only here. What an import left in `BEDLOAD.json` says how to read their keys.
 
+mod access;
 mod content;
 mod count;
 mod dag_json;
+pub mod export;
 pub mod get;
 mod header;
 pub mod inspect;
 mod links;
+mod missing;
+mod queue;
 mod ranges;
 mod record;
 mod share;
@@ -18,6 +22,7 @@ pub mod verify;
 mod visited;
 pub mod walk;
 
+pub use access::{Location, Resources};
 pub(crate) use content::{content, find_key};
 pub use record::ImportRecord;
 

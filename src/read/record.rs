@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
 use crate::sort::key::KeyLayout;
+use crate::source::car::RawCid;
 
 /// The file's name inside a database.
 pub const RECORD_FILE: &str = "BEDLOAD.json";
@@ -64,6 +65,11 @@ pub struct RecordedSource {
 }
 
 impl ImportRecord {
+    /// The roots of the snapshot.
+    pub fn roots(&self) -> Vec<RawCid> {
+        self.source.roots.iter().filter_map(|root| root.parse().ok()).collect()
+    }
+
     /// Reads the record of the database in `db`; `None` when it has none.
     ///
     /// # Errors
@@ -88,4 +94,22 @@ impl ImportRecord {
             .map(Some)
             .map_err(|error| unreadable(format!("is no record of an import: {error}")))
     }
+}
+
+/// The roots to begin at: those that were given, or those the import recorded.
+///
+/// # Errors
+/// There are none: `action` says for what, `hint` what to do about it.
+pub(super) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &str, hint: &str) -> Result<Vec<RawCid>> {
+    if !given.is_empty() {
+        return Ok(given.to_vec());
+    }
+    let roots = record.map(ImportRecord::roots).unwrap_or_default();
+    if roots.is_empty() {
+        return Err(Error::Usage {
+            reason: format!("no root to {action} from: the import recorded none"),
+            hint: hint.into(),
+        });
+    }
+    Ok(roots)
 }

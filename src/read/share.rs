@@ -5,11 +5,6 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
 
-/// How many threads work when the caller does not say: one for each core.
-pub(super) fn threads(chosen: Option<usize>) -> usize {
-    chosen.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
-}
-
 /// Does `work` for each of `items` numbers on up to `threads` threads, each with a worker of its own, and hands the
 /// workers back. The first failure ends it.
 pub(super) fn share<W: Send>(

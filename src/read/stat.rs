@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use super::access::Resources;
 use super::count::count;
 use super::record::RECORD_FILE;
-use super::share::threads;
 use crate::error::{Error, Result};
-use crate::progress::{Observer, Phase, Progress, Stop};
+use crate::progress::{Observer, Phase, Progress};
 use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, FileTotals, Level, Reader, ReaderOptions, options};
@@ -21,10 +21,8 @@ pub struct StatOptions {
     pub db: PathBuf,
     /// Read all records to count them and to compute the content digest. Defaults to `false`.
     pub digest: bool,
-    /// Threads that read. Defaults to the number of cores.
-    pub threads: Option<usize>,
-    /// Asked by somebody else to make it stop.
-    pub stop: Stop,
+    /// What that may use.
+    pub resources: Resources,
 }
 
 /// Looks at a database.
@@ -49,7 +47,7 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         family.options = written.as_ref().map(|written| differing(written, name)).transpose()?.unwrap_or_default();
         if options.digest {
             progress.begin(Phase::Verify, Some(family.bytes));
-            let content = count(&reader, name, threads(options.threads), progress, &options.stop)?;
+            let content = count(&reader, name, options.resources.threads(), progress, &options.resources.stop)?;
             family.records = Some(content.records);
             family.payload_bytes = Some(content.payload);
             family.digest = Some(content.digest);

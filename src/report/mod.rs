@@ -1,5 +1,6 @@
 //! Results as data: every text, table and JSON is made from these.
 
+mod export;
 mod import;
 mod inspect;
 mod log;
@@ -7,6 +8,7 @@ mod stat;
 mod verify;
 mod walk;
 
+pub use export::{EXPORT_SCHEMA, ExportReport};
 pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, SCHEMA, SourceInfo, Versions};
 pub use inspect::{
     BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo,

@@ -13,15 +13,14 @@ use std::time::Instant;
 
 use self::heads::Heads;
 use self::tally::Tally;
-use super::share::threads;
+use super::access::Resources;
 use super::snapshot::Snapshot;
 use super::visited::Visited;
 use crate::error::{Error, Result};
-use crate::progress::{Observer, Progress, Stop};
+use crate::progress::{Observer, Progress};
 use crate::report::{INSPECT_SCHEMA, InspectReport, V2Info};
 use crate::source::car::NullPadding;
 use crate::source::input::Wrapping;
-use crate::sys;
 
 /// Chunks that a quick look reads in search of the roots. In snapshots of a chain they come first.
 const QUICK_CHUNKS: usize = 3;
@@ -35,37 +34,18 @@ pub struct InspectOptions {
     pub full: bool,
     /// What null padding means. Defaults to damage.
     pub null_padding: NullPadding,
-    /// Threads that work. Defaults to the number of cores.
-    pub threads: Option<usize>,
-    /// Memory in bytes, for unpacking and for telling duplicates. Defaults to a quarter of what the machine, or its
-    /// cgroup, has.
-    pub memory: Option<u64>,
-    /// Where to put what does not fit. Defaults to the system's directory for temporary files.
-    pub work_dir: Option<PathBuf>,
-    /// Asked by somebody else to make it stop.
-    pub stop: Stop,
+    /// What the look may use: memory for unpacking and for telling duplicates.
+    pub resources: Resources,
 }
 
 impl InspectOptions {
     /// A quick look at `source`.
     pub fn new(source: impl Into<PathBuf>) -> Self {
-        Self {
-            source: source.into(),
-            full: false,
-            null_padding: NullPadding::Error,
-            threads: None,
-            memory: None,
-            work_dir: None,
-            stop: Stop::default(),
-        }
-    }
-
-    fn memory(&self) -> u64 {
-        self.memory.or_else(|| sys::memory().map(|all| all / 4)).unwrap_or(1 << 30)
+        Self { source: source.into(), full: false, null_padding: NullPadding::Error, resources: Resources::default() }
     }
 
     fn open(&self, progress: &Progress<'_>) -> Result<Snapshot<'_>> {
-        Snapshot::open(&self.source, self.null_padding, threads(self.threads), self.memory() / 2, progress)
+        Snapshot::open(&self.source, self.null_padding, self.resources.threads(), self.resources.memory() / 2, progress)
     }
 }
 
@@ -154,8 +134,8 @@ fn count_all(
     progress: &Progress<'_>,
 ) -> Result<()> {
     let path = snapshot.path();
-    let visited = Visited::new(options.memory() / 2, options.work_dir.clone().unwrap_or_else(std::env::temp_dir));
-    let mut tallies: Vec<Tally> = (0..threads(options.threads)).map(|_| Tally::new()).collect();
+    let visited = Visited::new(options.resources.memory() / 2, options.resources.work_dir());
+    let mut tallies: Vec<Tally> = (0..options.resources.threads()).map(|_| Tally::new()).collect();
     // The first chunk alone, because it may name what to look out for in the others.
     let mut padding = 0;
     if let (Some(chunk), Some(tally)) = (snapshot.next(progress)?, tallies.first_mut()) {
@@ -163,7 +143,7 @@ fn count_all(
         progress.add(0, chunk.starts.len() as u64);
         drop(chunk);
         let wanted = heads.wanted();
-        let tail = snapshot.read_rest(&mut tallies, &options.stop, progress, |tally, chunk| {
+        let tail = snapshot.read_rest(&mut tallies, &options.resources.stop, progress, |tally, chunk| {
             tally.take(path, chunk, &visited, &|section, body| heads.see(&wanted, section, body))?;
             progress.add(0, chunk.starts.len() as u64);
             Ok(())
@@ -200,7 +180,7 @@ pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let mut snapshot = options.open(&progress)?;
     let failed = || Error::io("write", Path::new("the list"));
     while let Some(chunk) = snapshot.next(&progress)? {
-        if options.stop.asked() {
+        if options.resources.stop.asked() {
             return Err(Error::Interrupted { hint: "the list is not complete; run it again".into() });
         }
         Snapshot::sections(snapshot.path(), &chunk, |section, offset, body| {

@@ -20,14 +20,14 @@ use self::against::{Source, SourceIndex};
 use self::claims::KeyReader;
 use self::problems::Collector;
 use self::scan::{Totals, Worker};
+use super::access::{Location, Resources};
 use super::ranges::{KeyRange, Window, ranges};
 use super::record::{ImportRecord, RECORD_FILE};
-use super::share::{share, threads};
+use super::share::share;
 use crate::error::{Error, Result};
-use crate::progress::{Observer, Phase, Progress, Stop};
-use crate::report::{Against, KeyFrom, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
+use crate::progress::{Observer, Phase, Progress};
+use crate::report::{Against, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
 use crate::rocks::{DataFile, MetaFault, Reader, ReaderOptions, check_meta_blocks};
-use crate::sort::key::KeyLayout;
 use crate::source::car::NullPadding;
 use crate::sys;
 
@@ -51,18 +51,10 @@ pub struct VerifyOptions {
     pub against: Option<PathBuf>,
     /// What null padding in that snapshot means. Defaults to what the import took it for.
     pub null_padding: Option<NullPadding>,
-    /// Threads that work. Defaults to the number of cores.
-    pub threads: Option<usize>,
-    /// Memory in bytes for the comparison. Defaults to half of what the machine, or its cgroup, has.
-    pub memory: Option<u64>,
-    /// Where the comparison puts what does not fit. Defaults to the system's directory for temporary files.
-    pub work_dir: Option<PathBuf>,
-    /// What blocks are stored under. Defaults to what `BEDLOAD.json` says, or to CIDs.
-    pub key: Option<KeyLayout>,
-    /// The column family that holds the blocks. Defaults to what `BEDLOAD.json` says, or to `default`.
-    pub column_family: Option<String>,
-    /// Asked by somebody else to make it stop.
-    pub stop: Stop,
+    /// What the verification may use; memory is for the comparison.
+    pub resources: Resources,
+    /// Where the blocks are.
+    pub location: Location,
 }
 
 impl VerifyOptions {
@@ -73,12 +65,8 @@ impl VerifyOptions {
             sample: None,
             against: None,
             null_padding: None,
-            threads: None,
-            memory: None,
-            work_dir: None,
-            key: None,
-            column_family: None,
-            stop: Stop::default(),
+            resources: Resources::default(),
+            location: Location::default(),
         }
     }
 }
@@ -112,19 +100,14 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         Err(error @ Error::State { .. }) => (None, Some(error.to_string())),
         Err(error) => return Err(error),
     };
-    let layout = options.key.or(record.as_ref().map(|record| record.key)).unwrap_or_default();
-    let family = options.column_family.clone().or_else(|| record.as_ref().map(|it| it.column_family.clone()));
+    let (layout, key_from) = options.location.layout(record.as_ref());
     let mut report = VerifyReport {
         schema: VERIFY_SCHEMA.into(),
         db: options.db.display().to_string(),
         sound: false,
-        column_family: family.unwrap_or_else(|| "default".into()),
+        column_family: options.location.family(record.as_ref()),
         key: layout,
-        key_from: match (options.key, &record) {
-            (Some(_), _) => KeyFrom::Caller,
-            (None, Some(_)) => KeyFrom::Record,
-            (None, None) => KeyFrom::Assumed,
-        },
+        key_from,
         files: 0,
         file_bytes: 0,
         sample: options.sample,
@@ -267,7 +250,7 @@ impl Job<'_> {
 
     fn read_source(&self, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<SourceIndex> {
         let padded = record.is_some_and(|record| record.source.null_padding > 0);
-        let memory = self.options.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30);
+        let resources = &self.options.resources;
         let source = Source {
             path,
             layout: self.keys.layout,
@@ -276,10 +259,10 @@ impl Job<'_> {
             } else {
                 NullPadding::Error
             }),
-            memory,
-            threads: threads(self.options.threads),
-            work_dir: self.options.work_dir.clone().unwrap_or_else(std::env::temp_dir),
-            stop: &self.options.stop,
+            memory: resources.memory(),
+            threads: resources.threads(),
+            work_dir: resources.work_dir(),
+            stop: &resources.stop,
         };
         SourceIndex::read(&source, ranges, self.progress)
     }
@@ -310,7 +293,7 @@ impl Job<'_> {
 
     /// Shares `items` pieces of work out among the threads and adds up what they found.
     fn share(&self, items: usize, work: impl Fn(&mut Worker<'_>, usize) -> Result<()> + Sync) -> Result<Totals> {
-        let workers = share(threads(self.options.threads), items, || Worker::new(self), work)?;
+        let workers = share(self.options.resources.threads(), items, || Worker::new(self), work)?;
         Ok(workers.iter().fold(Totals::default(), |mut totals, worker| {
             totals.merge(&worker.totals);
             totals

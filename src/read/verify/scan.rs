@@ -108,7 +108,7 @@ impl<'a> Worker<'a> {
                 if self.batch.is_full() {
                     self.check_batch();
                 }
-                if self.job.options.stop.asked() {
+                if self.job.options.resources.stop.asked() {
                     return Err(interrupted());
                 }
                 scan.next();
@@ -132,7 +132,7 @@ impl<'a> Worker<'a> {
         let job = self.job;
         let mut scan = job.reader.pick(job.family)?;
         for key in keys {
-            if job.options.stop.asked() {
+            if job.options.resources.stop.asked() {
                 return Err(interrupted());
             }
             scan.seek(key);

@@ -7,22 +7,22 @@
 //! A Filecoin header gives what hangs below it an epoch, and its parents a place in the chain; that is how a walk is
 //! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are told from damage.
 
-mod queue;
-
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use self::queue::{Queue, Step};
+use super::access::{Location, Resources};
 use super::count;
 use super::header::chain_header;
 use super::links::{codec, links};
-use super::record::ImportRecord;
-use super::share::{share, threads};
+use super::missing::{LISTED, Missing};
+use super::queue::{Queue, Step};
+use super::record::{ImportRecord, roots};
+use super::share::share;
 use super::visited::{Visited, fingerprint};
 use crate::error::{Error, Result};
-use crate::progress::{Observer, Phase, Progress, Stop};
-use crate::report::{MissingBlock, WALK_SCHEMA, WalkReport};
+use crate::progress::{Observer, Phase, Progress};
+use crate::report::{WALK_SCHEMA, WalkReport};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
@@ -30,9 +30,6 @@ use crate::sys;
 
 /// Links looked up at once.
 const BATCH: usize = 512;
-
-/// Missing blocks and unreachable records that are listed.
-const LISTED: usize = 10;
 
 /// The least memory a walk works with, in bytes.
 const MIN_MEMORY: u64 = 8 << 20;
@@ -48,18 +45,10 @@ pub struct WalkOptions {
     pub tipsets: Option<u32>,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
     pub allow_missing_below: Option<u64>,
-    /// Threads that work. Defaults to the number of cores.
-    pub threads: Option<usize>,
-    /// Memory in bytes. Defaults to a quarter of what the machine, or its cgroup, has.
-    pub memory: Option<u64>,
-    /// Where to put what does not fit. Defaults to the system's directory for temporary files.
-    pub work_dir: Option<PathBuf>,
-    /// What blocks are stored under. Defaults to what `BEDLOAD.json` says, or to CIDs.
-    pub key: Option<KeyLayout>,
-    /// The column family that holds the blocks. Defaults to what `BEDLOAD.json` says, or to `default`.
-    pub column_family: Option<String>,
-    /// Asked by somebody else to make it stop.
-    pub stop: Stop,
+    /// What the walk may use.
+    pub resources: Resources,
+    /// Where the blocks are.
+    pub location: Location,
 }
 
 impl WalkOptions {
@@ -70,12 +59,8 @@ impl WalkOptions {
             roots: Vec::new(),
             tipsets: None,
             allow_missing_below: None,
-            threads: None,
-            memory: None,
-            work_dir: None,
-            key: None,
-            column_family: None,
-            stop: Stop::default(),
+            resources: Resources::default(),
+            location: Location::default(),
         }
     }
 }
@@ -94,18 +79,18 @@ pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport
 
 fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let record = ImportRecord::load(&options.db)?;
-    let memory = options.memory.or_else(|| sys::memory().map(|all| all / 4)).unwrap_or(1 << 30).max(MIN_MEMORY);
+    let memory = options.resources.memory().max(MIN_MEMORY);
     sys::raise_open_files();
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false })?;
-    let roots = roots(options, record.as_ref())?;
-    let family = options.column_family.clone().or_else(|| record.as_ref().map(|it| it.column_family.clone()));
-    let work_dir = options.work_dir.clone().unwrap_or_else(std::env::temp_dir);
+    let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root")?;
+    let family = options.location.family(record.as_ref());
+    let work_dir = options.resources.work_dir();
     let walk = Walk {
         options,
         reader: &reader,
-        family: family.as_deref().unwrap_or("default"),
-        layout: options.key.or(record.as_ref().map(|record| record.key)).unwrap_or_default(),
+        family: &family,
+        layout: options.location.layout(record.as_ref()).0,
         visited: Visited::new(memory / 2, work_dir.clone()),
         missing: Mutex::default(),
         progress,
@@ -119,7 +104,10 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     if options.tipsets.is_none() {
         let records = match recorded {
             Some(record) => record.blocks.written,
-            None => count::count(&reader, walk.family, threads(options.threads), progress, &options.stop)?.records,
+            None => {
+                count::count(&reader, walk.family, options.resources.threads(), progress, &options.resources.stop)?
+                    .records
+            }
         };
         unreachable = Some(records.saturating_sub(found.reachable));
         if records > found.reachable {
@@ -148,21 +136,6 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     })
 }
 
-fn roots(options: &WalkOptions, record: Option<&ImportRecord>) -> Result<Vec<RawCid>> {
-    if !options.roots.is_empty() {
-        return Ok(options.roots.clone());
-    }
-    let recorded = record.map(|record| record.source.roots.as_slice()).unwrap_or_default();
-    let roots: Vec<RawCid> = recorded.iter().filter_map(|root| root.parse().ok()).collect();
-    if roots.is_empty() {
-        return Err(Error::Usage {
-            reason: "no root to walk from: the import recorded none".into(),
-            hint: "name one with --root".into(),
-        });
-    }
-    Ok(roots)
-}
-
 struct Walk<'a> {
     options: &'a WalkOptions,
     reader: &'a Reader,
@@ -171,13 +144,6 @@ struct Walk<'a> {
     visited: Visited,
     missing: Mutex<Missing>,
     progress: &'a Progress<'a>,
-}
-
-#[derive(Default)]
-struct Missing {
-    total: u64,
-    allowed: u64,
-    first: Vec<MissingBlock>,
 }
 
 /// What one thread found.
@@ -213,8 +179,8 @@ impl Walk<'_> {
         while level.len() > 0 {
             let batches = usize::try_from(level.len().div_ceil(BATCH as u64)).unwrap_or(usize::MAX);
             let (taken, next) = (Mutex::new(level), Mutex::new(queue()));
-            let workers = share(threads(self.options.threads), batches, Found::default, |found, _| {
-                if self.options.stop.asked() {
+            let workers = share(self.options.resources.threads(), batches, Found::default, |found, _| {
+                if self.options.resources.stop.asked() {
                     return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
                 }
                 let steps = lock(&taken).take(BATCH)?;
@@ -255,7 +221,7 @@ impl Walk<'_> {
                     let inside = step.cid.get(span.digest as usize..).unwrap_or_default();
                     self.links_of(step, span.codec, inside, found, next)?;
                 }
-                None => self.note_missing(step),
+                None => lock(&self.missing).note(step, self.options.allow_missing_below),
             }
         }
         found.reachable += blocks;
@@ -311,29 +277,6 @@ impl Walk<'_> {
         }
     }
 
-    fn note_missing(&self, step: &Step) {
-        let below = self.options.allow_missing_below;
-        let allowed = below.is_some_and(|below| step.epoch.is_some_and(|epoch| epoch < below));
-        let mut missing = lock(&self.missing);
-        missing.total += 1;
-        missing.allowed += u64::from(allowed);
-        // What may be missing is only listed while there is nothing worse.
-        if missing.first.len() >= LISTED && !allowed {
-            let place = missing.first.iter().rposition(|listed| listed.allowed);
-            if let Some(place) = place {
-                missing.first.remove(place);
-            }
-        }
-        if missing.first.len() < LISTED {
-            missing.first.push(MissingBlock {
-                cid: text(&step.cid),
-                parent: (!step.parent.is_empty()).then(|| text(&step.parent)),
-                epoch: step.epoch,
-                allowed,
-            });
-        }
-    }
-
     /// The first records that were not met.
     fn list_unreachable(&self) -> Result<Vec<String>> {
         let mut listed = Vec::new();
@@ -350,10 +293,6 @@ impl Walk<'_> {
         scan.status()?;
         Ok(listed)
     }
-}
-
-fn text(cid: &[u8]) -> String {
-    super::key_text(KeyLayout::Cid, cid)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -53,15 +53,9 @@ impl Queue {
 
     /// Appends a step. CIDs and parents longer than 65,535 bytes cannot be: they are identity CIDs of that size.
     pub fn push(&mut self, step: &Step) -> Result<()> {
-        let (Ok(cid), Ok(parent)) = (u16::try_from(step.cid.len()), u16::try_from(step.parent.len())) else {
+        if !step.encode(&mut self.held) {
             return Ok(());
-        };
-        self.held.extend_from_slice(&cid.to_le_bytes());
-        self.held.extend_from_slice(&step.cid);
-        self.held.extend_from_slice(&parent.to_le_bytes());
-        self.held.extend_from_slice(&step.parent);
-        self.held.extend_from_slice(&step.tipset.to_le_bytes());
-        self.held.extend_from_slice(&step.epoch.unwrap_or(NO_EPOCH).to_le_bytes());
+        }
         self.len += 1;
         if self.held.len() > self.budget {
             self.spill().map_err(Error::io("write links to", &self.dir))?;
@@ -128,7 +122,24 @@ impl Queue {
     }
 }
 
-fn decode(bytes: &[u8], at: usize) -> Option<(Step, usize)> {
+impl Step {
+    /// Appends the step as bytes; whether it could be.
+    pub fn encode(&self, to: &mut Vec<u8>) -> bool {
+        let (Ok(cid), Ok(parent)) = (u16::try_from(self.cid.len()), u16::try_from(self.parent.len())) else {
+            return false;
+        };
+        to.extend_from_slice(&cid.to_le_bytes());
+        to.extend_from_slice(&self.cid);
+        to.extend_from_slice(&parent.to_le_bytes());
+        to.extend_from_slice(&self.parent);
+        to.extend_from_slice(&self.tipset.to_le_bytes());
+        to.extend_from_slice(&self.epoch.unwrap_or(NO_EPOCH).to_le_bytes());
+        true
+    }
+}
+
+/// Reads the step at `at`, and where it ends.
+pub(super) fn decode(bytes: &[u8], at: usize) -> Option<(Step, usize)> {
     let all = bytes.get(at..)?;
     let (cid, rest) = part(all)?;
     let (parent, rest) = part(rest)?;

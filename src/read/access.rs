@@ -1,0 +1,66 @@
+//! What all ways of looking into a database or a snapshot have in common: what they may use, and where blocks are.
+
+use std::path::PathBuf;
+
+use super::record::ImportRecord;
+use crate::progress::Stop;
+use crate::report::KeyFrom;
+use crate::sort::key::KeyLayout;
+use crate::sys;
+
+/// Memory where nobody can say how much there is, in bytes.
+const SOME_MEMORY: u64 = 1 << 30;
+
+/// What the work may use. The default is what the machine has to give.
+#[derive(Debug, Clone, Default)]
+pub struct Resources {
+    /// Threads that work. Defaults to the number of cores.
+    pub threads: Option<usize>,
+    /// Memory in bytes. Defaults to a quarter of what the machine, or its cgroup, has.
+    pub memory: Option<u64>,
+    /// Where to put what does not fit. Defaults to the system's directory for temporary files.
+    pub work_dir: Option<PathBuf>,
+    /// Asked by somebody else to make it stop.
+    pub stop: Stop,
+}
+
+impl Resources {
+    pub(super) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
+    }
+
+    pub(super) fn memory(&self) -> u64 {
+        self.memory.or_else(|| sys::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY)
+    }
+
+    pub(super) fn work_dir(&self) -> PathBuf {
+        self.work_dir.clone().unwrap_or_else(std::env::temp_dir)
+    }
+}
+
+/// Where the blocks of a database are. The default is what `BEDLOAD.json` says; without it, under their CIDs in
+/// `default`.
+#[derive(Debug, Clone, Default)]
+pub struct Location {
+    /// What blocks are stored under.
+    pub key: Option<KeyLayout>,
+    /// The column family that holds them.
+    pub column_family: Option<String>,
+}
+
+impl Location {
+    /// What blocks are stored under, and how that is known.
+    pub(super) fn layout(&self, record: Option<&ImportRecord>) -> (KeyLayout, KeyFrom) {
+        match (self.key, record) {
+            (Some(key), _) => (key, KeyFrom::Caller),
+            (None, Some(record)) => (record.key, KeyFrom::Record),
+            (None, None) => (KeyLayout::default(), KeyFrom::Assumed),
+        }
+    }
+
+    /// The column family.
+    pub(super) fn family(&self, record: Option<&ImportRecord>) -> String {
+        let recorded = || record.map(|record| record.column_family.clone());
+        self.column_family.clone().or_else(recorded).unwrap_or_else(|| "default".into())
+    }
+}

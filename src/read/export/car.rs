@@ -1,0 +1,81 @@
+//! Blocks become sections of a CAR, sections become batches.
+//!
+//! ```text
+//! section: varint length of what follows | CID | block
+//! ```
+
+use super::Format;
+use super::forest;
+use super::ship::{Batch, Gone};
+use crate::error::Result;
+use crate::source::car::{RawCid, header_bytes, read_cid};
+use crate::source::forest::stored_frame;
+
+/// A batch is shipped when it has this many bytes; each is compressed on its own.
+const BATCH: usize = 1 << 20;
+
+/// What stands before the first section.
+pub(super) struct Prelude {
+    /// As it is written.
+    pub bytes: Vec<u8>,
+    /// How long it is before compression.
+    pub car_bytes: u64,
+}
+
+/// The header, wrapped as the format wants it.
+pub(super) fn prelude(format: Format, roots: &[RawCid]) -> Prelude {
+    let header = header_bytes(roots.iter().map(RawCid::as_bytes));
+    let car_bytes = header.len() as u64;
+    let bytes = match format {
+        Format::Car => header,
+        Format::CarZst => stored_frame(&header, true),
+        Format::ForestCarZst => stored_frame(&header, false),
+    };
+    Prelude { bytes, car_bytes }
+}
+
+/// Fills batches with sections and sends them on their way.
+pub(super) struct Loader<'a> {
+    batch: Batch,
+    send: Box<dyn FnMut(Batch) -> Result<Batch, Gone> + 'a>,
+    indexed: bool,
+}
+
+impl<'a> Loader<'a> {
+    /// `send` takes a full batch and gives an empty one.
+    pub fn new(format: Format, send: impl FnMut(Batch) -> Result<Batch, Gone> + 'a) -> Self {
+        Self { batch: Batch::default(), send: Box::new(send), indexed: format == Format::ForestCarZst }
+    }
+
+    /// Adds a section; its length.
+    ///
+    /// # Errors
+    /// Nobody takes batches any more; whoever wrote them knows why.
+    pub fn add(&mut self, cid: &[u8], value: &[u8]) -> Result<u64> {
+        let Batch { bytes, ends, hashes, .. } = &mut self.batch;
+        let before = bytes.len();
+        let mut buffer = unsigned_varint::encode::usize_buffer();
+        bytes.extend_from_slice(unsigned_varint::encode::usize(cid.len() + value.len(), &mut buffer));
+        bytes.extend_from_slice(cid);
+        bytes.extend_from_slice(value);
+        ends.push(bytes.len());
+        if self.indexed
+            && let Ok(Some(span)) = read_cid(cid)
+        {
+            hashes.push(forest::slot(&span, cid));
+        }
+        let len = (bytes.len() - before) as u64;
+        if bytes.len() >= BATCH {
+            self.batch = (self.send)(std::mem::take(&mut self.batch))?;
+        }
+        Ok(len)
+    }
+
+    /// Sends what is left.
+    pub fn finish(mut self) -> Result<()> {
+        if !self.batch.bytes.is_empty() {
+            (self.send)(self.batch)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+//! What the roots lead to, depth first, each block once, in the order in which nodes write their snapshots.
+//!
+//! ```text
+//! header of the head | its messages .. | its state .. | its receipts ..    and so on for all headers of the tipset,
+//! headers of the tipset before ..                                          then those of their parents
+//! ```
+//!
+//! Parents wait until everything below their children is out, so the chain comes from its head down; only genesis has
+//! its made-up parent right behind it. Everything else comes as its links stand: a block, then all below its first
+//! link, then all below its second.
+//!
+//! The order forbids to look blocks up side by side as they come. But all that is on the stack will be needed, and so
+//! will be what that links to: whenever the next block is not at hand, many of them are fetched at once.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use rayon::prelude::*;
+
+use super::stack::Stack;
+use super::{Export, Selected, Take};
+use crate::error::{Error, Result};
+use crate::read::header::chain_header;
+use crate::read::links::{codec, links};
+use crate::read::missing::Missing;
+use crate::read::queue::{Queue, Step};
+use crate::read::visited::{Visited, fingerprint};
+use crate::rocks::Reader;
+use crate::sort::key::KeyLayout;
+use crate::source::car::{CidSpan, RawCid, read_cid};
+
+/// Blocks that are fetched ahead at once.
+const AHEAD: usize = 1024;
+
+/// Blocks that one thread looks up at once.
+const CHUNK: usize = 64;
+
+/// Headers taken from their queue at once.
+const HEADERS: usize = 64;
+
+/// What a block that was fetched takes beside its bytes.
+const FETCHED: usize = 64;
+
+/// A graph about to be gone through.
+pub(super) struct DepthFirst<'a> {
+    reader: &'a Reader,
+    family: &'a str,
+    layout: KeyLayout,
+    pool: rayon::ThreadPool,
+    visited: Visited,
+    stack: Stack,
+    ahead: Ahead,
+    missing: Missing,
+    malformed: u64,
+    may_below: Option<u64>,
+    queue_budget: usize,
+    dir: PathBuf,
+    stop: crate::progress::Stop,
+}
+
+/// Blocks that will be needed, by the fingerprints of their keys; `None` for what is not there.
+struct Ahead {
+    blocks: HashMap<u128, Option<Vec<u8>>>,
+    bytes: usize,
+    budget: usize,
+    /// The mean size of the blocks fetched so far.
+    mean: usize,
+}
+
+/// Something to fetch.
+struct Wanted {
+    key: Vec<u8>,
+    fingerprint: u128,
+    codec: u64,
+}
+
+impl<'a> DepthFirst<'a> {
+    pub fn new(export: &'a Export<'_>) -> Result<Self> {
+        let part = |share: u64| usize::try_from(export.memory / share).unwrap_or(usize::MAX);
+        let resources = &export.options.resources;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(resources.threads()).build();
+        let pool =
+            pool.map_err(|error| Error::io("start threads for", &export.options.db)(std::io::Error::other(error)))?;
+        Ok(Self {
+            reader: &export.reader,
+            family: &export.family,
+            layout: export.layout,
+            pool,
+            visited: Visited::new(export.memory / 4, resources.work_dir()),
+            stack: Stack::new(part(16), resources.work_dir()),
+            ahead: Ahead { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
+            missing: Missing::default(),
+            malformed: 0,
+            may_below: export.options.allow_missing_below,
+            queue_budget: part(32),
+            dir: resources.work_dir(),
+            stop: resources.stop.clone(),
+        })
+    }
+
+    /// Goes through everything.
+    pub fn each(mut self, roots: &[RawCid], take: &mut Take<'_>) -> Result<Selected> {
+        let queue = |dir: &PathBuf, budget| Queue::new(budget, dir);
+        let mut level = queue(&self.dir, self.queue_budget);
+        for root in roots {
+            level.push(&Step { cid: root.as_bytes().to_vec(), parent: Vec::new(), tipset: 0, epoch: None })?;
+        }
+        while level.len() > 0 {
+            let mut parents = queue(&self.dir, self.queue_budget);
+            loop {
+                let steps = level.take(HEADERS)?;
+                if steps.is_empty() {
+                    break;
+                }
+                for step in steps {
+                    self.stack.push(step)?;
+                    while let Some(step) = self.stack.pop()? {
+                        self.visit(&step, &mut parents, take)?;
+                    }
+                }
+            }
+            level = parents;
+        }
+        Ok(Selected { missing: self.missing, malformed: self.malformed })
+    }
+
+    fn visit(&mut self, step: &Step, parents: &mut Queue, take: &mut Take<'_>) -> Result<()> {
+        let Some((span, key_start, print)) = self.identify(&step.cid) else {
+            self.malformed += 1;
+            return Ok(());
+        };
+        if !self.visited.insert(print)? {
+            return Ok(());
+        }
+        if !self.ahead.blocks.contains_key(&print) {
+            if self.stop.asked() {
+                return Err(super::interrupted());
+            }
+            self.look_ahead(step)?;
+        }
+        match self.ahead.take(print) {
+            Some(block) => {
+                take(&step.cid, key_start, &block)?;
+                self.links_of(step, span.codec, &block, parents)
+            }
+            None if span.hash == 0 => {
+                let inside = step.cid.get(span.digest as usize..).unwrap_or_default().to_vec();
+                self.links_of(step, span.codec, &inside, parents)
+            }
+            None => {
+                self.missing.note(step, self.may_below);
+                Ok(())
+            }
+        }
+    }
+
+    /// The parts of a link that may lead to a block: where its key begins and what that is known by. `None` for what is
+    /// no CID.
+    fn identify(&self, cid: &[u8]) -> Option<(CidSpan, usize, u128)> {
+        let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len())?;
+        let start = self.layout.key_start(&span);
+        Some((span, start, fingerprint(cid.get(start..).unwrap_or_default())))
+    }
+
+    /// Puts the links of a block on the stack, the first on top, and those to parents into their queue.
+    fn links_of(&mut self, step: &Step, codec: u64, block: &[u8], parents: &mut Queue) -> Result<()> {
+        let (found, epoch, to_parents) = self.steps_of(step, codec, block);
+        let mut found = found.into_iter();
+        for parent in found.by_ref().take(to_parents) {
+            parents.push(&Step { epoch, ..parent })?;
+        }
+        found.rev().try_for_each(|step| self.stack.push(Step { epoch, ..step }))
+    }
+
+    /// The links of a block in the order in which they are followed, the epoch they belong to, and how many of them lead
+    /// to parents that have to wait.
+    fn steps_of(&mut self, step: &Step, codec: u64, block: &[u8]) -> (Vec<Step>, Option<u64>, usize) {
+        let mut steps = Vec::new();
+        let scanned = links(codec, block, &mut |cid| {
+            if !is_commitment(cid) {
+                steps.push(Step { cid: cid.to_vec(), parent: step.cid.clone(), tipset: 0, epoch: None });
+            }
+        });
+        self.malformed += u64::from(scanned.is_err());
+        let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
+        let Some(header) = header else { return (steps, step.epoch, 0) };
+        let parents = usize::try_from(header.parents).unwrap_or(usize::MAX).min(steps.len());
+        // State, receipts, messages: nodes write messages first.
+        if let Some(below @ [_, _, _]) = steps.get_mut(parents..) {
+            below.rotate_right(1);
+        }
+        // Genesis has a parent that is no header.
+        (steps, Some(header.height), if header.height == 0 { 0 } else { parents })
+    }
+
+    /// Fetches the block of `first` and what will be needed after it.
+    fn look_ahead(&mut self, first: &Step) -> Result<()> {
+        let mut wanted: Vec<Wanted> = self.wanted(&first.cid, true)?.into_iter().collect();
+        for step in self.stack.upper().take(AHEAD) {
+            // What lies below this one has been looked at when this one was.
+            match self.identify(&step.cid) {
+                Some((_, _, print)) if self.ahead.blocks.contains_key(&print) => break,
+                _ => wanted.extend(self.wanted(&step.cid, false)?),
+            }
+        }
+        let mut left = AHEAD;
+        while !wanted.is_empty() {
+            let fits = (self.ahead.budget.saturating_sub(self.ahead.bytes) / self.ahead.mean.max(1)).min(left);
+            wanted.truncate(fits.max(usize::from(left == AHEAD)));
+            left -= wanted.len().min(left);
+            let cids = self.fetch(std::mem::take(&mut wanted))?;
+            for cid in cids {
+                if wanted.len() >= left {
+                    break;
+                }
+                wanted.extend(self.wanted(&cid, false)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What to fetch for a link, if anything.
+    fn wanted(&self, cid: &[u8], visited: bool) -> Result<Option<Wanted>> {
+        let Some((span, start, fingerprint)) = self.identify(cid) else { return Ok(None) };
+        let known = self.ahead.blocks.contains_key(&fingerprint)
+            || is_commitment(cid)
+            || (!visited && self.visited.contains(fingerprint)?);
+        let key = cid.get(start..).unwrap_or_default().to_vec();
+        Ok((!known).then_some(Wanted { key, fingerprint, codec: span.codec }))
+    }
+
+    /// Fetches blocks; the links in them, except those of headers, which come much later.
+    fn fetch(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Vec<u8>>> {
+        wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        wanted.dedup_by(|one, other| one.key == other.key);
+        let (reader, family) = (self.reader, self.family);
+        let look_up = |chunk: &[Wanted]| -> Result<Vec<Option<Vec<u8>>>> {
+            let keys: Vec<&[u8]> = chunk.iter().map(|wanted| wanted.key.as_slice()).collect();
+            let values = reader.get_many(family, &keys, true)?;
+            values.into_iter().map(|value| Ok(value?.map(|value| value.as_ref().to_vec()))).collect()
+        };
+        let chunks: Vec<&[Wanted]> = wanted.chunks(CHUNK).collect();
+        let found: Vec<_> = match chunks[..] {
+            [chunk] => vec![look_up(chunk)?],
+            _ => self.pool.install(|| chunks.par_iter().map(|chunk| look_up(chunk)).collect::<Result<_>>())?,
+        };
+        let mut cids = Vec::new();
+        for (wanted, block) in wanted.iter().zip(found.into_iter().flatten()) {
+            if let Some(block) = &block
+                && !(wanted.codec == codec::DAG_CBOR && chain_header(block).is_some())
+            {
+                // What cannot be read as its codec is counted when its turn comes.
+                let _ = links(wanted.codec, block, &mut |cid| cids.push(cid.to_vec()));
+            }
+            self.ahead.put(wanted.fingerprint, block);
+        }
+        Ok(cids)
+    }
+}
+
+impl Ahead {
+    fn put(&mut self, print: u128, block: Option<Vec<u8>>) {
+        let len = block.as_ref().map_or(0, Vec::len);
+        self.mean = (self.mean * 63 + len + FETCHED) / 64;
+        self.bytes += len + FETCHED;
+        self.blocks.insert(print, block);
+    }
+
+    fn take(&mut self, print: u128) -> Option<Vec<u8>> {
+        let block = self.blocks.remove(&print)?;
+        self.bytes = self.bytes.saturating_sub(block.as_ref().map_or(0, Vec::len) + FETCHED);
+        block
+    }
+}
+
+/// Whether a link names a sector commitment, which is no block.
+fn is_commitment(cid: &[u8]) -> bool {
+    let span = read_cid(cid).ok().flatten();
+    span.is_some_and(|span| [codec::COMMITMENT_UNSEALED, codec::COMMITMENT_SEALED].contains(&span.codec))
+}

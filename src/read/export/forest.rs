@@ -1,0 +1,26 @@
+//! What makes the export a `.forest.car.zst`: which frame each block is in. The frames and the index themselves are those
+//! of `source::forest`.
+
+use std::io;
+
+use super::ship::Batch;
+use crate::source::car::CidSpan;
+use crate::source::forest::{Index, slot_hash};
+
+/// The hash under which the index knows a block.
+pub(super) fn slot(span: &CidSpan, cid: &[u8]) -> u64 {
+    slot_hash(span.codec, span.hash, cid.get(span.digest as usize..).unwrap_or_default())
+}
+
+/// Notes the blocks of a batch that is written at `position`.
+pub(super) fn note(index: &mut Index, batch: &Batch, position: u64) -> io::Result<()> {
+    let mut hashes = batch.hashes.iter();
+    let (mut start, mut before) = (0, 0);
+    for frame in &batch.frames {
+        for &hash in hashes.by_ref().take(frame.sections - before) {
+            index.add_hash(hash, position + start)?;
+        }
+        (start, before) = (frame.end as u64, frame.sections);
+    }
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! Back from a database to a snapshot: a CARv1, plain, in zstd, or as Forest packs it.
+//!
+//! ```text
+//! order: which blocks, in which order  ->  car: whole sections in batches  ->  ship: packed by all threads,
+//! depth first, all records, a list                                             written in order
+//! ```
+//!
+//! Only what the database holds is written; nothing is hashed again, that is what `verify` is for. The blocks' content
+//! digest is computed on the way, so an export of everything says whether it is what the import wrote.
+
+mod car;
+mod depth_first;
+mod forest;
+mod order;
+mod ship;
+mod stack;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use self::car::Loader;
+use self::order::{Order, Selected};
+use super::access::{Location, Resources};
+use super::record::{ImportRecord, roots};
+use crate::digest::ContentDigest;
+use crate::error::{Error, Result};
+use crate::output::Output;
+use crate::progress::{Observer, Phase, Progress};
+use crate::report::{EXPORT_SCHEMA, ExportReport, KeyFrom};
+use crate::rocks::{Reader, ReaderOptions};
+use crate::sort::key::KeyLayout;
+use crate::source::car::RawCid;
+use crate::sys;
+
+/// The least memory an export works with, in bytes.
+const MIN_MEMORY: u64 = 16 << 20;
+
+/// Which blocks are exported, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Selection {
+    /// What the roots lead to, depth first: headers tipset by tipset, below each its messages and its state, as nodes
+    /// write their snapshots.
+    #[default]
+    Linked,
+    /// Every record, in the order of keys. Only where these are CIDs.
+    All,
+    /// The blocks whose CIDs stand in a file, one a line; `-` is standard input.
+    Listed(PathBuf),
+}
+
+impl Selection {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Linked => "linked",
+            Self::All => "all",
+            Self::Listed(_) => "listed",
+        }
+    }
+}
+
+/// How a snapshot is wrapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Format {
+    /// A plain CARv1.
+    #[default]
+    Car,
+    /// A CARv1 in zstd frames of about 1 MiB of content, with checksums.
+    CarZst,
+    /// A CARv1 in small zstd frames with an index behind them, as Forest reads it without unpacking.
+    ForestCarZst,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 3] = [Self::Car, Self::CarZst, Self::ForestCarZst];
+
+    /// The name on the command line, which is also the usual ending of a file's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Car => "car",
+            Self::CarZst => "car.zst",
+            Self::ForestCarZst => "forest.car.zst",
+        }
+    }
+
+    /// The format that a file's name ends in; a plain CAR if in none.
+    pub fn of_name(path: &Path) -> Self {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        let wrapped = [Self::ForestCarZst, Self::CarZst];
+        wrapped.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))).unwrap_or_default()
+    }
+}
+
+/// What to export, and how.
+#[derive(Debug, Clone)]
+pub struct ExportOptions {
+    /// The database.
+    pub db: PathBuf,
+    /// Which blocks. Defaults to what the roots lead to.
+    pub selection: Selection,
+    /// The roots: where to begin, and what the header names. Defaults to those that the import recorded; for a list, to
+    /// the first of its CIDs.
+    pub roots: Vec<RawCid>,
+    /// How the CAR is wrapped. Defaults to what the file's name ends in.
+    pub format: Option<Format>,
+    /// Replace a file that exists. Defaults to `false`.
+    pub replace: bool,
+    /// Publish the file even when blocks are missing. Defaults to `false`.
+    pub allow_missing: bool,
+    /// Blocks named by headers below this epoch may be missing. Defaults to none.
+    pub allow_missing_below: Option<u64>,
+    /// What the export may use.
+    pub resources: Resources,
+    /// Where the blocks are.
+    pub location: Location,
+}
+
+impl ExportOptions {
+    /// What the roots of `db` lead to.
+    pub fn new(db: impl Into<PathBuf>) -> Self {
+        Self {
+            db: db.into(),
+            selection: Selection::default(),
+            roots: Vec::new(),
+            format: None,
+            replace: false,
+            allow_missing: false,
+            allow_missing_below: None,
+            resources: Resources::default(),
+            location: Location::default(),
+        }
+    }
+}
+
+/// Exports into a file, which stands under its name only when it is whole. That blocks are missing is no error: the
+/// report says it, and whether the file was published.
+///
+/// # Errors
+/// There is no database, no root is known, the keys do not say what is asked for, a block cannot be read, the file
+/// exists, or the disk is full.
+pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
+    let export = Export::open(options)?;
+    let mut output = Output::create(file, options.replace)?;
+    let format = options.format.unwrap_or_else(|| Format::of_name(file));
+    let mut report = export.run(format, file, output.file(), observer)?;
+    let start = Instant::now();
+    if report.complete || options.allow_missing {
+        output.publish()?;
+        report.published = true;
+    }
+    report.seconds += start.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// Exports into a stream, as a plain CAR unless the options name a format.
+///
+/// # Errors
+/// As [`export`], and what `out` says.
+pub fn export_to<W: Write + Send>(
+    options: &ExportOptions,
+    out: &mut W,
+    observer: &dyn Observer,
+) -> Result<ExportReport> {
+    let mut report = Export::open(options)?.run(options.format.unwrap_or_default(), Path::new("-"), out, observer)?;
+    report.published = true;
+    Ok(report)
+}
+
+/// An export about to run.
+struct Export<'a> {
+    options: &'a ExportOptions,
+    record: Option<ImportRecord>,
+    reader: Reader,
+    family: String,
+    layout: KeyLayout,
+    roots: Vec<RawCid>,
+    memory: u64,
+}
+
+impl<'a> Export<'a> {
+    /// Looks whether it can be done, before anything is written.
+    fn open(options: &'a ExportOptions) -> Result<Self> {
+        let record = ImportRecord::load(&options.db)?;
+        if let Some(record) = &record
+            && record.source.format != "car"
+        {
+            return Err(Error::State {
+                path: options.db.clone(),
+                reason: format!("holds a {}, which has no blocks of a CAR", record.source.format),
+                hint: "give --db the database of a CAR".into(),
+            });
+        }
+        let (layout, known_from) = options.location.layout(record.as_ref());
+        if options.selection == Selection::All && layout != KeyLayout::Cid {
+            let source = if known_from == KeyFrom::Caller { "--key says" } else { "its record says" };
+            return Err(Error::Usage {
+                reason: format!(
+                    "not every record can be exported: blocks are stored by {} ({source}), which does not name their codecs",
+                    layout.name()
+                ),
+                hint: "leave --all out to follow links from the roots, or name the CIDs with --cids".into(),
+            });
+        }
+        let hint = "name one with --root, or export every record with --all";
+        let roots = match &options.selection {
+            Selection::Linked => roots(&options.roots, record.as_ref(), "export", hint)?,
+            Selection::All => roots(&options.roots, record.as_ref(), "export", hint).unwrap_or_default(),
+            Selection::Listed(_) if options.roots.is_empty() => Vec::new(),
+            Selection::Listed(_) => options.roots.clone(),
+        };
+        sys::raise_open_files();
+        let memory = options.resources.memory().max(MIN_MEMORY);
+        let cache = usize::try_from(memory / 8).unwrap_or(usize::MAX);
+        let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false })?;
+        let family = options.location.family(record.as_ref());
+        Ok(Self { options, record, reader, family, layout, roots, memory })
+    }
+
+    fn run<W: Write + Send>(
+        mut self,
+        format: Format,
+        file: &Path,
+        out: &mut W,
+        observer: &dyn Observer,
+    ) -> Result<ExportReport> {
+        let progress = Progress::new(observer);
+        let start = Instant::now();
+        let report = progress.sampled(|| self.write(format, file, out, &progress));
+        progress.end();
+        report.map(|report| ExportReport { seconds: start.elapsed().as_secs_f64(), ..report })
+    }
+
+    fn write<W: Write + Send>(
+        &mut self,
+        format: Format,
+        file: &Path,
+        out: &mut W,
+        progress: &Progress<'_>,
+    ) -> Result<ExportReport> {
+        let options = self.options;
+        let order = Order::new(&options.selection)?;
+        if self.roots.is_empty() {
+            self.roots.extend(order.first_listed());
+        }
+        let this = &*self;
+        let whole = this.record.as_ref().filter(|record| !record.into_existing);
+        let list_len = match options.selection {
+            Selection::Listed(_) => None,
+            _ => whole.map(|record| (record.payload_bytes, record.blocks.written)),
+        };
+        progress.begin(Phase::Export, list_len.map(|(bytes, _)| bytes));
+        if let Some((_, blocks)) = list_len {
+            progress.expect_blocks(blocks);
+        }
+        let failed = || Error::io("write", file);
+        let prelude = car::prelude(format, &this.roots);
+        out.write_all(&prelude.bytes).map_err(failed())?;
+        let shipping = ship::Shipping {
+            format,
+            threads: options.resources.threads(),
+            index_memory: this.memory / 4,
+            dir: options.resources.work_dir(),
+            path: file,
+        };
+        let (sum, shipped) = shipping.run(prelude.bytes.len() as u64, out, |loader| {
+            let mut sum = Sum { car_bytes: prelude.car_bytes, ..Sum::default() };
+            let selected = order.each(this, &mut |cid, key_start, value| {
+                let key = cid.get(key_start..).unwrap_or_default();
+                sum.blocks += 1;
+                sum.payload += value.len() as u64;
+                sum.digest.add_record(key, value);
+                sum.car_bytes += loader.add(cid, value)?;
+                progress.add(value.len() as u64, 1);
+                Ok(())
+            })?;
+            Ok(Sum { selected, ..sum })
+        })?;
+        let Sum { blocks, payload, car_bytes, digest, selected } = sum;
+        let all_records = whole.map(|record| record.blocks.written == blocks && record.digest == digest);
+        let Selected { missing, malformed } = selected;
+        Ok(ExportReport {
+            schema: EXPORT_SCHEMA.into(),
+            db: options.db.display().to_string(),
+            file: file.display().to_string(),
+            format: format.name().into(),
+            selection: options.selection.name().into(),
+            roots: this.roots.iter().map(ToString::to_string).collect(),
+            blocks,
+            payload_bytes: payload,
+            car_bytes,
+            bytes: shipped,
+            digest,
+            all_records,
+            missing: missing.total,
+            missing_allowed: missing.allowed,
+            first_missing: missing.first,
+            malformed,
+            complete: missing.total == missing.allowed || all_records == Some(true),
+            published: false,
+            seconds: 0.0,
+        })
+    }
+}
+
+/// What went into the file.
+#[derive(Default)]
+struct Sum {
+    blocks: u64,
+    payload: u64,
+    car_bytes: u64,
+    digest: ContentDigest,
+    selected: Selected,
+}
+
+fn interrupted() -> Error {
+    Error::Interrupted { hint: "nothing stands under the file's name; run it again".into() }
+}
+
+/// Takes a block: its CID, where in it the key begins, and its value.
+type Take<'t> = dyn FnMut(&[u8], usize, &[u8]) -> Result<()> + 't;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_names_the_format() {
+        for (name, format) in [
+            ("a.car", Format::Car),
+            ("a.forest.car.zst", Format::ForestCarZst),
+            ("dir/A.CAR.ZST", Format::CarZst),
+            ("forest.car.zst", Format::CarZst),
+            ("anything", Format::Car),
+        ] {
+            assert_eq!(Format::of_name(Path::new(name)), format, "{name}");
+        }
+    }
+}

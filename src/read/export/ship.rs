@@ -1,0 +1,181 @@
+//! Batches on their way: packed by all threads, written in their order by one.
+//!
+//! ```text
+//! loader --batch, reply--> packers (threads)         at most a few batches are under way
+//!        --reply-------------------------> writer    waits for each in turn, notes it in the index
+//!        <--------------------------------- empty batches
+//! ```
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::CParameter;
+
+use super::{Format, Loader, forest};
+use crate::error::{Error, Result};
+use crate::source::forest::{Frame, Index, LEVEL, Packer};
+
+/// Whole sections, and what becomes of them.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub bytes: Vec<u8>,
+    /// Where each section ends.
+    pub ends: Vec<usize>,
+    /// The hash of each section's CID in the index, where there is one.
+    pub hashes: Vec<u64>,
+    pub packed: Vec<u8>,
+    /// The frames of `packed`.
+    pub frames: Vec<Frame>,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.hashes.clear();
+        self.packed.clear();
+        self.frames.clear();
+    }
+}
+
+/// The writer has ended; what it says tells why.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+impl From<Gone> for Error {
+    /// Only seen where the writer has nothing to say, which it always has.
+    fn from(_: Gone) -> Self {
+        super::interrupted()
+    }
+}
+
+/// How to ship.
+pub(super) struct Shipping<'a> {
+    pub format: Format,
+    pub threads: usize,
+    /// Memory for the index, in bytes.
+    pub index_memory: u64,
+    /// Where the index goes beyond that.
+    pub dir: PathBuf,
+    /// What is written, for messages.
+    pub path: &'a Path,
+}
+
+type Packing = (Batch, Sender<io::Result<Batch>>);
+
+impl Shipping<'_> {
+    /// Lets `load` fill batches and writes them to `out`, which has `position` bytes already. What `load` says, and how
+    /// long the file is.
+    pub fn run<W: Write + Send, R>(
+        &self,
+        position: u64,
+        out: &mut W,
+        load: impl FnOnce(&mut Loader<'_>) -> Result<R>,
+    ) -> Result<(R, u64)> {
+        let (to_pack, packing) = bounded::<Packing>(self.threads);
+        let (to_write, writing) = bounded::<Receiver<io::Result<Batch>>>(2 * self.threads);
+        let (back, spare) = bounded::<Batch>(4 * self.threads);
+        let writer = Writer { out: &mut *out, back, index: self.index(), position };
+        let (loaded, written) = std::thread::scope(|scope| {
+            for _ in 0..self.threads {
+                let packing = packing.clone();
+                scope.spawn(move || pack_all(self.format, &packing));
+            }
+            drop(packing);
+            let writer = scope.spawn(move || writer.write_all(&writing));
+            let send = move |batch: Batch| {
+                let (reply, packed) = bounded(1);
+                to_pack.send((batch, reply)).map_err(|_| Gone)?;
+                to_write.send(packed).map_err(|_| Gone)?;
+                Ok(spare.try_recv().unwrap_or_default())
+            };
+            let mut loader = Loader::new(self.format, send);
+            let loaded = load(&mut loader).and_then(|loaded| loader.finish().map(|()| loaded));
+            let written = match writer.join() {
+                Ok(written) => written,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            (loaded, written)
+        });
+        let failed = || Error::io("write", self.path);
+        // A loader that found nobody to send to has nothing to say.
+        let (mut position, index) = written.map_err(failed())?;
+        let loaded = loaded?;
+        if let Some(index) = index {
+            position += index.write(out, position).map_err(failed())?;
+        }
+        out.flush().map_err(failed())?;
+        Ok((loaded, position))
+    }
+
+    fn index(&self) -> Option<Index> {
+        (self.format == Format::ForestCarZst).then(|| Index::within(self.index_memory, self.dir.clone()))
+    }
+}
+
+/// One packer's work.
+fn pack_all(format: Format, packing: &Receiver<Packing>) {
+    let mut pack = packer(format);
+    for (mut batch, reply) in packing {
+        let packed = match &mut pack {
+            Ok(pack) => pack(&mut batch).map(|()| batch),
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        };
+        // The writer is gone after a failure, which it tells.
+        let _ = reply.send(packed);
+    }
+}
+
+type Pack = Box<dyn FnMut(&mut Batch) -> io::Result<()>>;
+
+/// What becomes of a batch in each format.
+fn packer(format: Format) -> io::Result<Pack> {
+    Ok(match format {
+        Format::Car => Box::new(|_| Ok(())),
+        Format::CarZst => {
+            let mut zstd = Compressor::new(LEVEL)?;
+            zstd.set_parameter(CParameter::ChecksumFlag(true))?;
+            Box::new(move |batch| {
+                batch.packed.resize(zstd::zstd_safe::compress_bound(batch.bytes.len()), 0);
+                let len = zstd.compress_to_buffer(&batch.bytes, batch.packed.as_mut_slice())?;
+                batch.packed.truncate(len);
+                Ok(())
+            })
+        }
+        Format::ForestCarZst => {
+            let mut packer = Packer::new()?;
+            Box::new(move |batch| {
+                packer.pack(&batch.bytes, batch.ends.iter().copied(), &mut batch.packed, &mut batch.frames)
+            })
+        }
+    })
+}
+
+struct Writer<'a, W> {
+    out: &'a mut W,
+    back: Sender<Batch>,
+    index: Option<Index>,
+    position: u64,
+}
+
+impl<W: Write> Writer<'_, W> {
+    /// Writes until nobody sends any more.
+    fn write_all(mut self, writing: &Receiver<Receiver<io::Result<Batch>>>) -> io::Result<(u64, Option<Index>)> {
+        for packed in writing {
+            // A packer only goes without a reply when it panics, which the scope tells.
+            let Ok(batch) = packed.recv() else { break };
+            let mut batch = batch?;
+            if let Some(index) = &mut self.index {
+                forest::note(index, &batch, self.position)?;
+            }
+            let bytes = if batch.packed.is_empty() { &batch.bytes } else { &batch.packed };
+            self.out.write_all(bytes)?;
+            self.position += bytes.len() as u64;
+            batch.clear();
+            let _ = self.back.try_send(batch);
+        }
+        Ok((self.position, self.index))
+    }
+}

@@ -1,0 +1,45 @@
+//! Blocks that are linked to and not there: all counted, the first ten kept.
+
+use super::queue::Step;
+use crate::report::MissingBlock;
+use crate::sort::key::KeyLayout;
+
+/// How many are listed.
+pub(super) const LISTED: usize = 10;
+
+/// What is missing.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    pub total: u64,
+    /// How many of these may be.
+    pub allowed: u64,
+    pub first: Vec<MissingBlock>,
+}
+
+impl Missing {
+    /// Notes the block that `step` leads to; it may be missing when it was named below this epoch.
+    pub fn note(&mut self, step: &Step, may_below: Option<u64>) {
+        let allowed = may_below.is_some_and(|below| step.epoch.is_some_and(|epoch| epoch < below));
+        self.total += 1;
+        self.allowed += u64::from(allowed);
+        // What may be missing is only listed while there is nothing worse.
+        if self.first.len() >= LISTED && !allowed {
+            let place = self.first.iter().rposition(|listed| listed.allowed);
+            if let Some(place) = place {
+                self.first.remove(place);
+            }
+        }
+        if self.first.len() < LISTED {
+            self.first.push(MissingBlock {
+                cid: text(&step.cid),
+                parent: (!step.parent.is_empty()).then(|| text(&step.parent)),
+                epoch: step.epoch,
+                allowed,
+            });
+        }
+    }
+}
+
+fn text(cid: &[u8]) -> String {
+    super::key_text(KeyLayout::Cid, cid)
+}

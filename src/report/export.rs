@@ -1,0 +1,52 @@
+//! What an export wrote.
+
+use serde::{Deserialize, Serialize};
+
+use super::MissingBlock;
+use crate::digest::ContentDigest;
+
+/// The version of this document; it changes when a field changes its meaning or goes.
+pub const EXPORT_SCHEMA: &str = "bedload-export-1";
+
+/// What an export wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExportReport {
+    /// [`EXPORT_SCHEMA`].
+    pub schema: String,
+    /// The database's path as the user gave it.
+    pub db: String,
+    /// The file; `-` for a stream.
+    pub file: String,
+    /// `car`, `car.zst` or `forest.car.zst`.
+    pub format: String,
+    /// Which blocks: `linked` (from the roots, in the order of links), `all` (in the order of keys) or `listed`.
+    pub selection: String,
+    /// The roots in the header: CIDs in their usual text form.
+    pub roots: Vec<String>,
+    /// Blocks written, each once.
+    pub blocks: u64,
+    /// Their size in bytes.
+    pub payload_bytes: u64,
+    /// Size of the CAR before compression, in bytes.
+    pub car_bytes: u64,
+    /// Size of what was written, in bytes.
+    pub bytes: u64,
+    /// The content digest of the blocks written, under the database's own keys.
+    pub digest: ContentDigest,
+    /// Whether these are all records that the import wrote, by count and digest; `null` when that is not known.
+    pub all_records: Option<bool>,
+    /// Distinct blocks that should be in it and are not in the database.
+    pub missing: u64,
+    /// How many of these may be missing: they were named by headers below the epoch given.
+    pub missing_allowed: u64,
+    /// The first ten missing blocks, as they were met.
+    pub first_missing: Vec<MissingBlock>,
+    /// Blocks whose links cannot be told: they are not what their codec says.
+    pub malformed: u64,
+    /// Whether nothing is missing that may not be, or the database never held more than this.
+    pub complete: bool,
+    /// Whether the file stands under its name: an incomplete one only does when that was allowed.
+    pub published: bool,
+    /// How long it took.
+    pub seconds: f64,
+}
