@@ -104,7 +104,7 @@ fn model(db: &Path, roots: &[Vec<u8>]) -> Vec<Vec<u8>> {
                     _ => Vec::new(),
                 };
                 // A header: 16 fields, the fourth from behind of its links and those before are parents.
-                let is_header = block[0] == 0x90 && links.len() > 3 && matches!(block[1], 0x42 | 0x43 | 0x44);
+                let is_header = block[0] == 0x90 && links.len() > 3 && matches!(block[1], 0x42..=0x44);
                 if is_header {
                     let [state, receipts, messages]: [Vec<u8>; 3] =
                         links.split_off(links.len() - 3).try_into().expect("three");
