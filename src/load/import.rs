@@ -88,6 +88,8 @@ pub(super) struct Loaded {
     pub duplicates: u64,
     pub digest: ContentDigest,
     pub levels: Vec<Level>,
+    /// Bytes of SST files and WAL that were written; `None` where others may have written too.
+    pub rocksdb_written: Option<u64>,
     /// What only the memtable loader has to tell.
     pub memtable: Option<MemtableReport>,
     /// What only a block log has to tell.
@@ -330,12 +332,14 @@ impl Import<'_> {
             peak_rss_bytes: None,
             bytes_read: None,
             bytes_written: None,
+            rocksdb_bytes_written: loaded.rocksdb_written,
             compacted: !options.no_compact,
             levels: loaded.levels,
             log: loaded.log,
             memtable: loaded.memtable,
             options: preset.effective_node(&effective).into_iter().map(Into::into).collect(),
             reading: self.progress.tenths(),
+            reading_steps: self.progress.reading_steps(),
             samples: Vec::new(),
             versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
         };

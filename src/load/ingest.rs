@@ -49,6 +49,7 @@ impl Job<'_> {
             duplicates: tally.duplicates,
             digest: tally.digest,
             levels,
+            rocksdb_written: (!options.into_existing).then(|| built.files.iter().map(|file| file.bytes).sum()),
             memtable: None,
             log: None,
         })

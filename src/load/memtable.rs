@@ -168,9 +168,13 @@ impl Job<'_> {
             duplicates: written.blocks.saturating_sub(sum.records),
             digest: sum.digest,
             levels,
+            rocksdb_written: (!options.into_existing)
+                .then_some(counted.flush_written + counted.wal_written + counted.compaction_written),
             memtable: Some(MemtableReport {
                 batches: written.batches,
                 flushes: counted.flushes,
+                flush_bytes_written: counted.flush_written,
+                wal_bytes_written: counted.wal_written,
                 stalls: counted.stalls,
                 stall_seconds: counted.stalled.as_secs_f64(),
                 level0_files_before_settling: level0_files,

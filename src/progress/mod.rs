@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-pub use tenths::Tenths;
+pub use tenths::{ReadStep, Tenths};
 
 use crate::report::Speed;
 
@@ -309,6 +309,10 @@ impl<'a> Progress<'a> {
     /// Sets how many bytes are done, where that is not a sum of batches; called once for megabytes.
     pub fn reach(&self, bytes: u64) {
         self.bytes.fetch_max(bytes, Ordering::Relaxed);
+        if self.phase.load(Ordering::Relaxed) != Phase::Read as u8 {
+            // How the source was read is told by reading alone.
+            return;
+        }
         let total = self.total.load(Ordering::Relaxed);
         let mut times = self.lock();
         let since = self.start.elapsed().as_secs_f64() - times.phase_start;
@@ -318,6 +322,11 @@ impl<'a> Progress<'a> {
     /// How fast the ends of the source were read, as far as that is known.
     pub fn tenths(&self) -> Tenths {
         self.lock().marks.tenths()
+    }
+
+    /// When each step of the source had been taken, as far as that is known.
+    pub fn reading_steps(&self) -> Vec<ReadStep> {
+        self.lock().marks.steps()
     }
 
     /// Tells what lies before RocksDB; the next phase begins without.

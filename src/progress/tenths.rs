@@ -15,6 +15,18 @@ pub struct Tenths {
     pub last_tenth_bytes_per_second: Option<u64>,
 }
 
+/// How many equal steps a source is cut into.
+const STEPS: u64 = 64;
+
+/// A place in the source, and when it was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ReadStep {
+    /// Bytes taken, of the source as it lies on disk.
+    pub bytes: u64,
+    /// Seconds since reading began.
+    pub seconds: f64,
+}
+
 /// A place in the source and the seconds until it was reached.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
@@ -39,6 +51,8 @@ pub(super) struct Marks {
     /// The last step that went further than the one before.
     last: Option<Mark>,
     total: u64,
+    /// The first mark at or beyond each of the equal steps; where one mark goes beyond several, it stands once.
+    steps: Vec<Mark>,
 }
 
 impl Marks {
@@ -56,7 +70,16 @@ impl Marks {
         }
         if self.last.is_none_or(|last| last.bytes < bytes) {
             self.last = Some(mark);
+            let step = |bytes: u64| u128::from(bytes) * u128::from(STEPS) / u128::from(total.max(1));
+            if total != u64::MAX && step(bytes) > self.steps.last().map_or(0, |mark| step(mark.bytes)) {
+                self.steps.push(mark);
+            }
         }
+    }
+
+    /// When each step had been taken.
+    pub fn steps(&self) -> Vec<ReadStep> {
+        self.steps.iter().map(|&Mark { bytes, seconds }| ReadStep { bytes, seconds }).collect()
     }
 
     /// Steps must be well below a tenth for this to mean anything.
@@ -98,6 +121,21 @@ mod tests {
             slowing_down(33_000, 33),
             Tenths { first_tenth_bytes_per_second: Some(1000), last_tenth_bytes_per_second: Some(500) }
         );
+    }
+
+    #[test]
+    fn the_way_through_the_source_is_kept_in_equal_steps() {
+        let mut marks = Marks::default();
+        for step in 1..=1000 {
+            marks.reach(step as f64, step * 640, 640_000);
+        }
+        let steps = marks.steps();
+        assert_eq!(steps.len(), 64);
+        assert_eq!(steps[0], ReadStep { bytes: 10_240, seconds: 16.0 });
+        assert_eq!(steps[63], ReadStep { bytes: 640_000, seconds: 1000.0 });
+        let mut pipe = Marks::default();
+        pipe.reach(1.0, 5000, u64::MAX);
+        assert_eq!(pipe.steps(), [], "without a size there are no steps");
     }
 
     #[test]

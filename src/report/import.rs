@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::ContentDigest;
 use crate::load::Plan;
 use crate::preset::EffectiveOption;
-use crate::progress::{Sample, Tenths};
+use crate::progress::{ReadStep, Sample, Tenths};
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
 
@@ -53,6 +53,11 @@ pub struct ImportReport {
     pub bytes_read: Option<u64>,
     /// Bytes the process wrote.
     pub bytes_written: Option<u64>,
+    /// Bytes of SST files and WAL that were written to make the database, by RocksDB's count: finished files with the
+    /// ingest loader; WAL, flushes and compactions with the memtable loader. `null` with `into_existing`, where others'
+    /// work could be in it.
+    #[serde(default)]
+    pub rocksdb_bytes_written: Option<u64>,
     /// Whether everything was compacted; `--no-compact` leaves that to the node.
     pub compacted: bool,
     /// Levels of the finished database.
@@ -67,6 +72,9 @@ pub struct ImportReport {
     pub options: Vec<OptionRow>,
     /// How fast both ends of the source were read.
     pub reading: Tenths,
+    /// When each step of the source had been taken: at most 64 equal steps; none where the size is not known.
+    #[serde(default)]
+    pub reading_steps: Vec<ReadStep>,
     /// Progress over time.
     pub samples: Vec<Sample>,
     /// What ran.
@@ -99,6 +107,12 @@ pub struct MemtableReport {
     pub batches: u64,
     /// Memtables that became files.
     pub flushes: u64,
+    /// Bytes of these files.
+    #[serde(default)]
+    pub flush_bytes_written: u64,
+    /// Bytes written to the WAL.
+    #[serde(default)]
+    pub wal_bytes_written: u64,
     /// How often RocksDB began to delay or stop writers.
     pub stalls: u64,
     /// How long it did, in seconds.

@@ -19,6 +19,10 @@ pub(crate) struct Meter(Mutex<Vec<Options>>);
 pub(crate) struct Metered {
     /// Memtables written to level 0.
     pub flushes: u64,
+    /// Bytes of the files they became.
+    pub flush_written: u64,
+    /// Bytes written to the WAL.
+    pub wal_written: u64,
     /// Compactions.
     pub compactions: u64,
     /// Bytes they read.
@@ -50,6 +54,8 @@ impl Meter {
             metered.stalls += stalls.count();
             metered.stalled += Duration::from_micros(stalls.sum());
             metered.flushes += options.get_histogram_data(Histogram::FlushTime).count();
+            metered.flush_written += options.get_ticker_count(Ticker::FlushWriteBytes);
+            metered.wal_written += options.get_ticker_count(Ticker::WalFileBytes);
             metered.compactions += options.get_histogram_data(Histogram::CompactionTime).count();
             metered.compaction_read += options.get_ticker_count(Ticker::CompactReadBytes);
             metered.compaction_written += options.get_ticker_count(Ticker::CompactWriteBytes);
@@ -104,6 +110,8 @@ mod tests {
         let quiet = [("disable_auto_compactions", "true"), ("max_write_buffer_number", "100")];
         let written = write(&quiet, false);
         assert!(written.flushes >= 4, "{written:?}");
+        // 400 values of 1,000 bytes, written to the WAL and then, perhaps compressed, to files.
+        assert!(written.wal_written > 400_000 && written.flush_written > 4_000, "{written:?}");
         assert_eq!((written.compactions, written.compaction_read), (0, 0));
         let compacted = write(&quiet, true);
         assert_eq!(compacted.compactions, 1);
