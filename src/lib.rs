@@ -14,6 +14,7 @@
 //! through [`progress::Observer`], what happened is the [`report::ImportReport`], what went wrong an [`Error`] with a
 //! hint and an exit code. Without the `cli` feature nothing here knows a terminal.
 
+pub mod bench;
 #[doc(hidden)]
 pub mod bench_support;
 mod buffer;

@@ -1,6 +1,8 @@
 //! The command line: one file per command, and the only place that knows a terminal.
 
 pub mod bars;
+pub mod bench;
+pub mod bench_read;
 pub mod export;
 pub mod generate;
 pub mod get;
@@ -110,6 +112,9 @@ pub enum Command {
     Export(export::Args),
     Generate(generate::Args),
     Presets(presets::Args),
+    Bench(bench::Args),
+    #[command(hide = true)]
+    BenchRead(bench_read::Args),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
 }

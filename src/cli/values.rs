@@ -1,5 +1,7 @@
 //! Reading option values.
 
+use std::time::Duration;
+
 use bedload::chain::Id;
 use bedload::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -7,6 +9,33 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 /// A size such as `64M` or `1.5GiB`, in bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
     size::parse(text).map_err(|error| error.to_string())
+}
+
+/// A time such as `45s`, `90m`, `1h30m` or `2d`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no time: write it as 45s, 90m or 1h30m");
+    let (mut seconds, mut number) = (0_u64, None::<u64>);
+    for letter in text.trim().chars() {
+        let unit = match letter {
+            '0'..='9' => {
+                let digit = u64::from(letter) - u64::from('0');
+                number =
+                    Some(number.unwrap_or(0).checked_mul(10).and_then(|it| it.checked_add(digit)).ok_or_else(wrong)?);
+                continue;
+            }
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return Err(wrong()),
+        };
+        let part = number.take().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
+        seconds = seconds.checked_add(part).ok_or_else(wrong)?;
+    }
+    if number.is_some() || seconds == 0 {
+        return Err(wrong());
+    }
+    Ok(Duration::from_secs(seconds))
 }
 
 /// One of a fixed list of values.
@@ -51,4 +80,20 @@ pub fn checkpoints(text: &str) -> Result<Checkpoints, String> {
     let lines = lines.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let blocks = lines.map(|(number, line)| block(line).map_err(|error| format!("line {}: {error}", number + 1)));
     blocks.collect::<Result<_, _>>().map(Checkpoints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, seconds) in [("45s", 45), ("90m", 5400), ("1h30m", 5400), ("2d", 172_800), (" 1h ", 3600)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "45", "m", "1h30", "0s", "-1s", "1.5h", "99999999999999999999s", "9999999999999999999d", "1w"]
+        {
+            assert!(duration(text).expect_err(text).contains("is no time"), "{text}");
+        }
+    }
 }

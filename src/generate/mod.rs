@@ -44,6 +44,7 @@ use cid::Cid;
 use crate::error::{Error, Result};
 
 pub use profile::Profile;
+pub(crate) use random::Noise;
 
 use cbor::Name;
 use spine::Spine;

@@ -1,5 +1,6 @@
 //! Results as data: every text, table and JSON is made from these.
 
+pub mod bench;
 mod export;
 mod import;
 mod inspect;

@@ -88,6 +88,27 @@ impl Reader {
         Ok(Self { db, path: path.to_owned(), families: names })
     }
 
+    /// Opens the database at `path` read-only as a node would: with all its own options, also the number of open files,
+    /// and a block cache of `cache` bytes, which no options file tells.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_as_node(path: &Path, cache: usize) -> Result<Self> {
+        let (db_options, families) = load(path, cache)?;
+        let names = families.iter().map(|family| family.name().to_owned()).collect();
+        let db = DB::open_cf_descriptors_read_only(&db_options, path, families, false).map_err(wrap("open", path))?;
+        Ok(Self { db, path: path.to_owned(), families: names })
+    }
+
+    /// Looks up one key; the size of its value.
+    ///
+    /// # Errors
+    /// No such column family, or RocksDB's refusal.
+    pub fn size_of(&self, family: &str, key: &[u8]) -> Result<Option<usize>> {
+        let found = self.db.get_pinned_cf(self.family(family)?, key).map_err(wrap("read from", &self.path))?;
+        Ok(found.map(|value| value.len()))
+    }
+
     /// The column families, `default` among them.
     pub fn families(&self) -> &[String] {
         &self.families

@@ -71,7 +71,9 @@ impl LogInput {
         let tail = options.log.tail;
         let body = match body {
             Body::File(file) => LogBody::Files(LogFiles::of_file(&name, file, tail, dictionaries)?),
-            Body::Stream(stream) => LogBody::Stream(Box::new(Mutex::new(Forward::open(&name, stream, tail, dictionaries)?))),
+            Body::Stream(stream) => {
+                LogBody::Stream(Box::new(Mutex::new(Forward::open(&name, stream, tail, dictionaries)?)))
+            }
         };
         Ok(Opened::Log(Box::new(Self { body, dictionaries: dictionaries.clone(), wrapping, size })))
     }

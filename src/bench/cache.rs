@@ -1,0 +1,153 @@
+//! The page cache: filled, emptied, and looked into.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use memmap2::Mmap;
+
+use crate::error::{Error, Result};
+use crate::report::bench::CacheInfo;
+
+/// Bytes read at once while a file is brought into the cache.
+const PIECE: usize = 4 << 20;
+
+/// What an idle system has at most that is still to be written, in KiB.
+const QUIET_KIB: u64 = 2048;
+
+/// How long to wait for that.
+const QUIET: Duration = Duration::from_secs(30);
+
+/// Where the kernel takes the order to drop what it caches.
+const DROP: &str = "/proc/sys/vm/drop_caches";
+
+/// The regular files of a directory, or the file itself.
+pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in path.read_dir().map_err(Error::io("list", path))? {
+        let entry = entry.map_err(Error::io("list", path))?;
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
+/// Bytes that the files below `path` take on the disk.
+pub(super) fn disk_bytes(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    files(path).ok()?.iter().map(|file| Some(fs::metadata(file).ok()?.blocks() * 512)).sum()
+}
+
+/// Reads everything once, so that it lies in the page cache as far as there is room.
+pub(super) fn warm(path: &Path) -> Result<()> {
+    let mut buffer = vec![0; PIECE];
+    for path in files(path)? {
+        let mut file = File::open(&path).map_err(Error::io("open", &path))?;
+        while file.read(&mut buffer).map_err(Error::io("read", &path))? > 0 {}
+    }
+    Ok(())
+}
+
+/// Takes everything below `path` out of the page cache. What others hold mapped, or what is not yet on the disk, stays.
+pub(super) fn evict(path: &Path) -> Result<()> {
+    for path in files(path)? {
+        let file = File::open(&path).map_err(Error::io("open", &path))?;
+        // Only clean pages can be taken out.
+        file.sync_all().map_err(Error::io("sync", &path))?;
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
+            .map_err(|error| Error::io("take from the page cache", &path)(error.into()))?;
+    }
+    Ok(())
+}
+
+/// The share of the pages below `path` that are in the page cache; `None` where the kernel does not say.
+pub(super) fn resident(path: &Path) -> Option<f64> {
+    let page = rustix::param::page_size();
+    let (mut pages, mut present) = (0_usize, 0_usize);
+    for path in files(path).ok()? {
+        let file = File::open(&path).ok()?;
+        if file.metadata().ok()?.len() == 0 {
+            continue;
+        }
+        // SAFETY: the bytes are never looked at; only whether their pages are in memory.
+        let map = unsafe { Mmap::map(&file) }.ok()?;
+        let mut present_pages = vec![0_u8; map.len().div_ceil(page)];
+        // SAFETY: the range is that of the map, and the vector has a byte for each of its pages.
+        let failed = unsafe { libc::mincore(map.as_ptr().cast_mut().cast(), map.len(), present_pages.as_mut_ptr()) };
+        if failed != 0 {
+            return None;
+        }
+        pages += present_pages.len();
+        present += present_pages.iter().filter(|&&flags| flags & 1 == 1).count();
+    }
+    (pages > 0).then(|| present as f64 / pages as f64)
+}
+
+/// Writes out what is dirty and waits, for a while, until the disk is quiet.
+pub(super) fn settle() {
+    rustix::fs::sync();
+    let start = Instant::now();
+    while start.elapsed() < QUIET && dirty_kib().is_some_and(|kib| kib > QUIET_KIB) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn dirty_kib() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let field = |name: &str| -> Option<u64> {
+        text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+    };
+    Some(field("Dirty:")? + field("Writeback:")?)
+}
+
+/// Brings `source` into the state that a run asks for, and says how.
+///
+/// # Errors
+/// The source cannot be read.
+pub(super) fn prepare(source: &Path, cold: bool) -> Result<CacheInfo> {
+    settle();
+    if !cold {
+        warm(source)?;
+        let how = match resident(source) {
+            Some(share) if share < 0.99 => {
+                format!("the snapshot was read before; {:.0} % of it stayed in memory", share * 100.0)
+            }
+            _ => "the snapshot was read before".into(),
+        };
+        return Ok(CacheInfo { state: "warm".into(), how });
+    }
+    let mut how = match fs::write(DROP, "3") {
+        Ok(()) => "the kernel was told to drop its caches".to_owned(),
+        Err(error) => {
+            evict(source)?;
+            format!("the snapshot alone was taken out of the page cache: {DROP}: {error}")
+        }
+    };
+    if let Some(share) = resident(source).filter(|&share| share > 0.01) {
+        how.push_str(&format!("; {:.0} % of the snapshot stayed in memory", share * 100.0));
+    }
+    Ok(CacheInfo { state: "cold".into(), how })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_goes_in_and_out_of_the_cache() {
+        // Not in /tmp, which may be in memory: its pages never leave.
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
+        fs::write(dir.path().join("a"), vec![7; 1 << 20]).expect("room");
+        fs::write(dir.path().join("empty"), []).expect("room");
+        warm(dir.path()).expect("readable");
+        assert_eq!(resident(dir.path()), Some(1.0));
+        evict(dir.path()).expect("ours");
+        assert!(resident(dir.path()).expect("a share") < 0.5);
+        assert!(disk_bytes(dir.path()).expect("a size") >= 1 << 20);
+    }
+}

@@ -1,0 +1,285 @@
+//! One process, watched from the outside: time, processor, memory, descriptors, I/O.
+//!
+//! The clock runs from before the process is made until it has ended. It is waited for without being reaped, so that
+//! what `/proc` says about its I/O is still there at its very end. A thread beside samples its memory and descriptors.
+//! The process dies with the thread that started it: a comparison that is killed leaves no import behind.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{RecvTimeoutError, bounded};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::limit::Limit;
+use crate::error::{Error, Result};
+use crate::progress::Stop;
+use crate::report::bench::{MemorySample, ProcessFigures};
+
+/// The time between two looks at a process that has just begun; it grows as the process gets older.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The most samples of memory kept; beyond it every second one is dropped and the distance doubled.
+const MAX_SAMPLES: usize = 240;
+
+/// How long a process that was asked to end may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The most of a process's error output that is read, in bytes.
+const MAX_ERRORS: u64 = 64 << 10;
+
+/// What to run.
+pub(super) struct Job<'a> {
+    pub program: &'a Path,
+    pub words: Vec<OsString>,
+    /// Where its output goes: `name.out` and `name.err` in here.
+    pub dir: &'a Path,
+    pub name: &'static str,
+    pub limit: Option<&'a Limit>,
+    pub stop: &'a Stop,
+}
+
+/// How it ended.
+pub(super) struct Ended {
+    pub exit: Option<i32>,
+    pub signal: Option<i32>,
+    pub process: ProcessFigures,
+    pub output: PathBuf,
+    /// What it wrote to standard error, at most the first 64 KiB.
+    pub errors: String,
+}
+
+impl Ended {
+    pub fn succeeded(&self) -> bool {
+        self.exit == Some(0)
+    }
+}
+
+/// Runs a process to its end.
+///
+/// # Errors
+/// It could not be started, or somebody asked to stop: then it has been ended.
+pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
+    let (output, errors) = (job.dir.join(format!("{}.out", job.name)), job.dir.join(format!("{}.err", job.name)));
+    let create = |path: &PathBuf| File::create(path).map_err(Error::io("create", path));
+    let mut command = Command::new(job.program);
+    command.args(&job.words).stdin(Stdio::null()).stdout(create(&output)?).stderr(create(&errors)?);
+    let limit = job.limit.map(Limit::entrance);
+    // SAFETY: between fork and exec only system calls are made, on memory that was made ready before.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            limit.as_ref().map_or(Ok(()), |limit| limit.enter())
+        });
+    }
+
+    let start = Instant::now();
+    let child = command.spawn().map_err(Error::io("start", job.program))?;
+    let pid = Pid::from_child(&child);
+    let (over, is_over) = bounded::<()>(0);
+    let (samples, seconds, last) = std::thread::scope(|scope| {
+        let sampler = scope.spawn(move || Samples::take(pid, start, job.stop, &is_over));
+        // The only ways to fail are a wrong number and an interruption, which is tried again.
+        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        {
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let last = Io::of(pid);
+        drop(over);
+        (sampler.join().unwrap_or_default(), seconds, last)
+    });
+    let (status, usage) = reap(pid).map_err(Error::io("wait for", job.program))?;
+    // It has been waited for; dropping the handle does nothing more.
+    drop(child);
+    if job.stop.asked() {
+        return Err(Error::Interrupted { hint: "run the same command again to go on from here".into() });
+    }
+    let io = last.or(samples.io);
+    let time = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    let process = ProcessFigures {
+        seconds,
+        user_seconds: time(usage.ru_utime),
+        system_seconds: time(usage.ru_stime),
+        // In KiB. A lower bound may come from the moment before exec, when the child still had our memory.
+        peak_rss_bytes: u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024),
+        peak_anonymous_bytes: samples.memory.iter().map(|sample| sample.anonymous_bytes).max(),
+        read_bytes: io.map(|io| io.read),
+        written_bytes: io.map(|io| io.written),
+        disk_read_bytes: io.map(|io| io.disk_read),
+        disk_written_bytes: io.map(|io| io.disk_written),
+        open_files: samples.open_files,
+        memory: samples.memory,
+    };
+    let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    let exit = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+    Ok(Ended { exit, signal, process, output, errors: read_start(&errors) })
+}
+
+fn read_start(path: &Path) -> String {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    // What cannot be read cannot be shown; the exit code says that it failed.
+    let _ = File::open(path).map(|file| file.take(MAX_ERRORS).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Takes the dead process away, with what the kernel counted for it.
+fn reap(pid: Pid) -> io::Result<(libc::c_int, libc::rusage)> {
+    let mut status = 0;
+    // SAFETY: `rusage` is plain numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both places are ours and large enough.
+        let found = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) };
+        if found >= 0 {
+            return Ok((status, usage));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// What `/proc/PID/io` says.
+#[derive(Debug, Clone, Copy)]
+struct Io {
+    read: u64,
+    written: u64,
+    disk_read: u64,
+    disk_written: u64,
+}
+
+impl Io {
+    fn of(pid: Pid) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{}/io", pid.as_raw_nonzero())).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
+        Some(Self {
+            read: field("rchar:")?,
+            written: field("wchar:")?,
+            disk_read: field("read_bytes:")?,
+            disk_written: field("write_bytes:")?,
+        })
+    }
+}
+
+/// What was seen while it ran.
+#[derive(Default)]
+struct Samples {
+    memory: Vec<MemorySample>,
+    open_files: Option<u64>,
+    io: Option<Io>,
+}
+
+impl Samples {
+    fn take(pid: Pid, start: Instant, stop: &Stop, is_over: &crossbeam_channel::Receiver<()>) -> Self {
+        let mut samples = Self::default();
+        let mut every = LOOK;
+        let mut asked: Option<Instant> = None;
+        while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+            if stop.asked() {
+                // A process that is gone already needs no signal.
+                let _ = match asked {
+                    None => kill_process(pid, Signal::TERM),
+                    Some(first) if first.elapsed() > PATIENCE => kill_process(pid, Signal::KILL),
+                    Some(_) => Ok(()),
+                };
+                asked.get_or_insert_with(Instant::now);
+            }
+            samples.look(pid, start);
+            if samples.memory.len() > MAX_SAMPLES {
+                let mut index = 0;
+                samples.memory.retain(|_| {
+                    index += 1;
+                    index % 2 == 0
+                });
+                every *= 2;
+            }
+        }
+        samples
+    }
+
+    fn look(&mut self, pid: Pid, start: Instant) {
+        let pid_text = pid.as_raw_nonzero();
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid_text}/status")) else { return };
+        let kib = |name: &str| -> Option<u64> {
+            status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+        };
+        if let (Some(rss), Some(anonymous)) = (kib("VmRSS:"), kib("RssAnon:")) {
+            let seconds = start.elapsed().as_secs_f64();
+            self.memory.push(MemorySample { seconds, rss_bytes: rss * 1024, anonymous_bytes: anonymous * 1024 });
+        }
+        if let Ok(list) = fs::read_dir(format!("/proc/{pid_text}/fd")) {
+            self.open_files = self.open_files.max(Some(list.count() as u64));
+        }
+        self.io = Io::of(pid).or(self.io);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, stop: &Stop) -> Result<Ended> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let words = ["-c".into(), script.into()].to_vec();
+        run(&Job { program: Path::new("/bin/sh"), words, dir: dir.path(), name: "sh", limit: None, stop })
+    }
+
+    #[test]
+    fn a_process_is_seen_whole() {
+        let script = "dd if=/dev/zero of=/dev/null bs=1000 count=500 2>/dev/null; sleep 0.2; echo oh >&2; exit 3";
+        let ended = shell(script, &Stop::default()).expect("it starts");
+        assert_eq!((ended.exit, ended.signal, ended.errors.as_str()), (Some(3), None, "oh\n"));
+        assert!(!ended.succeeded());
+        let process = ended.process;
+        assert!(process.seconds >= 0.2, "{process:?}");
+        assert!(process.peak_rss_bytes > Some(100 << 10), "{process:?}");
+        assert!(process.open_files > Some(2), "{process:?}");
+        assert!(!process.memory.is_empty() && process.memory.iter().all(|sample| sample.rss_bytes > 0), "{process:?}");
+        assert!(process.read_bytes.is_some_and(|bytes| bytes >= 500_000), "of its children too: {process:?}");
+    }
+
+    #[test]
+    fn a_signal_is_told_apart_from_an_exit() {
+        let ended = shell("kill -9 $$", &Stop::default()).expect("it starts");
+        assert_eq!((ended.exit, ended.signal), (None, Some(9)));
+    }
+
+    #[test]
+    fn a_process_ends_when_somebody_asks_to_stop() {
+        let stop = Stop::default();
+        let asked = stop.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            asked.ask();
+        });
+        let Err(error) = shell("sleep 60", &stop) else { panic!("it went on") };
+        assert!(matches!(error, Error::Interrupted { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let stop = Stop::default();
+        let job = Job {
+            program: Path::new("/no/such"),
+            words: Vec::new(),
+            dir: dir.path(),
+            name: "x",
+            limit: None,
+            stop: &stop,
+        };
+        let Err(error) = run(&job) else { panic!("it started") };
+        assert_eq!(error.to_string(), "start /no/such");
+    }
+}

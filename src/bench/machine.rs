@@ -1,0 +1,70 @@
+//! Where it was measured.
+
+use std::fs;
+use std::path::Path;
+
+use crate::report::Versions;
+use crate::report::bench::MachineInfo;
+use crate::{rocks, sys};
+
+/// What the system says about the machine and the file system that `dir` lies on.
+pub fn machine(dir: &Path) -> MachineInfo {
+    let mount =
+        fs::canonicalize(dir).ok().and_then(|dir| mount_of(&fs::read_to_string("/proc/self/mounts").ok()?, &dir));
+    let (file_system, device) = mount.unzip();
+    MachineInfo {
+        cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu(&text)),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        memory_bytes: sys::memory(),
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| format!("Linux {}", text.trim())),
+        system: fs::read_to_string("/etc/os-release").ok().and_then(|text| system(&text)),
+        file_system,
+        device,
+        dir: dir.display().to_string(),
+        versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
+    }
+}
+
+fn cpu(text: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn system(text: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(value.trim_matches('"').to_owned())
+}
+
+/// Kind and device of the file system that `dir` lies on: the longest mount point that leads to it, the last of equals.
+fn mount_of(mounts: &str, dir: &Path) -> Option<(String, String)> {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (device, at, kind) = (words.next()?, words.next()?, words.next()?);
+        // The kernel writes blanks in octal.
+        let at = at.replace("\\040", " ");
+        dir.starts_with(&at).then(|| (at.len(), kind.to_owned(), device.to_owned()))
+    });
+    mounts.max_by_key(|(length, ..)| *length).map(|(_, kind, device)| (kind, device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_system_is_the_one_mounted_nearest() {
+        let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/b /data/my\\040disk xfs rw 0 0\n";
+        let of = |dir: &str| mount_of(mounts, Path::new(dir)).expect("something is mounted at /");
+        assert_eq!(of("/home/me"), ("ext4".into(), "/dev/a".into()));
+        assert_eq!(of("/tmp/x"), ("tmpfs".into(), "tmpfs".into()));
+        assert_eq!(of("/tmpx"), ("ext4".into(), "/dev/a".into()));
+        assert_eq!(of("/data/my disk/db"), ("xfs".into(), "/dev/b".into()));
+    }
+
+    #[test]
+    fn names_are_taken_from_what_the_system_writes() {
+        assert_eq!(cpu("processor : 0\nmodel name\t: A fast one\n").as_deref(), Some("A fast one"));
+        assert_eq!(cpu("processor : 0\n"), None);
+        assert_eq!(system("NAME=\"x\"\nPRETTY_NAME=\"Some Linux 12\"\n").as_deref(), Some("Some Linux 12"));
+    }
+}

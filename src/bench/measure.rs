@@ -1,0 +1,390 @@
+//! One run: an import in a process of its own, and what can be learnt from the database it leaves; or a copy.
+//!
+//! ```text
+//! quiet disk -> cache warm or cold -> import -> scan -> lookups cold -> lookups warm -> everything removed
+//! ```
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::de::DeserializeOwned;
+
+use super::cache;
+use super::child::{self, Ended, Job};
+use super::limit::Limit;
+use super::matrix::{Variant, block_cache};
+use super::reads::Iterated;
+use crate::error::{Error, Result};
+use crate::progress::Stop;
+use crate::report::bench::{
+    COPY, CacheInfo, Failure, ImportFigures, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run, ScanFigures, ScanKind,
+};
+use crate::report::{ImportReport, WalkReport};
+
+/// The name of the folder in `dir` that each run has to itself.
+const RUN_DIR: &str = "bedload-bench.run";
+
+/// The file that says whose that folder is.
+const LOCK: &str = "bedload-bench.lock";
+
+/// Everything that runs have in common.
+pub(super) struct Workshop<'a> {
+    pub program: &'a Path,
+    pub source: &'a Path,
+    pub cold: bool,
+    /// Lookups of each kind; 0 for none.
+    pub lookups: u64,
+    pub scan: bool,
+    pub seed: u64,
+    pub limit: Option<Limit>,
+    /// Where lists of keys are kept.
+    pub keys: PathBuf,
+    pub stop: &'a Stop,
+    pub place: Place,
+}
+
+/// The folder that runs work in; nobody else may meanwhile.
+pub(super) struct Place {
+    pub dir: PathBuf,
+    _lock: File,
+}
+
+/// Which run it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    pub round: u32,
+    pub position: u32,
+    pub warmup: bool,
+}
+
+impl Place {
+    /// Takes a place in `dir`, and removes what an earlier run that was killed has left there.
+    ///
+    /// # Errors
+    /// It cannot be written to, or somebody else measures there.
+    pub fn take(dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
+        let path = dir.join(LOCK);
+        let lock = File::create(&path).map_err(Error::io("create", &path))?;
+        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(Error::State {
+                path: dir,
+                reason: "another comparison runs here".into(),
+                hint: "wait for it, or give another --dir; two at once would disturb each other anyway".into(),
+            });
+        }
+        let place = Self { dir: dir.join(RUN_DIR), _lock: lock };
+        place.clear()?;
+        Ok(place)
+    }
+
+    fn clear(&self) -> Result<()> {
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", &self.dir)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn renew(&self) -> Result<()> {
+        self.clear()?;
+        fs::create_dir(&self.dir).map_err(Error::io("create", &self.dir))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Left behind it is in nobody's way: the next one removes it.
+        let _ = self.clear();
+        if let Some(parent) = self.dir.parent() {
+            let _ = fs::remove_file(parent.join(LOCK));
+        }
+    }
+}
+
+impl Workshop<'_> {
+    /// Copies the snapshot: the floor that every import is held against.
+    ///
+    /// # Errors
+    /// The place cannot be prepared, or somebody asked to stop. That the copy fails is a result.
+    pub fn copy(&self, turn: Turn) -> Result<Run> {
+        self.place.renew()?;
+        let cache = cache::prepare(self.source, self.cold)?;
+        let mut run = blank(COPY, turn, cache);
+        let target = self.place.dir.join("copy");
+        let word = |word: &str| OsString::from(word);
+        let copy = vec![word("--reflink=never"), word("--"), self.source.into(), target.clone().into()];
+        let sync = vec![word("-f"), target.into()];
+        let mut all: Option<ProcessFigures> = None;
+        for (program, words) in [("cp", copy), ("sync", sync)] {
+            let ended = match self.run_program(Path::new(program), words, program, false) {
+                Ok(ended) => ended,
+                Err(error @ Error::Interrupted { .. }) => return Err(error),
+                Err(error) => {
+                    run.failure = Some(failure_of("copy", &error));
+                    break;
+                }
+            };
+            if !ended.succeeded() {
+                run.failure = Some(failure("copy", &ended));
+                break;
+            }
+            all = Some(match all {
+                None => ended.process,
+                Some(first) => both(first, ended.process),
+            });
+        }
+        run.process = all.filter(|_| run.failure.is_none());
+        self.place.clear()?;
+        Ok(run)
+    }
+
+    /// Imports with a variant and measures what comes of it.
+    ///
+    /// # Errors
+    /// The place cannot be prepared, or somebody asked to stop. That the import fails is a result.
+    pub fn import(&self, variant: &Variant, turn: Turn) -> Result<Run> {
+        self.place.renew()?;
+        let cache = cache::prepare(self.source, self.cold)?;
+        let mut run = blank(&variant.name, turn, cache);
+        let (db, report) = (self.place.dir.join("db"), self.place.dir.join("report.json"));
+        let mut words: Vec<OsString> = vec!["import".into(), self.source.into(), "--db".into(), db.clone().into()];
+        words.extend(["--report".into(), report.clone().into(), "--quiet".into()]);
+        words.extend(variant.words().into_iter().map(OsString::from));
+        let ended = self.run_program(self.program, words, "import", true)?;
+        run.process = Some(ended.process.clone());
+        if ended.succeeded() {
+            let report: ImportReport = read_json(&report)?;
+            if let Some(process) = &mut run.process {
+                // By its own word and by samples; what the kernel keeps may be from before the program was loaded.
+                let seen = process.memory.iter().map(|sample| sample.rss_bytes).max();
+                process.peak_rss_bytes = report.peak_rss_bytes.max(seen).or(process.peak_rss_bytes);
+            }
+            let cache = variant.resolve().map_or(0, |resolved| block_cache(&resolved));
+            run.import = Some(import_figures(&report, ended.process.seconds, &db));
+            self.examine(&mut run, &report, &db, cache)?;
+        } else {
+            run.failure = Some(failure("import", &ended));
+        }
+        self.place.clear()?;
+        Ok(run)
+    }
+
+    /// Scans the finished database and reads from it.
+    fn examine(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> Result<()> {
+        if self.scan {
+            if self.cold {
+                cache::evict(db)?;
+            }
+            // A chain is walked by its links, a log by number; without roots there is nothing to walk from.
+            let by_links = report.source.format == "car" && !report.source.roots.is_empty();
+            let outcome = if by_links { self.walk(run, db)? } else { self.scan_in_order(db, cache)? };
+            match outcome {
+                Ok(scan) => run.scan = Some(scan),
+                Err(failure) => run.failure = Some(failure),
+            }
+        }
+        if self.lookups > 0 && run.failure.is_none() {
+            let keys = self.keys.join(format!("keys-{}.txt", report.key.name()));
+            if !keys.exists()
+                && let Err(failure) = self.draw_keys(db, &keys)?
+            {
+                run.failure = Some(failure);
+                return Ok(());
+            }
+            let mut reads = Reads::default();
+            for (cold, place) in [(true, &mut reads.cold), (false, &mut reads.warm)] {
+                match self.read(db, &keys, cold, cache)? {
+                    Ok(figures) => *place = Some(figures),
+                    Err(failure) => run.failure = Some(failure),
+                }
+            }
+            run.reads = Some(reads);
+        }
+        Ok(())
+    }
+
+    fn walk(&self, run: &mut Run, db: &Path) -> Result<Result<ScanFigures, Failure>> {
+        let words = vec!["walk".into(), "--db".into(), db.into(), "--json".into()];
+        let ended = self.run_program(self.program, words, "walk", false)?;
+        // Missing blocks are no failure of the preset: many snapshots leave old state out.
+        let Some(report) = read_json::<WalkReport>(&ended.output).ok().filter(|_| ended.exit.is_some()) else {
+            return Ok(Err(failure("scan", &ended)));
+        };
+        if !report.complete {
+            run.notes.push(format!("the scan met {} links to blocks that are not there", report.missing));
+        }
+        Ok(Ok(ScanFigures {
+            kind: ScanKind::Links,
+            seconds: report.seconds,
+            records: report.reachable,
+            bytes: report.reachable_bytes,
+            missing: Some(report.missing),
+        }))
+    }
+
+    fn scan_in_order(&self, db: &Path, cache: u64) -> Result<Result<ScanFigures, Failure>> {
+        let mut words = self.reading(db, cache);
+        words.push("--scan".into());
+        let ended = self.run_program(self.program, words, "scan", false)?;
+        if !ended.succeeded() {
+            return Ok(Err(failure("scan", &ended)));
+        }
+        let Iterated { records, bytes, seconds, .. } = read_json(&ended.output)?;
+        Ok(Ok(ScanFigures { kind: ScanKind::Order, seconds, records, bytes, missing: None }))
+    }
+
+    /// Draws the keys that every database will be asked for.
+    fn draw_keys(&self, db: &Path, keys: &Path) -> Result<Result<(), Failure>> {
+        let draft = keys.with_extension("draft");
+        let mut words = self.reading(db, 0);
+        // Five kinds of lookup have keys of their own.
+        let count = self.lookups.saturating_mul(5).to_string();
+        words.extend(["--draw".into(), count.into(), "--seed".into(), self.seed.to_string().into()]);
+        words.extend(["--keys".into(), draft.clone().into()]);
+        let ended = self.run_program(self.program, words, "draw", false)?;
+        if !ended.succeeded() {
+            return Ok(Err(failure("reads", &ended)));
+        }
+        fs::rename(&draft, keys).map_err(Error::io("give its name to", keys))?;
+        Ok(Ok(()))
+    }
+
+    fn read(&self, db: &Path, keys: &Path, cold: bool, cache: u64) -> Result<Result<ReadFigures, Failure>> {
+        let mut words = self.reading(db, cache);
+        words.extend(["--keys".into(), keys.into()]);
+        if cold {
+            words.push("--cold".into());
+        }
+        let ended = self.run_program(self.program, words, "read", false)?;
+        if ended.succeeded() { read_json(&ended.output).map(Ok) } else { Ok(Err(failure("reads", &ended))) }
+    }
+
+    fn reading(&self, db: &Path, cache: u64) -> Vec<OsString> {
+        let words = ["bench-read".into(), "--db".into(), db.into(), "--block-cache".into(), cache.to_string().into()];
+        words.to_vec()
+    }
+
+    fn run_program(
+        &self,
+        program: &Path,
+        mut words: Vec<OsString>,
+        name: &'static str,
+        limited: bool,
+    ) -> Result<Ended> {
+        if program == self.program {
+            words.extend(["--progress".into(), "off".into()]);
+        }
+        let limit = self.limit.as_ref().filter(|_| limited);
+        child::run(&Job { program, words, dir: &self.place.dir, name, limit, stop: self.stop })
+    }
+}
+
+fn blank(variant: &str, turn: Turn, cache: CacheInfo) -> Run {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Run {
+        schema: RUN_SCHEMA.into(),
+        variant: variant.to_owned(),
+        round: turn.round,
+        position: turn.position,
+        warmup: turn.warmup,
+        started_unix_seconds: now.as_secs(),
+        cache,
+        failure: None,
+        process: None,
+        import: None,
+        scan: None,
+        reads: None,
+        notes: Vec::new(),
+    }
+}
+
+fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures {
+    let phase = |name: &str| report.seconds.get(name).and_then(serde_json::Value::as_f64);
+    let phases: Vec<(String, f64)> = report
+        .seconds
+        .iter()
+        .filter(|(name, _)| *name != "total")
+        .filter_map(|(name, seconds)| Some((name.clone(), seconds.as_f64()?)))
+        .collect();
+    let settle = phase("settle").unwrap_or(0.0);
+    let check = phase("check");
+    let memtable = report.memtable.as_ref();
+    ImportFigures {
+        import_seconds: (wall - settle - check.unwrap_or(0.0)).max(0.0),
+        settle_seconds: settle,
+        check_seconds: check,
+        phases,
+        source_bytes: report.source.bytes,
+        payload_bytes: report.payload_bytes,
+        blocks: report.blocks.read,
+        digest: report.digest.to_string(),
+        loader: report.loader.clone(),
+        curve: report.reading_steps.clone(),
+        first_tenth_bytes_per_second: report.reading.first_tenth_bytes_per_second,
+        last_tenth_bytes_per_second: report.reading.last_tenth_bytes_per_second,
+        rocksdb_written_bytes: report.rocksdb_bytes_written,
+        sst_files: report.levels.iter().map(|level| level.files).sum(),
+        level0_files_before_settling: memtable.map(|it| it.level0_files_before_settling),
+        stalls: memtable.map(|it| it.stalls),
+        stall_seconds: memtable.map(|it| it.stall_seconds),
+        disk_bytes: cache::disk_bytes(db),
+        options: report.options.clone(),
+        rocksdb_version: report.versions.rocksdb.clone(),
+    }
+}
+
+/// Two processes, one after the other, as one.
+fn both(first: ProcessFigures, second: ProcessFigures) -> ProcessFigures {
+    let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+    ProcessFigures {
+        seconds: first.seconds + second.seconds,
+        user_seconds: first.user_seconds + second.user_seconds,
+        system_seconds: first.system_seconds + second.system_seconds,
+        peak_rss_bytes: first.peak_rss_bytes.max(second.peak_rss_bytes),
+        peak_anonymous_bytes: first.peak_anonymous_bytes.max(second.peak_anonymous_bytes),
+        read_bytes: sum(first.read_bytes, second.read_bytes),
+        written_bytes: sum(first.written_bytes, second.written_bytes),
+        disk_read_bytes: sum(first.disk_read_bytes, second.disk_read_bytes),
+        disk_written_bytes: sum(first.disk_written_bytes, second.disk_written_bytes),
+        open_files: first.open_files.max(second.open_files),
+        memory: first.memory,
+    }
+}
+
+/// What a process that failed had to say.
+fn failure(action: &str, ended: &Ended) -> Failure {
+    let line = |name: &str| ended.errors.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+    let otherwise = || match (ended.signal, ended.errors.trim().lines().next_back()) {
+        (Some(signal), _) => format!("ended by signal {signal}"),
+        (None, Some(last)) if !last.is_empty() => last.to_owned(),
+        _ => format!("ended with exit code {}", ended.exit.unwrap_or(-1)),
+    };
+    Failure {
+        action: action.to_owned(),
+        exit: ended.exit,
+        signal: ended.signal,
+        error: line("error: ").unwrap_or_else(otherwise),
+        hint: line("hint: "),
+    }
+}
+
+fn failure_of(action: &str, error: &Error) -> Failure {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    Failure {
+        action: action.to_owned(),
+        exit: None,
+        signal: None,
+        error: format!("{error}{cause}"),
+        hint: Some(error.hint()),
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    serde_json::from_reader(BufReader::new(file))
+        .map_err(|error| Error::io("read", path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
+}

@@ -1,0 +1,310 @@
+//! Which preset is best, on this machine, for this snapshot: every run a process of its own, rounds interleaved, every
+//! figure with its uncertainty.
+//!
+//! [`bench`] runs and keeps; [`judge`] takes figures from runs; `report::bench` writes them down. Nothing here decides by
+//! a single run, and nothing compares runs of different rounds.
+
+mod cache;
+mod child;
+mod judge;
+pub mod keys;
+mod limit;
+mod machine;
+mod matrix;
+mod measure;
+mod options;
+pub mod reads;
+mod recommend;
+mod schedule;
+pub mod statistics;
+mod store;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+
+pub use judge::figures;
+pub use machine::machine;
+pub use matrix::{Variant, Vary};
+pub use options::{BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS};
+pub use schedule::Order;
+pub use store::load;
+
+use self::limit::Limit;
+use self::measure::{Place, Turn, Workshop};
+use self::store::Store;
+use crate::error::{Error, Result};
+use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
+
+/// Whoever wants to know how a comparison goes.
+pub trait BenchObserver {
+    /// A run begins.
+    fn begins(&self, step: &Step) {
+        let _ = step;
+    }
+
+    /// A run is over.
+    fn ends(&self, run: &Run) {
+        let _ = run;
+    }
+
+    /// Something that should be known.
+    fn note(&self, text: &str) {
+        let _ = text;
+    }
+}
+
+/// Tells nobody.
+impl BenchObserver for crate::progress::Silent {}
+
+/// A run that is about to begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The variant; [`COPY`] for the copy.
+    pub variant: String,
+    /// The round, from 0.
+    pub round: u32,
+    /// Whether the round only warms up.
+    pub warmup: bool,
+    /// Which run of all it is, from 1.
+    pub number: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+/// Compares presets.
+///
+/// # Errors
+/// Nothing sensible to compare, another comparison in the same folder, a disk that fails, or somebody asked to stop. An
+/// import that fails is a result.
+pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<BenchReport> {
+    let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
+    let infos = infos(&variants)?;
+    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+    let reference = reference(options.reference.as_deref(), &names)?;
+    if options.runs == 0 {
+        return Err(Error::Usage { reason: "no rounds, no results".into(), hint: "give --runs 3 or more".into() });
+    }
+    let source = std::fs::metadata(&options.source).map_err(Error::io("open", &options.source))?;
+    if !source.is_file() {
+        return Err(Error::Usage {
+            reason: format!("{} is no regular file: it could be read once only", options.source.display()),
+            hint: "save the snapshot to a file first".into(),
+        });
+    }
+    let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
+    let dir = options.dir.as_deref().unwrap_or(&options.out);
+    let place = Place::take(dir)?;
+    let (limit, memory_limit) = match options.limit_memory.map(Limit::new) {
+        Some((limit, told)) => (limit, Some(told)),
+        None => (None, None),
+    };
+    if let Some(MemoryLimit { enforced: false, how, .. }) = &memory_limit {
+        observer.note(&format!("the limit of memory is not enforced: {how}"));
+    }
+    let workshop = Workshop {
+        program: &options.program,
+        source: &options.source,
+        cold: options.cold,
+        lookups: options.lookups,
+        scan: options.scan,
+        seed: options.seed,
+        limit,
+        keys: options.out.clone(),
+        stop: &options.stop,
+        place,
+    };
+    let mut report = BenchReport {
+        schema: BENCH_SCHEMA.into(),
+        machine: machine(dir),
+        snapshot: SnapshotInfo {
+            path: options.source.display().to_string(),
+            bytes: source.len(),
+            blocks: None,
+            payload_bytes: None,
+        },
+        setup: Setup {
+            runs: options.runs,
+            warmup: options.warmup,
+            order: options.order.name().into(),
+            seed: options.seed,
+            cache: if options.cold { "cold" } else { "warm" }.into(),
+            budget_seconds: options.budget.map(|budget| budget.as_secs_f64()),
+            memory_limit,
+            lookups: options.lookups,
+            complete: false,
+            notes: Vec::new(),
+        },
+        variants: infos,
+        figures: figures(&names, &reference, &runs),
+        runs: Vec::new(),
+    };
+
+    let plan = plan(options, &names);
+    let clock = Clock::new(options.budget);
+    let mut durations: HashMap<&str, Duration> = HashMap::new();
+    for (index, (name, turn)) in plan.iter().enumerate() {
+        if runs.iter().any(|run| run.variant == *name && run.round == turn.round && run.warmup == turn.warmup) {
+            continue;
+        }
+        if options.stop.asked() {
+            return Err(interrupted());
+        }
+        if !clock.allows(durations.get(name.as_str()).copied().unwrap_or_default()) {
+            let left = plan.len() - index;
+            let text = format!("the budget of time is used up: {left} of {} runs were not made", plan.len());
+            observer.note(&text);
+            report.setup.notes.push(text);
+            break;
+        }
+        let begun = Instant::now();
+        let step =
+            Step { variant: name.clone(), round: turn.round, warmup: turn.warmup, number: index + 1, of: plan.len() };
+        observer.begins(&step);
+        let run = match variants.iter().find(|variant| variant.name == *name) {
+            Some(variant) => workshop.import(variant, *turn)?,
+            None => workshop.copy(*turn)?,
+        };
+        durations.insert(name, begun.elapsed());
+        store.append(&run)?;
+        observer.ends(&run);
+        runs.push(run);
+        complete(&mut report, &runs, plan.len());
+        store.save(&report)?;
+    }
+    complete(&mut report, &runs, plan.len());
+    store.save(&report)?;
+    Ok(report)
+}
+
+/// Takes the figures of a saved comparison again, against another reference if one is named.
+///
+/// # Errors
+/// There is no such variant.
+pub fn judge_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> {
+    let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
+    let known = report.figures.reference.clone();
+    let reference = reference(named.or(Some(&known)), &names)?;
+    report.figures = figures(&names, &reference, &report.runs);
+    Ok(())
+}
+
+/// Fills in what the runs so far tell.
+fn complete(report: &mut BenchReport, runs: &[Run], planned: usize) {
+    let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
+    // The last ones first: the order of the rounds is that of the file.
+    report.runs = runs.to_vec();
+    report.setup.complete = runs.len() >= planned;
+    report.figures = figures(&names, &report.figures.reference, runs);
+    let imported = runs.iter().find_map(|run| run.import.as_ref());
+    report.snapshot.blocks = imported.map(|import| import.blocks);
+    report.snapshot.payload_bytes = imported.map(|import| import.payload_bytes);
+    for variant in &mut report.variants {
+        let own = runs.iter().filter(|run| run.variant == variant.name);
+        if let Some(import) = own.filter_map(|run| run.import.as_ref()).next() {
+            variant.options.clone_from(&import.options);
+        }
+    }
+}
+
+/// All runs in their order.
+fn plan(options: &BenchOptions, names: &[String]) -> Vec<(String, Turn)> {
+    let rounds = (0..options.warmup).map(|round| (round, true)).chain((0..options.runs).map(|round| (round, false)));
+    rounds
+        .flat_map(|(round, warmup)| {
+            // The rounds that warm up come first and turn as if they were numbered with the others.
+            let turn = if warmup { round } else { options.warmup + round };
+            let order = schedule::round(names, options.order, options.seed, turn);
+            order.into_iter().zip(0..).map(move |(name, position)| (name, Turn { round, position, warmup }))
+        })
+        .collect()
+}
+
+/// What makes one comparison another: everything but how long it goes on.
+fn identity(options: &BenchOptions, infos: &[VariantInfo], source: &std::fs::Metadata) -> Result<Map<String, Value>> {
+    let modified = source.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let mut variants = Vec::new();
+    for info in infos {
+        let text = crate::preset::Preset::find(&info.preset)?.text;
+        let digest = format!("{:016x}", twox_hash::XxHash3_64::oneshot(text.as_bytes()));
+        variants.push(json!({
+            "name": info.name, "preset_text": digest, "set": info.set, "arguments": info.arguments,
+        }));
+    }
+    let all = json!({
+        "schema": "bedload-bench-identity-1",
+        "snapshot": absolute(&options.source),
+        "snapshot_bytes": source.len(),
+        "snapshot_modified_ms": modified.map(|time| time.as_millis() as u64),
+        "variants": variants,
+        "warmup": options.warmup,
+        "order": options.order.name(),
+        "seed": options.seed,
+        "cold": options.cold,
+        "limit_memory": options.limit_memory,
+        "lookups": options.lookups,
+        "scan": options.scan,
+        "dir": absolute(options.dir.as_deref().unwrap_or(&options.out)),
+        "bedload": env!("CARGO_PKG_VERSION"),
+    });
+    match all {
+        Value::Object(map) => Ok(map),
+        _ => Ok(Map::new()),
+    }
+}
+
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+fn infos(variants: &[Variant]) -> Result<Vec<VariantInfo>> {
+    let info = |variant: &Variant| {
+        let resolved = variant.resolve()?;
+        Ok(VariantInfo {
+            name: variant.name.clone(),
+            preset: variant.preset.clone(),
+            summary: resolved.summary,
+            loader: resolved.loader.to_string(),
+            set: variant.set.clone(),
+            arguments: variant.arguments.clone(),
+            options: Vec::new(),
+        })
+    };
+    variants.iter().map(info).collect()
+}
+
+fn reference(named: Option<&str>, names: &[String]) -> Result<String> {
+    let Some(named) = named else { return Ok(names.first().cloned().unwrap_or_default()) };
+    if names.iter().any(|name| name == named) {
+        return Ok(named.to_owned());
+    }
+    Err(Error::Usage {
+        reason: format!("the reference `{named}` is not compared"),
+        hint: format!("it is one of: {}; every preset is held against `{COPY}` besides", names.join(", ")),
+    })
+}
+
+fn interrupted() -> Error {
+    Error::Interrupted { hint: "run the same command again to go on from here".into() }
+}
+
+/// A budget of time.
+struct Clock {
+    start: Instant,
+    budget: Option<Duration>,
+}
+
+impl Clock {
+    fn new(budget: Option<Duration>) -> Self {
+        Self { start: Instant::now(), budget }
+    }
+
+    /// Whether something that will probably take `expected` may begin.
+    fn allows(&self, expected: Duration) -> bool {
+        self.budget.is_none_or(|budget| self.start.elapsed() + expected <= budget)
+    }
+}

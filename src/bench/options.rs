@@ -1,0 +1,81 @@
+//! What the caller of a comparison can choose.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::matrix::Vary;
+use super::schedule::Order;
+use crate::progress::Stop;
+
+/// Rounds when nobody says how many: the fewest with an interval worth the name.
+pub const DEFAULT_RUNS: u32 = 3;
+
+/// Lookups of each kind when nobody says how many.
+pub const DEFAULT_LOOKUPS: u64 = 2000;
+
+/// What to compare, on what, and how.
+#[derive(Debug, Clone)]
+pub struct BenchOptions {
+    /// The snapshot.
+    pub source: PathBuf,
+    /// The program whose `import`, `walk` and `bench-read` are run.
+    pub program: PathBuf,
+    /// Presets, by name or path.
+    pub presets: Vec<String>,
+    /// What is set in all of them.
+    pub set: Vec<String>,
+    /// What varies.
+    pub vary: Vec<Vary>,
+    /// Rounds that count.
+    pub runs: u32,
+    /// Rounds before them.
+    pub warmup: u32,
+    /// How each round is ordered.
+    pub order: Order,
+    /// What random order and the choice of keys begin with.
+    pub seed: u64,
+    /// Empty the page cache before each run; otherwise the snapshot is read once before.
+    pub cold: bool,
+    /// No run is begun that would probably end later than this.
+    pub budget: Option<Duration>,
+    /// The limit of each import's memory, in bytes.
+    pub limit_memory: Option<u64>,
+    /// The variant that the others are held against. Defaults to the first.
+    pub reference: Option<String>,
+    /// Lookups of each kind; 0 for none.
+    pub lookups: u64,
+    /// Whether to scan each finished database.
+    pub scan: bool,
+    /// Where databases are made and removed again. Defaults to `out`.
+    pub dir: Option<PathBuf>,
+    /// Where results are kept.
+    pub out: PathBuf,
+    /// Asked by somebody else to make it stop.
+    pub stop: Stop,
+}
+
+impl BenchOptions {
+    /// The defaults, for one snapshot.
+    pub fn new(source: impl Into<PathBuf>, program: impl Into<PathBuf>, out: impl Into<PathBuf>) -> Self {
+        Self {
+            source: source.into(),
+            program: program.into(),
+            presets: Vec::new(),
+            set: Vec::new(),
+            vary: Vec::new(),
+            runs: DEFAULT_RUNS,
+            warmup: 0,
+            order: Order::Interleaved,
+            seed: 1,
+            cold: false,
+            budget: None,
+            limit_memory: None,
+            reference: None,
+            lookups: DEFAULT_LOOKUPS,
+            scan: true,
+            dir: None,
+            out: out.into(),
+            stop: Stop::default(),
+        }
+    }
+}

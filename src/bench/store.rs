@@ -1,0 +1,193 @@
+//! Where results are kept, so that nothing that was measured is lost and a comparison that was stopped goes on.
+//!
+//! ```text
+//! <out>/bench.json     what is compared, on what and how: written first; the same command goes on, another is refused
+//!       runs.ndjson    one run a line, appended and synced when it is over
+//!       results.json   everything together; like the files below written anew after every run, by a rename
+//!       report.md  report.csv  report.html
+//!       keys-*.txt     the keys that are looked up
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::report::bench::{BenchReport, Run, csv, markdown};
+
+/// A log of runs longer than this is not ours, in bytes.
+const MAX_LOG: u64 = 1 << 30;
+
+/// The folder of one comparison.
+pub(super) struct Store {
+    dir: PathBuf,
+    log: File,
+}
+
+impl Store {
+    /// Opens the folder for a comparison that is `identity`, and takes what has been measured.
+    ///
+    /// # Errors
+    /// Another comparison lies there, or the folder cannot be used.
+    pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<Run>)> {
+        fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        let path = dir.join("bench.json");
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let known: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
+                let differences = differences(&known, identity);
+                if !differences.is_empty() {
+                    return Err(Error::State {
+                        path: dir.to_owned(),
+                        reason: format!("another comparison lies here: {}", differences.join("; ")),
+                        hint: "give the same command again to go on with it, or another --out".into(),
+                    });
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                replace(&path, &serde_json::to_vec_pretty(identity).unwrap_or_default())?;
+            }
+            Err(error) => return Err(Error::io("read", path)(error)),
+        }
+        let (log, runs) = open_log(&dir.join("runs.ndjson"))?;
+        Ok((Self { dir: dir.to_owned(), log }, runs))
+    }
+
+    /// Keeps a run.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn append(&mut self, run: &Run) -> Result<()> {
+        let mut line = serde_json::to_vec(run).unwrap_or_default();
+        line.push(b'\n');
+        let write = |log: &mut File| {
+            log.write_all(&line)?;
+            log.sync_data()
+        };
+        write(&mut self.log).map_err(Error::io("write", self.dir.join("runs.ndjson")))
+    }
+
+    /// Writes everything that is made from the runs.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn save(&self, report: &BenchReport) -> Result<()> {
+        save(&self.dir, report)
+    }
+}
+
+/// Writes a report in all its forms.
+fn save(dir: &Path, report: &BenchReport) -> Result<()> {
+    replace(&dir.join("results.json"), &serde_json::to_vec_pretty(report).unwrap_or_default())?;
+    replace(&dir.join("report.md"), markdown(report).as_bytes())?;
+    replace(&dir.join("report.csv"), csv(report).as_bytes())
+}
+
+/// Reads a saved comparison: `results.json`, or the folder that has it.
+///
+/// # Errors
+/// There is none, or it is of another kind.
+pub fn load(path: &Path) -> Result<BenchReport> {
+    let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
+    let bytes = fs::read(&file).map_err(Error::io("read", &file))?;
+    serde_json::from_slice(&bytes).map_err(|error| Error::Usage {
+        reason: format!("{} is no saved comparison: {error}", file.display()),
+        hint: "give the results.json of `bedload bench`, or the folder it wrote to".into(),
+    })
+}
+
+/// What the comparison there and this one do not have in common.
+fn differences(there: &Map<String, Value>, here: &Map<String, Value>) -> Vec<String> {
+    let names = here.keys().chain(there.keys().filter(|name| !here.contains_key(*name)));
+    let of = |map: &Map<String, Value>, name: &String| map.get(name).cloned().unwrap_or(Value::Null);
+    names
+        .map(|name| (name, of(there, name), of(here, name)))
+        .filter(|(_, there, here)| there != here)
+        .map(|(name, there, here)| format!("{name} was {there}, is {here}"))
+        .collect()
+}
+
+/// Takes the runs that are whole; a line that was being written when the power went is cut off.
+fn open_log(path: &Path) -> Result<(File, Vec<Run>)> {
+    let mut log =
+        OpenOptions::new().read(true).append(true).create(true).open(path).map_err(Error::io("open", path))?;
+    let mut text = Vec::new();
+    (&mut log).take(MAX_LOG).read_to_end(&mut text).map_err(Error::io("read", path))?;
+    let mut runs = Vec::new();
+    let mut whole = 0;
+    for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let Some(line_text) = line.strip_suffix(b"\n") else { break };
+        runs.push(serde_json::from_slice(line_text).map_err(|error| Error::State {
+            path: path.to_owned(),
+            reason: format!("line {} is no run: {error}", index + 1),
+            hint: "move the folder away, or remove that line".into(),
+        })?);
+        whole += line.len() as u64;
+    }
+    if whole < text.len() as u64 {
+        log.set_len(whole).map_err(Error::io("cut", path))?;
+    }
+    Ok((log, runs))
+}
+
+/// Puts a new file in the place of an old one, whole or not at all.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let draft = path.with_extension("draft");
+    let write = || {
+        let mut file = File::create(&draft)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&draft, path)
+    };
+    write().map_err(Error::io("write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::run;
+    use super::*;
+
+    fn identity(runs: &str) -> Map<String, Value> {
+        [("snapshot".to_owned(), Value::from("a.car")), ("presets".to_owned(), Value::from(runs))].into_iter().collect()
+    }
+
+    #[test]
+    fn runs_are_there_again_and_a_torn_line_is_not() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (mut store, runs) = Store::open(dir.path(), &identity("a")).expect("a new one");
+        assert_eq!(runs, []);
+        let all = [run("a", 0, 1.0, 1.0), run("b", 0, 2.0, 1.0)];
+        all.iter().for_each(|run| store.append(run).expect("room"));
+        drop(store);
+        let log = dir.path().join("runs.ndjson");
+        let whole = fs::read(&log).expect("the log");
+        fs::write(&log, [&whole[..], b"{\"schema\": \"bedl"].concat()).expect("room");
+        let (mut store, runs) = Store::open(dir.path(), &identity("a")).expect("the same");
+        assert_eq!(runs, all);
+        store.append(&run("a", 1, 3.0, 1.0)).expect("room");
+        let (_, runs) = Store::open(dir.path(), &identity("a")).expect("the same");
+        assert_eq!(runs.len(), 3);
+        assert_eq!(runs[2].round, 1);
+    }
+
+    #[test]
+    fn another_comparison_is_refused_with_both_sides() {
+        let dir = tempfile::tempdir().expect("a folder");
+        Store::open(dir.path(), &identity("a,b")).map(|_| ()).expect("a new one");
+        let Err(error) = Store::open(dir.path(), &identity("a,c")) else { panic!("taken for the same") };
+        assert!(
+            error.to_string().ends_with("another comparison lies here: presets was \"a,b\", is \"a,c\""),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_something_else_is_told() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join("runs.ndjson"), "{}\n").expect("room");
+        let Err(error) = Store::open(dir.path(), &identity("a")) else { panic!("taken for a run") };
+        assert!(error.to_string().contains("line 1 is no run"), "{error}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Runs made up for tests.
+
+use crate::progress::ReadStep;
+use crate::report::OptionRow;
+use crate::report::bench::{
+    COPY, CacheInfo, Failure, ImportFigures, Latency, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
+    Run, ScanFigures, ScanKind,
+};
+
+const MIB: u64 = 1 << 20;
+
+/// A copy that took a second.
+pub(crate) fn copy(round: u32, seconds: f64) -> Run {
+    Run { import: None, scan: None, reads: None, ..run(COPY, round, seconds, 1.0) }
+}
+
+/// A run that failed.
+pub(crate) fn failed(variant: &str, round: u32, error: &str) -> Run {
+    let failure = Failure {
+        action: "import".into(),
+        exit: Some(1),
+        signal: None,
+        error: error.into(),
+        hint: Some("try another way".into()),
+    };
+    Run {
+        failure: Some(failure),
+        process: None,
+        import: None,
+        scan: None,
+        reads: None,
+        ..run(variant, round, 1.0, 1.0)
+    }
+}
+
+/// A run whose import took `seconds` and whose database answers `lookups` a second.
+pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run {
+    let memory = |share: u32| MemorySample {
+        seconds: seconds * f64::from(share) / 10.0,
+        rss_bytes: u64::from(share) * 40 * MIB,
+        anonymous_bytes: u64::from(share) * 10 * MIB,
+    };
+    let latency = |slower: f64| Latency {
+        count: 1000,
+        per_second: Some(lookups / slower),
+        p50_ns: Some((8e8 * slower / lookups) as u64),
+        p99_ns: Some((3e9 * slower / lookups) as u64),
+        p999_ns: Some((9e9 * slower / lookups) as u64),
+        max_ns: Some((1e10 * slower / lookups) as u64),
+        histogram: vec![
+            ((7e8 * slower / lookups) as u64, 300),
+            ((9e8 * slower / lookups) as u64, 500),
+            ((2e9 * slower / lookups) as u64, 180),
+            ((9e9 * slower / lookups) as u64, 20),
+        ],
+    };
+    let reads = |slower: f64| ReadFigures {
+        resident_before: Some(if slower > 1.0 { 0.0 } else { 1.0 }),
+        open_seconds: 0.002 * slower,
+        block_cache_bytes: 32 * MIB,
+        hit: latency(slower),
+        miss: latency(slower / 4.0),
+        threads: 2,
+        hits_per_second_threads: Some(lookups * 1.8 / slower),
+        misses_per_second_threads: Some(lookups * 7.0 / slower),
+        multi_get_keys: 100,
+        multi_get_per_second: Some(lookups * 1.5 / slower),
+        iterate_bytes_per_second: Some(2e9 / slower),
+        iterate_records_per_second: Some(2e6 / slower),
+        iterate_complete: true,
+        peak_rss_bytes: Some(60 * MIB),
+        cpu_seconds: Some(0.4),
+    };
+    Run {
+        schema: RUN_SCHEMA.into(),
+        variant: variant.into(),
+        round,
+        position: 0,
+        warmup: false,
+        started_unix_seconds: 1_790_000_000 + u64::from(round),
+        cache: CacheInfo { state: "warm".into(), how: "the snapshot was read before".into() },
+        failure: None,
+        process: Some(ProcessFigures {
+            seconds,
+            user_seconds: seconds,
+            system_seconds: seconds / 4.0,
+            peak_rss_bytes: Some(400 * MIB),
+            peak_anonymous_bytes: Some(100 * MIB),
+            read_bytes: Some(3 * MIB),
+            written_bytes: Some(300 * MIB),
+            disk_read_bytes: Some(0),
+            disk_written_bytes: Some(300 * MIB),
+            open_files: Some(40),
+            memory: (1..=10).map(memory).collect(),
+        }),
+        import: Some(ImportFigures {
+            import_seconds: seconds * 0.75,
+            settle_seconds: seconds * 0.25,
+            check_seconds: None,
+            phases: [("plan", 0.0), ("read", 0.5), ("build", 0.25), ("settle", 0.25)]
+                .map(|(name, share)| (name.to_owned(), share * seconds))
+                .to_vec(),
+            source_bytes: 256 * MIB,
+            payload_bytes: 250 * MIB,
+            blocks: 250_000,
+            digest: "00".into(),
+            loader: "ingest".into(),
+            curve: (1..=16_u64)
+                .map(|step| ReadStep { bytes: step * 16 * MIB, seconds: seconds * 0.5 * (step * step) as f64 / 256.0 })
+                .collect(),
+            first_tenth_bytes_per_second: Some(900 * MIB),
+            last_tenth_bytes_per_second: Some(400 * MIB),
+            rocksdb_written_bytes: Some(260 * MIB),
+            sst_files: 17,
+            level0_files_before_settling: None,
+            stalls: None,
+            stall_seconds: None,
+            disk_bytes: Some(262 * MIB),
+            options: vec![OptionRow {
+                option: "table.block_size".into(),
+                value: "16384".into(),
+                default: "4096".into(),
+                from: Some("ingest.toml:33".into()),
+            }],
+            rocksdb_version: "11.12.0".into(),
+        }),
+        scan: Some(ScanFigures {
+            kind: ScanKind::Links,
+            seconds: 0.25,
+            records: 250_000,
+            bytes: 250 * MIB,
+            missing: Some(0),
+        }),
+        reads: Some(Reads { cold: Some(reads(8.0)), warm: Some(reads(1.0)) }),
+        notes: Vec::new(),
+    }
+}

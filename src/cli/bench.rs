@@ -1,0 +1,191 @@
+//! `bedload bench`: which preset is best, here, for this snapshot.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bedload::bench::{self, BenchObserver, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS, Order, Step, Vary};
+use bedload::report::bench::{BenchReport, Run, table};
+use bedload::{Error, preset::Preset};
+
+use super::{Globals, ProgressStyle, values};
+
+/// Compare presets on a snapshot, each import in a process of its own
+///
+/// Every round runs each preset once, and `cp` with sync of the snapshot besides. Results are kept after every run; the
+/// same command goes on where it was stopped, and with a higher --runs it goes on from there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
+pub struct Args {
+    /// The snapshot: a file
+    #[arg(value_name = "SNAPSHOT", required_unless_present = "recommend")]
+    pub source: Option<PathBuf>,
+    /// Presets to compare, by name or file; all stands for all built-in ones
+    #[arg(long, value_name = "A,B,..", value_delimiter = ',', help_heading = "What")]
+    pub presets: Vec<String>,
+    /// Set one option in all of them: moment.scope.option=value, or an argument of the import, as memory=1GiB
+    #[arg(long, value_name = "OPTION=VALUE", help_heading = "What")]
+    pub set: Vec<String>,
+    /// Try each of these values with each preset; may be repeated, and multiplies
+    #[arg(long, value_name = "OPTION=A,B,..", help_heading = "What")]
+    pub vary: Vec<String>,
+    /// The preset that the others are held against; the first one unless named
+    #[arg(long, value_name = "PRESET", help_heading = "What")]
+    pub reference: Option<String>,
+
+    /// Rounds that count
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_RUNS, help_heading = "How")]
+    pub runs: u32,
+    /// Rounds before them that do not count
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "How")]
+    pub warmup: u32,
+    /// The order within a round: turned by one place each time, or shuffled
+    #[arg(long, value_name = "HOW", default_value = "interleaved", value_parser = order(), help_heading = "How")]
+    pub order: Order,
+    /// What the shuffling and the choice of keys begin with
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How")]
+    pub seed: u64,
+    /// Empty the page cache before each import; otherwise the snapshot is read once before
+    #[arg(long, help_heading = "How")]
+    pub cold: bool,
+    /// Begin no run that would probably end later than this, e.g. 90m
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "How")]
+    pub budget: Option<Duration>,
+    /// Limit the memory of each import by a control group; where that is not allowed the report says so
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How")]
+    pub limit_memory: Option<u64>,
+    /// Lookups of each kind in each finished database; 0 for none
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LOOKUPS, help_heading = "How")]
+    pub lookups: u64,
+    /// Leave out the scan of each finished database
+    #[arg(long, help_heading = "How")]
+    pub no_scan: bool,
+
+    /// Where databases are made and removed again; its file system is part of what is measured
+    #[arg(long, value_name = "DIR", help_heading = "Where")]
+    pub dir: Option<PathBuf>,
+    /// Where results are kept: results.json, runs.ndjson, report.md, report.csv, report.html
+    #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Where")]
+    pub out: PathBuf,
+    /// Run nothing: take saved results (results.json or its folder) and judge them again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Where")]
+    pub recommend: Option<PathBuf>,
+}
+
+fn order() -> impl clap::builder::TypedValueParser<Value = Order> {
+    values::one_of(&[("interleaved", Order::Interleaved), ("random", Order::Random)])
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let report = match (&args.recommend, &args.source) {
+        (Some(saved), _) => {
+            let mut report = bench::load(saved)?;
+            bench::judge_again(&mut report, args.reference.as_deref())?;
+            report
+        }
+        (None, Some(source)) => {
+            let mut options = BenchOptions::new(source, program()?, &args.out);
+            options.presets = presets(&args.presets);
+            options.set.clone_from(&args.set);
+            options.vary = args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<_, Error>>()?;
+            options.runs = args.runs;
+            options.warmup = args.warmup;
+            options.order = args.order;
+            options.seed = args.seed;
+            options.cold = args.cold;
+            options.budget = args.budget;
+            options.limit_memory = args.limit_memory;
+            options.reference.clone_from(&args.reference);
+            options.lookups = args.lookups;
+            options.scan = !args.no_scan;
+            options.dir.clone_from(&args.dir);
+            super::stop::on_signals(&options.stop, "run the same command again to go on from here")?;
+            bench::bench(&options, &Narrator::new(globals))?
+        }
+        (None, None) => unreachable!("clap asks for one of them"),
+    };
+    print(&report, globals, args)
+}
+
+fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result<()> {
+    if globals.json {
+        return super::print_json(report);
+    }
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", table(report))?;
+    if args.recommend.is_none() && !globals.quiet {
+        writeln!(out, "results       {}", args.out.display())?;
+    }
+    Ok(())
+}
+
+/// The path of this program, to run it again.
+pub fn program() -> anyhow::Result<PathBuf> {
+    Ok(std::env::current_exe().map_err(Error::io("find", "bedload"))?)
+}
+
+/// `all` is all; nothing is the default preset and RocksDB's own options.
+fn presets(named: &[String]) -> Vec<String> {
+    match named {
+        [] => ["ingest", "memtable", "rocksdb-defaults"].map(str::to_owned).to_vec(),
+        [one] if one == "all" => Preset::builtin_names().map(str::to_owned).collect(),
+        named => named.to_vec(),
+    }
+}
+
+/// Tells on standard error what is being run.
+pub struct Narrator {
+    style: ProgressStyle,
+    quiet: bool,
+}
+
+impl Narrator {
+    pub fn new(globals: &Globals) -> Self {
+        Self { style: globals.progress, quiet: globals.quiet || globals.progress == ProgressStyle::Off }
+    }
+
+    fn say(&self, text: &str, object: impl FnOnce() -> serde_json::Value) {
+        if self.quiet {
+            return;
+        }
+        // Nobody is left to hear that nobody listens.
+        let _ = match self.style {
+            ProgressStyle::Json => writeln!(std::io::stderr(), "{}", object()),
+            _ => writeln!(std::io::stderr(), "{text}"),
+        };
+    }
+}
+
+impl BenchObserver for Narrator {
+    fn begins(&self, step: &Step) {
+        let Step { variant, round, warmup, number, of } = step;
+        let kind = if *warmup { "warm-up " } else { "" };
+        self.say(&format!("[{number}/{of}] {kind}round {}: {variant}", round + 1), || {
+            serde_json::json!({
+                "event": "run", "variant": variant, "round": round, "warmup": warmup, "number": number, "of": of,
+            })
+        });
+    }
+
+    fn ends(&self, run: &Run) {
+        let seconds = run.process.as_ref().map(|process| process.seconds);
+        let text = match (&run.failure, seconds) {
+            (Some(failure), _) => format!("        failed ({}): {}", failure.action, failure.error),
+            (None, Some(seconds)) => {
+                let scan = run.scan.as_ref().map_or(String::new(), |scan| format!(", scan {:.2} s", scan.seconds));
+                format!("        {seconds:.2} s{scan}")
+            }
+            (None, None) => String::new(),
+        };
+        self.say(&text, || {
+            serde_json::json!({
+                "event": "run_done", "variant": run.variant, "round": run.round, "seconds": seconds,
+                "error": run.failure.as_ref().map(|failure| &failure.error),
+            })
+        });
+    }
+
+    fn note(&self, text: &str) {
+        self.say(&format!("note: {text}"), || serde_json::json!({ "event": "note", "message": text }));
+    }
+}

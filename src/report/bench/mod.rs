@@ -1,0 +1,23 @@
+//! What a comparison of presets found: the runs as data, the figures taken from them, and one pure function for each
+//! way to write them down.
+
+mod csv;
+mod figures;
+mod markdown;
+mod metrics;
+mod phrases;
+mod results;
+mod run;
+mod table;
+
+pub use csv::csv;
+pub use figures::{Comparison, Figures, Pick, Ratio, Recommendation, Spread, VariantFigures, Verdict};
+pub use markdown::markdown;
+pub use metrics::{Better, METRICS, Metric, Unit, metric};
+pub use phrases::recommendation_lines;
+pub use results::{BENCH_SCHEMA, BenchReport, MachineInfo, MemoryLimit, Setup, SnapshotInfo, VariantInfo};
+pub use run::{
+    COPY, CacheInfo, Failure, ImportFigures, Latency, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
+    Run, ScanFigures, ScanKind,
+};
+pub use table::table;

@@ -1,0 +1,210 @@
+//! Figures in words: the same words on the terminal, in Markdown and in HTML.
+
+use super::figures::{Ratio, Recommendation, Spread, VariantFigures, Verdict};
+use super::metrics::{Metric, Unit, metric};
+use super::results::BenchReport;
+use crate::size::human;
+
+/// What stands where nothing was measured.
+pub(super) const NOTHING: &str = "–";
+
+/// A value with its unit.
+pub(super) fn value(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Seconds => seconds(value),
+        Unit::Nanoseconds => nanoseconds(value),
+        Unit::Bytes => human(value as u64),
+        Unit::BytesPerSecond => format!("{}/s", human(value as u64)),
+        Unit::PerSecond => format!("{}/s", thousands(value)),
+        Unit::Count => format!("{value:.0}"),
+        Unit::Factor => format!("{value:.2}"),
+    }
+}
+
+fn seconds(value: f64) -> String {
+    match value {
+        _ if value < 0.01 => format!("{:.2} ms", value * 1e3),
+        _ if value < 1.0 => format!("{:.0} ms", value * 1e3),
+        _ if value < 100.0 => format!("{value:.2} s"),
+        _ => format!("{value:.0} s"),
+    }
+}
+
+fn nanoseconds(value: f64) -> String {
+    match value {
+        _ if value < 1e4 => format!("{:.1} µs", value / 1e3),
+        _ if value < 1e6 => format!("{:.0} µs", value / 1e3),
+        _ => format!("{:.1} ms", value / 1e6),
+    }
+}
+
+fn thousands(value: f64) -> String {
+    match value {
+        _ if value < 1e4 => format!("{value:.0}"),
+        _ if value < 1e6 => format!("{:.0} k", value / 1e3),
+        _ => format!("{:.1} M", value / 1e6),
+    }
+}
+
+/// The median of a metric.
+pub(super) fn median(figures: &VariantFigures, key: &str) -> String {
+    match (metric(key), figures.median(key)) {
+        (Some(metric), Some(median)) => value(metric.unit, median),
+        _ => NOTHING.into(),
+    }
+}
+
+/// The median, and the range where there are several values.
+pub(super) fn spread(metric: &Metric, spread: &Spread) -> String {
+    let middle = value(metric.unit, spread.median);
+    if spread.samples.len() < 2 {
+        return middle;
+    }
+    format!("{middle} ({} to {})", value(metric.unit, spread.min), value(metric.unit, spread.max))
+}
+
+/// A ratio with its interval.
+pub(super) fn ratio(ratio: &Ratio) -> String {
+    match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) => format!("{:.2} ({low:.2} to {high:.2})", ratio.ratio),
+        _ => format!("{:.2}", ratio.ratio),
+    }
+}
+
+/// A ratio to the reference, and what it says.
+pub(super) fn verdict(found: &Ratio) -> String {
+    match found.verdict {
+        Verdict::NoDifference => format!("{}: no difference shown", ratio(found)),
+        _ => ratio(found),
+    }
+}
+
+/// By what variants are compared: with the scan where it was measured.
+pub(super) fn total_key(report: &BenchReport) -> &'static str {
+    let scanned = report.figures.variants.iter().any(|it| it.metrics.contains_key("total_seconds"));
+    if scanned { "total_seconds" } else { "wall_seconds" }
+}
+
+/// The columns of the short table: heading, and what a variant has there.
+pub(super) fn columns(report: &BenchReport) -> Vec<(&'static str, Vec<String>)> {
+    let all = &report.figures.variants;
+    let total = total_key(report);
+    let medians = |key: &'static str| all.iter().map(|it| median(it, key)).collect::<Vec<_>>();
+    let reference = |it: &VariantFigures| match &it.to_reference {
+        None => "1".into(),
+        Some(comparison) => comparison.ratios.get(total).map_or(NOTHING.into(), verdict),
+    };
+    let runs = |it: &VariantFigures| match it.failed {
+        0 => it.runs.to_string(),
+        failed => format!("{} ({failed} failed)", it.runs + failed),
+    };
+    let mut columns = vec![
+        ("preset", all.iter().map(|it| it.variant.clone()).collect::<Vec<_>>()),
+        ("total", medians("total_seconds")),
+        ("import", medians("import_seconds")),
+        ("settle", medians("settle_seconds")),
+        ("scan", medians("scan_seconds")),
+        ("wall / cp", all.iter().map(|it| it.to_copy.as_ref().map_or(NOTHING.into(), ratio)).collect()),
+        ("total / reference", all.iter().map(reference).collect()),
+        ("CPU", medians("cpu_seconds")),
+        ("peak memory", medians("peak_rss_bytes")),
+        ("size", medians("disk_bytes")),
+        ("written / payload", medians("write_amplification")),
+        ("lookups", medians("lookups_per_second")),
+        ("runs", all.iter().map(runs).collect()),
+    ];
+    // A column in which nothing stands says nothing.
+    columns.retain(|(name, cells)| *name == "preset" || cells.iter().any(|cell| cell != NOTHING));
+    columns
+}
+
+/// Where, on what, how: name and value, what is not known left out.
+pub(super) fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
+    let (machine, setup, snapshot) = (&report.machine, &report.setup, &report.snapshot);
+    let mut lines = Vec::new();
+    let mut say = |name, text: Option<String>| lines.extend(text.map(|text| (name, text)));
+    let cpu = machine.cpu.as_deref().unwrap_or("an unknown processor");
+    let memory = machine.memory_bytes.map_or(String::new(), |bytes| format!(", {} of memory", human(bytes)));
+    say("machine", Some(format!("{} cores of {cpu}{memory}", machine.cores)));
+    let system = [machine.system.as_deref(), machine.kernel.as_deref()].into_iter().flatten().collect::<Vec<_>>();
+    say("system", (!system.is_empty()).then(|| system.join(", ")));
+    let device = machine.device.as_ref().map_or(String::new(), |device| format!(" on {device}"));
+    say("file system", machine.file_system.as_ref().map(|kind| format!("{kind}{device}")));
+    say("versions", Some(format!("bedload {}, RocksDB {}", machine.versions.bedload, machine.versions.rocksdb)));
+    let name = snapshot.path.rsplit('/').next().unwrap_or(&snapshot.path);
+    let blocks = snapshot.blocks.map_or(String::new(), |blocks| format!(", {blocks} blocks"));
+    say("snapshot", Some(format!("{name}, {}{blocks}", human(snapshot.bytes))));
+    let warmup = if setup.warmup > 0 { format!(", {} before to warm up", setup.warmup) } else { String::new() };
+    say("rounds", Some(format!("{}{warmup}, {}; page cache {}", setup.runs, setup.order, setup.cache)));
+    say(
+        "memory limit",
+        setup.memory_limit.as_ref().map(|limit| {
+            let enforced = if limit.enforced { "enforced by" } else { "not enforced" };
+            format!("{}, {enforced}: {}", human(limit.bytes), limit.how).replace("by:", "by")
+        }),
+    );
+    say(
+        "copy",
+        report
+            .figures
+            .copy
+            .as_ref()
+            .and_then(|copy| Some(format!("cp and sync: {}", spread(metric("wall_seconds")?, copy)))),
+    );
+    lines
+}
+
+/// What should be known before the figures are believed.
+pub(super) fn warnings(report: &BenchReport) -> Vec<String> {
+    let mut lines: Vec<String> = report.setup.notes.clone();
+    for figures in &report.figures.variants {
+        for error in &figures.errors {
+            lines.push(format!("`{}` failed: {error}", figures.variant));
+        }
+        for key in [total_key(report), "peak_rss_bytes", "lookups_per_second"] {
+            let (Some(metric), Some(found)) = (metric(key), figures.metrics.get(key)) else { continue };
+            if !found.outlier_rounds.is_empty() {
+                let rounds: Vec<String> = found.outlier_rounds.iter().map(|round| (round + 1).to_string()).collect();
+                let (word, rounds) = (if rounds.len() == 1 { "round" } else { "rounds" }, rounds.join(", "));
+                lines.push(format!("`{}`: {word} {rounds} lie far out by {}", figures.variant, metric.label));
+            }
+        }
+    }
+    let mut notes: Vec<String> = Vec::new();
+    for run in &report.runs {
+        for note in run.notes.iter().map(|note| format!("`{}`: {note}", run.variant)) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    lines.extend(notes);
+    if let Some(found) = &report.figures.recommendation {
+        // Failures are told above, one by one.
+        lines.extend(found.caveats.iter().filter(|caveat| !caveat.contains(" failed in ")).cloned());
+    }
+    lines
+}
+
+/// The recommendation, line by line: what for, and the words.
+pub fn recommendation_lines(found: &Recommendation) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("use", format!("`{}`: {}", found.default, found.reason)), ("cost", found.trade_off.clone())];
+    let picks = [
+        ("fastest", Some(&found.by_total)),
+        ("least memory", found.by_memory.as_ref()),
+        ("fastest reads", found.by_reads.as_ref()),
+    ];
+    for (name, pick) in picks {
+        let Some((pick, metric)) = pick.and_then(|pick| Some((pick, metric(&pick.metric)?))) else { continue };
+        let alike = match pick.no_difference_to.len() {
+            0 => String::new(),
+            1..=3 => format!(
+                "; no difference shown to {}",
+                pick.no_difference_to.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            ),
+            many => format!("; no difference shown to {many} others"),
+        };
+        lines.push((name, format!("`{}`, {} {}{alike}", pick.variant, metric.label, value(metric.unit, pick.median))));
+    }
+    lines
+}
