@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         cli::Command::Generate(args) => cli::generate::run(args, &cli.globals),
         cli::Command::Presets(args) => cli::presets::run(args, &cli.globals),
         cli::Command::Bench(args) => cli::bench::run(args, &cli.globals),
+        cli::Command::Tune(args) => cli::tune::run(args, &cli.globals),
         cli::Command::BenchRead(args) => cli::bench_read::run(args, &cli.globals),
         cli::Command::Completions(args) => cli::shell::completions(args),
         cli::Command::Man(args) => cli::shell::man(args),

@@ -147,11 +147,19 @@ impl Workshop<'_> {
     /// # Errors
     /// The place cannot be prepared, or somebody asked to stop. That the import fails is a result.
     pub fn import(&self, variant: &Variant, turn: Turn) -> Result<Run> {
+        self.import_from(self.source, &self.keys, variant, turn)
+    }
+
+    /// The same from another source, whose lists of keys are kept in `keys`.
+    ///
+    /// # Errors
+    /// As [`Workshop::import`].
+    pub fn import_from(&self, source: &Path, keys: &Path, variant: &Variant, turn: Turn) -> Result<Run> {
         self.place.renew()?;
-        let cache = cache::prepare(self.source, self.cold)?;
+        let cache = cache::prepare(source, self.cold)?;
         let mut run = blank(&variant.name, turn, cache);
         let (db, report) = (self.place.dir.join("db"), self.place.dir.join("report.json"));
-        let mut words: Vec<OsString> = vec!["import".into(), self.source.into(), "--db".into(), db.clone().into()];
+        let mut words: Vec<OsString> = vec!["import".into(), source.into(), "--db".into(), db.clone().into()];
         words.extend(["--report".into(), report.clone().into(), "--quiet".into()]);
         words.extend(variant.words().into_iter().map(OsString::from));
         let ended = self.run_program(self.program, words, "import", true)?;
@@ -165,7 +173,7 @@ impl Workshop<'_> {
             }
             let cache = variant.resolve().map_or(0, |resolved| block_cache(&resolved));
             run.import = Some(import_figures(&report, ended.process.seconds, &db));
-            self.examine(&mut run, &report, &db, cache)?;
+            self.examine(&mut run, &report, &db, cache, keys)?;
         } else {
             run.failure = Some(failure("import", &ended));
         }
@@ -174,7 +182,7 @@ impl Workshop<'_> {
     }
 
     /// Scans the finished database and reads from it.
-    fn examine(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> Result<()> {
+    fn examine(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64, keys: &Path) -> Result<()> {
         if self.scan {
             if self.cold {
                 cache::evict(db)?;
@@ -188,7 +196,7 @@ impl Workshop<'_> {
             }
         }
         if self.lookups > 0 && run.failure.is_none() {
-            let keys = self.keys.join(format!("keys-{}.txt", report.key.name()));
+            let keys = keys.join(format!("keys-{}.txt", report.key.name()));
             if !keys.exists()
                 && let Err(failure) = self.draw_keys(db, &keys)?
             {

@@ -20,6 +20,7 @@ pub mod statistics;
 mod store;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tune;
 
 use std::collections::HashMap;
 use std::path::Path;

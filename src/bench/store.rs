@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::report::bench::{BenchReport, Run, csv, markdown};
+use crate::report::bench::{BenchReport, Run, csv, html, markdown};
 
 /// A log of runs longer than this is not ours, in bytes.
 const MAX_LOG: u64 = 1 << 30;
@@ -82,7 +82,8 @@ impl Store {
 fn save(dir: &Path, report: &BenchReport) -> Result<()> {
     replace(&dir.join("results.json"), &serde_json::to_vec_pretty(report).unwrap_or_default())?;
     replace(&dir.join("report.md"), markdown(report).as_bytes())?;
-    replace(&dir.join("report.csv"), csv(report).as_bytes())
+    replace(&dir.join("report.csv"), csv(report).as_bytes())?;
+    replace(&dir.join("report.html"), html(report).as_bytes())
 }
 
 /// Reads a saved comparison: `results.json`, or the folder that has it.

@@ -13,6 +13,7 @@ mod shared;
 pub mod shell;
 pub mod stat;
 mod stop;
+pub mod tune;
 mod values;
 pub mod verify;
 pub mod walk;
@@ -113,6 +114,7 @@ pub enum Command {
     Generate(generate::Args),
     Presets(presets::Args),
     Bench(bench::Args),
+    Tune(tune::Args),
     #[command(hide = true)]
     BenchRead(bench_read::Args),
     Completions(shell::CompletionsArgs),

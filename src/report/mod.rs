@@ -6,6 +6,7 @@ mod import;
 mod inspect;
 mod log;
 mod stat;
+pub mod tune;
 mod verify;
 mod walk;
 

@@ -3,6 +3,7 @@
 
 mod csv;
 mod figures;
+mod html;
 mod markdown;
 mod metrics;
 mod phrases;
@@ -12,6 +13,7 @@ mod table;
 
 pub use csv::csv;
 pub use figures::{Comparison, Figures, Pick, Ratio, Recommendation, Spread, VariantFigures, Verdict};
+pub use html::html;
 pub use markdown::markdown;
 pub use metrics::{Better, METRICS, Metric, Unit, metric};
 pub use phrases::recommendation_lines;
@@ -21,3 +23,6 @@ pub use run::{
     Run, ScanFigures, ScanKind,
 };
 pub use table::table;
+
+#[cfg(test)]
+mod tests;

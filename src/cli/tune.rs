@@ -1,0 +1,117 @@
+//! `bedload tune`: better options for this snapshot on this machine.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bedload::Error;
+use bedload::bench::tune::{DEFAULT_PAIRS, TuneObserver, TuneOptions, tune};
+use bedload::progress::Stop;
+use bedload::report::tune::Goal;
+use bedload::size::human;
+
+use super::{Globals, ProgressStyle, bench, values};
+
+/// Search for better options around a preset, and write them as a preset of your own
+///
+/// Single changes are tried on samples of the snapshot that grow, the better ones go on and are put together, and the
+/// winner is held against the start on the whole snapshot. Only a win by more than the noise is written.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload tune snapshot.car --for total --budget 1h --write mine.toml")]
+pub struct Args {
+    /// The snapshot: a file
+    #[arg(value_name = "SNAPSHOT")]
+    pub source: PathBuf,
+    /// The preset to start from, by name or file
+    #[arg(long, value_name = "NAME|FILE", default_value = bedload::preset::DEFAULT)]
+    pub preset: String,
+    /// What is to get better: the import's time, that and the scan behind it, lookups, or the peak of memory
+    #[arg(long = "for", value_name = "GOAL", default_value = "total", value_parser = goal())]
+    pub goal: Goal,
+    /// Time for all of it, e.g. 90m; two fifths are kept for the confirmation
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub budget: Option<Duration>,
+    /// Pairs of start and winner on the whole snapshot
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PAIRS)]
+    pub pairs: u32,
+    /// Where samples and databases are made and removed again; its file system is part of what is measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Where to write the preset; must not exist
+    #[arg(long, value_name = "FILE", default_value = "tuned.toml")]
+    pub write: PathBuf,
+    /// What the choice of keys begins with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+fn goal() -> impl clap::builder::TypedValueParser<Value = Goal> {
+    values::one_of(&[
+        ("import", Goal::Import),
+        ("total", Goal::Total),
+        ("reads", Goal::Reads),
+        ("memory", Goal::Memory),
+    ])
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    // Before the long work.
+    if args.write.exists() {
+        return Err(Error::State {
+            path: args.write.clone(),
+            reason: "exists already".into(),
+            hint: "name another file with --write".into(),
+        }
+        .into());
+    }
+    let options = TuneOptions {
+        source: args.source.clone(),
+        program: bench::program()?,
+        preset: args.preset.clone(),
+        goal: args.goal,
+        budget: args.budget,
+        pairs: args.pairs,
+        dir: args.dir.clone(),
+        seed: args.seed,
+        stop: Stop::default(),
+    };
+    super::stop::on_signals(&options.stop, "nothing was written; run the same command again, it starts over")?;
+    let report = tune(&options, &Narrator { silent: globals.quiet || globals.progress == ProgressStyle::Off })?;
+    if let Some(preset) = &report.preset {
+        std::fs::write(&args.write, preset).map_err(Error::io("write", &args.write))?;
+    }
+    if globals.json {
+        return super::print_json(&report);
+    }
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", report.describe())?;
+    if report.preset.is_some() {
+        writeln!(out, "written       {0}: bedload import .. --preset {0}", shown(&args.write))?;
+    }
+    Ok(())
+}
+
+/// A path that `--preset` takes for a path.
+fn shown(path: &std::path::Path) -> String {
+    let text = path.display().to_string();
+    if text.contains('/') || text.ends_with(".toml") { text } else { format!("./{text}") }
+}
+
+struct Narrator {
+    silent: bool,
+}
+
+impl TuneObserver for Narrator {
+    fn rung(&self, candidates: usize, bytes: u64, rounds: u32) {
+        if !self.silent {
+            let _ = writeln!(std::io::stderr(), "{candidates} candidates on {}, {rounds} rounds", human(bytes));
+        }
+    }
+
+    fn ran(&self, candidate: &str, ratio: Option<f64>) {
+        if !self.silent {
+            let ratio = ratio.map_or_else(|| "failed".into(), |ratio| format!("{ratio:.3} times the start"));
+            let _ = writeln!(std::io::stderr(), "  {candidate}: {ratio}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Small charts as SVG: lines and areas over two axes, and bars in pieces. Pure text from numbers.
+
+use std::fmt::Write;
+
+/// The drawing of one panel, in units that a browser scales to the width it has.
+const WIDTH: f64 = 340.0;
+const HEIGHT: f64 = 198.0;
+
+/// Where the axes are.
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 322.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 160.0;
+
+/// One axis.
+pub(super) struct Axis {
+    pub from: f64,
+    pub to: f64,
+    /// Where it is marked, and with what.
+    pub ticks: Vec<(f64, String)>,
+    /// What is counted.
+    pub label: String,
+}
+
+impl Axis {
+    /// From 0 to at least `max`, marked at about `count` round numbers; `show` writes them.
+    pub fn linear(max: f64, count: f64, label: &str, show: impl Fn(f64) -> String) -> Self {
+        let step = round_step(max.max(f64::MIN_POSITIVE) / count);
+        let to = (max / step).ceil().max(1.0) * step;
+        let marks = (to / step).round() as u32;
+        let ticks = (0..=marks).map(|mark| (f64::from(mark) * step, show(f64::from(mark) * step))).collect();
+        Self { from: 0.0, to, ticks, label: label.to_owned() }
+    }
+
+    /// From 0 to exactly `max`, marked at round numbers below it.
+    pub fn up_to(max: f64, count: f64, label: &str, show: impl Fn(f64) -> String) -> Self {
+        let mut axis = Self::linear(max, count, label, show);
+        axis.to = max.max(f64::MIN_POSITIVE);
+        axis.ticks.retain(|(value, _)| *value <= max);
+        axis
+    }
+
+    /// From and to powers of ten around the values, on a logarithmic scale; positions are logarithms to base ten.
+    pub fn powers_of_ten(low: f64, high: f64, label: &str, show: impl Fn(f64) -> String) -> Self {
+        let from = low.max(1.0).log10().floor();
+        let to = high.max(1.0).log10().ceil().max(from + 1.0);
+        let ticks = (from as i32..=to as i32).map(|power| (f64::from(power), show(10_f64.powi(power)))).collect();
+        Self { from, to, ticks, label: label.to_owned() }
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, at least `step`.
+fn round_step(step: f64) -> f64 {
+    let power = 10_f64.powf(step.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|&round| round >= step * 0.999).unwrap_or(step)
+}
+
+/// One curve of a panel.
+pub(super) struct Series<'a> {
+    /// Its class in the style sheet; one that begins with `area` is closed down to the axis.
+    pub class: &'a str,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A chart with two axes.
+pub(super) fn panel(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>]) -> String {
+    let across = |value: f64| LEFT + x.share(value) * (RIGHT - LEFT);
+    let up = |value: f64| BOTTOM - y.share(value) * (BOTTOM - TOP);
+    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">");
+    for (value, text) in &y.ticks {
+        let at = up(*value);
+        let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>");
+        let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 6.0, at + 3.5);
+    }
+    for (value, text) in &x.ticks {
+        let at = across(*value);
+
+        let _ = write!(
+            svg,
+            "<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{BOTTOM}\" y2=\"{:.1}\"/>",
+            BOTTOM + 4.0
+        );
+        let _ = write!(svg, "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>", BOTTOM + 16.0);
+    }
+    let _ = write!(svg, "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{BOTTOM}\" y2=\"{BOTTOM}\"/>");
+    let middle = f64::midpoint(LEFT, RIGHT);
+    let _ = write!(svg, "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", HEIGHT - 4.0, x.label);
+    for Series { class, points } in series {
+        let mut path = String::new();
+        for (index, (at_x, at_y)) in points.iter().enumerate() {
+            let _ = write!(path, "{}{:.1},{:.1}", if index == 0 { "M" } else { "L" }, across(*at_x), up(*at_y));
+        }
+        let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
+        if class.starts_with("area") {
+            let _ = write!(path, "L{:.1},{BOTTOM}L{:.1},{BOTTOM}Z", across(last.0), across(first.0));
+        }
+        let _ = write!(svg, "<path class=\"{class}\" d=\"{path}\"/>");
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+/// A bar in pieces, each with its class and its share of the whole width.
+pub(super) fn pieces(title: &str, pieces: &[(&str, f64)]) -> String {
+    let mut svg =
+        format!("<svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{title}\">");
+    let mut at = 0.0;
+    for (class, share) in pieces {
+        let width = share.clamp(0.0, 1.0) * 1000.0;
+        let _ = write!(svg, "<rect class=\"{class}\" x=\"{at:.1}\" width=\"{width:.1}\" y=\"0\" height=\"10\"/>");
+        at += width;
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_marked_at_round_numbers() {
+        let marks = |max: f64| {
+            Axis::linear(max, 4.0, "", |it| format!("{it}")).ticks.into_iter().map(|it| it.1).collect::<Vec<_>>()
+        };
+        assert_eq!(marks(1000.0), ["0", "500", "1000"]);
+        assert_eq!(marks(7.3), ["0", "2", "4", "6", "8"]);
+        let exact = Axis::up_to(64.0, 4.0, "", |it| format!("{it}"));
+        assert_eq!((exact.to, exact.ticks.len()), (64.0, 4), "0, 20, 40 and 60");
+        assert_eq!(marks(0.0).len(), 2, "an axis of nothing is still an axis");
+        let axis = Axis::powers_of_ten(850.0, 2e6, "", |it| format!("{it}"));
+        assert_eq!((axis.from, axis.to), (2.0, 7.0));
+        assert_eq!(axis.share(4.5), 0.5);
+    }
+
+    #[test]
+    fn curves_stay_inside_the_drawing() {
+        let axis = Axis::linear(10.0, 5.0, "s", |it| format!("{it}"));
+        let series = [Series { class: "line", points: vec![(-5.0, 50.0), (50.0, -5.0)] }];
+        let svg = panel("t", &axis, &axis, &series);
+        assert!(svg.contains("d=\"M52.0,12.0L322.0,160.0\""), "{svg}");
+        let nothing = panel("t", &axis, &axis, &[Series { class: "line", points: Vec::new() }]);
+        assert!(!nothing.contains("<path"), "{nothing}");
+    }
+}

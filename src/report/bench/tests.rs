@@ -1,0 +1,151 @@
+//! Golden texts of every output, from runs that are made up. `INSTA_UPDATE=always cargo test --lib report::bench` writes
+//! them anew.
+
+use super::*;
+use crate::bench::testing::{copy, failed, run};
+use crate::report::{OptionRow, Versions};
+
+/// Three rounds of three presets, one of which has no room.
+fn report() -> BenchReport {
+    let mut runs = Vec::new();
+    for (round, noise) in [(0, 1.0), (1, 1.04), (2, 0.97)] {
+        runs.extend([copy(round, 0.5 * noise), run("ingest", round, 0.8 * noise, 300_000.0)]);
+        let mut slow = run("memtable write_buffer_size=32M", round, 3.0 * noise * noise, 120_000.0);
+        let import = slow.import.as_mut().expect("an import");
+        (import.level0_files_before_settling, import.stalls, import.stall_seconds) = (Some(9), Some(2), Some(0.125));
+        import.check_seconds = Some(0.2);
+        slow.notes.push("the scan met 3 links to blocks that are not there".into());
+        runs.extend([slow, failed("forest-unordered-write", round, "write db, or \"not\": No space left on device")]);
+    }
+    let names = ["ingest", "memtable write_buffer_size=32M", "forest-unordered-write"].map(str::to_owned);
+    let variant = |name: &str, set: &[&str], options: Vec<OptionRow>| VariantInfo {
+        name: name.to_owned(),
+        preset: name.split(' ').next().unwrap_or_default().to_owned(),
+        summary: "a preset <for tests>".into(),
+        loader: "ingest".into(),
+        set: set.iter().map(|&set| set.to_owned()).collect(),
+        arguments: Vec::new(),
+        options,
+    };
+    let options = runs[1].import.as_ref().expect("an import").options.clone();
+    BenchReport {
+        schema: BENCH_SCHEMA.into(),
+        machine: MachineInfo {
+            cpu: Some("A Processor & Sons".into()),
+            cores: 4,
+            memory_bytes: Some(16 << 30),
+            kernel: Some("Linux 6.1.0".into()),
+            system: Some("Some Linux 12".into()),
+            file_system: Some("ext4".into()),
+            device: Some("/dev/nvme0n1p2".into()),
+            dir: "/data/bench".into(),
+            versions: Versions { bedload: "0.1.0".into(), rocksdb: "11.12.0".into() },
+        },
+        snapshot: SnapshotInfo {
+            path: "/data/snap|shot.car".into(),
+            bytes: 256 << 20,
+            blocks: Some(250_000),
+            payload_bytes: Some(250 << 20),
+        },
+        setup: Setup {
+            runs: 3,
+            warmup: 1,
+            order: "interleaved".into(),
+            seed: 1,
+            cache: "warm".into(),
+            budget_seconds: None,
+            memory_limit: Some(MemoryLimit {
+                bytes: 1 << 30,
+                enforced: false,
+                how: "control groups are not of version 2".into(),
+            }),
+            lookups: 1000,
+            complete: true,
+            notes: Vec::new(),
+        },
+        variants: vec![
+            variant("ingest", &[], options),
+            variant("memtable write_buffer_size=32M", &["load.cf.write_buffer_size=32M"], Vec::new()),
+            variant("forest-unordered-write", &[], Vec::new()),
+        ],
+        figures: crate::bench::figures(&names, "ingest", &runs),
+        runs,
+    }
+}
+
+#[test]
+fn the_table_is_as_it_was() {
+    insta::assert_snapshot!("table", table(&report()));
+}
+
+#[test]
+fn the_markdown_is_as_it_was() {
+    insta::assert_snapshot!("markdown", markdown(&report()));
+}
+
+#[test]
+fn the_csv_is_as_it_was() {
+    insta::assert_snapshot!("csv", csv(&report()));
+}
+
+#[test]
+fn the_json_is_as_it_was() {
+    let mut report = report();
+    // One of each kind shows the schema.
+    report.runs.truncate(2);
+    report.figures.variants.truncate(1);
+    insta::assert_snapshot!("json", serde_json::to_string_pretty(&report).expect("it can be written"));
+}
+
+#[test]
+fn the_page_is_as_it_was() {
+    insta::assert_snapshot!("html", html(&report()));
+}
+
+#[test]
+fn the_json_is_read_back_as_it_was() {
+    let before = report();
+    let text = serde_json::to_string(&before).expect("it can be written");
+    let after: BenchReport = serde_json::from_str(&text).expect("it can be read");
+    // A number may be read as its neighbour in the last bit.
+    assert_eq!((table(&after), html(&after)), (table(&before), html(&before)));
+    assert_eq!(after.runs.len(), before.runs.len());
+}
+
+#[test]
+fn the_page_needs_no_other_file_and_no_script() {
+    let page = html(&report());
+    for forbidden in ["<script", "http:", "https:", "@import", "url(", "<link", " src="] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    // Every tag that is opened is closed again, in its order.
+    let mut open: Vec<&str> = Vec::new();
+    for tag in page.split('<').skip(1).filter_map(|rest| rest.split('>').next()) {
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap_or_default();
+        match () {
+            () if tag.starts_with('/') => assert_eq!(open.pop(), Some(name), "</{name}>"),
+            () if tag.ends_with('/') || ["!doctype", "meta"].contains(&name) => {}
+            () => open.push(name),
+        }
+    }
+    assert_eq!(open, Vec::<&str>::new());
+}
+
+#[test]
+fn a_comparison_without_any_run_is_shown_all_the_same() {
+    let mut report = report();
+    report.runs.clear();
+    report.figures = crate::bench::figures(&["ingest".to_owned()], "ingest", &[]);
+    assert!(report.figures.recommendation.is_none());
+    assert!(table(&report).contains("ingest"));
+    assert!(markdown(&report).contains("| ingest |"));
+    assert_eq!(csv(&report).lines().count(), 1);
+    assert!(html(&report).ends_with("</html>\n"));
+}
+
+#[test]
+fn every_metric_has_a_name_of_its_own() {
+    for (index, metric) in METRICS.iter().enumerate() {
+        assert!(METRICS.iter().skip(index + 1).all(|other| other.key != metric.key && other.label != metric.label));
+    }
+}

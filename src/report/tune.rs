@@ -1,0 +1,150 @@
+//! What a search for better options found.
+
+use serde::{Deserialize, Serialize};
+
+use super::bench::{MachineInfo, Ratio, SnapshotInfo};
+use crate::bench::tune::Change;
+use crate::size::human;
+
+/// The version of this document; it changes when a field changes its meaning or goes.
+pub const TUNE_SCHEMA: &str = "bedload-tune-1";
+
+/// What is to get better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    /// The wall time of the import.
+    Import,
+    /// The import and the scan that follows it.
+    Total,
+    /// Lookups in the finished database.
+    Reads,
+    /// The import's peak of memory.
+    Memory,
+}
+
+impl Goal {
+    /// What there is to be less of.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Import => "time of import",
+            Self::Total => "time of import and scan",
+            Self::Reads => "time of lookups",
+            Self::Memory => "peak memory",
+        }
+    }
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The winner is better on the whole snapshot, by more than the noise.
+    Better,
+    /// On the whole snapshot no difference is shown: there is no win.
+    WithinNoise,
+    /// No candidate was better on the samples.
+    NothingBetter,
+    /// Less memory, but far too much time.
+    TooSlow,
+    /// The time was over before anything could be confirmed.
+    OutOfTime,
+    /// The winner failed on the whole snapshot.
+    Failed {
+        /// Its own words.
+        why: String,
+    },
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TuneReport {
+    /// [`TUNE_SCHEMA`].
+    pub schema: String,
+    /// Where it was measured.
+    pub machine: MachineInfo,
+    /// On what.
+    pub snapshot: SnapshotInfo,
+    /// What was to get better.
+    pub goal: Goal,
+    /// The preset it started from.
+    pub start: String,
+    /// Single changes that were tried.
+    pub tried: usize,
+    /// Each sample: what every candidate cost against the start.
+    pub rungs: Vec<RungReport>,
+    /// The best after the last sample.
+    pub winner: Option<String>,
+    /// Its changes.
+    pub changes: Vec<Change>,
+    /// The winner against the start on the whole snapshot.
+    pub confirmation: Option<Confirmation>,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The preset file; `null` unless the winner is better.
+    pub preset: Option<String>,
+}
+
+/// What candidates cost on one sample.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RungReport {
+    /// The size of the sample in bytes.
+    pub bytes: u64,
+    /// Rounds, each with every candidate and the start.
+    pub rounds: u32,
+    /// Each candidate's cost over the start's; below one is better, `null` is one that failed.
+    pub ratios: Vec<(String, Option<f64>)>,
+}
+
+/// The winner against the start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// Of what was to get better.
+    pub ratio: Ratio,
+    /// Of the import's wall time.
+    pub time: Ratio,
+    /// The raw pairs: winner, start.
+    pub pairs: Vec<(f64, f64)>,
+}
+
+impl TuneReport {
+    /// The result for people.
+    pub fn describe(&self) -> String {
+        let mut text =
+            format!("searched      around {} for the least {}: {} changes", self.start, self.goal.what(), self.tried);
+        for rung in &self.rungs {
+            let better = rung.ratios.iter().filter(|(_, ratio)| ratio.is_some_and(|ratio| ratio < 1.0)).count();
+            text.push_str(&format!(
+                "\nsample        {}: {} tried, {better} better than the start",
+                human(rung.bytes),
+                rung.ratios.len()
+            ));
+        }
+        if let Some(winner) = &self.winner {
+            text.push_str(&format!("\nwinner        {winner}"));
+        }
+        if let Some(Confirmation { ratio, .. }) = &self.confirmation {
+            let interval = match (ratio.low, ratio.high) {
+                (Some(low), Some(high)) => format!(", 95 % interval {low:.3} to {high:.3}"),
+                _ => String::new(),
+            };
+            text.push_str(&format!(
+                "\nconfirmed on  the whole snapshot, {} pairs: {:.3} times the start's {}{interval}",
+                ratio.pairs,
+                ratio.ratio,
+                self.goal.what()
+            ));
+        }
+        let words = match &self.outcome {
+            Outcome::Better => "better than the start by more than the noise".into(),
+            Outcome::WithinNoise => "no win: no difference to the start is shown on the whole snapshot".into(),
+            Outcome::NothingBetter => "no win: nothing was better than the start on the samples".into(),
+            Outcome::TooSlow => "no win: less memory, but more than half as much time again".into(),
+            Outcome::OutOfTime => "no win: the time was over before anything could be confirmed".into(),
+            Outcome::Failed { why } => format!("no win: the winner failed on the whole snapshot: {why}"),
+        };
+        text.push_str(&format!("\nresult        {words}\n"));
+        text
+    }
+}
