@@ -45,7 +45,7 @@ pub(super) fn write(source: &Path, target: &Path, bytes: u64) -> Result<u64> {
         put(&chunk.bytes)?;
         written += chunk.bytes.len() as u64;
         blocks += chunk.starts.len() as u64;
-        spare = chunk.bytes.into_buffer();
+        spare = chunk.bytes.release();
     }
     out.flush().map_err(Error::io("write", target))?;
     Ok(blocks)

@@ -128,7 +128,7 @@ pub fn candidates(word: &str, goal: Goal) -> Result<Vec<Candidate>> {
         && let Some(memory) = sys::memory()
     {
         for (share, of) in BUDGETS {
-            let mib = memory / of * share >> 20;
+            let mib = (memory / of * share) >> 20;
             if mib >= 64 {
                 found.push(one("memory", &format!("{mib}M")));
             }

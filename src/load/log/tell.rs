@@ -36,6 +36,8 @@ pub(super) fn tell(job: &Job<'_>, input: &LogInput, done: &LogDone, families: Ve
         families: families.clone(),
         speed: job.progress.speed(),
     });
+    // Built once and taken over as they are: what the levels hold is what was written.
+    let written = families.iter().flat_map(|family| &family.levels).map(|level| level.bytes).sum();
     let blocks = families.into_iter().find(|family| family.name == "default");
     let (records, digest, levels) =
         blocks.map(|family| (family.records, family.digest, family.levels)).unwrap_or_default();
@@ -50,6 +52,7 @@ pub(super) fn tell(job: &Job<'_>, input: &LogInput, done: &LogDone, families: Ve
         digest,
         levels,
         memtable: None,
+        rocksdb_written: (!options.into_existing).then_some(written),
         log,
     }
 }

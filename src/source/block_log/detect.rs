@@ -38,9 +38,16 @@ mod tests {
     #[test]
     fn what_is_no_log_is_not_taken_for_one() {
         let nothing = vec![0; PEEK];
-        for bytes in
-            [b"", b"\0", b"<html>", b"\x3a\xa2\x65roots", b"\x28\xb5\x2f\xfd", &[1; 40], &[5, 0, 0, 0], &nothing[..]]
-        {
+        for bytes in [
+            &b""[..],
+            b"\0",
+            b"<html>",
+            b"\x3a\xa2\x65roots",
+            b"\x28\xb5\x2f\xfd",
+            &[1; 40],
+            &[5, 0, 0, 0],
+            &nothing[..],
+        ] {
             let head = bytes.get(..40).unwrap_or(bytes);
             assert!(!is_block_log(bytes, bytes.len() < PEEK), "{head:x?}");
         }
