@@ -12,13 +12,46 @@ pub fn plant(seeds: &[Vec<u8>]) {
     }
 }
 
+#[allow(dead_code, reason = "each target plants its own")]
 fn section(cid: &[u8], data: &[u8]) -> Vec<u8> {
     let len = cid.len() + data.len();
     let len = if len < 0x80 { vec![len as u8] } else { vec![len as u8 | 0x80, (len >> 7) as u8] };
     [&len, cid, data].concat()
 }
 
+/// Blocks of every chain, behind a byte that tells which.
+#[allow(dead_code, reason = "each target plants its own")]
+pub fn blocks() -> Vec<Vec<u8>> {
+    use bedload::chain::Family;
+    use bedload::generate::log::{LogSpec, write};
+
+    let logs = [
+        (0, LogSpec::new(Family::Steem, 100 << 10), 0),
+        (1, LogSpec::new(Family::Hive, 100 << 10), 0),
+        (2, LogSpec::new(Family::Antelope, 100 << 10).savanna_from(Some(10)), 0),
+        (3, LogSpec::new(Family::Antelope, 100 << 10).version(4).expect("a version"), 5),
+    ];
+    let mut seeds = Vec::new();
+    for (kind, spec, front) in logs {
+        let (mut log, mut entries) = (Vec::new(), Vec::new());
+        write(&spec, &mut log, |entry| {
+            entries.push(*entry);
+            Ok(())
+        })
+        .expect("into memory");
+        for entry in entries {
+            let start = (entry.word & 0xffff_ffff_ffff) as usize;
+            let stored = &log[start + front..start + entry.len as usize];
+            if entry.word >> 63 == 0 && stored.len() < 4096 {
+                seeds.push([&[kind], stored].concat());
+            }
+        }
+    }
+    seeds
+}
+
 /// CARs of every kind.
+#[allow(dead_code, reason = "each target plants its own")]
 pub fn cars() -> Vec<Vec<u8>> {
     let cids: Vec<Vec<u8>> = vec![
         [&[0x12, 0x20][..], &[7; 32]].concat(),

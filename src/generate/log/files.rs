@@ -1,4 +1,4 @@
-//! What stands beside a block log, and other ways to lay the same blocks out, all in memory: for tests and small logs.
+//! What stands beside a block log; and, in memory, for tests and small logs, other ways to lay the same blocks out.
 //!
 //! ```text
 //! index        u64 position x blocks
@@ -8,15 +8,14 @@
 //! partitions   blocks-1-100.log ..: whole Antelope logs
 //! ```
 
-use super::LogEntry;
+use std::io::{self, Seek, SeekFrom, Write};
+
 use super::antelope::Genesis;
-use super::{LogSpec, VERSION};
+use super::{LogEntry, LogSpec, VERSION};
 use crate::chain::Family;
 
 /// Bits of a word that are a position; the others say how a block is packed. (Hive; the others have positions only.)
 const POSITION: u64 = (1 << 48) - 1;
-/// Bytes of the word behind a block.
-const WORD: usize = 8;
 /// Bytes of a commit's hash in hex, and a zero.
 const GIT: usize = 41;
 
@@ -40,31 +39,85 @@ pub struct Part {
     pub entries: Vec<LogEntry>,
 }
 
-/// `block_log.index` (Steem) or `blocks.index` (Antelope).
-pub fn index(entries: &[LogEntry]) -> Vec<u8> {
-    entries.iter().flat_map(|entry| entry.word.to_le_bytes()).collect()
+/// What an index holds about each block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexKind {
+    /// The word behind it: `block_log.index` (Steem), `blocks.index` (Antelope).
+    Words,
+    /// The word and most of the id: `block_log.artifacts` (Hive).
+    Artifacts(Artifacts),
 }
 
-/// `block_log.artifacts` of a Hive log or part.
-pub fn artifacts(version: Artifacts, entries: &[LogEntry]) -> Vec<u8> {
-    let (head, tail) =
-        (entries.last().map_or(0, |entry| entry.number), entries.first().map_or(0, |entry| entry.number));
-    let mut file = Vec::with_capacity(56 + 24 * entries.len());
-    file.extend(head.to_le_bytes());
-    file.resize(4 + GIT, 0);
-    match version {
-        Artifacts::V1_0 => file.extend([1, 0, 0]),
-        Artifacts::V1_1 => {
-            file.extend([1, 1, 0]);
-            file.extend(tail.to_le_bytes());
-            file.extend([0; 4]);
+/// Writes an index block by block.
+#[derive(Debug)]
+pub struct IndexWriter<W> {
+    kind: IndexKind,
+    out: W,
+    /// Numbers of the first and the last block.
+    ends: Option<(u32, u32)>,
+}
+
+impl<W: Write + Seek> IndexWriter<W> {
+    /// Begins an index at the start of `out`.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn new(kind: IndexKind, out: W) -> io::Result<Self> {
+        let mut writer = Self { kind, out, ends: None };
+        writer.head()?;
+        Ok(writer)
+    }
+
+    /// Adds the next block.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn push(&mut self, entry: &LogEntry) -> io::Result<()> {
+        let (first, _) = *self.ends.get_or_insert((entry.number, entry.number));
+        self.ends = Some((first, entry.number));
+        self.out.write_all(&entry.word.to_le_bytes())?;
+        match self.kind {
+            IndexKind::Words => Ok(()),
+            IndexKind::Artifacts(_) => self.out.write_all(entry.id.as_bytes().get(4..20).unwrap_or(&[0; 16])),
         }
     }
-    for entry in entries {
-        file.extend(entry.word.to_le_bytes());
-        file.extend_from_slice(entry.id.as_bytes().get(4..20).unwrap_or(&[0; 16]));
+
+    /// Writes what stands first but is known last, and gives `out` back.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.seek(SeekFrom::Start(0))?;
+        self.head()?;
+        self.out.flush()?;
+        Ok(self.out)
     }
-    file
+
+    fn head(&mut self) -> io::Result<()> {
+        let IndexKind::Artifacts(version) = self.kind else { return Ok(()) };
+        let (tail, head) = self.ends.unwrap_or_default();
+        self.out.write_all(&head.to_le_bytes())?;
+        self.out.write_all(&[0; GIT])?;
+        match version {
+            Artifacts::V1_0 => self.out.write_all(&[1, 0, 0]),
+            Artifacts::V1_1 => {
+                self.out.write_all(&[1, 1, 0])?;
+                self.out.write_all(&tail.to_le_bytes())?;
+                self.out.write_all(&[0; 4])
+            }
+        }
+    }
+}
+
+/// An index of these blocks in memory.
+pub fn index(kind: IndexKind, entries: &[LogEntry]) -> Vec<u8> {
+    let mut bytes = io::Cursor::new(Vec::new());
+    let written = IndexWriter::new(kind, &mut bytes).and_then(|mut writer| {
+        entries.iter().try_for_each(|entry| writer.push(entry))?;
+        writer.finish().map(drop)
+    });
+    debug_assert!(written.is_ok(), "memory takes everything");
+    bytes.into_inner()
 }
 
 /// The parts of a split Hive log, each but the last of `blocks` blocks (1,000,000 on the main network). The first block
@@ -120,6 +173,5 @@ fn part(name: String, preamble: Vec<u8>, log: &[u8], entries: &[LogEntry]) -> Pa
         part.log.extend(word.to_le_bytes());
         part.entries.push(LogEntry { word, ..*entry });
     }
-    debug_assert!(part.log.len() >= WORD || entries.is_empty());
     part
 }

@@ -18,7 +18,7 @@
 //!     Ok(())
 //! })?;
 //! assert_eq!(summary.blocks, entries.len() as u64);
-//! let index = files::index(&entries);
+//! let index = files::index(files::IndexKind::Words, &entries);
 //! assert_eq!(index.len(), 8 * entries.len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -147,6 +147,14 @@ impl LogSpec {
     #[must_use]
     pub fn savanna_from(self, block: Option<u32>) -> Self {
         Self { savanna_from: block.filter(|_| self.version == VERSION), ..self }
+    }
+
+    /// What usually stands beside a log of this family: words for Steem and Antelope, artifacts 1.1 for Hive.
+    pub fn index_kind(&self) -> files::IndexKind {
+        match self.family {
+            Family::Steem | Family::Antelope => files::IndexKind::Words,
+            Family::Hive => files::IndexKind::Artifacts(files::Artifacts::V1_1),
+        }
     }
 
     /// Starts with another block than 1: a partial Antelope log, or a later part of a split Hive log.

@@ -6,12 +6,15 @@ use std::time::Instant;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use bedload::chain::Family;
 use bedload::error::Error;
 use bedload::generate::{self, DUPLICATES_MAX, Format, Profile, Spec, Summary};
 use bedload::output::Output;
 use bedload::size::human;
 
 use super::Globals;
+
+mod log;
 
 /// Make up a snapshot of any size
 ///
@@ -26,13 +29,15 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Network whose block sizes are imitated
+    /// What is imitated: a CAR of a Filecoin network, or the block log of another chain
     ///
-    /// mainnet: mean 1,015 B, most blocks between 1 and 2 KiB. calibnet: mean about 835 B, a quarter up to 256 B.
-    #[arg(long, value_name = "NAME", default_value = Profile::Mainnet.name(), value_parser = profile_parser())]
-    pub profile: Profile,
+    /// mainnet: CAR, mean block 1,015 B, most between 1 and 2 KiB. calibnet: CAR, mean about 835 B, a quarter up to 256 B.
+    /// steem, hive, antelope: block log, mean block about 5.5 KiB; hive's are compressed one by one, antelope's is of
+    /// version 3.
+    #[arg(long, value_name = "NAME", default_value = Profile::Mainnet.name(), value_parser = kind_parser())]
+    pub profile: Kind,
 
-    /// Size of the CAR before any compression, as 500MiB or 4GiB; K, M, G and T are powers of 1024 too
+    /// Size of the CAR or log before any compression, as 500MiB or 4GiB; K, M, G and T are powers of 1024 too
     #[arg(long, value_name = "SIZE", value_parser = super::values::bytes)]
     pub size: u64,
 
@@ -52,6 +57,32 @@ pub struct Args {
     /// Replace the file if it exists
     #[arg(long)]
     pub force: bool,
+
+    #[command(flatten)]
+    pub log: log::LogArgs,
+}
+
+/// What `--profile` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A CAR.
+    Car(Profile),
+    /// A block log.
+    Log(Family),
+}
+
+/// What is printed as JSON.
+#[derive(serde::Serialize)]
+struct Document<'a, T> {
+    schema: &'static str,
+    #[serde(flatten)]
+    summary: &'a T,
+}
+
+impl<'a, T> Document<'a, T> {
+    fn new(summary: &'a T) -> Self {
+        Self { schema: "bedload-generate-1", summary }
+    }
 }
 
 /// Generates the snapshot and tells what is in it.
@@ -60,12 +91,15 @@ pub struct Args {
 /// A [`bedload::Error`]: the file exists, or the system refused to write it.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
-    let summary = generate(args)?;
+    let summary = match args.profile {
+        Kind::Log(family) => return log::run(args, family, globals),
+        Kind::Car(profile) => generate(args, profile)?,
+    };
     if args.file == Path::new("-") || globals.quiet {
         return Ok(());
     }
     if globals.json {
-        return super::print_json(&summary);
+        return super::print_json(&Document::new(&summary));
     }
     let rate = summary.car_bytes as f64 / started.elapsed().as_secs_f64().max(0.001);
     writeln!(
@@ -79,30 +113,63 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file appears under its name only when it is complete.
-fn generate(args: &Args) -> anyhow::Result<Summary> {
+fn generate(args: &Args, profile: Profile) -> anyhow::Result<Summary> {
+    args.log.refuse()?;
     let format = args.format.unwrap_or_else(|| format_of_name(&args.file));
-    let spec = Spec::new(args.profile, args.size).seed(args.seed).format(format).duplicates(args.duplicates)?;
+    let spec = Spec::new(profile, args.size).seed(args.seed).format(format).duplicates(args.duplicates)?;
+    Ok(match place(args)? {
+        Place::Stream(mut out) => generate::write_stream(&spec, &mut out).map_err(Error::io("write", &args.file))?,
+        Place::File => write_file(&args.file, args.force, |file| {
+            generate::write(&spec, file).map_err(Error::io("write", &args.file))
+        })?,
+    })
+}
+
+/// Where the snapshot goes.
+enum Place {
+    /// Something that cannot seek, already open.
+    Stream(Box<dyn Write + Send>),
+    /// A file that is new, or may be replaced.
+    File,
+}
+
+fn place(args: &Args) -> anyhow::Result<Place> {
     if args.file == Path::new("-") {
-        let mut out = io::stdout();
+        let out = io::stdout();
         if out.is_terminal() {
             return Err(super::no_terminal());
         }
-        return Ok(generate::write_stream(&spec, &mut out).map_err(Error::io("write", "-"))?);
+        return Ok(Place::Stream(Box::new(out)));
     }
-    let failed = || Error::io("write", &args.file);
-    let mut output = Output::create(&args.file, args.force)?;
-    let summary = match &mut output {
-        Output::Stream(stream) => generate::write_stream(&spec, stream).map_err(failed())?,
-        new @ Output::File(_) => generate::write(&spec, new.file()).map_err(failed())?,
-    };
-    output.publish()?;
-    Ok(summary)
+    match std::fs::metadata(&args.file) {
+        // A device or a named pipe: nothing to replace.
+        Ok(there) if !there.is_file() && !there.is_dir() => {
+            let out = File::options().write(true).open(&args.file).map_err(Error::io("open", &args.file))?;
+            Ok(Place::Stream(Box::new(out)))
+        }
+        _ => Ok(Place::File),
+    }
 }
 
-fn profile_parser() -> impl TypedValueParser<Value = Profile> {
-    PossibleValuesParser::new(Profile::ALL.map(Profile::name))
-        .map(|name| Profile::ALL.into_iter().find(|profile| profile.name() == name).unwrap_or(Profile::Mainnet))
+/// A file appears under its name only when it is complete.
+fn write_file<T>(path: &Path, force: bool, write: impl FnOnce(&mut File) -> bedload::Result<T>) -> bedload::Result<T> {
+    let mut output = Output::create(path, force)?;
+    let written = write(output.file())?;
+    output.publish()?;
+    Ok(written)
+}
+
+fn kind_parser() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(kinds().map(|(name, _)| name)).map(|name| {
+        kinds().into_iter().find(|(known, _)| *known == name).map_or(Kind::Car(Profile::Mainnet), |it| it.1)
+    })
+}
+
+fn kinds() -> [(&'static str, Kind); 5] {
+    let [mainnet, calibnet] = Profile::ALL.map(|profile| (profile.name(), Kind::Car(profile)));
+    let [steem, hive, antelope] =
+        [Family::Steem, Family::Hive, Family::Antelope].map(|family| (family.name(), Kind::Log(family)));
+    [mainnet, calibnet, steem, hive, antelope]
 }
 
 fn format_parser() -> impl TypedValueParser<Value = Format> {
@@ -165,7 +232,7 @@ mod tests {
     fn wrong_values_are_refused() {
         for (line, message) in [
             ("x - --size 1K --duplicates 91", "91 is not in 0..=90"),
-            ("x - --size 1K --profile testnet", "[possible values: mainnet, calibnet]"),
+            ("x - --size 1K --profile testnet", "[possible values: mainnet, calibnet, steem, hive, antelope]"),
             ("x -", "--size <SIZE>"),
         ] {
             let error = parse(line).expect_err(line);
@@ -179,17 +246,18 @@ mod tests {
         let path = folder.path().join("a.car");
         let line =
             |rest: &str| parse(&format!("x {} --profile calibnet --size 30K{rest}", path.display())).expect(rest);
-        let summary = generate(&line("")).expect("generate");
+        let generate = |args: Args| super::generate(&args, Profile::Calibnet);
+        let summary = generate(line("")).expect("generate");
         assert_eq!(std::fs::metadata(&path).expect("the file").len(), summary.bytes);
         let first = std::fs::read(&path).expect("the file");
 
         let error =
-            generate(&line(" --seed 2")).expect_err("it exists").downcast::<Error>().expect("an error of the library");
+            generate(line(" --seed 2")).expect_err("it exists").downcast::<Error>().expect("an error of the library");
         assert_eq!(error.to_string(), format!("{}: it exists", path.display()));
         assert_eq!(error.hint(), "choose another name, or replace it with --force");
         assert!(std::fs::read(&path).expect("the file") == first);
 
-        generate(&line(" --seed 2 --force")).expect("generate");
+        generate(line(" --seed 2 --force")).expect("generate");
         assert!(std::fs::read(&path).expect("the file") != first);
         assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing else is left behind");
     }

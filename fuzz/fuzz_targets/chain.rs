@@ -1,0 +1,13 @@
+//! Any bytes as a block of any chain: no byte makes the parsers panic, and what they say agrees with itself.
+#![no_main]
+
+use bedload::fuzzing;
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../seeds.rs"]
+mod seeds;
+
+fuzz_target!(init: seeds::plant(&seeds::blocks()), |data: &[u8]| {
+    let Some((&kind, block)) = data.split_first() else { return };
+    fuzzing::chain(kind, block);
+});
