@@ -1,7 +1,9 @@
 //! From a chunk to its blocks, each checked against its hash before anybody else sees it.
 
+use super::journal::Journal;
 use super::options::ImportOptions;
 use crate::error::{Error, Result};
+use crate::sort::key::KeyLayout;
 use crate::source::car::chunks::Chunk;
 use crate::source::car::{CarProblem, CidSpan, next_section, read_cid};
 use crate::verify::{Checker, Claim, problem_of};
@@ -39,11 +41,14 @@ impl<'c> Block<'c> {
 pub(super) struct BlockReader<'a> {
     options: &'a ImportOptions,
     checker: Checker,
+    journal: &'a Journal,
+    /// Hash functions that this reader has told of, where keys do not name theirs.
+    functions: Vec<u64>,
 }
 
 impl<'a> BlockReader<'a> {
-    pub fn new(options: &'a ImportOptions) -> Self {
-        Self { options, checker: Checker::default() }
+    pub fn new(options: &'a ImportOptions, journal: &'a Journal) -> Self {
+        Self { options, checker: Checker::default(), journal, functions: Vec::new() }
     }
 
     /// Hands the blocks of a chunk to `take`, in their order.
@@ -67,9 +72,22 @@ impl<'a> BlockReader<'a> {
             if self.options.verify {
                 self.check(chunk, &blocks)?;
             }
+            if self.options.key == KeyLayout::Digest {
+                self.note_functions(&blocks);
+            }
             blocks.iter().try_for_each(&mut take)?;
         }
         Ok(())
+    }
+
+    /// Whoever verifies a bare digest later must know what it may be of.
+    fn note_functions(&mut self, blocks: &[Block<'_>]) {
+        for Block { cid, .. } in blocks {
+            if !self.functions.contains(&cid.hash) {
+                self.functions.push(cid.hash);
+                self.journal.met(cid.hash);
+            }
+        }
     }
 
     fn check<'c>(&mut self, chunk: &'c Chunk, blocks: &[Block<'c>]) -> Result<()> {

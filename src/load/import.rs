@@ -19,7 +19,10 @@ use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{Blocks, ImportReport, LogReport, MemtableReport, SCHEMA, SourceInfo, Versions};
 use crate::rocks::{self, Level};
 use crate::sort::key::KeyLayout;
+<<<<<<< HEAD
 use crate::source::block_log::Dictionaries;
+=======
+>>>>>>> 882c979 (Bare digests: the import records their hash functions, over crashes too)
 use crate::source::car::chunks::{Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding};
 use crate::source::input::{self, Body, InputOptions, Wrapping};
@@ -324,6 +327,8 @@ impl Import<'_> {
             blocks: Blocks { read: loaded.blocks, written: loaded.records, duplicate: loaded.duplicates },
             payload_bytes: loaded.payload,
             digest: loaded.digest,
+            // Of the records that were there before nobody knows.
+            hash_functions: (options.key == KeyLayout::Digest && !options.into_existing).then(|| journal.functions()),
             preset: preset.preset.clone(),
             loader: preset.loader.to_string(),
             plan: Plan { spill: loaded.spilled, ..plan.clone() },

@@ -9,6 +9,7 @@
 //! A line that is torn, or whose checksum is wrong, ends the journal: it and what follows is dropped. Every entry can
 //! be lost without harm to those before it; an entry never takes anything back.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,11 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
+<<<<<<< HEAD
 use super::log::RangeDone;
+=======
+use super::lock;
+>>>>>>> 882c979 (Bare digests: the import records their hash functions, over crashes too)
 use super::publish::sync_dir;
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
@@ -35,6 +40,9 @@ pub(super) enum Entry {
     Start { identity: Box<Identity> },
     /// How keys are routed; everything later is counted in these partitions.
     Routed { router: Router },
+    /// Hash functions that keys are digests of: at least those of all blocks that later entries speak of. Only where keys
+    /// do not name their function.
+    Hashed { functions: Vec<u64> },
     /// All blocks before `mark` are in the partitions, which are at least as long as `extents` say.
     Read { mark: Mark, extents: Vec<(u32, Extent)> },
     /// The source has been read to its end, into memory: what is built from here on is built from exactly this.
@@ -109,6 +117,7 @@ impl Tally {
 pub(super) struct Progressed {
     pub identity: Option<Identity>,
     pub router: Option<Router>,
+    pub functions: BTreeSet<u64>,
     /// The last durable mark and the partitions' lengths at it.
     pub read: Option<(Mark, Vec<(u32, Extent)>)>,
     /// Bytes of null padding, once the source has been read to its end.
@@ -133,6 +142,7 @@ impl Progressed {
         match entry {
             Entry::Start { identity } => self.identity = Some(*identity),
             Entry::Routed { router } => self.router = Some(router),
+            Entry::Hashed { functions } => self.functions.extend(functions),
             Entry::Held { mark, padding } => self.held = Some((mark, padding)),
             Entry::Read { mark, extents } => self.read = Some((mark, extents)),
             Entry::ReadDone { mark, extents, padding } => {
@@ -166,6 +176,15 @@ pub(super) struct Journal {
     /// Gone after a failure: a line behind half a line would be lost, and nobody would know.
     file: Mutex<Option<File>>,
     path: PathBuf,
+    functions: Mutex<Functions>,
+}
+
+/// Hash functions that have been met.
+#[derive(Debug, Default)]
+struct Functions {
+    met: BTreeSet<u64>,
+    /// How many of them are in the file.
+    written: usize,
 }
 
 impl Journal {
@@ -201,7 +220,9 @@ impl Journal {
         let mut cut = cut;
         cut().map_err(Error::io("cut", &path))?;
         sync_dir(partial)?;
-        Ok((Self { file: Mutex::new(Some(file)), path }, progressed))
+        let met = progressed.functions.clone();
+        let functions = Mutex::new(Functions { written: met.len(), met });
+        Ok((Self { file: Mutex::new(Some(file)), path, functions }, progressed))
     }
 
     /// Reads the journal of a partial directory without changing it; nothing when there is none.
@@ -221,10 +242,8 @@ impl Journal {
     /// # Errors
     /// The disk is full or fails.
     pub fn append(&self, entry: &Entry) -> Result<()> {
-        let json = serde_json::to_string(entry).map_err(|error| {
-            Error::io("write", &self.path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error))
-        })?;
-        let line = format!("{:016x} {json}\n", checksum(json.as_bytes()));
+        let mut line = self.functions_entry().map(|entry| self.line(&entry)).transpose()?.unwrap_or_default();
+        line.push_str(&self.line(entry)?);
         let mut slot = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = match slot.take() {
             Some(mut file) => {
@@ -233,6 +252,31 @@ impl Journal {
             None => Err(std::io::Error::other("an earlier write to it failed")),
         };
         outcome.map_err(Error::io("write", &self.path))
+    }
+
+    /// Notes the hash function of a key that does not name it; written with the next entry.
+    pub fn met(&self, function: u64) {
+        lock(&self.functions).met.insert(function);
+    }
+
+    /// All that were met, also by earlier runs.
+    pub fn functions(&self) -> Vec<u64> {
+        lock(&self.functions).met.iter().copied().collect()
+    }
+
+    /// What is to be written of that, if anything.
+    fn functions_entry(&self) -> Option<Entry> {
+        let mut functions = lock(&self.functions);
+        let news = functions.met.len() > functions.written;
+        functions.written = functions.met.len();
+        news.then(|| Entry::Hashed { functions: functions.met.iter().copied().collect() })
+    }
+
+    fn line(&self, entry: &Entry) -> Result<String> {
+        let json = serde_json::to_string(entry).map_err(|error| {
+            Error::io("write", &self.path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error))
+        })?;
+        Ok(format!("{:016x} {json}\n", checksum(json.as_bytes())))
     }
 }
 
@@ -288,6 +332,19 @@ mod tests {
         assert_eq!(progressed.read.expect("read").0.offset, 1 << 28);
         assert!(progressed.ingested && !progressed.complete);
         assert_eq!((progressed.built, progressed.tally.records), (vec![(0, 4)], 3));
+    }
+
+    #[test]
+    fn hash_functions_are_told_before_what_speaks_of_their_blocks() {
+        let (dir, _) = written();
+        let (journal, _) = Journal::open(dir.path()).expect("opened");
+        [0xb220, 0x12, 0xb220].into_iter().for_each(|function| journal.met(function));
+        entries().iter().for_each(|entry| journal.append(entry).expect("appended"));
+        let (journal, progressed) = Journal::open(dir.path()).expect("opened");
+        assert_eq!((journal.functions(), progressed.functions.len()), (vec![0x12, 0xb220], 2));
+        let text = std::fs::read(Journal::path(dir.path())).expect("read");
+        let all = [entries(), vec![Entry::Hashed { functions: vec![0x12, 0xb220] }], entries()].concat();
+        assert_eq!(parse(&text).0, all, "once, before the first entry that follows");
     }
 
     #[test]

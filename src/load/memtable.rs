@@ -404,7 +404,7 @@ impl Load<'_> {
     fn read(&self, feed: &Feed<'_>, full: Sender<Batch>, empty: Receiver<Batch>, all: &Mutex<Written>) {
         let Job { options, preset, progress, .. } = *self.job;
         let gather = || -> Result<Written> {
-            let mut reader = BlockReader::new(options);
+            let mut reader = BlockReader::new(options, self.job.journal);
             let mut gatherer = Gatherer {
                 load: self,
                 writer: self.store.writer(&preset.write())?,

@@ -329,7 +329,7 @@ impl<'a> Worker<'a> {
     fn new(shared: &'a Shared<'a>, pieces: &'a Mutex<Pieces>) -> Self {
         Self {
             shared,
-            reader: BlockReader::new(shared.reading.options),
+            reader: BlockReader::new(shared.reading.options, shared.reading.journal),
             pieces,
             entries: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
             held: Vec::new(),

@@ -37,6 +37,9 @@ pub struct ImportReport {
     pub payload_bytes: u64,
     /// The content digest of the column family.
     pub digest: ContentDigest,
+    /// Multicodecs of the hash functions of the blocks; only where keys are bare digests, which do not name theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_functions: Option<Vec<u64>>,
     /// The preset the database was made for.
     pub preset: String,
     /// The loader that made it.

@@ -195,22 +195,25 @@ impl<'a> DepthFirst<'a> {
 
     /// Fetches the block of `first` and what will be needed after it.
     fn look_ahead(&mut self, first: &Step) -> Result<()> {
+        // What has waited long, far down the stack, is fetched again when its turn is near.
+        if self.ahead.bytes > self.ahead.budget / 4 * 3 {
+            (self.ahead.blocks, self.ahead.bytes) = (HashMap::new(), 0);
+        }
+        let mut left = self.ahead.room();
         let mut wanted: Vec<Wanted> = self.wanted(&first.cid, true)?.into_iter().collect();
-        for step in self.stack.upper().take(AHEAD) {
+        for step in self.stack.upper().take(left) {
             // What lies below this one has been looked at when this one was.
             match self.identify(&step.cid) {
                 Some((_, _, print)) if self.ahead.blocks.contains_key(&print) => break,
                 _ => wanted.extend(self.wanted(&step.cid, false)?),
             }
         }
-        let mut left = AHEAD;
         while !wanted.is_empty() {
-            let fits = (self.ahead.budget.saturating_sub(self.ahead.bytes) / self.ahead.mean.max(1)).min(left);
-            wanted.truncate(fits.max(usize::from(left == AHEAD)));
-            left -= wanted.len().min(left);
+            left = left.saturating_sub(wanted.len());
             let cids = self.fetch(std::mem::take(&mut wanted))?;
+            let fits = left.min(self.ahead.room());
             for cid in cids {
-                if wanted.len() >= left {
+                if wanted.len() >= fits {
                     break;
                 }
                 wanted.extend(self.wanted(&cid, false)?);
@@ -259,6 +262,11 @@ impl<'a> DepthFirst<'a> {
 }
 
 impl Ahead {
+    /// How many blocks may be fetched.
+    fn room(&self) -> usize {
+        (self.budget.saturating_sub(self.bytes) / self.mean.max(1)).clamp(1, AHEAD)
+    }
+
     fn put(&mut self, print: u128, block: Option<Vec<u8>>) {
         let len = block.as_ref().map_or(0, Vec::len);
         self.mean = (self.mean * 63 + len + FETCHED) / 64;

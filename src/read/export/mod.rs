@@ -34,7 +34,7 @@ use crate::source::car::RawCid;
 use crate::sys;
 
 /// The least memory an export works with, in bytes.
-const MIN_MEMORY: u64 = 16 << 20;
+const MIN_MEMORY: u64 = 32 << 20;
 
 /// Which blocks are exported, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
