@@ -1,18 +1,39 @@
 //! bedload carries a blockchain snapshot into RocksDB in one fast, checked, unbreakable pass: it sorts the blocks of a
 //! CAR by key once, builds the final SST files and lets RocksDB take them over at the last level.
 //!
-//! ```no_run
-//! let options = bedload::ImportOptions::new("snapshot.car.zst", "/data/chain");
-//! match bedload::import(&options, &bedload::progress::Silent)? {
-//!     bedload::Outcome::Imported(report) => println!("{} blocks, digest {}", report.blocks.written, report.digest),
-//!     bedload::Outcome::Planned(_) => unreachable!("only with dry_run"),
-//! }
-//! # Ok::<(), bedload::Error>(())
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+//! # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
+//! # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+//! use bedload::progress::Silent;
+//! use bedload::{ImportOptions, Outcome};
+//!
+//! let options = ImportOptions::new(&snapshot, &db);
+//! let Outcome::Imported(report) = bedload::import(&options, &Silent)? else { unreachable!("only with dry_run") };
+//! println!("{} blocks, digest {}", report.blocks.written, report.digest);
+//!
+//! // Every file, every value against its key, the whole against the record of the import.
+//! let verified = bedload::verify_db(&bedload::VerifyOptions::new(&db), &Silent)?;
+//! assert!(verified.sound);
+//! assert_eq!(verified.digest, Some(report.digest));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! The database appears under its name only when it is complete; after a crash the same call goes on. Progress comes
 //! through [`progress::Observer`], what happened is the [`report::ImportReport`], what went wrong an [`Error`] with a
 //! hint and an exit code. Without the `cli` feature nothing here knows a terminal.
+//!
+//! | what | where |
+//! |---|---|
+//! | from a snapshot to a database | [`import`], [`ImportOptions`], [`preset`] |
+//! | what is in a snapshot | [`read::inspect`] |
+//! | is a database sound, and the same as its source? | [`verify_db`] |
+//! | follow links, single blocks, levels and options | [`read::walk`], [`read::get`], [`read::stat`] |
+//! | back to a snapshot | [`read::export`] |
+//! | make one up | [`generate`] |
+//!
+//! A whole node that seeds itself at its first start and shows its own progress: `examples/preseed.rs`.
 
 pub mod bench;
 #[doc(hidden)]

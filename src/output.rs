@@ -6,6 +6,21 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 
 /// Where something is written to.
+///
+/// ```
+/// use std::io::Write;
+///
+/// use bedload::output::Output;
+///
+/// let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("new");
+/// let mut output = Output::create(&path, false)?;
+/// output.file().write_all(b"whole")?;
+/// assert!(!path.exists());
+/// output.publish()?;
+/// assert_eq!(std::fs::read(&path)?, b"whole");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum Output {
     /// A file; what is written appears under its name with [`Output::publish`].

@@ -3,8 +3,6 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use bedload::progress::Stop;
-use bedload::read::Resources;
 use bedload::read::stat::{StatOptions, stat};
 use bedload::report::{FamilyStat, StatReport};
 use bedload::size::human;
@@ -27,13 +25,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let stop = Stop::default();
-    super::stop::on_signals(&stop, "run the same command again; it starts over")?;
-    let options = StatOptions {
-        db: args.db.clone(),
-        digest: args.digest,
-        resources: Resources { threads: args.threads.map(usize::from), stop, ..Resources::default() },
-    };
+    let mut options = StatOptions::new(&args.db);
+    options.digest = args.digest;
+    options.resources.threads = args.threads.map(usize::from);
+    super::stop::on_signals(&options.resources.stop, "run the same command again; it starts over")?;
     let report = if args.digest {
         let observer = bars::renderer(globals);
         let report = stat(&options, observer.as_ref());

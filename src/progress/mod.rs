@@ -155,6 +155,24 @@ pub enum Event {
 }
 
 /// Whoever wants to know how an import goes. Called from a thread of bedload's own; both methods must return quickly.
+///
+/// ```
+/// use bedload::progress::{Event, Observer, Sample};
+///
+/// struct Log;
+///
+/// impl Observer for Log {
+///     fn event(&self, event: &Event) {
+///         if let Event::PhaseDone { phase, seconds, .. } = event {
+///             println!("{} took {seconds:.1} s", phase.name());
+///         }
+///     }
+///
+///     fn sample(&self, sample: &Sample) {
+///         println!("{}: {} of {:?} bytes", sample.phase.name(), sample.bytes, sample.total);
+///     }
+/// }
+/// ```
 pub trait Observer: Sync {
     /// Something rare has happened.
     fn event(&self, event: &Event) {

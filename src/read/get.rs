@@ -14,6 +14,22 @@ use crate::source::car::{RawCid, read_cid};
 const CACHE: usize = 8 << 20;
 
 /// A database to look blocks up in.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
+/// use bedload::read::Location;
+/// use bedload::read::get::{Lookup, to_json};
+///
+/// let lookup = Lookup::open(&db, &Location::default())?;
+/// let wanted = lookup.wanted("bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu")?;
+/// assert_eq!(lookup.get(&[wanted])?, [None]);
+/// assert_eq!(to_json(Some(0x71), &[0x82, 1, 2]), "[1,2]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Lookup {
     reader: Reader,
     family: String,

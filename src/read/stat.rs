@@ -25,7 +25,29 @@ pub struct StatOptions {
     pub resources: Resources,
 }
 
+impl StatOptions {
+    /// What `db` says about itself without its records being read.
+    pub fn new(db: impl Into<PathBuf>) -> Self {
+        Self { db: db.into(), digest: false, resources: Resources::default() }
+    }
+}
+
 /// Looks at a database.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
+/// use bedload::progress::Silent;
+/// use bedload::read::stat::{StatOptions, stat};
+///
+/// let report = stat(&StatOptions::new(&db), &Silent)?;
+/// let family = &report.column_families[0];
+/// assert!(family.levels.iter().all(|level| level.level > 0), "nothing is left to compact");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// There is no database, or it cannot be read.

@@ -136,6 +136,21 @@ impl ExportOptions {
 /// Exports into a file, which stands under its name only when it is whole. That blocks are missing is no error: the
 /// report says it, and whether the file was published.
 ///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
+/// use bedload::progress::Silent;
+/// use bedload::read::export::{ExportOptions, export};
+///
+/// let report = export(&ExportOptions::new(&db), &dir.path().join("back.forest.car.zst"), &Silent)?;
+/// assert_eq!(report.format, "forest.car.zst");
+/// assert_eq!(report.all_records, Some(true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// There is no database, no root is known, the keys do not say what is asked for, a block cannot be read, the file
 /// exists, or the disk is full.

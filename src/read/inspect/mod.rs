@@ -51,6 +51,21 @@ impl InspectOptions {
 
 /// Looks at a snapshot. That blocks do not match their CIDs is no error: the report says it.
 ///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// use bedload::progress::Silent;
+/// use bedload::read::inspect::{InspectOptions, inspect};
+///
+/// let mut options = InspectOptions::new(&snapshot);
+/// options.full = true;
+/// let report = inspect(&options, &Silent)?;
+/// assert_eq!((report.version, report.bad_blocks, report.duplicates), (1, Some(0), Some(0)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// It cannot be read, is no CAR, or is cut.
 pub fn inspect(options: &InspectOptions, observer: &dyn Observer) -> Result<InspectReport> {

@@ -84,6 +84,23 @@ struct Job<'a> {
 
 /// Looks for everything that is wrong with a database. That something is, is no error: the report says it.
 ///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
+/// use bedload::VerifyOptions;
+/// use bedload::progress::Silent;
+///
+/// let mut options = VerifyOptions::new(&db);
+/// options.against = Some(snapshot);
+/// let report = bedload::verify_db(&options, &Silent)?;
+/// assert_eq!(report.problems.total, 0);
+/// assert_eq!(report.against.map(|against| against.same), Some(report.records));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// There is no database, the source cannot be read, or the system refuses something that is not the database's fault.
 pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {

@@ -67,6 +67,21 @@ impl WalkOptions {
 
 /// Follows the links. That blocks are missing is no error: the report says it.
 ///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
+/// use bedload::progress::Silent;
+/// use bedload::read::walk::{WalkOptions, walk};
+///
+/// let report = walk(&WalkOptions::new(&db), &Silent)?;
+/// assert!(report.complete);
+/// assert_eq!((report.missing, report.unreachable), (0, Some(0)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// There is no database, no root is known, or a block cannot be read.
 pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport> {

@@ -1,0 +1,155 @@
+//! A node that seeds its own database at its first start, and shows the progress in its own log.
+//!
+//! ```console
+//! cargo run --release --example preseed -- snapshot.car.zst chain
+//! ```
+//!
+//! Killed on the way, it goes on where it was when it is started again; once the database stands, it just opens it. The
+//! library decides nothing about terminals: what is shown, and where, is up to the node.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use bedload::progress::{Event, Observer, Sample};
+use bedload::read::Location;
+use bedload::read::get::Lookup;
+use bedload::read::stat::{StatOptions, stat};
+use bedload::size::human;
+use bedload::{Error, ImportOptions, Outcome};
+
+/// Seconds between two lines in the log.
+const EVERY: f64 = 2.0;
+
+fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    let [snapshot, db] = args.as_slice() else {
+        eprintln!("usage: preseed SNAPSHOT DB");
+        return ExitCode::from(2);
+    };
+    match start(Path::new(snapshot), Path::new(db), &mut std::io::stderr()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // An error tells its cause, the next step and an exit code; how to say it is the node's business.
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            eprintln!("[node] cannot start: {error}{cause}\n[node] {}", error.hint());
+            ExitCode::from(error.exit() as u8)
+        }
+    }
+}
+
+/// What a node does when it starts, up to where it would begin to follow the chain.
+fn start(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::Result<()> {
+    if db.exists() {
+        note(log, &format!("{} is there", db.display()));
+    } else {
+        seed(snapshot, db, log)?;
+    }
+    // The record of the import lies in the database: a node finds its head there.
+    let state = stat(&StatOptions::new(db), &bedload::progress::Silent)?;
+    let roots = state.import.as_ref().and_then(|import| import.pointer("/source/roots")?.as_array().cloned());
+    let lookup = Lookup::open(db, &Location::default())?;
+    for root in roots.unwrap_or_default().iter().filter_map(|root| root.as_str()) {
+        let wanted = lookup.wanted(root)?;
+        let found = lookup.get(&[wanted])?.pop().flatten();
+        let size = found.map_or_else(|| "not in the snapshot".into(), |block| human(block.len() as u64));
+        note(log, &format!("head {root}: {size}"));
+    }
+    Ok(())
+}
+
+/// Imports the snapshot. A database of that name stands only when this is done.
+fn seed(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::Result<()> {
+    let mut options = ImportOptions::new(snapshot, db);
+    // A node has other things to keep in memory.
+    options.memory = Some(1 << 30);
+    let progress = Log { log: Mutex::new((log, 0.0)) };
+    let Outcome::Imported(report) = bedload::import(&options, &progress)? else {
+        return Err(Error::Usage { reason: "nothing was imported".into(), hint: "leave dry_run out".into() });
+    };
+    progress.note(&format!("seeded with {} blocks, digest {}", report.blocks.written, report.digest));
+    Ok(())
+}
+
+/// The node's own way of showing progress: a line in its log every two seconds.
+struct Log<'a, W> {
+    log: Mutex<(&'a mut W, f64)>,
+}
+
+impl<W: Write + Send> Log<'_, W> {
+    fn note(&self, text: &str) {
+        note(self.log.lock().unwrap_or_else(PoisonError::into_inner).0, text);
+    }
+}
+
+impl<W: Write + Send> Observer for Log<'_, W> {
+    /// Rare things: a phase begins or ends, an earlier run is taken up, a warning.
+    fn event(&self, event: &Event) {
+        match event {
+            Event::Resumed { source_bytes, .. } => self.note(&format!("goes on after {}", human(*source_bytes))),
+            Event::PhaseDone { phase, seconds, .. } => self.note(&format!("{} took {seconds:.1} s", phase.name())),
+            Event::Warning { message } => self.note(message),
+            _ => {}
+        }
+    }
+
+    /// The counters, about ten times a second.
+    fn sample(&self, sample: &Sample) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if sample.seconds - log.1 < EVERY {
+            return;
+        }
+        log.1 = sample.seconds;
+        let percent = sample.total.map(|total| format!(", {} %", sample.bytes * 100 / total.max(1)));
+        let text = format!("{}: {}{}", sample.phase.name(), human(sample.bytes), percent.unwrap_or_default());
+        note(log.0, &text);
+    }
+}
+
+/// Writes a line. A log that cannot be written must not stop a node.
+fn note(log: &mut impl Write, text: &str) {
+    let _ = writeln!(log, "[node] {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use bedload::generate::{Profile, Spec, write};
+
+    use super::*;
+
+    #[test]
+    fn the_first_start_seeds_and_the_second_finds_it_done() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+        let mut file = std::fs::File::create(&snapshot).expect("create");
+        let made = write(&Spec::new(Profile::Calibnet, 4 << 20), &mut file).expect("generate");
+
+        let mut log = Vec::new();
+        start(&snapshot, &db, &mut log).expect("it starts");
+        let log = String::from_utf8(log).expect("text");
+        assert!(log.contains("[node] read took "), "{log}");
+        assert!(log.contains(&format!("[node] seeded with {} blocks, digest ", made.blocks)), "{log}");
+
+        std::fs::remove_file(&snapshot).expect("remove");
+        let mut log = Vec::new();
+        start(&snapshot, &db, &mut log).expect("it starts again");
+        let log = String::from_utf8(log).expect("text");
+        assert_eq!(log.lines().next(), Some(format!("[node] {} is there", db.display()).as_str()));
+        for root in &made.roots {
+            assert!(log.contains(&format!("[node] head {root}: ")), "{log}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_that_is_cut_leaves_no_database() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+        let mut car = std::io::Cursor::new(Vec::new());
+        write(&Spec::new(Profile::Calibnet, 1 << 20), &mut car).expect("generate");
+        std::fs::write(&snapshot, &car.into_inner()[..300_000]).expect("write");
+        let error = start(&snapshot, &db, &mut Vec::new()).expect_err("it is cut");
+        assert_eq!(error.exit(), bedload::Exit::BadInput);
+        assert!(!db.exists());
+    }
+}
