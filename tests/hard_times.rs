@@ -157,6 +157,29 @@ fn the_plan_tells_what_each_file_system_needs() {
 }
 
 #[test]
+fn a_full_or_read_only_directory_for_temporary_files_does_not_matter() {
+    let place = Place::new();
+    let Some(disk) = Disk::new(&place, "tmp", 16) else { return };
+    std::fs::write(disk.0.join("filler"), [0; 32 << 10]).expect_err("more than it has");
+    let mut case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
+    case.env.retain(|(name, _)| name != "TMPDIR");
+    let case = case.env("TMPDIR", disk.0.to_str().expect("text"));
+    for options in ["rw", "ro"] {
+        disk.remount(options);
+        case.finishes();
+        case.again();
+        // Nor does it without a place in memory.
+        case.clone()
+            .through(&["unshare", "-m", "sh", "-c", "mount -t tmpfs -o ro tmpfs /dev/shm && exec \"$0\" \"$@\""])
+            .finishes();
+        case.again();
+    }
+    disk.remount("rw");
+    let left: Vec<_> = disk.0.read_dir().expect("a folder").collect();
+    assert_eq!(left.len(), 1, "something is left beside the filler: {left:?}");
+}
+
+#[test]
 fn a_read_only_file_system_is_said_to_be_one() {
     let place = Place::in_memory();
     let Some(disk) = Disk::new(&place, "data", 1 << 10) else { return };

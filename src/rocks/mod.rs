@@ -7,6 +7,7 @@ pub mod option_map;
 pub mod options;
 pub mod options_file;
 mod reader;
+mod scratch;
 pub mod settings;
 mod sst;
 mod store;

@@ -7,11 +7,15 @@
 
 use std::sync::OnceLock;
 
-use rust_rocksdb::{BottommostLevelCompaction, CompactOptions, DB, IngestExternalFileOptions, Options, WriteOptions};
+use rust_rocksdb::{
+    BottommostLevelCompaction, CompactOptions, DB, ErrorKind, IngestExternalFileOptions, Options, WriteOptions,
+};
 
 use super::option_map::{Group, OptionMap};
 use super::options_file::OptionsFile;
+use super::scratch::{self, Tried};
 use super::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
+use super::wrap;
 use crate::error::{Error, Result};
 
 /// RocksDB's own words about options it does not take.
@@ -59,7 +63,7 @@ pub fn check(map: &OptionMap) -> Result<(), Refusal> {
 }
 
 /// The options a database opened with `map` works with, as RocksDB writes them: every option it knows, adjusted where
-/// RocksDB adjusts. Opens an empty database in a temporary directory.
+/// RocksDB adjusts. Opens an empty database in a temporary directory, in memory where there is one.
 ///
 /// # Errors
 /// RocksDB refuses the options together, or the temporary directory fails.
@@ -70,13 +74,21 @@ pub fn effective(map: &OptionMap) -> Result<OptionMap, ProbeError> {
 fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError> {
     options.create_if_missing(true);
     options.set_error_if_exists(false);
-    let dir = tempfile::Builder::new()
-        .prefix("bedload-options-")
-        .tempdir()
-        .map_err(Error::io("create a directory in", std::env::temp_dir()))
-        .map_err(ProbeError::Failed)?;
-    drop(DB::open(&options, dir.path()).map_err(|error| ProbeError::Refused(error.into()))?);
-    let file = OptionsFile::latest(dir.path()).map_err(ProbeError::Failed)?;
+    let file = scratch::try_in_places(|dir| match DB::open(&options, dir) {
+        Ok(db) => {
+            drop(db);
+            Tried::Answered(OptionsFile::latest(dir).map_err(ProbeError::Failed))
+        }
+        Err(error) => {
+            // A disk that is full, or does not do direct I/O, says nothing about the options.
+            match error.kind() {
+                ErrorKind::IOError => Tried::NotHere(Err(ProbeError::Failed(wrap("try the options in", dir)(error)))),
+                ErrorKind::NotSupported => Tried::NotHere(Err(ProbeError::Refused(error.into()))),
+                _ => Tried::Answered(Err(ProbeError::Refused(error.into()))),
+            }
+        }
+    });
+    let file = file.map_err(ProbeError::Failed)??;
     let family = file.family("default").expect("a database has a default column family");
     let mut effective = file.options(family);
     for name in ["create_if_missing", "error_if_exists"] {
