@@ -41,7 +41,9 @@ pub mod bench_support;
 mod buffer;
 pub mod chain;
 pub mod digest;
+pub mod doctor;
 pub mod error;
+mod file_system;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod generate;

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         cli::Command::Bench(args) => cli::bench::run(args, &cli.globals),
         cli::Command::Tune(args) => cli::tune::run(args, &cli.globals),
         cli::Command::BenchRead(args) => cli::bench_read::run(args, &cli.globals),
+        cli::Command::Doctor(args) => cli::doctor::run(args, &cli.globals),
         cli::Command::Completions(args) => cli::shell::completions(args),
         cli::Command::Man(args) => cli::shell::man(args),
     };

@@ -1,6 +1,7 @@
 //! What the system says about this process and this machine.
 
 use std::fs;
+use std::path::Path;
 
 /// Processor time of this process so far, in seconds, user and system.
 pub fn cpu_seconds() -> Option<f64> {
@@ -23,15 +24,52 @@ pub fn io_bytes() -> Option<(u64, u64)> {
 
 /// Memory of this machine in bytes, or of the control group if that allows less.
 pub fn memory() -> Option<u64> {
-    let machine = field("/proc/meminfo", "MemTotal:").map(|kib| kib * 1024);
-    let group = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())
-        .min();
-    match (machine, group) {
+    match (machine_memory(), cgroup_memory()) {
         (Some(machine), Some(group)) => Some(machine.min(group)),
         (machine, group) => machine.or(group),
     }
+}
+
+/// Memory of this machine in bytes.
+pub fn machine_memory() -> Option<u64> {
+    field("/proc/meminfo", "MemTotal:").map(|kib| kib * 1024)
+}
+
+/// Memory that could be had now without swapping, in bytes; the page cache gives way.
+pub fn available_memory() -> Option<u64> {
+    field("/proc/meminfo", "MemAvailable:").map(|kib| kib * 1024)
+}
+
+/// Swap space in bytes, and how much of it is in use.
+pub fn swap() -> Option<(u64, u64)> {
+    let total = field("/proc/meminfo", "SwapTotal:")?;
+    Some((total * 1024, (total - field("/proc/meminfo", "SwapFree:")?.min(total)) * 1024))
+}
+
+/// The least memory that this process's control group, or one above it, allows; `None` without a limit.
+pub fn cgroup_memory() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = groups.lines().flat_map(|line| {
+        // `0::/path` of version 2, `4:memory:/path` of version 1. In a container the path may not be there; its own
+        // group is then the top one.
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (root, file) = match parts.next() {
+            Some("") => ("/sys/fs/cgroup", "memory.max"),
+            Some("memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => return Vec::new(),
+        };
+        let path = Path::new(root).join(parts.next().unwrap_or_default().trim_start_matches('/'));
+        let above = path.ancestors().take_while(|path| path.starts_with(root));
+        above.filter_map(|path| fs::read_to_string(path.join(file)).ok()?.trim().parse().ok()).collect()
+    });
+    // Version 1 writes "no limit" as a number larger than any machine.
+    limits.min().filter(|&limit| limit < 1 << 60)
+}
+
+/// Descriptors that this process may have, and to how many it may raise that; `None` is without limit.
+pub fn open_files() -> (Option<u64>, Option<u64>) {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    (limit.current, limit.maximum)
 }
 
 /// Raises the limit of open files to what the system allows at most, and returns it.

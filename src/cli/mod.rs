@@ -3,6 +3,7 @@
 pub mod bars;
 pub mod bench;
 pub mod bench_read;
+pub mod doctor;
 pub mod export;
 pub mod generate;
 pub mod get;
@@ -117,6 +118,7 @@ pub enum Command {
     Tune(tune::Args),
     #[command(hide = true)]
     BenchRead(bench_read::Args),
+    Doctor(doctor::Args),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
 }

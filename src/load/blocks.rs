@@ -41,14 +41,15 @@ impl<'c> Block<'c> {
 pub(super) struct BlockReader<'a> {
     options: &'a ImportOptions,
     checker: Checker,
-    journal: &'a Journal,
+    /// Where it tells of them; a rehearsal has none.
+    journal: Option<&'a Journal>,
     /// Hash functions that this reader has told of, where keys do not name theirs.
     functions: Vec<u64>,
 }
 
 impl<'a> BlockReader<'a> {
-    pub fn new(options: &'a ImportOptions, journal: &'a Journal) -> Self {
-        Self { options, checker: Checker::default(), journal, functions: Vec::new() }
+    pub fn new(options: &'a ImportOptions, journal: impl Into<Option<&'a Journal>>) -> Self {
+        Self { options, checker: Checker::default(), journal: journal.into(), functions: Vec::new() }
     }
 
     /// Hands the blocks of a chunk to `take`, in their order.
@@ -85,7 +86,9 @@ impl<'a> BlockReader<'a> {
         for Block { cid, .. } in blocks {
             if !self.functions.contains(&cid.hash) {
                 self.functions.push(cid.hash);
-                self.journal.met(cid.hash);
+                if let Some(journal) = self.journal {
+                    journal.met(cid.hash);
+                }
             }
         }
     }

@@ -13,16 +13,16 @@ use super::plan::{self, Plan};
 use super::target::Target;
 use super::{descriptors, identity, memtable, points, publish, space};
 use crate::digest::ContentDigest;
+use crate::doctor;
 use crate::error::{Error, Result};
 use crate::preset::{self, Loader, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::{Blocks, ImportReport, LogReport, MemtableReport, SCHEMA, SourceInfo, Versions};
+use crate::report::{
+    Blocks, Compared, ImportReport, LogReport, MemtableReport, Prediction, SCHEMA, SourceInfo, Versions,
+};
 use crate::rocks::{self, Level};
 use crate::sort::key::KeyLayout;
-<<<<<<< HEAD
 use crate::source::block_log::Dictionaries;
-=======
->>>>>>> 882c979 (Bare digests: the import records their hash functions, over crashes too)
 use crate::source::car::chunks::{Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding};
 use crate::source::input::{self, Body, InputOptions, Wrapping};
@@ -66,6 +66,8 @@ struct Source {
     roots: Vec<String>,
     wrapping: Wrapping,
     size: Option<u64>,
+    /// What the import was expected to take.
+    prediction: Option<Prediction>,
 }
 
 /// A source that stands before its first block.
@@ -115,7 +117,7 @@ impl Import<'_> {
             return Err(error);
         }
         let mut preset = self.preset(preset::DEFAULT)?;
-        let memory = options.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30);
+        let memory = options.memory_budget();
         plan::check_memory(memory)?;
         let threads = |preset: &Resolved| options.threads.unwrap_or_else(|| preset.sst_threads()).max(1);
         let max_files = sys::raise_open_files();
@@ -192,7 +194,11 @@ impl Import<'_> {
             return Err(error);
         }
         let (journal, before) = self.take_up(&target, &identity)?;
-        let source = Source { wrapping, size, ..reader.describe() };
+        let is_new = before.read.is_none() && before.held.is_none() && matches!(reader, Reader::Car(_));
+        let prediction = (is_new && preset.loader == Loader::Ingest)
+            .then(|| doctor::foresee(options, &plan, &loading, self.progress.now().seconds))
+            .flatten();
+        let source = Source { wrapping, size, prediction, ..reader.describe() };
 
         self.progress.begin(Phase::Read, source.size);
         if let Some(blocks) = block_count {
@@ -333,6 +339,7 @@ impl Import<'_> {
             loader: preset.loader.to_string(),
             plan: Plan { spill: loaded.spilled, ..plan.clone() },
             seconds: Map::new(),
+            prediction: None,
             cpu_seconds: None,
             peak_rss_bytes: None,
             bytes_read: None,
@@ -348,7 +355,7 @@ impl Import<'_> {
             samples: Vec::new(),
             versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
         };
-        self.measure(&mut report);
+        self.measure(&mut report, source);
         let record = serde_json::to_vec_pretty(&report).unwrap_or_default();
         publish::write_synced(&target.working().join(publish::RECORD), &record)?;
         points::reach("recorded");
@@ -357,17 +364,18 @@ impl Import<'_> {
         points::reach("complete");
         publish::publish(target)?;
         self.progress.end();
-        self.measure(&mut report);
+        self.measure(&mut report, source);
         Ok(Outcome::Imported(Box::new(report)))
     }
 
     /// Fills in what is measured: as far as it has come.
-    fn measure(&self, report: &mut ImportReport) {
+    fn measure(&self, report: &mut ImportReport, source: &Source) {
         let mut seconds = Map::new();
         seconds.insert("total".into(), self.progress.now().seconds.into());
         for (phase, time) in self.progress.phase_seconds() {
             seconds.insert(phase.name().into(), Value::from(time));
         }
+        report.prediction = source.prediction.clone().map(|prediction| Compared::new(prediction, &seconds));
         report.seconds = seconds;
         report.cpu_seconds = sys::cpu_seconds();
         report.peak_rss_bytes = sys::peak_rss();
@@ -397,7 +405,7 @@ impl Reader {
             Self::Car(car) => ("car", car.0.version, car.0.roots.iter().map(ToString::to_string).collect()),
             Self::Log(log) => ("block-log", u64::from(log.version()), Vec::new()),
         };
-        Source { format, version, roots, wrapping: Wrapping::None, size: None }
+        Source { format, version, roots, wrapping: Wrapping::None, size: None, prediction: None }
     }
 }
 

@@ -18,11 +18,8 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
-<<<<<<< HEAD
-use super::log::RangeDone;
-=======
 use super::lock;
->>>>>>> 882c979 (Bare digests: the import records their hash functions, over crashes too)
+use super::log::RangeDone;
 use super::publish::sync_dir;
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};

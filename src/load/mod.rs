@@ -21,6 +21,7 @@ mod plan;
 mod points;
 mod publish;
 mod read;
+pub(crate) mod rehearse;
 mod space;
 mod target;
 

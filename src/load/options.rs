@@ -10,6 +10,7 @@ use crate::progress::Stop;
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
+use crate::sys;
 
 /// What to import, where to, and how.
 #[derive(Debug, Clone)]
@@ -134,5 +135,10 @@ impl ImportOptions {
             overrides: Overrides::default(),
             stop: Stop::default(),
         }
+    }
+
+    /// The memory that the import may use, in bytes: what was asked for, or half of what there is.
+    pub fn memory_budget(&self) -> u64 {
+        self.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30)
     }
 }

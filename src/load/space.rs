@@ -21,6 +21,7 @@ use super::journal::Journal;
 use super::plan::Plan;
 use super::target::Target;
 use crate::error::{Error, Result};
+use crate::file_system::FileSystem;
 use crate::preset::Loader;
 use crate::size::human;
 
@@ -51,8 +52,8 @@ pub struct Space {
 /// # Errors
 /// A file system does not answer.
 pub(super) fn of(plan: &Plan, loader: Loader, exact: bool, target: &Target) -> Result<Vec<Space>> {
-    let database = Place::of(target.working())?;
-    let partitions = Place::of(&target.spill)?;
+    let database = FileSystem::of(target.working())?;
+    let partitions = FileSystem::of(&target.spill)?;
     let there = [&target.sst, &target.staging].into_iter().map(|dir| size_of(dir)).sum::<u64>();
     let spilled = size_of(&target.spill);
 
@@ -71,8 +72,9 @@ pub(super) fn of(plan: &Plan, loader: Loader, exact: bool, target: &Target) -> R
 
     if spills && database.device != partitions.device {
         return Ok(vec![
-            database.needs("database", with_overhead.map(|bytes| bytes.saturating_sub(there)), 0),
-            partitions.needs(
+            needs(database, "database", with_overhead.map(|bytes| bytes.saturating_sub(there)), 0),
+            needs(
+                partitions,
                 "partitions",
                 data.map(|bytes| bytes.saturating_sub(spilled + there)),
                 certain.saturating_sub(spilled + there),
@@ -86,7 +88,7 @@ pub(super) fn of(plan: &Plan, loader: Loader, exact: bool, target: &Target) -> R
     };
     let there = there + spilled;
     let needed = peak.map(|bytes| bytes.saturating_sub(there));
-    Ok(vec![database.needs(holds, needed, certain.saturating_sub(there))])
+    Ok(vec![needs(database, holds, needed, certain.saturating_sub(there))])
 }
 
 /// Refuses what cannot succeed; returns a warning for what may not.
@@ -120,7 +122,7 @@ pub(super) fn explain(error: Error, now: impl FnOnce() -> Result<Vec<Space>>) ->
         Error::Rocks { message, path, .. } if message.contains("No space left on device") => path,
         _ => return error,
     };
-    let Ok(place) = Place::of(path) else { return error };
+    let Ok(place) = FileSystem::of(path) else { return error };
     let needed = now().ok().and_then(|all| all.into_iter().find(|space| space.device == place.device)?.needed_bytes);
     Error::NoSpace { path: place.path.clone(), needed, free: place.free, source: Some(Box::new(error)) }
 }
@@ -137,54 +139,16 @@ impl Space {
     }
 }
 
-/// A directory and the file system it is on.
-struct Place {
-    path: PathBuf,
-    device: u64,
-    file_system: String,
-    free: u64,
-}
-
-impl Place {
-    /// Looks at the nearest directory that exists.
-    fn of(path: &Path) -> Result<Self> {
-        let path = std::path::absolute(path).map_err(Error::io("look at", path))?;
-        let path = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned();
-        let device = path.metadata().map_err(Error::io("look at", &path))?.dev();
-        let failed = |error: rustix::io::Errno| Error::io("look at the file system of", &path)(error.into());
-        let free = rustix::fs::statvfs(&path).map_err(failed)?;
-        let kind = rustix::fs::statfs(&path).map_err(failed)?.f_type;
-        let free = free.f_bavail.saturating_mul(free.f_frsize);
-        Ok(Self { device, file_system: name(kind as u64 & 0xffff_ffff), free, path })
+fn needs(place: FileSystem, holds: &str, needed_bytes: Option<u64>, certain_bytes: u64) -> Space {
+    Space {
+        path: place.path.display().to_string(),
+        file_system: place.kind,
+        device: place.device,
+        holds: holds.into(),
+        needed_bytes,
+        certain_bytes,
+        free_bytes: place.free,
     }
-
-    fn needs(self, holds: &str, needed_bytes: Option<u64>, certain_bytes: u64) -> Space {
-        let Self { path, device, file_system, free } = self;
-        let path = path.display().to_string();
-        Space { path, file_system, device, holds: holds.into(), needed_bytes, certain_bytes, free_bytes: free }
-    }
-}
-
-/// Names of file systems that databases are put on, by the numbers of `statfs(2)`.
-fn name(kind: u64) -> String {
-    let known = match kind {
-        0xef53 => "ext4",
-        0x5846_5342 => "xfs",
-        0x9123_683e => "btrfs",
-        0x2fc1_2fc1 => "zfs",
-        0xca45_1a4e => "bcachefs",
-        0xf2f5_2010 => "f2fs",
-        0x0102_1994 => "tmpfs",
-        0x794c_7630 => "overlay",
-        0x6969 => "nfs",
-        0xff53_4d42 | 0xfe53_4d42 => "smb",
-        0x6573_5546 => "fuse",
-        0x5346_544e | 0x7366_746e => "ntfs",
-        0x4d44 => "vfat",
-        0x2011_bab0 => "exfat",
-        _ => return format!("{kind:x}"),
-    };
-    known.into()
 }
 
 /// Bytes that the files in a directory take; what cannot be looked at takes none.

@@ -6,6 +6,7 @@ use crate::digest::ContentDigest;
 use crate::load::Plan;
 use crate::preset::EffectiveOption;
 use crate::progress::{ReadStep, Sample, Tenths};
+use crate::report::Compared;
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
 
@@ -48,6 +49,9 @@ pub struct ImportReport {
     pub plan: Plan,
     /// Seconds: `total`, and one entry a phase.
     pub seconds: serde_json::Map<String, serde_json::Value>,
+    /// What it was expected to take, and how that compares; `null` when nobody could tell.
+    #[serde(default)]
+    pub prediction: Option<Compared>,
     /// Processor time of the whole process, user and system.
     pub cpu_seconds: Option<f64>,
     /// The most memory the process had at once.

@@ -1,6 +1,7 @@
 //! Results as data: every text, table and JSON is made from these.
 
 pub mod bench;
+mod doctor;
 mod export;
 mod import;
 mod inspect;
@@ -10,6 +11,10 @@ pub mod tune;
 mod verify;
 mod walk;
 
+pub use doctor::{
+    Advice, Compared, DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo,
+    Prediction, Rate, WorkSpeed,
+};
 pub use export::{EXPORT_SCHEMA, ExportReport};
 pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, SCHEMA, SourceInfo, Versions};
 pub use inspect::{

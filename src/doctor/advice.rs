@@ -1,0 +1,268 @@
+//! What is worth knowing about a machine before an import, and what to do about it.
+
+use crate::report::{Advice, DiskSpeed, FileSystemInfo, Forecast, MachineInfo};
+use crate::size::human;
+
+/// A sync that takes longer is felt in everything that syncs often, in microseconds.
+const SLOW_SYNC: f64 = 20_000.0;
+
+/// A disk that writes less in a second holds every import back, in bytes.
+const SLOW_WRITE: f64 = 100.0 * 1024.0 * 1024.0;
+
+/// Reads at random places that no disk that turns does in a second.
+const TURNING_READS: f64 = 1000.0;
+
+/// Fewer descriptors than this and presets with small SST files, and nodes, run out of them.
+const FEW_FILES: u64 = 4096;
+
+/// What is known.
+pub(super) struct Known<'a> {
+    pub dir: &'a str,
+    pub file_system: &'a FileSystemInfo,
+    pub disk: Option<&'a DiskSpeed>,
+    pub machine: &'a MachineInfo,
+    /// The memory that an import would take, in bytes.
+    pub budget: u64,
+    pub forecast: Option<&'a Forecast>,
+}
+
+/// Everything that is worth knowing, the weightiest first.
+pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
+    let mut all = Vec::new();
+    let mut say = |id: &str, finding: String, remedy: String| all.push(Advice { id: id.into(), finding, remedy });
+    let Known { dir, file_system, disk, machine, budget, forecast } = known;
+
+    if disk.is_none() {
+        say("unwritable", format!("{dir} cannot be written to"), format!("check who may: ls -ld {dir}; df -h {dir}"));
+    }
+    for space in forecast.iter().flat_map(|forecast| &forecast.plan.space) {
+        if let Some(needed) = space.needed_bytes.filter(|&needed| needed > space.free_bytes) {
+            let finding = format!(
+                "{} may need {} at {}, and {} are free",
+                space.holds,
+                human(needed),
+                space.path,
+                human(space.free_bytes)
+            );
+            let remedy = if space.holds.contains("partitions") {
+                "make room, or put partitions elsewhere with --work-dir, or give more --memory so that none are needed"
+            } else {
+                "make room, choose another --db, or a preset that compresses (bedload presets list)"
+            };
+            say("space", finding, remedy.into());
+        }
+    }
+    if let Some(hard) = machine.open_files_hard {
+        let needed = forecast.map_or(FEW_FILES, |forecast| forecast.plan.open_files.max(FEW_FILES));
+        if hard < needed {
+            say(
+                "descriptors",
+                format!("a process may have {hard} open files; {needed} are better"),
+                format!("ulimit -Hn {needed}, LimitNOFILE={needed} in a systemd unit, or --ulimit nofile={needed}"),
+            );
+        }
+    }
+    if file_system.in_memory {
+        say(
+            "in-memory",
+            format!("{dir} lies in memory ({}): it is gone with the next start, and takes memory", file_system.kind),
+            "choose a --db on a disk".into(),
+        );
+    }
+    if let Some(available) = machine.available_bytes.filter(|&available| available < *budget) {
+        say(
+            "memory",
+            format!("an import would take {}, and {} can be had without swapping", human(*budget), human(available)),
+            format!("give --memory {}", rounded_down(available)),
+        );
+    }
+    if let Some(used @ 1..) = machine.swap_used_bytes {
+        say(
+            "swap",
+            format!("{} of swap are in use", human(used)),
+            "close what takes the memory, or give less --memory: an import that is swapped out is slower than one that \
+             spills"
+                .into(),
+        );
+    }
+    match file_system.kind.as_str() {
+        "nfs" | "smb" | "ceph" | "9p" => say(
+            "remote",
+            format!("{dir} is on another machine ({})", file_system.kind),
+            "import to a local disk and move the database afterwards".into(),
+        ),
+        "overlay" => say(
+            "overlay",
+            format!("{dir} is in the layers of a container: slower, and gone with the container"),
+            "choose a --db on a volume".into(),
+        ),
+        "btrfs" => say(
+            "btrfs",
+            format!("{dir} is on btrfs, which copies what is overwritten"),
+            "chattr +C an empty directory for the database, or choose another file system".into(),
+        ),
+        _ => {}
+    }
+    // Virtual disks say of themselves that they turn; one that does reads no faster than this.
+    let reads = disk.and_then(|disk| disk.random_reads_per_second);
+    if file_system.rotational == Some(true) && reads.is_none_or(|reads| reads < TURNING_READS) {
+        say(
+            "rotational",
+            format!("the disk below {dir} turns: a node that reads at random is slow on it"),
+            "choose an SSD for --db; partitions of --work-dir may stay on a disk that turns".into(),
+        );
+    }
+    let sync = disk.and_then(|disk| disk.sync_write.or(disk.fsync));
+    if let Some(sync) = sync.filter(|sync| sync.median_us > SLOW_SYNC) {
+        say(
+            "slow-sync",
+            format!("a synced write of 4 KiB takes {:.0} ms at {dir}", sync.median_us / 1000.0),
+            "choose a local SSD; on a virtual machine, a volume with more guaranteed operations".into(),
+        );
+    }
+    if let Some(rate) = disk.and_then(|disk| disk.synced_write_bytes_per_second).filter(|&rate| rate < SLOW_WRITE) {
+        say(
+            "slow-write",
+            format!("{dir} takes {} a second", human(rate as u64)),
+            "every import waits for it: choose a faster disk, or a preset that compresses".into(),
+        );
+    }
+    if let Some(forecast) = forecast.filter(|forecast| forecast.plan.spill)
+        && let (Some(bytes), Some(available)) = (forecast.plan.expected_bytes, machine.available_bytes)
+        && machine.cgroup_bytes.is_none_or(|limit| limit > bytes + bytes / 4)
+        && available > bytes + bytes / 4
+    {
+        say(
+            "spills",
+            format!("{} go through files with {} of memory", human(bytes), human(forecast.plan.memory)),
+            format!("--memory {} keeps them in memory", rounded_down(bytes + bytes / 8 + (1 << 30))),
+        );
+    }
+    all
+}
+
+/// A size as one would type it.
+fn rounded_down(bytes: u64) -> String {
+    if bytes >= 2 << 30 { format!("{}GiB", bytes >> 30) } else { format!("{}MiB", bytes >> 20) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{Plan, PlanChoice, Space};
+    use crate::report::Latency;
+
+    const GIB: u64 = 1 << 30;
+
+    struct Scene {
+        file_system: FileSystemInfo,
+        disk: Option<DiskSpeed>,
+        machine: MachineInfo,
+        forecast: Option<Forecast>,
+    }
+
+    impl Scene {
+        fn good() -> Self {
+            let latency = Some(Latency { median_us: 100.0, p99_us: 900.0, count: 500 });
+            Self {
+                file_system: FileSystemInfo {
+                    kind: "ext4".into(),
+                    device: 1,
+                    total_bytes: 100 * GIB,
+                    free_bytes: 50 * GIB,
+                    in_memory: false,
+                    rotational: Some(false),
+                },
+                disk: Some(DiskSpeed {
+                    sync_write: latency,
+                    fsync: latency,
+                    write_bytes_per_second: Some(1e9),
+                    synced_write_bytes_per_second: Some(1e9),
+                    read_bytes_per_second: Some(1e9),
+                    random_reads_per_second: Some(1e4),
+                    past_the_cache: "direct".into(),
+                    file_bytes: 1 << 28,
+                }),
+                machine: MachineInfo {
+                    cores: 4,
+                    memory_bytes: Some(16 * GIB),
+                    available_bytes: Some(12 * GIB),
+                    cgroup_bytes: None,
+                    swap_bytes: Some(0),
+                    swap_used_bytes: Some(0),
+                    open_files_soft: Some(1024),
+                    open_files_hard: Some(1 << 20),
+                },
+                forecast: None,
+            }
+        }
+
+        fn ids(&self) -> Vec<String> {
+            let Self { file_system, disk, machine, forecast } = self;
+            let (disk, forecast) = (disk.as_ref(), forecast.as_ref());
+            let found = advise(&Known { dir: "/data", file_system, disk, machine, budget: 8 * GIB, forecast });
+            for advice in &found {
+                assert!(!advice.finding.is_empty() && !advice.remedy.is_empty(), "{advice:?}");
+            }
+            found.into_iter().map(|advice| advice.id).collect()
+        }
+    }
+
+    #[test]
+    fn a_good_machine_needs_no_advice() {
+        assert_eq!(Scene::good().ids(), Vec::<String>::new());
+        let mut scene = Scene::good();
+        scene.file_system.rotational = Some(true);
+        assert_eq!(scene.ids(), Vec::<String>::new(), "a virtual disk that only says so");
+    }
+
+    #[test]
+    fn each_weakness_is_named() {
+        type Change = fn(&mut Scene);
+        let cases: [(&str, Change); 11] = [
+            ("unwritable", |scene| scene.disk = None),
+            ("descriptors", |scene| scene.machine.open_files_hard = Some(512)),
+            ("in-memory", |scene| scene.file_system.in_memory = true),
+            ("memory", |scene| scene.machine.available_bytes = Some(4 * GIB)),
+            ("swap", |scene| scene.machine.swap_used_bytes = Some(GIB)),
+            ("remote", |scene| scene.file_system.kind = "nfs".into()),
+            ("overlay", |scene| scene.file_system.kind = "overlay".into()),
+            ("btrfs", |scene| scene.file_system.kind = "btrfs".into()),
+            ("rotational", |scene| {
+                scene.file_system.rotational = Some(true);
+                scene.disk.iter_mut().for_each(|disk| disk.random_reads_per_second = Some(120.0));
+            }),
+            ("slow-sync", |scene| {
+                let slow = Latency { median_us: 30_000.0, p99_us: 90_000.0, count: 30 };
+                scene.disk.iter_mut().for_each(|disk| disk.sync_write = Some(slow));
+            }),
+            ("slow-write", |scene| {
+                scene.disk.iter_mut().for_each(|disk| disk.synced_write_bytes_per_second = Some(5e7));
+            }),
+        ];
+        for (id, change) in cases {
+            let mut scene = Scene::good();
+            change(&mut scene);
+            assert_eq!(scene.ids(), [id]);
+        }
+    }
+
+    #[test]
+    fn a_plan_that_lacks_room_or_spills_without_need_is_told() {
+        let mut plan = Plan::choose(PlanChoice::Spill, Some(4 * GIB), true, GIB, 2, 1024, 256 << 20);
+        plan.space = vec![Space {
+            path: "/data".into(),
+            file_system: "ext4".into(),
+            device: 1,
+            holds: "database".into(),
+            needed_bytes: Some(5 * GIB),
+            certain_bytes: 0,
+            free_bytes: 3 * GIB,
+        }];
+        let mut scene = Scene::good();
+        scene.forecast = Some(Forecast { source: "s".into(), plan, prediction: None });
+        assert_eq!(scene.ids(), ["space", "spills"]);
+        scene.machine.available_bytes = Some(4 * GIB);
+        assert_eq!(scene.ids(), ["space", "memory"], "it would not fit");
+    }
+}

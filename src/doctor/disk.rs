@@ -1,0 +1,276 @@
+//! How fast a file system takes and gives: the numbers that decide how long an import waits for it.
+//!
+//! Each measurement ends after its time or its amount, whichever comes first, so that a slow disk does not take longer
+//! than a fast one.
+
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, pwritev2};
+
+use super::scratch;
+use super::statistics::{latency, median};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::progress::Stop;
+use crate::report::DiskSpeed;
+
+/// Bytes of a small write or read, and what direct I/O must be aligned to.
+const SMALL: usize = 4 << 10;
+
+/// Bytes of a large write or read.
+const LARGE: usize = 4 << 20;
+
+/// Small writes that are enough for a 99th percentile, and random reads that are enough for a rate.
+const ENOUGH: usize = 500;
+const ENOUGH_READS: usize = 4000;
+
+/// How large the file gets at most, and which share of the free space it may take.
+const FILE: u64 = 256 << 20;
+const FREE_SHARE: u64 = 4;
+
+/// Rounds of the synced write, of which the median counts: a disk that others use too is uneven.
+const ROUNDS: usize = 3;
+
+/// What measuring may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Time of each measurement.
+    pub time: Duration,
+}
+
+impl Limits {
+    /// For a file system with so many bytes free.
+    pub fn for_free(free: u64) -> Self {
+        Self { bytes: FILE.min(free / FREE_SHARE), time: Duration::from_millis(900) }
+    }
+}
+
+/// Measures the file system that `dir` is on.
+///
+/// # Errors
+/// Nothing can be written there, the disk fails, or somebody asks to stop.
+pub(super) fn measure(dir: &Path, limits: Limits, stop: &Stop) -> Result<DiskSpeed> {
+    let file = scratch::nameless(dir)?;
+    let mut bench = Bench { file: &file, dir, limits, stop, buffer: Buffer::new(LARGE)? };
+    bench.fill();
+    let sync_write = bench.small_writes(|bench, at| {
+        let piece = IoSlice::new(&bench.buffer[..SMALL]);
+        let written = pwritev2(bench.file.as_fd(), &[piece], at, ReadWriteFlags::DSYNC);
+        written.map(drop).map_err(Into::into)
+    })?;
+    let fsync = bench.small_writes(|bench, at| {
+        bench.file.write_all_at(&bench.buffer[..SMALL], at).and_then(|()| bench.file.sync_all())
+    })?;
+    let synced = bench.synced_writes(ROUNDS)?;
+    let direct = scratch::pass_the_cache(&file, true) && bench.takes_direct();
+    scratch::pass_the_cache(&file, direct);
+    let write = bench.sequential(|bench, at| bench.file.write_all_at(&bench.buffer, at))?;
+    file.sync_data().map_err(Error::io("sync a file in", dir))?;
+    let file_bytes = file.metadata().map_err(Error::io("look at a file in", dir))?.len();
+    if !direct {
+        // Advice only: where it does nothing the numbers are those of the page cache, and say so.
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+    }
+    let end = file_bytes - file_bytes % LARGE as u64;
+    let read = bench.sequential(|bench, at| {
+        if at + LARGE as u64 > end {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        bench.file.read_exact_at(&mut bench.buffer, at)
+    })?;
+    if !direct {
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        let _ = fadvise(&file, 0, None, Advice::Random);
+    }
+    let random = bench.random_reads(end)?;
+    Ok(DiskSpeed {
+        sync_write,
+        fsync,
+        // Into the page cache is not past it.
+        write_bytes_per_second: write.filter(|_| direct).or(synced),
+        synced_write_bytes_per_second: synced,
+        read_bytes_per_second: read,
+        random_reads_per_second: random,
+        past_the_cache: if direct { "direct" } else { "dropped" }.into(),
+        file_bytes,
+    })
+}
+
+/// The synced write alone, for an import that wants to know what it is in for.
+///
+/// # Errors
+/// As [`measure`].
+pub(super) fn measure_writing(dir: &Path, limits: Limits) -> Result<Option<f64>> {
+    let file = scratch::nameless(dir)?;
+    let mut bench = Bench { file: &file, dir, limits, stop: &Stop::default(), buffer: Buffer::new(LARGE)? };
+    bench.fill();
+    bench.synced_writes(1)
+}
+
+struct Bench<'a> {
+    file: &'a File,
+    dir: &'a Path,
+    limits: Limits,
+    stop: &'a Stop,
+    buffer: Buffer,
+}
+
+impl Bench<'_> {
+    /// Bytes that no file system packs.
+    fn fill(&mut self) {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for word in self.buffer.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+    }
+
+    fn may_go_on(&self) -> Result<()> {
+        if self.stop.asked() {
+            return Err(Error::Interrupted { hint: "nothing is left over; run the same command again".into() });
+        }
+        Ok(())
+    }
+
+    fn failed(&self) -> impl FnOnce(std::io::Error) -> Error {
+        Error::io("write and read a file in", self.dir)
+    }
+
+    fn small_writes(
+        &mut self,
+        write: impl Fn(&Self, u64) -> std::io::Result<()>,
+    ) -> Result<Option<crate::report::Latency>> {
+        self.file.set_len(0).map_err(self.failed())?;
+        let started = Instant::now();
+        let mut times = Vec::with_capacity(ENOUGH);
+        while times.len() < ENOUGH && started.elapsed() < self.limits.time {
+            self.may_go_on()?;
+            let at = (times.len() * SMALL) as u64;
+            let begun = Instant::now();
+            write(self, at).map_err(self.failed())?;
+            times.push(begun.elapsed());
+        }
+        Ok(latency(times))
+    }
+
+    /// Bytes a second through the page cache, the sync at the end included; the median of `rounds`.
+    fn synced_writes(&mut self, rounds: usize) -> Result<Option<f64>> {
+        let mut rates = Vec::new();
+        for _ in 0..rounds {
+            self.file.set_len(0).map_err(self.failed())?;
+            let started = Instant::now();
+            let mut at = 0;
+            while at + LARGE as u64 <= self.limits.bytes && started.elapsed() < self.limits.time {
+                self.may_go_on()?;
+                self.file.write_all_at(&self.buffer, at).map_err(self.failed())?;
+                at += LARGE as u64;
+                // As RocksDB does: the disk begins at once, and a slow one is not left with all of it.
+                start_writing(self.file, at - LARGE as u64);
+            }
+            self.file.sync_data().map_err(self.failed())?;
+            if at > 0 {
+                rates.push(at as f64 / started.elapsed().as_secs_f64());
+            }
+        }
+        Ok(median(rates))
+    }
+
+    /// Bytes a second of `step` after `step`, each of [`LARGE`] bytes, until the file or the time is over.
+    fn sequential(&mut self, step: impl Fn(&mut Self, u64) -> std::io::Result<()>) -> Result<Option<f64>> {
+        let started = Instant::now();
+        let mut at = 0;
+        while at + LARGE as u64 <= self.limits.bytes && started.elapsed() < self.limits.time {
+            self.may_go_on()?;
+            match step(self, at) {
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => break,
+                outcome => outcome.map_err(self.failed())?,
+            }
+            at += LARGE as u64;
+        }
+        Ok((at > 0).then(|| at as f64 / started.elapsed().as_secs_f64()))
+    }
+
+    fn random_reads(&mut self, end: u64) -> Result<Option<f64>> {
+        let places = end / SMALL as u64;
+        if places == 0 {
+            return Ok(None);
+        }
+        let started = Instant::now();
+        let (mut count, mut state) = (0, 0x2545_f491_4f6c_dd1d_u64);
+        while count < ENOUGH_READS && started.elapsed() < self.limits.time {
+            self.may_go_on()?;
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let at = (state % places) * SMALL as u64;
+            self.file.read_exact_at(&mut self.buffer[..SMALL], at).map_err(self.failed())?;
+            count += 1;
+        }
+        Ok(Some(count as f64 / started.elapsed().as_secs_f64()))
+    }
+
+    /// Some file systems take the flag and refuse the write.
+    fn takes_direct(&mut self) -> bool {
+        let file = self.file.as_fd();
+        let mut piece = [IoSliceMut::new(&mut self.buffer[..SMALL])];
+        rustix::io::preadv(file, &mut piece, 0).is_ok()
+    }
+}
+
+/// Asks the system to begin writing one large piece.
+fn start_writing(file: &File, at: u64) {
+    use std::os::fd::AsRawFd;
+    // SAFETY: a plain system call on a descriptor that lives; it changes nothing but when bytes are written.
+    let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), at as i64, LARGE as i64, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_is_measured_and_nothing_is_left() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let limits = Limits { bytes: 16 << 20, time: Duration::from_millis(200) };
+        let found = measure(dir.path(), limits, &Stop::default()).expect("a disk");
+        let writes = found.sync_write.expect("measured");
+        assert!(writes.count > 0 && writes.median_us <= writes.p99_us, "{found:?}");
+        for rate in [
+            found.write_bytes_per_second,
+            found.synced_write_bytes_per_second,
+            found.read_bytes_per_second,
+            found.random_reads_per_second,
+        ] {
+            assert!(rate.is_some_and(|rate| rate > 0.0), "{found:?}");
+        }
+        assert!(dir.path().read_dir().expect("listed").next().is_none());
+    }
+
+    #[test]
+    fn a_full_disk_leaves_out_what_needs_room() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let found = measure(dir.path(), Limits::for_free(0), &Stop::default()).expect("some bytes fit");
+        assert_eq!(found.synced_write_bytes_per_second, None);
+        assert_eq!(found.read_bytes_per_second, None);
+        assert_eq!(found.random_reads_per_second, None);
+    }
+
+    #[test]
+    fn whoever_asks_is_heard() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let stop = Stop::default();
+        stop.ask();
+        let error = measure(dir.path(), Limits::for_free(1 << 30), &stop).expect_err("stopped");
+        assert_eq!(error.exit(), crate::error::Exit::Interrupted);
+    }
+}

@@ -1,0 +1,111 @@
+//! The file system that a path is on: what kind, how much room, which device.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// A directory and the file system it is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileSystem {
+    /// The directory, or the nearest one above it that exists; absolute.
+    pub path: PathBuf,
+    /// Number of the device.
+    pub device: u64,
+    /// Type, e.g. `ext4`; hex digits where it has no name here.
+    pub kind: String,
+    /// Its size in bytes.
+    pub total: u64,
+    /// Bytes free for this user.
+    pub free: u64,
+}
+
+impl FileSystem {
+    /// Looks at the nearest directory that exists.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn of(path: &Path) -> Result<Self> {
+        let path = std::path::absolute(path).map_err(Error::io("look at", path))?;
+        let path = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned();
+        let device = path.metadata().map_err(Error::io("look at", &path))?.dev();
+        let failed = |error: rustix::io::Errno| Error::io("look at the file system of", &path)(error.into());
+        let stat = rustix::fs::statvfs(&path).map_err(failed)?;
+        let kind = rustix::fs::statfs(&path).map_err(failed)?.f_type;
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        Ok(Self {
+            device,
+            kind: name(kind as u64 & 0xffff_ffff),
+            total: bytes(stat.f_blocks),
+            free: bytes(stat.f_bavail),
+            path,
+        })
+    }
+
+    /// Whether it lies in memory.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.kind.as_str(), "tmpfs" | "ramfs")
+    }
+
+    /// Whether its disk turns; `None` where the system does not know a disk behind it.
+    pub fn rotational(&self) -> Option<bool> {
+        let turns = |device: u64| {
+            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+            let dir = PathBuf::from(format!("/sys/dev/block/{major}:{minor}")).canonicalize().ok()?;
+            // A partition's queue is that of its disk.
+            let text = [dir.as_path(), dir.parent()?]
+                .iter()
+                .find_map(|dir| std::fs::read_to_string(dir.join("queue/rotational")).ok())?;
+            Some(text.trim() == "1")
+        };
+        turns(self.device).or_else(|| turns(self.mounted_device()?))
+    }
+
+    /// The device that is mounted, where the file system has a number of its own (btrfs).
+    fn mounted_device(&self) -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let number = format!("{}:{}", rustix::fs::major(self.device), rustix::fs::minor(self.device));
+        let line = text.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
+        let source = line.split_once(" - ")?.1.split(' ').nth(1)?;
+        Some(Path::new(source).metadata().ok()?.rdev()).filter(|&device| device != 0)
+    }
+}
+
+/// Names of file systems that databases are put on, by the numbers of `statfs(2)`.
+fn name(kind: u64) -> String {
+    let known = match kind {
+        0xef53 => "ext4",
+        0x5846_5342 => "xfs",
+        0x9123_683e => "btrfs",
+        0x2fc1_2fc1 => "zfs",
+        0xca45_1a4e => "bcachefs",
+        0xf2f5_2010 => "f2fs",
+        0x0102_1994 => "tmpfs",
+        0x8584_58f6 => "ramfs",
+        0x794c_7630 => "overlay",
+        0x6969 => "nfs",
+        0xff53_4d42 | 0xfe53_4d42 => "smb",
+        0x00c3_6400 => "ceph",
+        0x0102_1997 => "9p",
+        0x6573_5546 => "fuse",
+        0x5346_544e | 0x7366_746e => "ntfs",
+        0x4d44 => "vfat",
+        0x2011_bab0 => "exfat",
+        _ => return format!("{kind:x}"),
+    };
+    known.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_directory_that_exists_is_looked_at() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let found = FileSystem::of(&dir.path().join("not/yet")).expect("it answers");
+        assert_eq!(found.path, dir.path());
+        assert!(found.total >= found.free && found.free > 0, "{found:?}");
+        assert_eq!(FileSystem::of(Path::new("/proc")).expect("it answers").rotational(), None);
+    }
+}
