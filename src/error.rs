@@ -188,14 +188,10 @@ impl Error {
                  another --db or --work-dir",
                 path.display()
             ),
-            // RocksDB tells its errors as text only.
-            Self::Rocks { message, path, .. } if message.contains("No space left on device") => {
-                io_hint(&std::io::ErrorKind::StorageFull.into(), path)
-            }
-            Self::Rocks { message, path, .. } if message.contains("Too many open files") => {
-                io_hint(&rustix::io::Errno::MFILE.into(), path)
-            }
-            Self::Rocks { .. } => "the message is RocksDB's own; `-v` shows the options it was opened with".into(),
+            Self::Rocks { message, path, .. } => errno_of(message).map_or_else(
+                || "the message is RocksDB's own; `-v` shows the options it was opened with".into(),
+                |errno| io_hint(&errno.into(), path),
+            ),
             Self::Preset(problem) => problem.hint(),
             Self::NotFound { .. } => "check the CID, and --key if the database has no BEDLOAD.json".into(),
             Self::State { hint, .. }
@@ -204,6 +200,19 @@ impl Error {
             | Self::Interrupted { hint } => hint.clone(),
         }
     }
+}
+
+/// RocksDB tells its errors as text only; the system's part of it is the C library's.
+fn errno_of(message: &str) -> Option<rustix::io::Errno> {
+    use rustix::io::Errno;
+    let known = [
+        ("No space left on device", Errno::NOSPC),
+        ("Too many open files", Errno::MFILE),
+        ("Input/output error", Errno::IO),
+        ("Read-only file system", Errno::ROFS),
+        ("Permission denied", Errno::ACCESS),
+    ];
+    known.into_iter().find(|(text, _)| message.contains(text)).map(|(_, errno)| errno)
 }
 
 fn io_hint(source: &std::io::Error, path: &Path) -> String {

@@ -183,7 +183,8 @@ impl Import<'_> {
             self.progress.tell(&Event::Warning { message });
         }
         let identity = Identity::of(options, &preset, &plan, reader.origin(options))?;
-        let lock = target.lock()?;
+        let explained = |error| space::explain(error, || space::of(&plan, preset.loader, plain, &target));
+        let lock = target.lock().map_err(explained)?;
         if finished && let Some(outcome) = self.sweep(&target, &identity)? {
             lock.release();
             return Ok(outcome);
@@ -193,7 +194,7 @@ impl Import<'_> {
             target.remove_if_unused()?;
             return Err(error);
         }
-        let (journal, before) = self.take_up(&target, &identity)?;
+        let (journal, before) = self.take_up(&target, &identity).map_err(explained)?;
         let is_new = before.read.is_none() && before.held.is_none() && matches!(reader, Reader::Car(_));
         let prediction = (is_new && preset.loader == Loader::Ingest)
             .then(|| doctor::foresee(options, &plan, &loading, self.progress.now().seconds))
@@ -222,8 +223,7 @@ impl Import<'_> {
         // What was checked and what was stored may have been read at different times.
         let loaded = loaded.and_then(|loaded| identity.still_holds(options).map(|()| loaded));
         let outcome = loaded.and_then(|loaded| self.publish(&target, &journal, &plan, &preset, &source, loaded));
-        let outcome =
-            outcome.map_err(|error| space::explain(error, || space::of(&plan, preset.loader, plain, &target)));
+        let outcome = outcome.map_err(explained);
         if let Err(Error::BadInput { .. }) = &outcome {
             // Going on would only meet the same fault again; and what is left could mislead.
             target.remove()?;

@@ -1,0 +1,179 @@
+//! A disk that fails, is full, or will not open one more file, at every kind of file that an import reads and writes:
+//! the error names the file and the reason, the work is kept, and the same command finishes once the disk is well.
+//!
+//! The faults are put between the real binary and the C library by a small preloaded library (`common/fault.c`), which
+//! is compiled here; a machine without a C compiler or a dynamic linker skips these tests.
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use common::crash::*;
+use common::run::Place;
+use rustix::io::Errno;
+
+/// The preloaded library; `None`, said loudly, where it cannot be made.
+fn library() -> Option<&'static PathBuf> {
+    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let made = LIBRARY.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/fault.c");
+        // Each run its own: another may be reading it.
+        let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fault-{}.so", std::process::id()));
+        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+        let made = Command::new(compiler)
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&library)
+            .args([source, "-ldl"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        made.then_some(library)
+    });
+    if made.is_none() {
+        eprintln!("SKIPPED: no C compiler makes the library that lets disks fail");
+    }
+    made.as_ref()
+}
+
+/// Calls of `call` on files named like `text`, from the `number`-th on, fail with `errno`.
+fn failing(case: &Case, call: &str, number: u32, errno: Errno, text: &str) -> Option<Case> {
+    let library = library()?.to_str().expect("text");
+    let fault = format!("{call}:{number}:{}:{text}", errno.raw_os_error());
+    Some(case.clone().env("LD_PRELOAD", library).env("BEDLOAD_FAULT", &fault))
+}
+
+/// Where a fault strikes: the way of the import, the call, from which one on, which files, and what is said of them.
+type Fault = (Way, &'static str, u32, &'static str, &'static [&'static str]);
+
+/// Everything that is written, at its first and at a later time.
+const WRITES: [Fault; 14] = [
+    (Way::Spill, "write", 1, "/spill/", &[".part"]),
+    (Way::Spill, "write", 40, "/spill/", &[".part"]),
+    (Way::Spill, "sync", 1, "/spill/", &["sync ", ".part"]),
+    (Way::Spill, "sync", 9, "/spill/", &["sync ", ".part"]),
+    (Way::Spill, "write", 3, "partial/journal", &["db.partial/journal"]),
+    (Way::Spill, "sync", 6, "partial/journal", &["db.partial/journal"]),
+    (Way::Spill, "write", 2, ".sst", &[".sst"]),
+    (Way::Memory, "write", 1, ".sst", &[".sst"]),
+    (Way::Memory, "sync", 2, ".sst", &[".sst"]),
+    (Way::Memory, "write", 2, "db/MANIFEST", &["MANIFEST"]),
+    (Way::Memory, "write", 1, "db/OPTIONS", &["OPTIONS"]),
+    (Way::Memory, "write", 1, "BEDLOAD.json", &["BEDLOAD.json"]),
+    (Way::Memtables, "write", 3, ".sst", &["db.partial/db"]),
+    (Way::Memtables, "write", 2, "db/MANIFEST", &["db.partial/db"]),
+];
+
+/// Fails with `errno`, says `words`, keeps the work; fails again in the same way, and then finishes.
+#[track_caller]
+fn fails_and_finishes(case: &Case, fault: Fault, errno: Errno, words: &[&str]) {
+    let (_, call, number, text, named) = fault;
+    let Some(failing) = failing(case, call, number, errno, text) else { return };
+    for round in 0..2 {
+        let ended = failing.run();
+        if ended.code == Some(0) && round == 1 && number > 1 {
+            // There was less left to do than at the first time.
+            break;
+        }
+        assert_eq!(ended.code, Some(1), "{fault:?}: {ended:?}");
+        ended.says(words);
+        ended.says(named);
+        ended.says(&["error: ", "hint: "]);
+        case.nothing_under_the_name("a failing disk");
+        assert!(case.partial().join("journal").exists(), "{fault:?}: the work is not kept");
+    }
+    if !case.db.exists() {
+        case.finishes();
+    }
+    case.again();
+}
+
+#[test]
+fn a_disk_that_fails_to_write_is_told_and_the_work_is_kept() {
+    let place = Place::in_memory();
+    for fault in WRITES {
+        let case = Case::new(&place.path(""), plain(), fault.0, From::File);
+        fails_and_finishes(&case, fault, Errno::IO, &["Input/output error", "look at the disk (dmesg, smartctl)"]);
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_at_any_file_is_told_with_what_is_missing() {
+    let place = Place::in_memory();
+    for fault in WRITES.into_iter().filter(|(_, call, ..)| *call == "write") {
+        let case = Case::new(&place.path(""), plain(), fault.0, From::File);
+        let words = ["error: find room at ", " free: ", "No space left on device", "hint: make room (df -h "];
+        fails_and_finishes(&case, fault, Errno::NOSPC, &words);
+    }
+}
+
+#[test]
+fn a_disk_without_room_for_the_first_byte_says_so() {
+    let place = Place::in_memory();
+    for file in ["partial/lock", "partial/journal"] {
+        let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
+        let Some(failing) = failing(&case, "write", 1, Errno::NOSPC, file) else { return };
+        let ended = failing.run();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        ended.says(&["error: find room at ", " MiB more needed, ", file, "No space left on device"]);
+        case.finishes();
+        case.again();
+    }
+}
+
+#[test]
+fn no_more_files_to_open_are_told_and_the_work_is_kept() {
+    let place = Place::in_memory();
+    for (errno, words) in [(Errno::MFILE, "Too many open files"), (Errno::NFILE, "Too many open files in system")] {
+        for fault in [
+            (Way::Spill, "open", 3, "/spill/", &[".part"][..]),
+            (Way::Spill, "open", 2, ".sst", &[".sst"]),
+            (Way::Memory, "open", 2, ".sst", &[".sst"]),
+            (Way::Memory, "open", 1, "db/MANIFEST", &["MANIFEST"]),
+            (Way::Memtables, "open", 2, ".sst", &["db.partial/db"]),
+        ] {
+            let case = Case::new(&place.path(""), plain(), fault.0, From::File);
+            fails_and_finishes(&case, fault, errno, &[words, "too many open files: raise the limit"]);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_to_read_is_told_and_the_work_is_kept() {
+    let place = Place::in_memory();
+    for (way, from, number, text, named) in [
+        // The head, then somewhere in the middle of it.
+        (Way::Memory, From::File, 1, "plain.car", "plain.car"),
+        (Way::Spill, From::File, 4, "plain.car", "plain.car"),
+        (Way::Memtables, From::File, 1, "plain.car", "plain.car"),
+        (Way::Spill, From::Pipe, 20, "pipe:", "-"),
+        (Way::Memory, From::Pipe, 9, "pipe:", "-"),
+        (Way::Spill, From::File, 1, "/spill/", ".part"),
+        (Way::Spill, From::File, 3, "/spill/", ".part"),
+        (Way::Memory, From::File, 1, ".sst", ".sst"),
+    ] {
+        let case = Case::new(&place.path(""), plain(), way, from);
+        let Some(failing) = failing(&case, "read", number, Errno::IO, text) else { return };
+        let ended = failing.run();
+        assert_eq!(ended.code, Some(1), "{way:?}, {text}: {ended:?}");
+        ended.says(&["error: ", named, "Input/output error", "look at the disk (dmesg, smartctl)"]);
+        case.nothing_under_the_name("a failing disk");
+        case.finishes();
+        case.again();
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_given_leaves_the_work_complete() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
+    let to = format!("{}$", case.db.to_str().expect("text"));
+    let Some(failing) = failing(&case, "rename", 1, Errno::IO, &to) else { return };
+    let ended = failing.run();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    ended.says(&[&format!("error: give its name to {}: Input/output error", case.db.display()), "hint: "]);
+    case.nothing_under_the_name("a failing rename");
+    assert_eq!(case.journal().last().expect("lines")["entry"], "complete");
+    case.finishes();
+}
