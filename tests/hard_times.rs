@@ -153,6 +153,18 @@ fn the_plan_tells_what_each_file_system_needs() {
     assert_eq!(space["path"], disk.0.to_str().expect("text"));
     assert_eq!(space["free_bytes"], 64 << 20);
     assert_eq!(space["needed_bytes"], size);
+    let announced = Command::new(env!("CARGO_BIN_EXE_bedload"))
+        .arg("import")
+        .arg(&plain().file)
+        .arg("--db")
+        .arg(&case.db)
+        .args(&case.args)
+        .arg("--work-dir")
+        .arg(&disk.0)
+        .output()
+        .expect("it runs");
+    let announced = String::from_utf8(announced.stdout).expect("text");
+    assert!(announced.contains("partitions go to another file system and are copied back"), "{announced}");
     assert!(!case.partial().exists(), "a dry run writes nothing");
 }
 
@@ -316,11 +328,7 @@ fn a_source_that_is_written_to_while_it_is_read_is_noticed() {
     let case = case(&place, &place.path(""), Way::Memory, From::File);
     for _ in 0..50 {
         std::fs::write(&source, &plain().bytes).expect("written");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
-        command.arg("import").arg(&source).arg("--db").arg(&case.db).args(&case.args);
-        command.args(["--json", "--progress", "off"]).envs(case.env.iter().cloned());
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let child = child.expect("it starts");
+        let child = start_on(&source, &case);
         let journal = case.partial().join("journal");
         while !std::fs::read(&journal).is_ok_and(|text| text.contains(&b'\n')) && !case.db.exists() {
             std::thread::sleep(Duration::from_millis(1));
@@ -346,6 +354,53 @@ fn a_source_that_is_written_to_while_it_is_read_is_noticed() {
         case.again();
     }
     panic!("it was always faster");
+}
+
+#[test]
+fn a_source_that_vanishes_while_it_is_read_is_noticed_and_goes_on_when_it_is_back() {
+    let place = Place::in_memory();
+    let (source, aside) = (place.path("s.car"), place.path("aside.car"));
+    std::fs::write(&source, &plain().bytes).expect("written");
+    for way in [Way::Memory, Way::Spill, Way::Memtables] {
+        let case = case(&place, &place.path(""), way, From::File);
+        let mut noticed = false;
+        for _ in 0..50 {
+            let child = start_on(&source, &case);
+            let journal = case.partial().join("journal");
+            let started = std::time::Instant::now();
+            while !std::fs::read(&journal).is_ok_and(|text| text.contains(&b'\n')) && !case.db.exists() {
+                std::thread::sleep(Duration::from_millis(1));
+                assert!(started.elapsed() < Duration::from_secs(20), "it does not begin");
+            }
+            std::fs::rename(&source, &aside).expect("renamed");
+            let ended = ended(child);
+            std::fs::rename(&aside, &source).expect("renamed");
+            if ended.code == Some(0) {
+                // It was done before.
+                case.has_finished(&ended);
+                case.again();
+                continue;
+            }
+            assert_eq!(ended.code, Some(4), "{way:?}: {ended:?}");
+            ended.says(&["s.car: it vanished while it was being read", "hint: put the same file back"]);
+            case.nothing_under_the_name("a source that vanished");
+            let again = common::crash::ended(start_on(&source, &case));
+            case.has_finished(&again);
+            case.again();
+            noticed = true;
+            break;
+        }
+        assert!(noticed, "{way:?}: it was always faster");
+    }
+}
+
+/// Starts the import of a file that the test has made.
+fn start_on(source: &Path, case: &Case) -> std::process::Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    command.arg("import").arg(source).arg("--db").arg(&case.db).args(&case.args);
+    command.args(["--json", "--progress", "off"]).envs(case.env.iter().cloned());
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    child.expect("it starts")
 }
 
 #[test]

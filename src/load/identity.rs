@@ -105,6 +105,14 @@ impl Identity {
     /// # Errors
     /// It changed, or cannot be looked at.
     pub fn still_holds(&self, options: &ImportOptions) -> Result<()> {
+        // A pipe has no paths.
+        if let Some(missing) = self.source.paths.iter().find(|path| !path.exists()) {
+            return Err(Error::State {
+                path: missing.clone(),
+                reason: "it vanished while it was being read".into(),
+                hint: "put the same file back and run the same command again: it goes on".into(),
+            });
+        }
         if self.source == SourceIdentity::of(self.source.header.clone(), self.source.paths.clone())? {
             return Ok(());
         }
