@@ -26,7 +26,7 @@ const EVERY_BYTES_PER_FILE: u64 = 1 << 20;
 const EVERY_BYTES_MOST: u64 = 256 << 20;
 
 /// Time between two durable points at most.
-const EVERY: Duration = Duration::from_secs(10);
+pub(super) const EVERY: Duration = Duration::from_secs(10);
 
 /// The variable with which tests ask for more points.
 const VARIABLE: &str = "BEDLOAD_DURABLE_BYTES";
@@ -63,9 +63,13 @@ impl Clock {
         self.last_time = Instant::now();
     }
 
-    /// Whether a point is due by time alone, where each costs a flush; if so, the next one is counted from here.
-    pub fn is_due_by_time(&mut self, offset: u64) -> bool {
-        let due = self.last_time.elapsed() >= EVERY || (std::env::var_os(VARIABLE).is_some() && self.is_due(offset));
+    /// Whether a point is due by time alone, where each costs a flush; if so, the next one is counted from here. In the
+    /// second half of the time a `good_moment` is taken when it comes.
+    pub fn is_due_by_time(&mut self, offset: u64, good_moment: impl FnOnce() -> bool) -> bool {
+        let elapsed = self.last_time.elapsed();
+        let due = elapsed >= EVERY
+            || (elapsed >= EVERY / 2 && good_moment())
+            || (std::env::var_os(VARIABLE).is_some() && self.is_due(offset));
         if due {
             self.restart(offset);
         }
@@ -116,4 +120,21 @@ fn make_durable(point: Point, spill: &Spill, journal: &Journal) -> Result<()> {
 /// A channel that holds one waiting point: a reader that is faster than the disk waits for it here.
 pub(super) fn channel() -> (Sender<Point>, Receiver<Point>) {
     crossbeam_channel::bounded(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_moment_is_taken_in_the_second_half_of_the_time_only() {
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("it has run that long");
+        for (seconds, good, due) in
+            [(1, true, false), (6, false, false), (6, true, true), (11, false, true), (11, true, true)]
+        {
+            let mut clock = Clock { last_offset: 0, last_time: ago(seconds), every_bytes: u64::MAX };
+            assert_eq!(clock.is_due_by_time(1, || good), due, "{seconds} s, {good}");
+            assert!(!clock.is_due_by_time(1, || true) || !due, "the next one is counted from there");
+        }
+    }
 }

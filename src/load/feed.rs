@@ -55,14 +55,15 @@ impl<'a> Feed<'a> {
     }
 
     /// One thread's part: hands chunks to `take` until there are no more, a durable point is due, or somebody fails or
-    /// asks to stop. `take` returns a buffer for one of the next chunks, where it has one.
-    pub fn each(&self, mut take: impl FnMut(Chunk) -> Result<Option<Buffer>>) {
+    /// asks to stop. `take` returns a buffer for one of the next chunks, where it has one; `good_moment` says whether a
+    /// durable point would cost little now.
+    pub fn each(&self, good_moment: impl Fn() -> bool, mut take: impl FnMut(Chunk) -> Result<Option<Buffer>>) {
         let mut spare = None;
         while !self.options.stop.asked() && !self.stopped.load(Ordering::Relaxed) {
             let next = {
                 let mut source = lock(&self.source);
                 let position = source.chunks.position();
-                source.paused |= source.clock.is_due_by_time(position);
+                source.paused |= source.clock.is_due_by_time(position, &good_moment);
                 if source.paused {
                     return;
                 }

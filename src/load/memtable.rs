@@ -18,7 +18,7 @@ use super::journal::{Entry, Mark};
 use super::ledger::{Ledger, Pen, Sum, key_hash, may_conflict};
 use super::options::ImportOptions;
 use super::plan::{MemtablePlan, Plan};
-use super::{descriptors, lock, points, read as reading};
+use super::{descriptors, durable, lock, points, read as reading};
 use crate::error::{Error, Result};
 use crate::preset::Resolved;
 use crate::progress::{Backlog, Phase};
@@ -43,6 +43,13 @@ const OPEN_FILES: i32 = 64;
 
 /// Files of level 0 beyond which one compaction of all of them is told to be unwise.
 const MANY_LEVEL0: u64 = 500;
+
+/// What a memtable may lack to count as full, as a share of it, as its reciprocal.
+const NEARLY: u64 = 8;
+
+/// Bytes a second at which a slow disk or a slow option set still takes records. Each durable point flushes, so that at
+/// this speed no file of level 0 holds more than what comes in between two of them.
+const SLOW: u64 = 48 << 20;
 
 /// Batches gathered ahead, for each writer.
 const AHEAD: usize = 2;
@@ -69,7 +76,8 @@ pub(super) fn plan(
         None => None,
         Some(bytes) => {
             let merged = number(Group::Cf, "min_write_buffer_number_to_merge")?.max(1) as u64;
-            let all = bytes.div_ceil(buffer.saturating_mul(merged).min(cap)) + 1;
+            let between_points = SLOW * durable::EVERY.as_secs();
+            let all = bytes.div_ceil(buffer.saturating_mul(merged).min(cap).min(between_points)) + 1;
             let never = loading.get(Group::Cf, "disable_auto_compactions") == Some("true")
                 || loading.get(Group::Cf, "compaction_style") == Some("kCompactionStyleNone");
             let stop = number(Group::Cf, "level0_stop_writes_trigger")?.max(1) as u64;
@@ -142,7 +150,9 @@ impl Job<'_> {
             }
             None => Ledger::new(&target.spill, self.plan.expected_bytes),
         };
-        let load = Load { job: self, store: &store, ledger: &ledger };
+        let buffer = descriptors::number(&self.loading, Group::Cf, "write_buffer_size")?.max(1) as u64;
+        let full_from = buffer - buffer / NEARLY;
+        let load = Load { job: self, store: &store, ledger: &ledger, full_from };
         let written = load.run(chunks).map_err(|error| self.explain(error))?;
 
         let before = store.levels()?;
@@ -323,6 +333,8 @@ struct Load<'a> {
     job: &'a Job<'a>,
     store: &'a Store,
     ledger: &'a Ledger,
+    /// Bytes from which on a memtable is as good as full.
+    full_from: u64,
 }
 
 /// What has been written.
@@ -415,7 +427,9 @@ impl Load<'_> {
                 empty,
                 done: Written::default(),
             };
-            feed.each(|chunk: Chunk| {
+            // A memtable that is as good as full becomes a file anyway: flushing it then makes no file more.
+            let nearly_full = || self.store.active_memtable().is_ok_and(|bytes| bytes >= self.full_from);
+            feed.each(nearly_full, |chunk: Chunk| {
                 let before = gatherer.done.blocks;
                 reader.each(&chunk, |block| {
                     let record = Record::new(block.body, &block.cid, options.key);

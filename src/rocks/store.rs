@@ -157,6 +157,15 @@ impl Store {
         })
     }
 
+    /// Bytes in the memtable that is written to.
+    ///
+    /// # Errors
+    /// RocksDB does not tell.
+    pub fn active_memtable(&self) -> Result<u64> {
+        let found = self.db.property_int_value_cf(self.family()?, properties::CUR_SIZE_ACTIVE_MEM_TABLE);
+        Ok(found.map_err(wrap("look at", &self.path))?.unwrap_or_default())
+    }
+
     /// Makes a running [`Store::compact`] return soon, with its work undone.
     pub fn cancel_compaction(&self) {
         self.db.disable_manual_compaction();
