@@ -11,7 +11,7 @@
 
 use std::ffi::CString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::report::bench::MemoryLimit;
@@ -27,7 +27,7 @@ pub(super) struct Entrance(CString);
 impl Limit {
     /// Makes a group that allows `bytes`; what came of it is in the second value.
     pub fn new(bytes: u64) -> (Option<Self>, MemoryLimit) {
-        match Self::make(Path::new("/sys/fs/cgroup"), bytes) {
+        match own_group().and_then(|parent| Self::make(&parent, bytes)) {
             Ok(limit) => {
                 let how = format!("control group {}", limit.dir.display());
                 (Some(limit), MemoryLimit { bytes, enforced: true, how })
@@ -36,30 +36,17 @@ impl Limit {
         }
     }
 
-    fn make(root: &Path, bytes: u64) -> Result<Self, String> {
-        let text = fs::read_to_string("/proc/self/cgroup").map_err(|error| format!("/proc/self/cgroup: {error}"))?;
-        let own =
-            text.lines().find_map(|line| line.strip_prefix("0::")).ok_or("control groups are not of version 2")?;
-        let parent = root.join(own.trim_start_matches('/'));
+    fn make(parent: &Path, bytes: u64) -> Result<Self, String> {
         let dir = parent.join(format!("bedload-bench-{}", std::process::id()));
-        if let Err(error) = fs::create_dir(&dir)
-            && error.kind() != io::ErrorKind::AlreadyExists
-        {
-            return Err(format!("make {}: {error}", dir.display()));
-        }
+        fs::create_dir(&dir).map_err(|error| format!("make {}: {error}", dir.display()))?;
         let limit = Self { dir };
-        let write = |name: &str, value: &str| {
-            let path = limit.dir.join(name);
-            fs::write(&path, value).map_err(|error| format!("write {}: {error}", path.display()))
-        };
         if !limit.dir.join("memory.max").exists() {
             // The parent may hand the controller down; where processes live in it, the kernel refuses.
-            let path = parent.join("cgroup.subtree_control");
-            fs::write(&path, "+memory").map_err(|error| format!("write {}: {error}", path.display()))?;
+            write(&parent.join("cgroup.subtree_control"), "+memory")?;
         }
-        write("memory.max", &bytes.to_string())?;
+        write(&limit.dir.join("memory.max"), &bytes.to_string())?;
         // Without swap there is no such file.
-        let _ = write("memory.swap.max", "0");
+        let _ = write(&limit.dir.join("memory.swap.max"), "0");
         Ok(limit)
     }
 
@@ -68,6 +55,30 @@ impl Limit {
         let path = self.dir.join("cgroup.procs").into_os_string();
         Entrance(CString::new(path.into_encoded_bytes()).unwrap_or_default())
     }
+}
+
+/// The group that this process is in.
+fn own_group() -> Result<PathBuf, String> {
+    let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("read {path}: {error}"));
+    let root = root_of(&read("/proc/self/mounts")?).ok_or("no control groups of version 2 are mounted")?;
+    let groups = read("/proc/self/cgroup")?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).ok_or("this process is in no control group")?;
+    Ok(root.join(own.trim_start_matches('/')))
+}
+
+/// Where the hierarchy of version 2 is mounted.
+fn root_of(mounts: &str) -> Option<PathBuf> {
+    let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    mounts.find_map(|words| match words[..] {
+        [_, at, "cgroup2", ..] => Some(PathBuf::from(at)),
+        _ => None,
+    })
+}
+
+/// Writes to a file of the kernel's: one that is not there is never made.
+fn write(path: &Path, value: &str) -> Result<(), String> {
+    let write = || fs::OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes());
+    write().map_err(|error| format!("write {}: {error}", path.display()))
 }
 
 impl Entrance {
@@ -104,9 +115,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_no_group_can_be_made_the_reason_is_told() {
-        let nowhere = tempfile::tempdir().expect("a folder").path().join("gone");
-        let Err(why) = Limit::make(&nowhere, 1 << 30) else { panic!("made in no place") };
-        assert!(why.starts_with("make ") || why == "control groups are not of version 2", "{why}");
+    fn where_no_group_can_be_made_the_reason_is_told_and_nothing_is_left() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let refused = |parent: &Path| Limit::make(parent, 1 << 30).map(|_| ()).expect_err("this is no control group");
+        assert!(refused(&dir.path().join("gone")).starts_with("make "));
+        assert!(refused(dir.path()).starts_with("write "), "an ordinary folder has no controllers");
+        assert_eq!(dir.path().read_dir().expect("ours").count(), 0);
+    }
+
+    #[test]
+    fn the_hierarchy_of_version_2_is_found_wherever_it_is_mounted() {
+        let mixed = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(root_of(mixed), Some("/sys/fs/cgroup/unified".into()));
+        assert_eq!(root_of("cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"), None);
     }
 }

@@ -72,8 +72,8 @@ mod tests {
         );
         // Sampling the sample whole says that it is sound, and has so many blocks.
         assert_eq!(write(&part, &dir.path().join("again.car"), u64::MAX).expect("sound"), blocks);
-        let header = iroh_car::CarHeader::decode(&HEADER[1..]).expect("another program reads it");
-        assert_eq!((header.roots().len(), header.version()), (0, 1));
+        let header: ipld_core::ipld::Ipld = serde_ipld_dagcbor::from_slice(&HEADER[1..]).expect("dag-cbor");
+        assert_eq!(format!("{header:?}"), "{\"roots\": [], \"version\": 1}");
         assert_eq!(usize::from(HEADER[0]), HEADER.len() - 1);
     }
 }
