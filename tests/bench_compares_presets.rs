@@ -70,11 +70,30 @@ fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
     // The ingest loader has no level 0 and no stalls: that is null, and no metric.
     let ingest = of(&results, "ingest");
     assert_eq!((&ingest["runs"], &ingest["failed"]), (&2.into(), &0.into()));
-    for key in ["total_seconds", "scan_seconds", "cpu_seconds", "peak_rss_bytes", "peak_anonymous_bytes", "disk_bytes",
-        "written_bytes", "open_files", "sst_files", "cold_open_seconds", "cold_hit_p50", "cold_hit_p999", "cold_miss_p99",
-        "cold_hit_per_second_threads", "warm_miss_per_second_threads", "warm_multi_get_per_second", "warm_iterate"]
-    {
-        assert!(ingest["metrics"][key]["median"].as_f64().is_some_and(|it| it > 0.0), "{key}: {}", ingest["metrics"][key]);
+    for key in [
+        "total_seconds",
+        "scan_seconds",
+        "cpu_seconds",
+        "peak_rss_bytes",
+        "peak_anonymous_bytes",
+        "disk_bytes",
+        "written_bytes",
+        "open_files",
+        "sst_files",
+        "cold_open_seconds",
+        "cold_hit_p50",
+        "cold_hit_p999",
+        "cold_miss_p99",
+        "cold_hit_per_second_threads",
+        "warm_miss_per_second_threads",
+        "warm_multi_get_per_second",
+        "warm_iterate",
+    ] {
+        assert!(
+            ingest["metrics"][key]["median"].as_f64().is_some_and(|it| it > 0.0),
+            "{key}: {}",
+            ingest["metrics"][key]
+        );
     }
     assert_eq!(ingest["metrics"]["stalls"], Value::Null);
     assert_eq!(ingest["metrics"]["level0_files"], Value::Null);
@@ -131,7 +150,8 @@ fn values_that_vary_multiply_the_presets() {
     );
     // What is effective is read back from the database.
     let options = results["variants"][1]["options"].as_array().expect("options").clone();
-    let block_size = options.iter().find(|row| row["option"] == "table.block_size").expect("it differs from the default");
+    let block_size =
+        options.iter().find(|row| row["option"] == "table.block_size").expect("it differs from the default");
     assert_eq!(block_size["value"], "65536");
     let metrics = &of(&results, "ingest block_size=4K")["metrics"];
     assert_eq!((&metrics["scan_seconds"], &metrics["cold_hit_p50"]), (&Value::Null, &Value::Null), "left out");
@@ -210,7 +230,8 @@ fn saved_results_are_judged_again_without_running_anything() {
     let again = bedload().args(["bench", "--json", "--recommend"]).arg(out.join("results.json")).assert().success();
     let judged: Value = serde_json::from_slice(&again.get_output().stdout).expect("json");
     assert_eq!(judged["figures"]["recommendation"]["default"], before["figures"]["recommendation"]["default"]);
-    let other = bedload().args(["bench", "--json", "--reference", "memtable", "--recommend"]).arg(&out).assert().success();
+    let other =
+        bedload().args(["bench", "--json", "--reference", "memtable", "--recommend"]).arg(&out).assert().success();
     let judged: Value = serde_json::from_slice(&other.get_output().stdout).expect("json");
     assert_eq!(judged["figures"]["reference"], "memtable");
     assert_eq!(of(&judged, "memtable")["to_reference"], Value::Null);
@@ -259,7 +280,8 @@ fn a_snapshot_without_roots_is_scanned_in_order_and_a_cold_one_says_how() {
     let words = ["--presets", "ingest", "--runs", "1", "--cold", "--order", "random", "--limit-memory", "2GiB"];
     bench(&snapshot, &out, &words).assert().success();
     let results = results(&out);
-    let run = results["runs"].as_array().expect("runs").iter().find(|run| run["variant"] == "ingest").expect("one").clone();
+    let run =
+        results["runs"].as_array().expect("runs").iter().find(|run| run["variant"] == "ingest").expect("one").clone();
     assert_eq!((&run["scan"]["kind"], &run["scan"]["records"]), (&"order".into(), &500.into()));
     assert_eq!(run["scan"]["missing"], Value::Null);
     assert_eq!(run["cache"]["state"], "cold");

@@ -22,7 +22,10 @@ fn a_search_ends_with_a_preset_that_imports_or_with_none() {
         .assert()
         .success();
     let report: Value = serde_json::from_slice(&found.get_output().stdout).expect("json");
-    assert_eq!((&report["schema"], &report["start"], &report["goal"]), (&"bedload-tune-1".into(), &"ingest".into(), &"memory".into()));
+    assert_eq!(
+        (&report["schema"], &report["start"], &report["goal"]),
+        (&"bedload-tune-1".into(), &"ingest".into(), &"memory".into())
+    );
     let tried = report["tried"].as_u64().expect("a number");
     assert!(tried > 10, "{tried}");
     let rungs = report["rungs"].as_array().expect("samples");
@@ -81,7 +84,13 @@ fn what_cannot_be_searched_is_refused_first() {
     tune().arg("--write").arg(&file).assert().code(4).stderr(contains("exists already"));
     assert_eq!(std::fs::read(&file).expect("there"), b"mine");
     let other = dir.path().join("other.toml");
-    tune().arg("--write").arg(&other).args(["--pairs", "2"]).assert().code(2).stderr(contains("2 pairs confirm nothing"));
+    tune()
+        .arg("--write")
+        .arg(&other)
+        .args(["--pairs", "2"])
+        .assert()
+        .code(2)
+        .stderr(contains("2 pairs confirm nothing"));
     tune().arg("--write").arg(&other).args(["--preset", "ingset"]).assert().code(2).stderr(contains("ingset"));
     tune().arg("--write").arg(&other).args(["--for", "fun"]).assert().code(2);
     assert!(!other.exists());

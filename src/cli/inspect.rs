@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bedload::Error;
 use bedload::read::inspect::{InspectOptions, inspect, list};
-use bedload::report::{CodeCount, InspectReport};
+use bedload::report::{BlockRef, CodeCount, InspectReport, LogInfo};
 use bedload::size::human;
 use bedload::source::car::NullPadding;
 
@@ -34,6 +34,10 @@ pub struct Args {
     #[arg(long, value_name = "MEANING", default_value = "error", value_parser = import::null_padding())]
     pub null_padding: NullPadding,
 
+    /// Where Hive's dictionaries are, for a block log that needs them
+    #[arg(long, value_name = "DIR")]
+    pub dictionaries: Option<PathBuf>,
+
     #[command(flatten)]
     pub resources: ResourceArgs,
 }
@@ -43,6 +47,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.full = args.full;
     options.null_padding = args.null_padding;
     options.resources = args.resources.resources()?;
+    options.dictionaries.clone_from(&args.dictionaries);
     if args.list {
         list(&options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?;
         return Ok(());
@@ -63,6 +68,16 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if report.sound {
         return Ok(());
     }
+    if let Some(log) = &report.log {
+        let last = log.last.as_ref().map_or(0, |last| last.number);
+        return Err(Error::Unsound {
+            action: "inspect",
+            path: args.source.clone(),
+            problems: "a torn tail".into(),
+            hint: format!("`bedload import --tail trim` imports up to block {last} and leaves the rest out"),
+        }
+        .into());
+    }
     let bad = report.bad_blocks.unwrap_or(0);
     Err(Error::Unsound {
         action: "inspect",
@@ -79,6 +94,14 @@ fn summary(report: &InspectReport) -> String {
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
     line("snapshot", report.source.clone());
     let size = report.bytes.map_or_else(String::new, |bytes| format!(", {}", human(bytes)));
+    if let Some(log) = &report.log {
+        let version = if report.version > 0 { format!(" version {}", report.version) } else { String::new() };
+        let parts = if log.parts > 1 { format!(", {} parts", log.parts) } else { String::new() };
+        line("format", format!("block log of {}{version}, {}{size}{parts}", log.family, wrapping(&report.wrapping)));
+        describe_log(log, report, &mut line);
+        describe_sizes(report, &mut line);
+        return text;
+    }
     line("format", format!("CARv{}, {}{size}", report.version, wrapping(&report.wrapping)));
     if let Some(v2) = &report.v2 {
         let index = if v2.index_offset == 0 { "no index".into() } else { format!("index at {}", v2.index_offset) };
@@ -155,6 +178,14 @@ fn summary(report: &InspectReport) -> String {
     );
     let rate = human((payload as f64 / report.seconds.max(0.001)) as u64);
     line("time", format!("{:.1} s, {rate}/s", report.seconds));
+    describe_sizes(report, &mut line);
+    for bad in &report.first_bad {
+        text.push_str(&format!("  at byte {}: {}\n", bad.offset, bad.message));
+    }
+    text
+}
+
+fn describe_sizes(report: &InspectReport, line: &mut impl FnMut(&str, String)) {
     let sizes = report.sizes.as_deref().unwrap_or_default();
     let most = sizes.iter().map(|class| class.blocks).max().unwrap_or(1).max(1);
     for (number, class) in sizes.iter().enumerate() {
@@ -162,10 +193,44 @@ fn summary(report: &InspectReport) -> String {
         let up_to = human(class.up_to.saturating_add(1));
         line(if number == 0 { "sizes" } else { "" }, format!("under {up_to:>10} {:>12} {bar}", class.blocks));
     }
-    for bad in &report.first_bad {
-        text.push_str(&format!("  at byte {}: {}\n", bad.offset, bad.message));
+}
+
+fn describe_log(log: &LogInfo, report: &InspectReport, line: &mut impl FnMut(&str, String)) {
+    if let Some(chain_id) = &log.chain_id {
+        line("chain", chain_id.clone());
     }
-    text
+    let seconds = |block: &BlockRef| date(u64::try_from(block.timestamp_ms / 1000).unwrap_or(0));
+    for (name, block) in [("first", &log.first), ("head", &log.last)] {
+        if let Some(block) = block {
+            line(name, format!("{} {}, {}", block.number, block.id, seconds(block)));
+        }
+    }
+    if log.rest_bytes > 0 {
+        line("torn", format!("{} behind the last whole block", human(log.rest_bytes)));
+    }
+    for index in &log.indexes {
+        let state = index.reason.as_ref().map_or("agrees".to_owned(), |reason| format!("wrong: {reason}"));
+        line("index", format!("{} ({}) {state}", index.path, index.kind));
+    }
+    let payload = report.payload_bytes.map_or_else(String::new, |bytes| format!(", {}", human(bytes)));
+    line("blocks", format!("{}{payload}", report.blocks.unwrap_or(0)));
+    let Some(packings) = &log.packings else {
+        return line("packing", "unknown without reading everything: --full counts it".into());
+    };
+    line(
+        "packing",
+        format!(
+            "{} raw, {} zstd, {} zstd with a dictionary; {} as stored",
+            packings.raw,
+            packings.zstd,
+            packings.zstd_dictionary,
+            human(packings.stored_bytes)
+        ),
+    );
+    if let Some(digest) = &report.digest {
+        line("digest", digest.to_string());
+    }
+    line("checked", "every block follows the one before it".into());
 }
 
 fn wrapping(name: &str) -> String {
@@ -185,7 +250,7 @@ fn codes(counts: &[CodeCount]) -> String {
 }
 
 /// Seconds since 1970 as a date in UTC.
-fn date(timestamp: u64) -> String {
+pub fn date(timestamp: u64) -> String {
     let (mut days, seconds) = (timestamp / 86_400, timestamp % 86_400);
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;

@@ -105,7 +105,7 @@ impl Globals {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Import(import::Args),
+    Import(Box<import::Args>),
     Inspect(inspect::Args),
     Verify(verify::Args),
     Walk(walk::Args),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::identity::{Identity, Origin};
 use super::job::{self, Job};
 use super::journal::{Entry, Journal, Progressed};
-use super::log::{BLOCK_IDS, LogInput, Opened, TRANSACTIONS};
+use super::log::{self, BLOCK_IDS, TRANSACTIONS};
 use super::options::{ImportOptions, LogOptions, PlanChoice};
 use super::plan::{self, Plan};
 use super::target::Target;
@@ -22,7 +22,7 @@ use crate::report::{
 };
 use crate::rocks::{self, Level};
 use crate::sort::key::KeyLayout;
-use crate::source::block_log::Dictionaries;
+use crate::source::block_log::{Dictionaries, Log, Opened};
 use crate::source::car::chunks::{Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding};
 use crate::source::input::{self, Body, InputOptions, Wrapping};
@@ -73,7 +73,7 @@ struct Source {
 /// A source that stands before its first block.
 enum Reader {
     Car(Box<(Header, Chunks)>),
-    Log(Box<LogInput>),
+    Log(Box<Log>),
 }
 
 /// What a loader did.
@@ -124,11 +124,11 @@ impl Import<'_> {
 
         let unwrapping = (memory / 4).max(MIN_UNWRAPPING);
         let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
-        let opened = match LogInput::of_set(options, &dictionaries)? {
+        let opened = match log::of_set(options, &dictionaries)? {
             Some(log) => Opened::Log(Box::new(log)),
             None => {
                 let how = InputOptions { threads: threads(&preset), memory: unwrapping };
-                LogInput::detect(input::open(&options.source, &how)?, options, &dictionaries)?
+                log::detect(input::open(&options.source, &how)?, options, &dictionaries)?
             }
         };
         if matches!(opened, Opened::Log(_)) {
@@ -390,7 +390,7 @@ impl Reader {
     /// What tells the source from another one.
     fn origin(&self, options: &ImportOptions) -> Origin {
         match self {
-            Self::Log(log) => log.origin(options),
+            Self::Log(log) => log::origin(log, options),
             Self::Car(car) => {
                 let files = identity::is_file(&options.source).then(|| options.source.clone());
                 let head = format!("{} {:?}", car.0.version, car.0.roots).into_bytes();

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::progress::{Phase, Progress, Stop};
 use crate::source::car::chunks::{Chunk, Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
-use crate::source::input::{self, InputOptions, Wrapping};
+use crate::source::input::{self, Input, InputOptions, Wrapping};
 
 /// Bytes read at once.
 const CHUNK: usize = 2 << 20;
@@ -38,7 +38,14 @@ impl<'a> Snapshot<'a> {
         memory: u64,
         progress: &Progress<'_>,
     ) -> Result<Self> {
-        let input = input::open(path, &InputOptions { threads, memory })?;
+        Self::of_input(path, input::open(path, &InputOptions { threads, memory })?, null_padding, progress)
+    }
+
+    /// The same of an input that is open already.
+    ///
+    /// # Errors
+    /// It is no CAR.
+    pub fn of_input(path: &'a Path, input: Input, null_padding: NullPadding, progress: &Progress<'_>) -> Result<Self> {
         progress.begin(Phase::Read, input.size);
         if let Some(blocks) = input.blocks {
             progress.expect_blocks(blocks);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::LogInfo;
 use crate::digest::ContentDigest;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
@@ -14,7 +15,7 @@ pub struct InspectReport {
     pub schema: String,
     /// The path as the user gave it; `-` for a pipe.
     pub source: String,
-    /// `car`.
+    /// `car` or `block-log`.
     pub format: String,
     /// Version of the format.
     pub version: u64,
@@ -54,6 +55,9 @@ pub struct InspectReport {
     pub metadata: Option<Metadata>,
     /// The chain's head, when the roots are Filecoin headers.
     pub head: Option<HeadInfo>,
+    /// What only a block log has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogInfo>,
     /// Blocks that do not match their CIDs.
     pub bad_blocks: Option<u64>,
     /// The first ten of them, in the order of the file.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::chain::Header;
 use crate::digest::ContentDigest;
 use crate::rocks::Level;
 pub use crate::source::block_log::IndexUse;
@@ -49,6 +50,33 @@ pub struct BlockRef {
     pub id: String,
     /// When it was made, in milliseconds since 1970.
     pub timestamp_ms: i64,
+}
+
+impl BlockRef {
+    pub(crate) fn of(header: &Header) -> Self {
+        Self { number: header.number, id: header.id.to_string(), timestamp_ms: header.timestamp_ms }
+    }
+}
+
+/// What is in a block log, as a look at it finds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LogInfo {
+    /// `steem`, `hive` or `antelope`. A log of Hive without packed blocks looks like one of Steem.
+    pub family: String,
+    /// The chain's id, where the log says it (Antelope).
+    pub chain_id: Option<String>,
+    /// Files it consists of.
+    pub parts: u64,
+    /// The first block.
+    pub first: Option<BlockRef>,
+    /// The last whole one.
+    pub last: Option<BlockRef>,
+    /// How the blocks lie; `null` when not all of them were looked at.
+    pub packings: Option<Packings>,
+    /// Files beside it that say where its blocks are, and whether they agree with it as far as was looked.
+    pub indexes: Vec<IndexUse>,
+    /// Bytes behind the last whole block.
+    pub rest_bytes: u64,
 }
 
 /// How blocks lie in a log.

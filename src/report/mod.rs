@@ -20,7 +20,7 @@ pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, SCHEMA, Source
 pub use inspect::{
     BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo,
 };
-pub use log::{BlockRef, FamilyReport, IndexUse, LogReport, Packings, Speed};
+pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogReport, Packings, Speed};
 pub use stat::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifyReport};
 pub use walk::{MissingBlock, WALK_SCHEMA, WalkReport};

@@ -1,9 +1,11 @@
-//! Proof that a block's bytes are what its CID says.
+//! Proof that a block's bytes are what its CID says, or the block behind it in a chain.
 
+mod chain;
 mod checker;
 mod function;
 mod problem;
 
+pub(crate) use chain::{Chain, Checked, Expectations, KEY};
 pub use checker::{BATCH, Checker, Failure, FailureKind};
 pub use function::{Function, MAX_DIGEST, MIN_TRUNCATED};
 pub use problem::{HashProblem, problem_of};

@@ -1,5 +1,6 @@
 //! `bedload generate`: makes up a snapshot for benchmarks and tests.
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -8,7 +8,6 @@
 //! Ids of blocks begin with the block's number, so `block_ids` is in order as well. A range that is built is durable:
 //! after a crash the others are built.
 
-mod block;
 mod families;
 mod hand_over;
 mod input;
@@ -18,17 +17,18 @@ mod tell;
 mod transactions;
 
 pub(super) use families::{BLOCK_IDS, TRANSACTIONS};
-pub(super) use input::{LogInput, Opened};
+pub(super) use input::{detect, of_set, origin};
 pub(super) use output::RangeDone;
 
 use super::import::Loaded;
 use super::job::Job;
 use crate::error::Result;
 use crate::progress::Phase;
+use crate::source::block_log::Log;
 
 impl Job<'_> {
     /// From the first block of a log to a database that is closed and ready, not yet under its name.
-    pub fn load_log(&self, input: &LogInput) -> Result<Loaded> {
+    pub fn load_log(&self, input: &Log) -> Result<Loaded> {
         let families = families::Families::new(self);
         let done = ranges::Reading::new(self, &families, input)?.run()?;
         if let Some(identity) = &self.before.identity {

@@ -12,9 +12,8 @@ use super::super::job::Job;
 use super::super::journal::{Entry, Tally};
 use super::super::publish::sync_dir;
 use super::super::{interrupted, lock, points};
-use super::block::{Blocks, Checked, Expectations, KEY};
 use super::families::{BLOCK_IDS, Families};
-use super::input::{LogBody, LogInput, is_packed};
+use super::input::check_bounds;
 use super::output::{Output, RangeDone};
 use super::transactions::{Finder, Found, Transactions};
 use crate::chain::{Header, Id};
@@ -22,7 +21,10 @@ use crate::error::{Error, Result};
 use crate::progress::Phase;
 use crate::report::BlockRef;
 use crate::rocks::SstOptions;
-use crate::source::block_log::{Batch, Forward, LogFiles, LogProblem, Range, RangeReader, Unpacker};
+use crate::source::block_log::{
+    Batch, Forward, Log, LogBody, LogFiles, LogProblem, Packing, Range, RangeReader, Unpacker, begins_later,
+};
+use crate::verify::{Chain, Checked, Expectations, KEY};
 
 /// Bytes of an id's number in `block_ids`.
 const NUMBER: usize = 4;
@@ -36,7 +38,7 @@ const WINDOW: usize = 1 << 20;
 /// What the threads share.
 pub(super) struct Reading<'a> {
     job: &'a Job<'a>,
-    input: &'a LogInput,
+    input: &'a Log,
     blocks_sst: SstOptions,
     ids_sst: Option<SstOptions>,
     pub transactions: Option<Transactions<'a>>,
@@ -62,7 +64,7 @@ pub(super) struct LogDone {
 
 /// A range in the making.
 struct Making<'a> {
-    blocks: Blocks<'a>,
+    chain: Chain<'a>,
     out: Output<'a>,
     ids: Output<'a>,
     finder: Option<Finder<'a>>,
@@ -72,7 +74,7 @@ struct Making<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub fn new(job: &'a Job<'a>, families: &Families, input: &'a LogInput) -> Result<Self> {
+    pub fn new(job: &'a Job<'a>, families: &Families, input: &'a Log) -> Result<Self> {
         let taken = job.before.files.iter().filter_map(|file| file.name.strip_suffix(".sst")?.parse::<u32>().ok());
         let first = taken.max().map_or(0, |last| last + 1);
         Ok(Self {
@@ -81,7 +83,10 @@ impl<'a> Reading<'a> {
             blocks_sst: SstOptions::new(&job.loading, &job.target.sst)?,
             ids_sst: families.sst(job, BLOCK_IDS)?,
             transactions: Transactions::new(job, families, input)?,
-            expectations: Expectations::new(job.options),
+            expectations: Expectations {
+                links: job.options.verify,
+                checkpoints: job.options.log.checkpoints.iter().copied().collect(),
+            },
             numbers: AtomicU32::new(first),
             range_bytes: job.plan.log.as_ref().map_or(u64::MAX, |log| log.range_bytes),
             failed_at: AtomicUsize::new(usize::MAX),
@@ -135,7 +140,7 @@ impl<'a> Reading<'a> {
     fn read_files(&self, files: &LogFiles) -> Result<()> {
         let job = self.job;
         let Some((first, last)) = files.ends() else { return Ok(()) };
-        self.input.check_bounds(job.options, first.number, Some(last.number))?;
+        check_bounds(self.name(), job.options, first.number, Some(last.number), self.input.may_begin_later())?;
         let done: Vec<Range> = job.before.ranges.iter().map(RangeDone::range).collect();
         let mut ranges = files.ranges(self.range_bytes, &done, &self.input.dictionaries)?;
         let (from, to) = self.bounds();
@@ -206,8 +211,17 @@ impl<'a> Reading<'a> {
 
     /// The bounds of a pipe, whose lock the caller holds.
     fn input_bounds(&self, first: u32, last: Option<u32>, forward: &Forward) -> Result<()> {
-        let may_begin_later = forward.preamble.as_ref().is_some_and(|preamble| preamble.first_block != 1);
-        self.input.check_bounds_of(self.job.options, first, last, may_begin_later)
+        check_bounds(self.name(), self.job.options, first, last, begins_later(forward.preamble.as_ref()))
+    }
+
+    /// The file, or the source where that is several or a pipe.
+    fn name(&self) -> &std::path::Path {
+        match &self.input.body {
+            LogBody::Files(LogFiles { parts, .. }) if parts.len() == 1 => {
+                parts.first().map_or(&self.job.options.source, |part| &part.path)
+            }
+            _ => &self.job.options.source,
+        }
     }
 
     /// Takes the next batch of a pipe; the number of its first block.
@@ -277,7 +291,7 @@ impl<'a> Reading<'a> {
         let unpacker = Unpacker::new(&self.input.dictionaries);
         let output = |sst| Output::new(sst, &self.job.target.sst, &self.numbers, plan.sst_bytes);
         Making {
-            blocks: Blocks::new(self.input.framing(), &self.expectations, unpacker, next, before),
+            chain: Chain::new(self.input.framing(), &self.expectations, unpacker, next, before),
             out: output(Some(&self.blocks_sst)),
             ids: output(self.ids_sst.as_ref()),
             finder: self.transactions.as_ref().map(Transactions::finder),
@@ -293,19 +307,19 @@ impl<'a> Reading<'a> {
         let mut making = self.making(range.first, range.before);
         let (mut start, mut end) = (range.start, range.start);
         let (from, to) = self.bounds();
-        while making.blocks.next <= range.last.min(to) {
+        while making.chain.next <= range.last.min(to) {
             if self.must_stop(index) {
                 return Err(interrupted());
             }
-            let Blocks { next, before, unpacker, .. } = &mut making.blocks;
+            let Chain { next, before, unpacker, .. } = &mut making.chain;
             if !reader.next(batch, *next, before.as_ref(), unpacker)? {
                 break;
             }
-            let indexed = reader.indexed(making.blocks.next, batch.spans.len());
+            let indexed = reader.indexed(making.chain.next, batch.spans.len());
             for at in 0..batch.spans.len() {
                 let Some(&span) = batch.spans.get(at) else { break };
                 let (offset, word) = (batch.offset(span), batch.word(span));
-                let number = making.blocks.next;
+                let number = making.chain.next;
                 let header = making.take(batch, at, from).map_err(|error| error.at(part, offset))?;
                 part.check_index(indexed.get(at), word, &header);
                 end = offset + (span.end + 8 - span.start) as u64;
@@ -366,7 +380,7 @@ impl<'a> Reading<'a> {
 
     /// Completes the files of a range and notes that it is done.
     fn finish(&self, making: Making<'_>, part: usize, start: u64, end: u64) -> Result<()> {
-        let Making { blocks, out, ids, finder, first, last, payload, .. } = making;
+        let Making { chain, out, ids, finder, first, last, payload, .. } = making;
         let (Some(first), Some(last)) = (first, last) else { return Ok(()) };
         let Found { transactions, unknown_operations, extents } = match finder {
             Some(finder) => finder.finish()?,
@@ -377,13 +391,13 @@ impl<'a> Reading<'a> {
             start,
             end,
             before: first.previous.to_string(),
-            first: block_ref(&first),
-            last: block_ref(&last),
+            first: BlockRef::of(&first),
+            last: BlockRef::of(&last),
             blocks: out.finish()?,
             ids: ids.finish()?,
             payload,
-            packings: blocks.packings,
-            checkpoints: blocks.checkpoints,
+            packings: chain.packings,
+            checkpoints: chain.checkpoints,
             transactions,
             unknown_operations,
             extents,
@@ -456,8 +470,8 @@ impl Making<'_> {
 
     /// Checks one block, and builds it if it is not before `from`.
     fn take(&mut self, batch: &mut Batch, index: usize, from: u32) -> Result<Header, BlockError> {
-        let packed = batch.spans.get(index).is_some_and(|span| is_packed(span.packing));
-        let Checked { record, header } = self.blocks.take(batch, index).map_err(BlockError::Problem)?;
+        let packed = batch.spans.get(index).is_some_and(|span| span.packing != Packing::Raw);
+        let Checked { record, header } = self.chain.take(batch, index).map_err(BlockError::Problem)?;
         if header.number < from {
             return Ok(header);
         }
@@ -491,8 +505,4 @@ impl From<Error> for BlockError {
     fn from(error: Error) -> Self {
         Self::Other(error)
     }
-}
-
-fn block_ref(header: &Header) -> BlockRef {
-    BlockRef { number: header.number, id: header.id.to_string(), timestamp_ms: header.timestamp_ms }
 }

@@ -2,13 +2,13 @@
 
 use super::super::import::Loaded;
 use super::super::job::Job;
-use super::input::LogInput;
 use super::ranges::LogDone;
 use crate::report::{FamilyReport, LogReport, Packings};
+use crate::source::block_log::Log;
 use crate::source::car::chunks::Tail;
 
 /// Puts together what was done.
-pub(super) fn tell(job: &Job<'_>, input: &LogInput, done: &LogDone, families: Vec<FamilyReport>) -> Loaded {
+pub(super) fn tell(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<FamilyReport>) -> Loaded {
     let options = job.options;
     let mut packings = Packings::default();
     done.ranges.iter().for_each(|range| packings.add(range.packings));

@@ -19,13 +19,12 @@ use super::super::journal::Entry;
 use super::super::publish::sync_dir;
 use super::super::{interrupted, lock, points};
 use super::families::{Families, TRANSACTIONS};
-use super::input::LogInput;
 use super::output::{FamilyDone, Output};
 use crate::chain::{self, ChainProblem, Family, Header, TransactionOptions};
 use crate::error::Result;
 use crate::rocks::SstOptions;
 use crate::sort::spill::{Extent, Pieces, Spill};
-use crate::source::block_log::LogProblem;
+use crate::source::block_log::{Log, LogProblem};
 
 /// Bytes of a record's value.
 const VALUE: usize = 8;
@@ -70,7 +69,7 @@ pub(super) struct Found {
 
 impl<'a> Transactions<'a> {
     /// What is asked for; `None` when nobody wants to know about transactions.
-    pub fn new(job: &'a Job<'a>, families: &Families, input: &LogInput) -> Result<Option<Self>> {
+    pub fn new(job: &'a Job<'a>, families: &Families, input: &Log) -> Result<Option<Self>> {
         let log = &job.options.log;
         let sst = families.sst(job, TRANSACTIONS)?;
         if sst.is_none() && !log.full {

@@ -5,6 +5,8 @@
 
 mod frames;
 mod heads;
+mod log;
+mod sizes;
 mod tally;
 
 use std::io::Write;
@@ -19,8 +21,9 @@ use super::visited::Visited;
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Progress};
 use crate::report::{INSPECT_SCHEMA, InspectReport, V2Info};
+use crate::source::block_log::{Dictionaries, Log, Opened, Sought, TornTail};
 use crate::source::car::NullPadding;
-use crate::source::input::Wrapping;
+use crate::source::input::{self, Input, InputOptions, Wrapping};
 
 /// Chunks that a quick look reads in search of the roots. In snapshots of a chain they come first.
 const QUICK_CHUNKS: usize = 3;
@@ -34,6 +37,8 @@ pub struct InspectOptions {
     pub full: bool,
     /// What null padding means. Defaults to damage.
     pub null_padding: NullPadding,
+    /// Where Hive's dictionaries are, for block logs that need them. Defaults to nowhere.
+    pub dictionaries: Option<PathBuf>,
     /// What the look may use: memory for unpacking and for telling duplicates.
     pub resources: Resources,
 }
@@ -41,11 +46,27 @@ pub struct InspectOptions {
 impl InspectOptions {
     /// A quick look at `source`.
     pub fn new(source: impl Into<PathBuf>) -> Self {
-        Self { source: source.into(), full: false, null_padding: NullPadding::Error, resources: Resources::default() }
+        Self {
+            source: source.into(),
+            full: false,
+            null_padding: NullPadding::Error,
+            dictionaries: None,
+            resources: Resources::default(),
+        }
     }
 
-    fn open(&self, progress: &Progress<'_>) -> Result<Snapshot<'_>> {
-        Snapshot::open(&self.source, self.null_padding, self.resources.threads(), self.resources.memory() / 2, progress)
+    fn open(&self) -> Result<Opened> {
+        // A torn log is told in the report, with its last whole block.
+        let (tail, dictionaries) = (TornTail::Trim, Dictionaries::new(self.dictionaries.as_deref()));
+        if let Some(log) = Log::of_set(&self.source, tail, &dictionaries)? {
+            return Ok(Opened::Log(Box::new(log)));
+        }
+        let how = InputOptions { threads: self.resources.threads(), memory: self.resources.memory() / 2 };
+        Log::detect(input::open(&self.source, &how)?, Sought::Either, tail, &dictionaries)
+    }
+
+    fn snapshot(&self, input: Input, progress: &Progress<'_>) -> Result<Snapshot<'_>> {
+        Snapshot::of_input(&self.source, input, self.null_padding, progress)
     }
 }
 
@@ -77,27 +98,54 @@ pub fn inspect(options: &InspectOptions, observer: &dyn Observer) -> Result<Insp
 }
 
 fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectReport> {
-    let mut snapshot = options.open(progress)?;
+    let mut report = empty(options);
+    let input = match options.open()? {
+        Opened::Log(log) => {
+            log::look(&log, options, &mut report, progress)?;
+            return Ok(report);
+        }
+        Opened::Other(input) => input,
+    };
+    let mut snapshot = options.snapshot(input, progress)?;
     let heads = Heads::new(&snapshot.header.roots);
     let header = snapshot.header.clone();
-    let mut report = InspectReport {
+    report.version = header.version;
+    report.wrapping = snapshot.wrapping.name().into();
+    report.bytes = snapshot.size;
+    report.blocks = snapshot.indexed;
+    report.v2 = header.v2.map(|v2| V2Info {
+        data_offset: v2.data_offset,
+        data_bytes: v2.data_size,
+        index_offset: v2.index_offset,
+        // The one bit that is in use; the field is written with its first byte first.
+        fully_indexed: v2.characteristics & 0x80 != 0,
+    });
+    let mut everything = options.full;
+    if options.full {
+        count_all(options, &mut snapshot, &heads, &mut report, progress)?;
+    } else {
+        everything = look_at_head(&mut snapshot, &heads, progress)?;
+    }
+    report.roots = heads.roots(&header.roots, everything);
+    report.metadata = heads.metadata();
+    report.head = heads.head();
+    Ok(report)
+}
+
+/// A report of which nothing is known yet.
+fn empty(options: &InspectOptions) -> InspectReport {
+    InspectReport {
         schema: INSPECT_SCHEMA.into(),
         source: options.source.display().to_string(),
         format: "car".into(),
-        version: header.version,
-        wrapping: snapshot.wrapping.name().into(),
-        bytes: snapshot.size,
+        version: 0,
+        wrapping: String::new(),
+        bytes: None,
         full: options.full,
         sound: true,
         roots: Vec::new(),
-        v2: header.v2.map(|v2| V2Info {
-            data_offset: v2.data_offset,
-            data_bytes: v2.data_size,
-            index_offset: v2.index_offset,
-            // The one bit that is in use; the field is written with its first byte first.
-            fully_indexed: v2.characteristics & 0x80 != 0,
-        }),
-        blocks: snapshot.indexed,
+        v2: None,
+        blocks: None,
         distinct: None,
         duplicates: None,
         payload_bytes: None,
@@ -109,20 +157,11 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
         zstd: None,
         metadata: None,
         head: None,
+        log: None,
         bad_blocks: None,
         first_bad: Vec::new(),
         seconds: 0.0,
-    };
-    let mut everything = options.full;
-    if options.full {
-        count_all(options, &mut snapshot, &heads, &mut report, progress)?;
-    } else {
-        everything = look_at_head(&mut snapshot, &heads, progress)?;
     }
-    report.roots = heads.roots(&header.roots, everything);
-    report.metadata = heads.metadata();
-    report.head = heads.head();
-    Ok(report)
 }
 
 /// Reads the first blocks; whether these are all.
@@ -192,7 +231,13 @@ fn count_all(
 /// The snapshot cannot be read, is no CAR, or is cut; or `out` cannot be written.
 pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let progress = Progress::new(&crate::progress::Silent);
-    let mut snapshot = options.open(&progress)?;
+    let Opened::Other(input) = options.open()? else {
+        return Err(Error::Usage {
+            reason: "--list prints the blocks of a CAR".into(),
+            hint: "import the log and read it with get, or inspect it with --full".into(),
+        });
+    };
+    let mut snapshot = options.snapshot(input, &progress)?;
     let failed = || Error::io("write", Path::new("the list"));
     while let Some(chunk) = snapshot.next(&progress)? {
         if options.resources.stop.asked() {

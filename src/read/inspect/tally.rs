@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::sizes::{Sizes, Sum};
 use crate::digest::ContentDigest;
 use crate::error::Result;
 use crate::read::snapshot::Snapshot;
@@ -15,30 +16,8 @@ use crate::verify::{BATCH, Checker, Claim, Function, problem_of};
 /// Bad blocks that are listed.
 const LISTED: usize = 10;
 
-/// Size classes: one for each power of two.
-const CLASSES: usize = 65;
-
 /// A section of a chunk: where it lies in the file, its CID and block, and the CID's parts.
 type Found<'c> = (u64, &'c [u8], CidSpan);
-
-/// Blocks and bytes.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    blocks: u64,
-    bytes: u64,
-}
-
-impl Sum {
-    fn add(&mut self, bytes: u64) {
-        self.blocks += 1;
-        self.bytes += bytes;
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.blocks += other.blocks;
-        self.bytes += other.bytes;
-    }
-}
 
 /// What one thread has counted.
 pub(super) struct Tally {
@@ -47,7 +26,7 @@ pub(super) struct Tally {
     pub distinct: u64,
     pub payload: u64,
     pub digest: ContentDigest,
-    sizes: [Sum; CLASSES],
+    sizes: Sizes,
     codecs: BTreeMap<u64, Sum>,
     hashes: BTreeMap<u64, Sum>,
     pub bad: u64,
@@ -62,7 +41,7 @@ impl Tally {
             distinct: 0,
             payload: 0,
             digest: ContentDigest::default(),
-            sizes: [Sum::default(); CLASSES],
+            sizes: Sizes::default(),
             codecs: BTreeMap::new(),
             hashes: BTreeMap::new(),
             bad: 0,
@@ -85,9 +64,7 @@ impl Tally {
             let size = block.len() as u64;
             self.blocks += 1;
             self.payload += size;
-            if let Some(class) = self.sizes.get_mut(u64::BITS as usize - size.leading_zeros() as usize) {
-                class.add(size);
-            }
+            self.sizes.add(size);
             self.codecs.entry(span.codec).or_default().add(size);
             self.hashes.entry(span.hash).or_default().add(size);
             if visited.insert(fingerprint(cid))? {
@@ -126,7 +103,7 @@ impl Tally {
         self.distinct += other.distinct;
         self.payload += other.payload;
         self.digest.merge(other.digest);
-        self.sizes.iter_mut().zip(other.sizes).for_each(|(own, other)| own.merge(other));
+        self.sizes.merge(&other.sizes);
         other.codecs.into_iter().for_each(|(code, sum)| self.codecs.entry(code).or_default().merge(sum));
         other.hashes.into_iter().for_each(|(code, sum)| self.hashes.entry(code).or_default().merge(sum));
         self.bad += other.bad;
@@ -140,12 +117,7 @@ impl Tally {
     }
 
     pub fn sizes(&self) -> Vec<SizeClass> {
-        let class = |(bits, sum): (u32, &Sum)| SizeClass {
-            up_to: if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) },
-            blocks: sum.blocks,
-            bytes: sum.bytes,
-        };
-        (0..).zip(&self.sizes).filter(|(_, sum)| sum.blocks > 0).map(class).collect()
+        self.sizes.classes()
     }
 
     pub fn codecs(&self) -> Vec<CodeCount> {

@@ -314,6 +314,14 @@ impl Part {
         }
     }
 
+    /// Whether the last block lies packed.
+    pub fn ends_packed(&self) -> bool {
+        let mut word = [0; WORD];
+        let read = self.end.checked_sub(WORD as u64).is_some_and(|at| self.read(at, &mut word).is_ok());
+        let word = self.framing.word(u64::from_le_bytes(word)).filter(|_| read);
+        word.is_some_and(|word| word.packing != Packing::Raw)
+    }
+
     /// Compares what an index says about a block with the log.
     pub fn check_index(&self, indexed: Option<&Indexed>, word: u64, header: &Header) {
         if let (Some(index), Some(indexed)) = (&self.index, indexed)

@@ -77,14 +77,14 @@ pub enum LogProblem {
         found: u32,
     },
     /// A range that the log does not have.
-    #[error("block {wanted} is not in the log: it has {first} to {last}")]
+    #[error("block {wanted} is not in the log: it begins with {first}{}", EndsWith(*last))]
     OutOfRange {
         /// The block that was asked for.
         wanted: u32,
         /// The first one in the log.
         first: u32,
-        /// The last one.
-        last: u32,
+        /// The last one, where that is known.
+        last: Option<u32>,
     },
     /// A part of a split log is not there.
     #[error("the part {name} is missing")]
@@ -188,6 +188,14 @@ impl std::fmt::Display for Blocks {
     }
 }
 
+struct EndsWith(Option<u32>);
+
+impl std::fmt::Display for EndsWith {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |last| write!(f, " and ends with {last}"))
+    }
+}
+
 struct OfBlock<'a>(u32, &'a ChainProblem);
 
 impl std::fmt::Display for OfBlock<'_> {
@@ -241,7 +249,10 @@ impl LogProblem {
                 format!("`--tail trim` imports up to block {last} and leaves the rest out")
             }
             Self::First { found } => format!("`--from {found}` imports a log that begins later"),
-            Self::OutOfRange { first, last, .. } => format!("give --from and --to between {first} and {last}"),
+            Self::OutOfRange { first, last: Some(last), .. } => {
+                format!("name blocks between {first} and {last}, or leave the option out")
+            }
+            Self::OutOfRange { first, .. } => format!("name blocks from {first} on, or leave the option out"),
             Self::MissingPart { .. } | Self::Gap { .. } => {
                 "fetch what is missing, or import the blocks before it with --to".into()
             }

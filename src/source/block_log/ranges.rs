@@ -101,6 +101,11 @@ impl LogFiles {
         Some((&self.parts.first()?.first, &self.parts.last()?.last))
     }
 
+    /// Whether the last block lies packed.
+    pub fn ends_packed(&self) -> bool {
+        self.parts.last().is_some_and(Part::ends_packed)
+    }
+
     pub fn framing(&self) -> Framing {
         self.parts.first().map_or(Framing::Graphene, |part| part.framing)
     }

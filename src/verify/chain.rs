@@ -1,31 +1,26 @@
-//! One block after the other: unpacked, its id computed, compared with what must be there, and handed on.
+//! The links of a chain: one block of a log after the other is unpacked, its id computed from the stored bytes, and
+//! compared with what must be there.
 
 use std::collections::BTreeMap;
 
-use super::super::options::ImportOptions;
 use crate::chain::{Header, Id};
-use crate::error::Result;
 use crate::report::Packings;
 use crate::source::block_log::{Batch, Framing, LogProblem, Packing, ROOM, Unpacker};
 
 /// Bytes of a block's key.
-pub(super) const KEY: usize = 4;
+pub(crate) const KEY: usize = 4;
 
 /// What blocks are compared with.
-pub(super) struct Expectations {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Expectations {
     /// Whether each block must name the one before it.
-    links: bool,
-    checkpoints: BTreeMap<u32, Id>,
-}
-
-impl Expectations {
-    pub fn new(options: &ImportOptions) -> Self {
-        Self { links: options.verify, checkpoints: options.log.checkpoints.iter().copied().collect() }
-    }
+    pub links: bool,
+    /// Ids that blocks must have.
+    pub checkpoints: BTreeMap<u32, Id>,
 }
 
 /// Goes through consecutive blocks.
-pub(super) struct Blocks<'a> {
+pub(crate) struct Chain<'a> {
     framing: Framing,
     expectations: &'a Expectations,
     pub unpacker: Unpacker,
@@ -38,13 +33,13 @@ pub(super) struct Blocks<'a> {
 }
 
 /// A block that is what must be there.
-pub(super) struct Checked<'b> {
+pub(crate) struct Checked<'b> {
     /// Its key, and behind that the block.
     pub record: &'b mut [u8],
     pub header: Header,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> Chain<'a> {
     /// Begins with block `next`, which follows `before`.
     pub fn new(
         framing: Framing,

@@ -1,0 +1,56 @@
+//! Blocks by size.
+
+use crate::report::SizeClass;
+
+/// Size classes: one for each power of two.
+const CLASSES: usize = 65;
+
+/// Blocks and bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sum {
+    pub blocks: u64,
+    pub bytes: u64,
+}
+
+impl Sum {
+    pub fn add(&mut self, bytes: u64) {
+        self.blocks += 1;
+        self.bytes += bytes;
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Blocks of each size class.
+pub(super) struct Sizes([Sum; CLASSES]);
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self([Sum::default(); CLASSES])
+    }
+}
+
+impl Sizes {
+    pub fn add(&mut self, size: u64) {
+        if let Some(class) = self.0.get_mut(u64::BITS as usize - size.leading_zeros() as usize) {
+            class.add(size);
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(own, other)| own.merge(other));
+    }
+
+    /// Those that have any block.
+    pub fn classes(&self) -> Vec<SizeClass> {
+        let class = |(bits, sum): (u32, &Sum)| SizeClass {
+            up_to: if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) },
+            blocks: sum.blocks,
+            bytes: sum.bytes,
+        };
+        (0..).zip(&self.0).filter(|(_, sum)| sum.blocks > 0).map(class).collect()
+    }
+}

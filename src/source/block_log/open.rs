@@ -1,0 +1,163 @@
+//! Opening a log, whatever it comes as: files, or bytes that come front to back.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use super::discover::is_set;
+use super::forward::Forward;
+use super::framing::Framing;
+use super::index::IndexUse;
+use super::preamble::Preamble;
+use super::ranges::LogFiles;
+use super::unpack::Dictionaries;
+use super::{PEEK, TornTail, is_block_log};
+use crate::chain::Family;
+use crate::error::Result;
+use crate::source::input::{Body, Input, Wrapping, peek};
+
+/// What the names of Hive's parts begin with.
+const HIVES_PART: &str = "block_log_part.";
+
+/// A log that has been opened.
+pub(crate) struct Log {
+    pub body: LogBody,
+    pub dictionaries: Dictionaries,
+    pub wrapping: Wrapping,
+    /// Bytes as they lie on disk; `None` for a pipe.
+    pub size: Option<u64>,
+}
+
+/// Where the bytes come from.
+pub(crate) enum LogBody {
+    Files(LogFiles),
+    Stream(Box<Mutex<Forward>>),
+}
+
+/// What a source is.
+pub(crate) enum Opened {
+    Log(Box<Log>),
+    /// A CAR, or nothing that is known here.
+    Other(Input),
+}
+
+/// Whether a source must be a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sought {
+    /// It is one by the caller's word.
+    Log,
+    /// Its first bytes say.
+    Either,
+}
+
+fn lock(forward: &Mutex<Forward>) -> std::sync::MutexGuard<'_, Forward> {
+    forward.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Log {
+    /// Opens what is several files; `None` when the source is one file.
+    ///
+    /// # Errors
+    /// A set that is incomplete, or no log.
+    pub fn of_set(path: &Path, tail: TornTail, dictionaries: &Dictionaries) -> Result<Option<Self>> {
+        if !is_set(path) {
+            return Ok(None);
+        }
+        let files = LogFiles::open(path, tail, dictionaries)?;
+        let (size, dictionaries) = (Some(files.size()), dictionaries.clone());
+        Ok(Some(Self { body: LogBody::Files(files), dictionaries, wrapping: Wrapping::None, size }))
+    }
+
+    /// Looks whether an opened input is a log, and opens it as one.
+    ///
+    /// # Errors
+    /// It is one, or should be by the caller's word, and cannot be read.
+    pub fn detect(mut input: Input, sought: Sought, tail: TornTail, dictionaries: &Dictionaries) -> Result<Opened> {
+        let (head, ends) = peek(&mut input, PEEK)?;
+        if sought == Sought::Either && !is_block_log(&head, ends) {
+            return Ok(Opened::Other(input));
+        }
+        let Input { name, size, wrapping, body, .. } = input;
+        let body = match body {
+            Body::File(file) => LogBody::Files(LogFiles::of_file(&name, file, tail, dictionaries)?),
+            Body::Stream(stream) => {
+                LogBody::Stream(Box::new(Mutex::new(Forward::open(&name, stream, tail, dictionaries)?)))
+            }
+        };
+        Ok(Opened::Log(Box::new(Self { body, dictionaries: dictionaries.clone(), wrapping, size })))
+    }
+
+    pub fn is_piped(&self) -> bool {
+        matches!(self.body, LogBody::Stream(_))
+    }
+
+    pub fn framing(&self) -> Framing {
+        match &self.body {
+            LogBody::Files(files) => files.framing(),
+            LogBody::Stream(forward) => lock(forward).framing,
+        }
+    }
+
+    /// The family, as far as the files alone tell it; whether blocks were packed says the rest.
+    pub fn family(&self, packed: bool) -> Family {
+        if let Framing::Antelope { .. } = self.framing() {
+            return Family::Antelope;
+        }
+        let is_hives = match &self.body {
+            LogBody::Files(files) => files.parts.iter().any(|part| {
+                let name = part.path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with(HIVES_PART) || part.index_use().is_some_and(|used| used.kind != "index")
+            }),
+            LogBody::Stream(_) => false,
+        };
+        if packed || is_hives { Family::Hive } else { Family::Steem }
+    }
+
+    /// The chain's id, where the log says it.
+    pub fn chain_id(&self) -> Option<String> {
+        let id = match &self.body {
+            LogBody::Files(files) => files.preamble().map(|preamble| preamble.chain_id),
+            LogBody::Stream(forward) => lock(forward).preamble.as_ref().map(|preamble| preamble.chain_id),
+        };
+        id.map(|id| id.to_string())
+    }
+
+    /// Version of an Antelope log; 0 for others.
+    pub fn version(&self) -> u32 {
+        self.framing().version()
+    }
+
+    pub fn indexes(&self) -> Vec<IndexUse> {
+        match &self.body {
+            LogBody::Files(files) => files.indexes(),
+            LogBody::Stream(_) => Vec::new(),
+        }
+    }
+
+    /// Bytes behind the last whole block.
+    pub fn rest(&self) -> u64 {
+        match &self.body {
+            LogBody::Files(files) => files.parts.last().map_or(0, |part| part.rest),
+            LogBody::Stream(forward) => lock(forward).rest,
+        }
+    }
+
+    pub fn parts(&self) -> u64 {
+        match &self.body {
+            LogBody::Files(files) => files.parts.len() as u64,
+            LogBody::Stream(_) => 1,
+        }
+    }
+
+    /// Whether such a log may begin with another block than the first.
+    pub fn may_begin_later(&self) -> bool {
+        match &self.body {
+            LogBody::Files(files) => is_set(&files.path) || begins_later(files.preamble()),
+            LogBody::Stream(forward) => begins_later(lock(forward).preamble.as_ref()),
+        }
+    }
+}
+
+/// Whether an Antelope log says that it begins later.
+pub(crate) fn begins_later(preamble: Option<&Preamble>) -> bool {
+    preamble.is_some_and(|preamble| preamble.pruned || preamble.first_block != 1)
+}
