@@ -1,9 +1,6 @@
 //! Transactions of Antelope blocks: transfers of tokens, and whatever games and exchanges send.
 
-use std::io::Write;
-
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
+use flate2::{Compress, Compression, FlushCompress};
 use sha2::{Digest, Sha256};
 
 use super::super::random::{MILLION, Noise};
@@ -25,7 +22,7 @@ pub(super) struct Kind {
 }
 
 /// Writes the transactions and extensions of a block; returns how many transactions, and their merkle root.
-pub(super) fn body(words: &Words, kind: Kind, noise: &mut Noise, out: &mut Vec<u8>) -> (u32, Id) {
+pub(super) fn body(words: &Words, kind: Kind, zlib: &mut Zlib, noise: &mut Noise, out: &mut Vec<u8>) -> (u32, Id) {
     let count = noise.draw(TRANSACTIONS) as usize - 1;
     let mut leaves = Vec::with_capacity(count);
     let mut pruned = 0;
@@ -37,7 +34,7 @@ pub(super) fn body(words: &Words, kind: Kind, noise: &mut Noise, out: &mut Vec<u
     varint(out, count);
     let prune = kind.version == PRUNABLE && noise.below(16) == 0;
     for _ in 0..count {
-        leaves.push(receipt(words, kind, prune, noise, out, &mut pruned));
+        leaves.push(receipt(words, kind, prune, zlib, noise, out, &mut pruned));
     }
     extensions(kind.savanna, noise, out);
     if pruned > 0 {
@@ -53,6 +50,7 @@ fn receipt(
     words: &Words,
     kind: Kind,
     prune: bool,
+    zlib: &mut Zlib,
     noise: &mut Noise,
     out: &mut Vec<u8>,
     pruned: &mut usize,
@@ -74,7 +72,7 @@ fn receipt(
     let mut transaction = Vec::with_capacity(256);
     write(words, kind.block, noise, &mut transaction);
     if compressed == 1 {
-        transaction = zlib(&transaction);
+        transaction = zlib.pack(&transaction);
     }
     let mut prunable = Vec::with_capacity(80);
     varint(&mut prunable, 1);
@@ -151,11 +149,22 @@ fn write(words: &Words, block: u64, noise: &mut Noise, out: &mut Vec<u8>) {
     varint(out, 0);
 }
 
-fn zlib(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
-    // Memory takes everything.
-    let _ = encoder.write_all(bytes);
-    encoder.finish().unwrap_or_default()
+/// Compresses with zlib, over and over with the same memory: it takes hundreds of KiB, of which a transaction needs few.
+pub(super) struct Zlib(Compress);
+
+impl Zlib {
+    pub(super) fn new() -> Self {
+        Self(Compress::new(Compression::fast(), true))
+    }
+
+    fn pack(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.0.reset();
+        // Room for what cannot be compressed at all.
+        let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 64);
+        let done = self.0.compress_vec(bytes, &mut packed, FlushCompress::Finish);
+        debug_assert_eq!(done.ok(), Some(flate2::Status::StreamEnd));
+        packed
+    }
 }
 
 fn sum(parts: &[&[u8]]) -> [u8; 32] {

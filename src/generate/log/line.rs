@@ -16,7 +16,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::super::random::Noise;
-use super::antelope_transactions::Kind;
+use super::antelope_transactions::{Kind, Zlib};
 use super::pack::{Packer, Prepared};
 use super::words::Words;
 use super::{LogEntry, LogSpec, antelope, antelope_transactions, steem};
@@ -104,7 +104,9 @@ pub(super) fn run<W: Write + Send>(
         let (written, packed) = rayon::join(
             || emit(&mut ready, &mut position, out, each),
             || {
-                next.par_iter_mut().enumerate().for_each(|(n, piece)| shared.make(first + n as u64, piece));
+                next.par_iter_mut()
+                    .enumerate()
+                    .for_each_init(Zlib::new, |zlib, (n, piece)| shared.make(first + n as u64, zlib, piece));
                 next.iter_mut().for_each(|piece| shared.link(&mut chain, piece));
                 next.par_iter_mut().try_for_each_init(
                     || Packer::new(&shared.prepared),
@@ -130,7 +132,7 @@ impl Shared<'_> {
         self.spec.savanna_from.is_some_and(|from| block >= u64::from(from))
     }
 
-    fn make(&self, chunk: u64, piece: &mut Piece) {
+    fn make(&self, chunk: u64, zlib: &mut Zlib, piece: &mut Piece) {
         piece.bodies.clear();
         piece.drafts.clear();
         let mut noise = Noise::new(self.spec.seed, BODIES | chunk);
@@ -144,7 +146,7 @@ impl Shared<'_> {
                 }
                 Family::Antelope => {
                     let kind = Kind { block, version: self.spec.version, savanna: self.is_savanna(block) };
-                    antelope_transactions::body(&self.words, kind, &mut noise, out)
+                    antelope_transactions::body(&self.words, kind, zlib, &mut noise, out)
                 }
             };
             piece.drafts.push(Draft { body: start..piece.bodies.len(), transactions, root });

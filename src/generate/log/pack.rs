@@ -12,8 +12,8 @@ use zstd::zstd_safe::{CParameter, compress_bound};
 
 use super::super::random::Noise;
 
-/// The level: nodes take 15, which is too slow here and unpacks the same.
-const LEVEL: i32 = 3;
+/// The level: nodes take 15, which takes far longer and unpacks the same.
+const LEVEL: i32 = 1;
 /// One block in this many stays raw.
 const RAW_EVERY: u64 = 8;
 /// The number of a dictionary is that of the block by this.
