@@ -50,7 +50,7 @@ type Fault = (Way, &'static str, u32, &'static str, &'static [&'static str]);
 /// Everything that is written, at its first and at a later time.
 const WRITES: [Fault; 14] = [
     (Way::Spill, "write", 1, "/spill/", &[".part"]),
-    (Way::Spill, "write", 40, "/spill/", &[".part"]),
+    (Way::Spill, "write", 12, "/spill/", &[".part"]),
     (Way::Spill, "sync", 1, "/spill/", &["sync ", ".part"]),
     (Way::Spill, "sync", 9, "/spill/", &["sync ", ".part"]),
     (Way::Spill, "write", 3, "partial/journal", &["db.partial/journal"]),
