@@ -201,3 +201,79 @@ fn one_partition_of_four_times_the_budget() {
         assert_eq!(measured.report["blocks"]["written"], 256 << 10);
     }
 }
+
+#[test]
+fn keys_of_six_kinds_that_make_six_times_as_many_partitions() {
+    let place = Place::new();
+    let mib = if long() { 1024 } else { 256 };
+    let path = place.path("kinds");
+    let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
+    out.write_all(&header(&[])).expect("room");
+    let blocks = 4 * mib * MIB / 1000;
+    for i in 0..blocks {
+        let codec = [0x55, 0x70, DAG_CBOR, 0x0129, 0x78, 0x90][(i % 6) as usize];
+        let block = (cid(codec, BLAKE2B_256, &noise(i, 32)), noise(i, 950));
+        out.write_all(&section(&block)).expect("room");
+    }
+    out.flush().expect("room");
+    for threads in [2, 8] {
+        let measured = keeps(&place, &path, Way::File, mib, threads, &["--verify", "none"]);
+        assert!(measured.spilled(), "it cannot fit");
+        assert_eq!(measured.report["blocks"]["written"], blocks);
+    }
+}
+
+/// A control group of its own that allows so much memory; `None`, said loudly, where none can be made.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(limit: u64) -> Option<Self> {
+        let name = format!("bedload-test-{}", std::process::id());
+        for (root, file) in [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")] {
+            let dir = Path::new(root).join(&name);
+            if std::fs::create_dir(&dir).is_ok() {
+                let group = Self(dir);
+                if std::fs::write(group.0.join(file), limit.to_string()).is_ok() {
+                    return Some(group);
+                }
+            }
+        }
+        eprintln!("SKIPPED: no control group with a memory limit can be made here");
+        None
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn within_a_control_group_half_of_it_is_taken_and_nobody_is_killed() {
+    let limit = 192 * MIB;
+    let Some(group) = Group::new(limit) else { return };
+    let place = Place::new();
+    let source = snapshot(&place, 4 * limit / 2, Format::Car);
+    let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.0.display());
+    let run = |args: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &enter, env!("CARGO_BIN_EXE_bedload"), "import"]).arg(&source);
+        command.arg("--db").arg(place.path("db")).args(["--json", "--progress", "off"]).args(args);
+        let output = command.output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{:?}: {text}", output.status);
+        std::fs::remove_dir_all(place.path("db")).expect("a database");
+        serde_json::from_slice::<Value>(&output.stdout).expect("a report")
+    };
+    // By itself it takes half of what the group allows, whatever the machine has.
+    let report = run(&["--threads", "2"]);
+    assert_eq!(report["plan"]["memory"], limit / 2, "{}", report["plan"]);
+    assert!(report["plan"]["spill"].as_bool().expect("a plan"), "four times the budget cannot fit");
+    // A budget that leaves no more than what is promised to come on top.
+    let budget = (limit - FIXED) / MIB;
+    for threads in ["1", "8"] {
+        let report = run(&["--threads", threads, "--memory", &format!("{budget}MiB")]);
+        assert!(report["peak_rss_bytes"].as_u64().expect("a number") <= limit, "{report}");
+    }
+}

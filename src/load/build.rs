@@ -85,7 +85,12 @@ pub(super) fn build(held: &Held, router: &Router, building: &Building<'_>) -> Re
 /// The size of SSTs that is aimed at for `total` bytes: small enough that no thread is left alone with the last one for
 /// long.
 pub(super) fn sst_target(total: u64, plan: &Plan) -> u64 {
-    (total / (plan.threads as u64 * 8)).max(1 << 20).min(plan.sst_bytes)
+    sst_size_for(total, plan.threads as u64, plan.sst_bytes)
+}
+
+/// The same for a plan in the making.
+pub(super) fn sst_size_for(total: u64, threads: u64, sst_bytes: u64) -> u64 {
+    (total / (threads * 8)).max(1 << 20).min(sst_bytes)
 }
 
 /// Groups neighbouring partitions into jobs of about the size of an SST.

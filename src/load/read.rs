@@ -113,7 +113,8 @@ impl Reading<'_> {
 
         let (points, is_point) = durable::channel();
         let clock = Clock::new(mark.offset, router.partitions());
-        let pieces = || Mutex::new(Pieces::new(router.partitions(), self.plan.piece_bytes as usize));
+        let pieces =
+            || Mutex::new(Pieces::new(router.partitions(), self.plan.piece_bytes_for(router.partitions()) as usize));
         let shared = Shared {
             reading: self,
             source: Mutex::new(Source { chunks, first, clock, points: Some(points) }),
