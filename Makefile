@@ -16,7 +16,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-checked lint bench fuzz install clean-demo
+.PHONY: help setup build demo test test-long test-checked lint bench fuzz install clean-demo
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -44,6 +44,12 @@ clean-demo: ## Remove what the demo wrote
 
 test: setup ## Run all tests
 	$(CARGO) test --release --locked
+
+# Kills at every named point of every kind of import and at 200 random moments, cuts power 300 times, lets disks fail
+# and fill up, and holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it.
+test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
+	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test nothing_is_lost --test synced_before_named \
+	  --test failing_disks --test hard_times --test doctor_measures_before_the_start --test memory_stays_in_the_budget
 
 test-checked: setup ## Run all tests with overflow checks and debug assertions in bedload's own code
 	$(CARGO) test --release --locked --config scripts/checked.toml
