@@ -1,5 +1,5 @@
-//! Bytes of snapshot per second of a whole small import, closed and ready, through memory and through files. The disk of
-//! the temporary folder is part of it; `scripts/measure` measures large ones.
+//! Bytes of snapshot per second of a whole small import, closed and ready, by each loader: `ingest` through memory and
+//! through files, `memtable`. The disk of the temporary folder is part of it; `bedload bench` measures large ones.
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 
@@ -24,9 +24,14 @@ fn whole(c: &mut Criterion) {
 
     let mut group = c.benchmark_group("import");
     group.throughput(Throughput::Bytes(car.len() as u64)).sample_size(10);
-    for (name, plan) in [("through memory", PlanChoice::Memory), ("through files", PlanChoice::Spill)] {
+    for (name, preset, plan) in [
+        ("through memory", "ingest", PlanChoice::Memory),
+        ("through files", "ingest", PlanChoice::Spill),
+        ("through memtables", "memtable", PlanChoice::Auto),
+    ] {
         let mut options = ImportOptions::new(&source, &db);
         options.plan = plan;
+        options.preset = Some(preset.into());
         options.memory = Some(256 * common::MIB);
         group.bench_function(name, |b| {
             let run = |()| {

@@ -1,11 +1,23 @@
-//! Bytes of snapshot per second of sending blocks to their partitions: learning what the keys look like, routing, and
-//! appending to partition files in pieces as large as a generous and a tight budget make them. One thread.
+//! Bytes of snapshot per second of sending blocks to their partitions: taking keys out of CIDs, learning what the keys look
+//! like, routing, appending to partition files in pieces as large as a generous and a tight budget make them, and reading
+//! these files again. One thread.
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 
 mod common;
 
+use bedload::sort::key::KeyLayout;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+fn keys(c: &mut Criterion) {
+    let (snapshot, bytes) = common::snapshot(32 * common::MIB);
+    let mut group = c.benchmark_group("key extraction");
+    group.throughput(Throughput::Bytes(bytes));
+    for layout in [KeyLayout::Cid, KeyLayout::Multihash, KeyLayout::Digest] {
+        group.bench_function(layout.name(), |b| b.iter(|| snapshot.extract_keys(layout)));
+    }
+    group.finish();
+}
 
 fn routing(c: &mut Criterion) {
     let (snapshot, bytes) = common::snapshot(32 * common::MIB);
@@ -40,5 +52,20 @@ fn spilling(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, routing, spilling);
+fn reading_back(c: &mut Criterion) {
+    let (snapshot, bytes) = common::snapshot(32 * common::MIB);
+    let mut group = c.benchmark_group("reading spilled partitions");
+    group.throughput(Throughput::Bytes(bytes)).sample_size(20);
+    for bits in [4, 8] {
+        let routing = snapshot.learn(bits);
+        let dir = common::folder();
+        let spilled = snapshot.spilled(&routing, dir.path(), 128 << 10).expect("room for the partitions");
+        group.bench_function(BenchmarkId::new("partitions", 1 << bits), |b| {
+            b.iter(|| spilled.read().expect("they are there"));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, keys, routing, spilling, reading_back);
 criterion_main!(benches);

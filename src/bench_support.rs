@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
+use crate::load::JournalBench;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::entries::{Entry, Heap};
@@ -66,6 +67,15 @@ impl Snapshot {
         self.sections().map(|(chunk, section)| key(chunk, &section))
     }
 
+    /// Reads the CID of every block and takes its key out; returns the sum of the keys' last bytes.
+    pub fn extract_keys(&self, layout: KeyLayout) -> u64 {
+        let last = |chunk: &Chunk, section: &Section| {
+            let cid = &chunk.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
+            cid[layout.key_start(&section.cid)..].last().copied()
+        };
+        self.sections().filter_map(|(chunk, section)| last(chunk, &section)).map(u64::from).sum()
+    }
+
     /// Learns from the keys of the whole snapshot.
     pub fn learn(&self, bits: u32) -> Routing {
         Routing(Router::learn(self.keys(), bits))
@@ -78,6 +88,11 @@ impl Snapshot {
 
     /// Routes every block and appends it to its partition's file in `dir`, in pieces of `piece` bytes.
     pub fn spill(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<()> {
+        self.spilled(routing, dir, piece).map(|_| ())
+    }
+
+    /// Spills as [`Snapshot::spill`] does, and leaves the files to be read.
+    pub fn spilled(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<Spilled> {
         let spill = Spill::new(dir.to_owned(), routing.0.partitions());
         let mut pieces = Pieces::new(routing.0.partitions(), piece);
         for (chunk, section) in self.sections() {
@@ -85,7 +100,8 @@ impl Snapshot {
             let partition = routing.0.route(key, digest_at).partition;
             pieces.add(&spill, partition, &chunk.bytes[section.start..section.end])?;
         }
-        pieces.flush(&spill)
+        pieces.flush(&spill)?;
+        Ok(Spilled(spill))
     }
 
     /// The blocks in memory, and their entries in partitions that are still to be sorted.
@@ -106,6 +122,37 @@ fn key<'a>(chunk: &'a Chunk, section: &Section) -> (&'a [u8], usize) {
     let from = LAYOUT.key_start(&section.cid);
     let cid = &chunk.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
     (&cid[from..], section.cid.digest as usize - from)
+}
+
+/// Partitions in files.
+pub struct Spilled(Spill);
+
+impl Spilled {
+    /// Reads every partition whole, through one buffer, as building does; returns the bytes read.
+    pub fn read(&self) -> Result<u64> {
+        let (mut bytes, mut spare) = (0, None);
+        for partition in 0..self.0.partitions() {
+            let buffer = self.0.read_all(partition, spare.take())?;
+            bytes += buffer.len() as u64;
+            spare = buffer.into_buffer();
+        }
+        Ok(bytes)
+    }
+}
+
+/// A journal that is appended to.
+pub struct Appending(JournalBench);
+
+impl Appending {
+    /// A new one in `dir`, which must exist.
+    pub fn new(dir: &Path) -> Result<Self> {
+        JournalBench::open(dir).map(Self)
+    }
+
+    /// Appends the entry of a read up to `offset`, whose partitions are `partitions` files, and syncs it.
+    pub fn append(&self, offset: u64, partitions: u32) -> Result<()> {
+        self.0.append_read(offset, partitions)
+    }
 }
 
 /// A router.

@@ -299,6 +299,23 @@ fn parse(text: &[u8]) -> (Vec<Entry>, usize) {
     (entries, valid)
 }
 
+/// The journal for `benches/`: entries of the kind that is written most often.
+pub(crate) struct JournalBench(Journal);
+
+impl JournalBench {
+    pub fn open(dir: &Path) -> Result<Self> {
+        Ok(Self(Journal::open(dir)?.0))
+    }
+
+    /// Appends what is durable after reading up to `offset` into so many partitions.
+    pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
+        let mark = Mark { offset, consumed: offset, checksum: None, blocks: offset / 1000, payload: offset };
+        let extent = Extent { bytes: offset / u64::from(partitions.max(1)), blocks: offset / 1000 };
+        let extents = (0..partitions).map(|partition| (partition, extent)).collect();
+        self.0.append(&Entry::Read { mark, extents })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

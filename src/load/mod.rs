@@ -26,6 +26,7 @@ mod space;
 mod target;
 
 pub use import::{Outcome, import};
+pub(crate) use journal::JournalBench;
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};
 pub use plan::{LogPlan, MemtablePlan, Plan};
 pub use space::Space;

@@ -1,0 +1,29 @@
+//! Entries per second that the journal of an import takes, each synced before the next: the least time between two durable
+//! points. This is about the disk of the temporary folder, not about the processor.
+
+#![allow(missing_docs, reason = "criterion's macros make undocumented items")]
+
+use bedload::bench_support::Appending;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+fn append(c: &mut Criterion) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut group = c.benchmark_group("journal");
+    group.throughput(Throughput::Elements(1)).sample_size(20);
+    for partitions in [16, 256, 2048] {
+        let place = dir.path().join(partitions.to_string());
+        std::fs::create_dir(&place).expect("room for a folder");
+        let journal = Appending::new(&place).expect("a new one");
+        let mut offset = 0;
+        group.bench_function(BenchmarkId::new("append and sync, partitions", partitions), |b| {
+            b.iter(|| {
+                offset += 32 << 20;
+                journal.append(offset, partitions).expect("room for a line");
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, append);
+criterion_main!(benches);
