@@ -16,7 +16,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-long test-checked lint bench fuzz install clean-demo
+.PHONY: help setup build demo test test-long test-checked lint bench benchmarks fuzz install clean-demo
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -61,6 +61,9 @@ lint: setup ## Check format, lints and documentation
 
 bench: setup ## Measure the hot paths
 	$(CARGO) bench --locked
+
+benchmarks: build ## Measure everything in BENCHMARKS.md anew (SIZE=4GiB ROUNDS=3; takes hours)
+	@scripts/benchmarks
 
 fuzz: setup ## Fuzz every parser for FUZZ_SECONDS=30 (needs a nightly toolchain and cargo-fuzz)
 	@scripts/fuzz $(FUZZ_SECONDS)

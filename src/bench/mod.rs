@@ -197,7 +197,6 @@ pub fn judge_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> 
 /// Fills in what the runs so far tell.
 fn complete(report: &mut BenchReport, runs: &[Run], planned: usize) {
     let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
-    // The last ones first: the order of the rounds is that of the file.
     report.runs = runs.to_vec();
     report.setup.complete = runs.len() >= planned;
     report.figures = figures(&names, &report.figures.reference, runs);
