@@ -134,7 +134,7 @@ impl Spilled {
         for partition in 0..self.0.partitions() {
             let buffer = self.0.read_all(partition, spare.take())?;
             bytes += buffer.len() as u64;
-            spare = buffer.into_buffer();
+            spare = buffer.release();
         }
         Ok(bytes)
     }

@@ -128,7 +128,8 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
     };
     std::fs::create_dir_all(&workshop.keys).map_err(Error::io("create", &workshop.keys))?;
     let mut bench = Bench { options, workshop, samples: samples.path(), search, observer, rungs: Vec::new() };
-    let winner = halving::search(&mut bench, all, &rungs(source.len()))?;
+    let rungs = bench.rungs_of(source.len())?;
+    let winner = halving::search(&mut bench, all, &rungs)?;
     let rungs = std::mem::take(&mut bench.rungs);
     let (confirmation, outcome) = match &winner {
         None => (None, Outcome::NothingBetter),
@@ -189,10 +190,8 @@ struct Bench<'a> {
 
 impl Measure for Bench<'_> {
     fn ratios(&mut self, rung: &Rung, list: &[Candidate]) -> Result<Option<Vec<Option<f64>>>> {
-        let sample = self.samples.join(format!("{}.car", rung.bytes));
-        if !sample.exists() {
-            sample::write(&self.options.source, &sample, rung.bytes)?;
-        }
+        let sample = self.sample(rung.bytes);
+        let sample = if sample.exists() { sample } else { self.options.source.clone() };
         let keys = self.samples.join(format!("{}.keys", rung.bytes));
         std::fs::create_dir_all(&keys).map_err(Error::io("create", &keys))?;
         self.observer.rung(list.len(), rung.bytes, rung.rounds);
@@ -246,6 +245,27 @@ impl Measure for Bench<'_> {
 }
 
 impl Bench<'_> {
+    fn sample(&self, bytes: u64) -> PathBuf {
+        self.samples.join(format!("{bytes}.car"))
+    }
+
+    /// The samples, written. What is no CAR is not cut: its only sample is the whole.
+    fn rungs_of(&self, bytes: u64) -> Result<Vec<Rung>> {
+        let rungs = rungs(bytes);
+        for rung in &rungs {
+            let target = self.sample(rung.bytes);
+            match sample::write(&self.options.source, &target, rung.bytes) {
+                Ok(_) => {}
+                Err(Error::BadInput { .. }) => {
+                    std::fs::remove_file(&target).map_err(Error::io("remove", &target)).or_else(gone)?;
+                    return Ok(vec![Rung { bytes, rounds: SAMPLE_ROUNDS }]);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rungs)
+    }
+
     fn run(&self, variant: &Variant, source: &Path, keys: &Path, round: u32) -> Result<Run> {
         let turn = Turn { round, position: 0, warmup: false };
         self.workshop.import_from(source, keys, variant, turn)
@@ -318,6 +338,14 @@ impl Bench<'_> {
             _ => Outcome::WithinNoise,
         };
         Ok((Some(Confirmation { ratio, time, pairs }), outcome))
+    }
+}
+
+/// What is not there need not be removed.
+fn gone(error: Error) -> Result<()> {
+    match error {
+        Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        error => Err(error),
     }
 }
 
