@@ -4,6 +4,7 @@ use std::io::{BufRead, BufWriter, Write};
 use std::path::PathBuf;
 
 use bedload::Error;
+use bedload::read::block::{BlockLookup, FoundBlock};
 use bedload::read::get::{Lookup, to_json};
 use clap::ValueEnum;
 
@@ -13,7 +14,7 @@ use super::shared::LocationArgs;
 /// Keys looked up at once.
 const BATCH: usize = 256;
 
-/// Print blocks by their CIDs
+/// Print blocks by their CIDs; those of a block log by number, id, or the id of a transaction
 ///
 /// Ends with exit code 1 when a key is not in the database; the others are printed all the same.
 #[derive(Debug, clap::Args)]
@@ -23,12 +24,17 @@ pub struct Args {
     /// The database
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
-    /// What to look for: CIDs in any multibase, or keys as hex; `-` reads them from standard input, one a line
+    /// What to look for: CIDs in any multibase, or keys as hex; in a database made from a block log the number of a
+    /// block, its id, or the id of a transaction in it; `-` reads them from standard input, one a line
     #[arg(value_name = "KEY", required = true)]
     pub keys: Vec<String>,
-    /// How to print a block; json is dag-json where the CID names dag-cbor or dag-pb
-    #[arg(long = "as", value_name = "FORM", default_value = "hex")]
-    pub form: Form,
+    /// How to print a block; json is dag-json where the CID names dag-cbor or dag-pb, and the fields of its header for a
+    /// block of a log. The default is hex, and json for a block of a log
+    #[arg(long = "as", value_name = "FORM")]
+    pub form: Option<Form>,
+    /// The same as --as raw
+    #[arg(long, conflicts_with = "form")]
+    pub raw: bool,
 
     #[command(flatten)]
     pub location: LocationArgs,
@@ -45,31 +51,110 @@ pub enum Form {
     Json,
 }
 
-pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let lookup = Lookup::open(&args.db, &args.location.location())?;
-    let mut printer =
-        Printer { args, globals, out: BufWriter::new(std::io::stdout().lock()), lookup, asked: 0, lost: 0 };
-    let mut batch = Vec::new();
+impl Args {
+    /// How to print a block where nobody says: as `default`.
+    fn form_or(&self, default: Form) -> Form {
+        if self.raw { Form::Raw } else { self.form.unwrap_or(default) }
+    }
+}
+
+/// Every key of the command line and, for `-`, of standard input.
+fn each_key(args: &Args, mut take: impl FnMut(String) -> anyhow::Result<()>) -> anyhow::Result<()> {
     for key in &args.keys {
         if key != "-" {
-            printer.add(&mut batch, key.clone())?;
+            take(key.clone())?;
             continue;
         }
         for line in std::io::stdin().lock().lines() {
             let line = line.map_err(Error::io("read", "-"))?;
             if !line.trim().is_empty() {
-                printer.add(&mut batch, line.trim().to_owned())?;
+                take(line.trim().to_owned())?;
             }
         }
     }
-    printer.print(&mut batch)?;
-    printer.out.flush()?;
-    let (lost, asked) = (printer.lost, printer.asked);
+    Ok(())
+}
+
+/// Ends with exit code 1 when something was not there.
+fn all_found(args: &Args, lost: u64, asked: u64) -> anyhow::Result<()> {
     if lost == 0 {
         return Ok(());
     }
     let reason = if asked == 1 { "the key is".into() } else { format!("{lost} of {asked} keys are") };
     Err(Error::NotFound { path: args.db.clone(), reason: format!("{reason} not in the database") }.into())
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    if args.location.key.is_none()
+        && args.location.column_family.is_none()
+        && let Some(lookup) = BlockLookup::open(&args.db)?
+    {
+        return of_log(args, globals, &lookup);
+    }
+    let lookup = Lookup::open(&args.db, &args.location.location())?;
+    let mut printer =
+        Printer { args, globals, out: BufWriter::new(std::io::stdout().lock()), lookup, asked: 0, lost: 0 };
+    let mut batch = Vec::new();
+    each_key(args, |key| printer.add(&mut batch, key))?;
+    printer.print(&mut batch)?;
+    printer.out.flush()?;
+    all_found(args, printer.lost, printer.asked)
+}
+
+/// Prints blocks of a log.
+fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let (mut asked, mut lost) = (0, 0);
+    each_key(args, |key| {
+        let found = lookup.get(&key)?;
+        asked += 1;
+        lost += u64::from(found.is_none());
+        let form = args.form_or(Form::Json);
+        if globals.json {
+            let (name, content) = match (form, &found) {
+                (_, None) => ("block", serde_json::Value::Null),
+                (Form::Json, Some(found)) => ("block", fields(lookup, found)),
+                (Form::Hex | Form::Raw, Some(found)) => ("hex", hex(&found.block).into()),
+            };
+            let line = serde_json::json!({
+                "schema": "bedload-get-1", "key": key, "found": found.is_some(),
+                "bytes": found.as_ref().map(|found| found.block.len()), name: content,
+            });
+            writeln!(out, "{line}")?;
+            return Ok(());
+        }
+        match (form, found) {
+            // Said on standard error: standard output has blocks and nothing else.
+            (_, None) => writeln!(std::io::stderr(), "not in the database: {key}")?,
+            (Form::Raw, Some(found)) => out.write_all(&found.block)?,
+            (Form::Hex, Some(found)) => writeln!(out, "{}", hex(&found.block))?,
+            (Form::Json, Some(found)) => writeln!(out, "{}", fields(lookup, &found))?,
+        }
+        Ok(())
+    })?;
+    out.flush()?;
+    all_found(args, lost, asked)
+}
+
+/// The fields of a block's header.
+fn fields(lookup: &BlockLookup, found: &FoundBlock) -> serde_json::Value {
+    let header = found.header.as_ref();
+    let seconds = header.and_then(|header| u64::try_from(header.timestamp_ms / 1000).ok());
+    let mut fields = serde_json::json!({
+        "family": lookup.family.name(),
+        "number": found.number,
+        "id": header.map(|header| header.id),
+        "previous": header.map(|header| header.previous),
+        "timestamp_ms": header.map(|header| header.timestamp_ms),
+        "time": seconds.map(super::inspect::date),
+        "producer": header.map(|header| header.producer.to_string()),
+        "bytes": found.block.len(),
+        "header_bytes": header.map(|header| header.header_len),
+    });
+    if let (Some(position), Some(object)) = (found.transaction, fields.as_object_mut()) {
+        object.insert("transaction_position".into(), position.into());
+    }
+    fields
 }
 
 struct Printer<'a, W: Write> {
@@ -97,7 +182,7 @@ impl<W: Write> Printer<'_, W> {
             self.asked += 1;
             self.lost += u64::from(block.is_none());
             if self.globals.json {
-                let (form, content) = match (self.args.form, &block) {
+                let (form, content) = match (self.args.form_or(Form::Hex), &block) {
                     (_, None) => ("block", serde_json::Value::Null),
                     (Form::Json, Some(block)) => ("block", serde_json::from_str(&to_json(wanted.codec, block))?),
                     (Form::Hex | Form::Raw, Some(block)) => ("hex", hex(block).into()),
@@ -109,7 +194,7 @@ impl<W: Write> Printer<'_, W> {
                 writeln!(self.out, "{line}")?;
                 continue;
             }
-            match (self.args.form, block) {
+            match (self.args.form_or(Form::Hex), block) {
                 // Said on standard error: standard output has blocks and nothing else.
                 (_, None) => writeln!(std::io::stderr(), "not in the database: {text}")?,
                 (Form::Raw, Some(block)) => self.out.write_all(&block)?,

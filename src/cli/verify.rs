@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use bedload::report::{KeyFrom, VerifyReport};
 use bedload::size::human;
+use bedload::sort::key::KeyLayout;
 use bedload::source::car::NullPadding;
 use bedload::{Error, VerifyOptions};
 
@@ -92,6 +93,11 @@ fn summary(report: &VerifyReport) -> String {
     };
     lines.push(("keys", format!("{}{assumed}", report.key.name())));
     let checked = match report.sample {
+        None if report.key == KeyLayout::Number => format!(
+            "{} blocks, {}, each against the one before it; families of ids against the blocks",
+            report.records,
+            human(report.payload_bytes)
+        ),
         Some(_) => format!(
             "{} records picked at random, {}, each against its key",
             report.records,

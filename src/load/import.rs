@@ -264,6 +264,8 @@ impl Import<'_> {
                         hint: "give the same source and options again to go on, or throw it away with --restart".into(),
                     });
                 }
+                // The journal does not name the files; this one does.
+                before.identity = Some(identity.clone());
                 target.create()?;
                 target.reconcile(&before)?;
                 self.progress.tell(&Event::Resumed {

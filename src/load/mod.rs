@@ -27,6 +27,7 @@ mod target;
 
 pub use import::{Outcome, import};
 pub(crate) use journal::JournalBench;
+pub(crate) use log::{BLOCK_IDS, TRANSACTIONS};
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};
 pub use plan::{LogPlan, MemtablePlan, Plan};
 pub use space::Space;

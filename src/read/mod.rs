@@ -3,6 +3,7 @@
 //! Databases are opened read-only here. What an import left in `BEDLOAD.json` says how to read their keys.
 
 mod access;
+pub mod block;
 mod content;
 mod count;
 mod dag_json;

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chain::Family;
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
+use crate::report::FamilyReport;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
@@ -37,6 +39,9 @@ pub struct ImportRecord {
     pub digest: ContentDigest,
     /// Where the blocks came from.
     pub source: RecordedSource,
+    /// What only a block log has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<RecordedLog>,
     /// Multicodecs of the hash functions, where the key does not name them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
@@ -56,6 +61,9 @@ pub struct RecordedSource {
     pub path: String,
     /// `car` or another format.
     pub format: String,
+    /// Version of the format.
+    #[serde(default)]
+    pub version: u64,
     /// The roots, as CIDs in their usual text form.
     #[serde(default)]
     pub roots: Vec<String>,
@@ -64,10 +72,29 @@ pub struct RecordedSource {
     pub null_padding: u64,
 }
 
+/// What only a block log has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedLog {
+    /// `steem`, `hive` or `antelope`.
+    pub family: String,
+    /// The column families.
+    pub families: Vec<FamilyReport>,
+}
+
 impl ImportRecord {
     /// The roots of the snapshot.
     pub fn roots(&self) -> Vec<RawCid> {
         self.source.roots.iter().filter_map(|root| root.parse().ok()).collect()
+    }
+
+    /// The chain, and the version of its log: how its blocks are read.
+    pub(crate) fn chain(&self) -> (Family, u32) {
+        let family = match self.log.as_ref().map(|log| log.family.as_str()) {
+            Some("antelope") => Family::Antelope,
+            Some("hive") => Family::Hive,
+            _ => Family::Steem,
+        };
+        (family, u32::try_from(self.source.version).unwrap_or(0))
     }
 
     /// Reads the record of the database in `db`; `None` when it has none.

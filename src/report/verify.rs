@@ -118,6 +118,10 @@ pub enum ProblemKind {
     Key,
     /// A value does not match the hash in its key.
     Hash,
+    /// A block does not follow the one before it.
+    Link,
+    /// A family of ids does not hold what the blocks say.
+    Index,
     /// A value cannot be checked: its key names a hash function that is not known here.
     Function,
     /// A block of the source is not in the database.
@@ -140,6 +144,8 @@ impl ProblemKind {
             Self::Checksum => "checksum",
             Self::Key => "key",
             Self::Hash => "hash",
+            Self::Link => "link",
+            Self::Index => "index",
             Self::Function => "function",
             Self::Missing => "missing",
             Self::Extra => "extra",

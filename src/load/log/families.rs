@@ -6,10 +6,10 @@ use crate::rocks::SstOptions;
 use crate::rocks::option_map::{Group, OptionMap};
 
 /// Finds blocks by their ids.
-pub(in crate::load) const BLOCK_IDS: &str = "block_ids";
+pub(crate) const BLOCK_IDS: &str = "block_ids";
 
 /// Finds transactions by their ids.
-pub(in crate::load) const TRANSACTIONS: &str = "transactions";
+pub(crate) const TRANSACTIONS: &str = "transactions";
 
 /// What families of ids have instead of what the preset says about blocks, with the reason.
 const OF_IDS: [(Group, &str, &str); 3] = [

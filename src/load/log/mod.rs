@@ -16,7 +16,7 @@ mod ranges;
 mod tell;
 mod transactions;
 
-pub(super) use families::{BLOCK_IDS, TRANSACTIONS};
+pub(crate) use families::{BLOCK_IDS, TRANSACTIONS};
 pub(super) use input::{detect, of_set, origin};
 pub(super) use output::RangeDone;
 

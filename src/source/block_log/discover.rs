@@ -75,8 +75,7 @@ fn of_directory(dir: &Path) -> Result<Vec<PathBuf>> {
     let single = SINGLE.map(|name| dir.join(name)).into_iter().find(|path| path.is_file());
     let files: Vec<PathBuf> = partitions.into_iter().map(|(_, path)| path).chain(single).collect();
     if files.is_empty() {
-        let reason = "the directory has no block_log, block_log_part.NNNN, blocks.log or blocks-A-B.log".into();
-        return Err(Error::bad_input(dir, None, LogProblem::NotALog { reason }));
+        return Err(Error::bad_input(dir, None, LogProblem::NoLogInDirectory));
     }
     Ok(files)
 }

@@ -19,6 +19,9 @@ pub enum LogProblem {
         /// What speaks against it.
         reason: String,
     },
+    /// A directory that has none.
+    #[error("it is a directory, and has no block_log, block_log_part.NNNN, blocks.log or blocks-A-B.log")]
+    NoLogInDirectory,
     /// The head of an Antelope log cannot be read.
     #[error("the head of the log cannot be right: {reason}")]
     Preamble {
@@ -245,6 +248,7 @@ impl LogProblem {
             Self::NotALog { .. } => {
                 "give a block_log (Steem, Hive) or blocks.log (EOSIO, Antelope), the directory of one, or a CAR".into()
             }
+            Self::NoLogInDirectory => "name a file, or the directory of a block log".into(),
             Self::Torn { last, .. } => {
                 format!("`--tail trim` imports up to block {last} and leaves the rest out")
             }

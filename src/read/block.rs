@@ -1,0 +1,104 @@
+//! Looking up blocks of a database that was made from a block log: by number, by id, or by a transaction in them.
+
+use std::path::Path;
+
+use super::record::ImportRecord;
+use crate::chain::{self, Family, Header, Id};
+use crate::error::{Error, Result};
+use crate::load::{BLOCK_IDS, TRANSACTIONS};
+use crate::rocks::{Reader, ReaderOptions};
+use crate::sort::key::KeyLayout;
+
+/// The block cache, in bytes: neighbouring keys are seldom asked for.
+const CACHE: usize = 8 << 20;
+
+/// The most digits of a block number; an id has 40 or 64.
+const NUMBER_DIGITS: usize = 10;
+
+/// A database to look blocks up in.
+pub struct BlockLookup {
+    reader: Reader,
+    /// What the chain is: it says how headers are read.
+    pub family: Family,
+    version: u32,
+}
+
+/// A block that was looked for.
+#[derive(Debug, Clone)]
+pub struct FoundBlock {
+    /// Its bytes as the database has them.
+    pub block: Vec<u8>,
+    /// What its header says; `None` where it cannot be read.
+    pub header: Option<Header>,
+    /// Its number, the key it stands under.
+    pub number: u32,
+    /// Where in it the transaction stands that was looked for, counted from 0.
+    pub transaction: Option<u32>,
+}
+
+impl BlockLookup {
+    /// Opens the database in `db`; `None` when it was not made from a block log.
+    ///
+    /// # Errors
+    /// There is no database, or it cannot be opened.
+    pub fn open(db: &Path) -> Result<Option<Self>> {
+        let Some(record) = ImportRecord::load(db)?.filter(|record| record.key == KeyLayout::Number) else {
+            return Ok(None);
+        };
+        let (family, version) = record.chain();
+        let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true })?;
+        Ok(Some(Self { reader, family, version }))
+    }
+
+    /// Looks up a block by a number in decimal, or by an id in hex: its own, or that of a transaction in it. `None` when
+    /// it is not there.
+    ///
+    /// # Errors
+    /// The text is none of these, or the block cannot be read.
+    pub fn get(&self, text: &str) -> Result<Option<FoundBlock>> {
+        let text = text.trim();
+        if text.len() <= NUMBER_DIGITS && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return match text.parse() {
+                Ok(number) => self.block(number, None),
+                // More than any chain has.
+                Err(_) => Ok(None),
+            };
+        }
+        let id: Id = text.parse().map_err(|error| Error::Usage {
+            reason: format!("{text:?} is neither the number of a block nor an id: {error}"),
+            hint: "give a number, or the id of a block or of a transaction as hex".into(),
+        })?;
+        if let Some(value) = self.value(BLOCK_IDS, id.as_bytes())? {
+            return match number_at(&value, 0) {
+                Some(number) => self.block(number, None),
+                None => Ok(None),
+            };
+        }
+        match self.value(TRANSACTIONS, id.as_bytes())? {
+            Some(value) => match (number_at(&value, 0), number_at(&value, 4)) {
+                (Some(number), position) => self.block(number, position),
+                _ => Ok(None),
+            },
+            None => Ok(None),
+        }
+    }
+
+    /// A record of a family, where there is such a family.
+    fn value(&self, family: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if !self.reader.families().iter().any(|name| name == family) {
+            return Ok(None);
+        }
+        let found = self.reader.get_many(family, &[key], false)?.pop();
+        found.transpose().map(|found| found.flatten().map(|value| value.as_ref().to_vec()))
+    }
+
+    fn block(&self, number: u32, transaction: Option<u32>) -> Result<Option<FoundBlock>> {
+        let Some(block) = self.value("default", &number.to_be_bytes())? else { return Ok(None) };
+        let header = chain::header(self.family, self.version, &block).ok();
+        Ok(Some(FoundBlock { block, header, number, transaction }))
+    }
+}
+
+fn number_at(value: &[u8], at: usize) -> Option<u32> {
+    value.get(at..)?.first_chunk().map(|number| u32::from_be_bytes(*number))
+}

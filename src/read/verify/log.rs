@@ -1,0 +1,168 @@
+//! Whether a database that was made from a block log is sound: every block follows the one before it, and the families
+//! of ids hold what the blocks say.
+//!
+//! Threads share out ranges of numbers. The id of each block is computed from its bytes; whether `block_ids` holds exactly
+//! these is told from content digests, which do not depend on order: the records it must have are digested on the way.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::scan::Totals;
+use super::{Job, compare, interrupted};
+use crate::chain::{self, Header};
+use crate::digest::ContentDigest;
+use crate::error::Result;
+use crate::load::BLOCK_IDS;
+use crate::progress::Phase;
+use crate::read::count::count;
+use crate::read::ranges::{KeyRange, ranges};
+use crate::read::record::ImportRecord;
+use crate::read::share::share;
+use crate::report::ProblemKind;
+use crate::rocks::DataFile;
+
+/// Records between two looks at the counters.
+const BATCH: u64 = 1024;
+
+/// What was found in a range of numbers.
+#[derive(Default)]
+struct Stretch {
+    first: Option<Header>,
+    last: Option<Header>,
+    totals: Totals,
+    /// Of the records that `block_ids` must have.
+    ids: ContentDigest,
+    /// Whether something in it could not be read.
+    broken: bool,
+}
+
+impl Job<'_> {
+    /// Goes through all column families of a database made from a log.
+    pub(super) fn everything_of_log(&self, files: &[DataFile], record: &ImportRecord) -> Result<Totals> {
+        let own: Vec<&DataFile> = files.iter().filter(|file| file.family == self.family).collect();
+        let work = ranges(&own);
+        self.progress.begin(Phase::Verify, Some(record.payload_bytes));
+        let found: Mutex<Vec<Stretch>> = Mutex::default();
+        share(
+            self.options.resources.threads(),
+            work.len() + files.len(),
+            || (),
+            |(), item| {
+                match work.get(item) {
+                    Some(range) => {
+                        let stretch = self.stretch(range, record)?;
+                        found.lock().unwrap_or_else(PoisonError::into_inner).push(stretch);
+                    }
+                    None => self.check_meta_blocks(files.get(item - work.len())),
+                }
+                Ok(())
+            },
+        )?;
+        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.sort_by_key(|stretch| stretch.first.map(|first| first.number));
+        let (mut totals, mut ids, mut before, mut broken) = (Totals::default(), ContentDigest::default(), None, false);
+        for stretch in &found {
+            totals.merge(&stretch.totals);
+            ids.merge(stretch.ids);
+            if let (Some(before), Some(first)) = (before.filter(|_| !broken), &stretch.first) {
+                self.check_link(before, first);
+            }
+            (before, broken) = (stretch.last.as_ref().or(before), stretch.broken);
+        }
+        self.check_families(record, ids)?;
+        Ok(totals)
+    }
+
+    fn check_link(&self, before: &Header, header: &Header) {
+        let key = header.number.to_be_bytes();
+        if before.number.checked_add(1) != Some(header.number) {
+            self.problems.add_key(ProblemKind::Link, self.family, &key, || {
+                format!("block {} follows block {}", header.number, before.number)
+            });
+        } else if before.id != header.previous {
+            self.problems.add_key(ProblemKind::Link, self.family, &key, || {
+                format!(
+                    "block {} says that it follows {}, but block {} has the id {}",
+                    header.number, header.previous, before.number, before.id
+                )
+            });
+        }
+    }
+
+    fn stretch(&self, range: &KeyRange, record: &ImportRecord) -> Result<Stretch> {
+        let (family, version) = record.chain();
+        let mut stretch = Stretch::default();
+        let mut untold = (0, 0);
+        let mut last_key = range.from.clone().unwrap_or_default();
+        let mut scan = self.reader.scan(self.family, range.from.as_deref(), range.to.as_deref())?;
+        while let Some((key, value)) = scan.item() {
+            stretch.totals.records += 1;
+            stretch.totals.payload += value.len() as u64;
+            stretch.totals.digest.add_record(key, value);
+            last_key.clear();
+            last_key.extend_from_slice(key);
+            match chain::header(family, version, value) {
+                Ok(header) if header.number.to_be_bytes() == key => {
+                    if let Some(before) = &stretch.last {
+                        self.check_link(before, &header);
+                    }
+                    stretch.ids.add_record(header.id.as_bytes(), key);
+                    stretch.first.get_or_insert(header);
+                    stretch.last = Some(header);
+                }
+                Ok(header) => {
+                    let message = || format!("it is block {}", header.number);
+                    self.problems.add_key(ProblemKind::Key, self.family, key, message);
+                }
+                Err(problem) => {
+                    self.problems.add_key(ProblemKind::Hash, self.family, key, || problem.to_string());
+                }
+            }
+            untold = (untold.0 + value.len() as u64, untold.1 + 1);
+            if untold.1 == BATCH {
+                self.progress.add(untold.0, untold.1);
+                untold = (0, 0);
+                if self.options.resources.stop.asked() {
+                    return Err(interrupted());
+                }
+            }
+            scan.next();
+        }
+        self.progress.add(untold.0, untold.1);
+        if let Err(error) = scan.status() {
+            stretch.broken = true;
+            self.problems.add_unreadable(self.family, &last_key, error.to_string());
+        }
+        Ok(stretch)
+    }
+
+    /// Whether the other families hold what the import wrote, and what the blocks say.
+    fn check_families(&self, record: &ImportRecord, ids: ContentDigest) -> Result<()> {
+        for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != self.family) {
+            let name = known.name.as_str();
+            if !self.reader.families().iter().any(|family| family == name) {
+                self.problems.add(ProblemKind::Count, None, format!("there is no column family {name}"));
+                continue;
+            }
+            let content = match count(
+                self.reader,
+                name,
+                self.options.resources.threads(),
+                self.progress,
+                &self.options.resources.stop,
+            ) {
+                Ok(content) => content,
+                Err(error @ crate::error::Error::Interrupted { .. }) => return Err(error),
+                Err(error) => {
+                    self.problems.add(ProblemKind::Checksum, None, format!("{name} cannot be read: {error}"));
+                    continue;
+                }
+            };
+            compare(name, (content.records, content.digest), (known.records, known.digest), self.problems);
+            if name == BLOCK_IDS && content.digest != ids && content.digest == known.digest {
+                let message = format!("{name} does not hold the ids of the blocks");
+                self.problems.add(ProblemKind::Index, None, message);
+            }
+        }
+        Ok(())
+    }
+}
