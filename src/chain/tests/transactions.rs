@@ -79,7 +79,9 @@ fn every_flipped_bit_of_real_transactions_is_seen() {
                 flipped_bits += 1;
             }
         }
-        assert_eq!(flipped_bits > 0, name != "steem_mainnet_1_1000/block_log", "{name}");
+        // The first thousand blocks of Steem, and all of this test network, are without transactions.
+        let empty = ["steem_mainnet_1_1000/block_log", "hive/testnet_hf28.block_log"].contains(&name);
+        assert_eq!(flipped_bits > 0, !empty, "{name}");
     }
 }
 
