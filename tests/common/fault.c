@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -36,16 +38,30 @@ static int fails_at(const char *call, const char *path) {
   return 1;
 }
 
-static int fails(const char *call, int fd) {
-  if (strcmp(call, wanted) != 0) return 0;
-  char link[64], path[512];
+static int path_of(int fd, char *path, size_t size) {
+  char link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   int before = errno;
-  ssize_t len = readlink(link, path, sizeof path - 1);
+  ssize_t len = readlink(link, path, size - 1);
   errno = before;
   if (len < 0) return 0;
   path[len] = 0;
-  return fails_at(call, path);
+  return 1;
+}
+
+static int fails(const char *call, int fd) {
+  char path[512];
+  return strcmp(call, wanted) == 0 && path_of(fd, path, sizeof path) && fails_at(call, path);
+}
+
+/* A file whose reads are to fail cannot be mapped either: what is mapped is not read by any call. */
+static void *map(void *at, size_t len, int protection, int flags, int fd, off64_t from_byte) {
+  char path[512];
+  if (fd >= 0 && strcmp("read", wanted) == 0 && path_of(fd, path, sizeof path) && is_meant(path)) {
+    errno = ENODEV;
+    return MAP_FAILED;
+  }
+  return (void *)syscall(SYS_mmap, at, len, protection, flags, fd, from_byte);
 }
 
 #define NEXT(name) \
@@ -67,6 +83,12 @@ ssize_t pwrite(int fd, const void *bytes, size_t len, off_t at) {
 ssize_t pwrite64(int fd, const void *bytes, size_t len, off64_t at) {
   NEXT(pwrite64);
   return fails("write", fd) ? -1 : next(fd, bytes, len, at);
+}
+void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t from_byte) {
+  return map(at, len, protection, flags, fd, from_byte);
+}
+void *mmap64(void *at, size_t len, int protection, int flags, int fd, off64_t from_byte) {
+  return map(at, len, protection, flags, fd, from_byte);
 }
 ssize_t read(int fd, void *bytes, size_t len) {
   NEXT(read);
