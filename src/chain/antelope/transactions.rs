@@ -19,8 +19,7 @@
 //! Digests are over the stored bytes, counts and lengths included. Version 4 has further kinds of pruned data that no node
 //! ever wrote: they are refused.
 
-use std::io::Read;
-
+use flate2::{Decompress, FlushDecompress, Status};
 use sha2::{Digest, Sha256};
 
 use super::super::reader::Reader;
@@ -52,11 +51,12 @@ pub(in super::super) fn check(
     let mut reader = Reader::new(block, header.header_len);
     let mut found = Transactions::default();
     let mut leaves = Vec::new();
+    let mut unpacker = Unpacker::default();
     if version == PRUNABLE {
         reader.u8("the prune state")?;
     }
     for _ in 0..reader.count("the transactions", MAX_RECEIPTS, SMALLEST)? {
-        let (id, leaf) = receipt(&mut reader, version, options)?;
+        let (id, leaf) = receipt(&mut reader, version, options, &mut unpacker)?;
         found.ids.extend(id);
         leaves.extend(leaf);
     }
@@ -85,6 +85,7 @@ fn receipt(
     reader: &mut Reader<'_>,
     version: u32,
     options: &TransactionOptions,
+    unpacker: &mut Unpacker,
 ) -> Result<(Option<Id>, Option<merkle::Node>), ChainProblem> {
     let start = reader.at();
     reader.take(1 + 4, "a transaction receipt")?;
@@ -94,16 +95,16 @@ fn receipt(
     let (id, digest) = match reader.u8("a transaction receipt")? {
         0 => {
             let id = reader.array::<ID_LEN>("a transaction's id")?;
-            (options.ids.then_some(id.into()), id)
+            (options.ids.then_some(id.into()), Some(id))
         }
         1 => {
             let packed = Packed::read(reader, version)?;
-            (options.ids.then(|| packed.id()).transpose()?, packed.digest())
+            (options.ids.then(|| packed.id(unpacker)).transpose()?, options.merkle.then(|| packed.digest()))
         }
         found => return Err(ChainProblem::Unexpected { offset, expected: "0 or 1", found: found.into() }),
     };
-    let leaf = options.merkle.then(|| Sha256::new().chain_update(usage).chain_update(digest).finalize().into());
-    Ok((id, leaf))
+    let leaf = |digest| Sha256::new().chain_update(usage).chain_update(digest).finalize().into();
+    Ok((id, digest.filter(|_| options.merkle).map(leaf)))
 }
 
 /// A packed transaction.
@@ -114,8 +115,15 @@ struct Packed<'a> {
     transaction: &'a [u8],
     /// The transaction behind its length, as stored.
     with_len: &'a [u8],
-    /// The digest of signatures and context-free data.
-    prunable: merkle::Node,
+    prunable: Prunable<'a>,
+}
+
+/// Signatures and context-free data.
+enum Prunable<'a> {
+    /// Each behind its length, as stored.
+    Whole(&'a [u8], &'a [u8]),
+    /// Only their digest is left.
+    Pruned(merkle::Node),
 }
 
 impl<'a> Packed<'a> {
@@ -124,12 +132,8 @@ impl<'a> Packed<'a> {
             let compression = compression(reader)?;
             let offset = reader.at();
             let prunable = match reader.u8("a transaction's prunable data")? {
-                0 => Sha256::new()
-                    .chain_update(signatures(reader)?)
-                    .chain_update(context_free_data(reader)?)
-                    .finalize()
-                    .into(),
-                1 => reader.array("the digest of pruned data")?,
+                0 => Prunable::Whole(signatures(reader)?, context_free_data(reader)?),
+                1 => Prunable::Pruned(reader.array("the digest of pruned data")?),
                 found => {
                     let expected = "a known kind of prunable data";
                     return Err(ChainProblem::Unexpected { offset, expected, found: found.into() });
@@ -139,37 +143,64 @@ impl<'a> Packed<'a> {
         } else {
             let signatures = signatures(reader)?;
             let compression = compression(reader)?;
-            let data = context_free_data(reader)?;
-            (compression, Sha256::new().chain_update(signatures).chain_update(data).finalize().into())
+            (compression, Prunable::Whole(signatures, context_free_data(reader)?))
         };
         let start = reader.at();
         let transaction = reader.bytes("a packed transaction", MAX_PACKED)?;
-        Ok(Self {
-            compression,
-            offset: reader.at() - transaction.len(),
-            transaction,
-            with_len: reader.since(start),
-            prunable,
-        })
+        let offset = reader.at() - transaction.len();
+        Ok(Self { compression, offset, transaction, with_len: reader.since(start), prunable })
     }
 
     fn digest(&self) -> merkle::Node {
+        let prunable = match self.prunable {
+            Prunable::Whole(signatures, data) => {
+                Sha256::new().chain_update(signatures).chain_update(data).finalize().into()
+            }
+            Prunable::Pruned(digest) => digest,
+        };
         let hash = Sha256::new().chain_update([self.compression]).chain_update(self.with_len);
-        hash.chain_update(self.prunable).finalize().into()
+        hash.chain_update(prunable).finalize().into()
     }
 
-    fn id(&self) -> Result<Id, ChainProblem> {
-        if self.compression == 0 {
-            return Ok(Id::from(<[u8; ID_LEN]>::from(Sha256::digest(self.transaction))));
-        }
-        let broken = ChainProblem::Zlib { offset: self.offset, max: MAX_UNPACKED };
-        let mut unpacked = flate2::read::ZlibDecoder::new(self.transaction).take(MAX_UNPACKED as u64 + 1);
+    fn id(&self, unpacker: &mut Unpacker) -> Result<Id, ChainProblem> {
+        let id: [u8; ID_LEN] = match self.compression {
+            0 => Sha256::digest(self.transaction).into(),
+            _ => {
+                let broken = ChainProblem::Zlib { offset: self.offset, max: MAX_UNPACKED };
+                unpacker.sum(self.transaction).ok_or(broken)?
+            }
+        };
+        Ok(Id::from(id))
+    }
+}
+
+/// Unpacks transactions, over and over with the same memory, which is made when the first one comes.
+#[derive(Default)]
+struct Unpacker(Option<Decompress>);
+
+impl Unpacker {
+    /// The digest of what a zlib stream holds; `None` when it is none, is cut, or holds too much. Bytes behind its end do
+    /// not matter.
+    fn sum(&mut self, mut packed: &[u8]) -> Option<merkle::Node> {
+        let zlib = self.0.get_or_insert_with(|| Decompress::new(true));
+        zlib.reset(true);
         let mut hash = Sha256::new();
-        let len = std::io::copy(&mut unpacked, &mut hash).map_err(|_| broken)?;
-        if len > MAX_UNPACKED as u64 {
-            return Err(broken);
+        let mut unpacked = [0; 4096];
+        loop {
+            let (before_in, before_out) = (zlib.total_in(), zlib.total_out());
+            let status = zlib.decompress(packed, &mut unpacked, FlushDecompress::None).ok()?;
+            let len = (zlib.total_out() - before_out) as usize;
+            packed = packed.get((zlib.total_in() - before_in) as usize..)?;
+            hash.update(unpacked.get(..len)?);
+            if zlib.total_out() > MAX_UNPACKED as u64 {
+                return None;
+            }
+            match status {
+                Status::StreamEnd => return Some(hash.finalize().into()),
+                _ if len == 0 && zlib.total_in() == before_in => return None,
+                _ => {}
+            }
         }
-        Ok(Id::from(<[u8; ID_LEN]>::from(hash.finalize())))
     }
 }
 
@@ -194,5 +225,41 @@ fn compression(reader: &mut Reader<'_>) -> Result<u8, ChainProblem> {
     match reader.u8("a transaction's compression")? {
         kind @ 0..=1 => Ok(kind),
         found => Err(ChainProblem::Unexpected { offset, expected: "a compression of 0 or 1", found: found.into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).expect("memory has room");
+        encoder.finish().expect("memory has room")
+    }
+
+    #[test]
+    fn a_packed_transaction_is_summed_as_it_was_before() {
+        let mut unpacker = Unpacker::default();
+        for len in [0, 1, 4095, 4096, 4097, 100_000, MAX_UNPACKED] {
+            let bytes: Vec<u8> = (0..len).map(|at| (at / 7) as u8).collect();
+            let sum: [u8; 32] = Sha256::digest(&bytes).into();
+            assert_eq!(unpacker.sum(&packed(&bytes)), Some(sum), "{len} bytes");
+            assert_eq!(unpacker.sum(&[&packed(&bytes)[..], b"more"].concat()), Some(sum), "{len} bytes and more");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_unpacked_is_refused() {
+        let mut unpacker = Unpacker::default();
+        assert_eq!(unpacker.sum(b"no zlib at all"), None);
+        assert_eq!(unpacker.sum(&packed(&vec![0; MAX_UNPACKED + 1])), None, "more than nodes unpack");
+        let whole = packed(b"a transaction, about");
+        for len in 0..whole.len() {
+            assert_eq!(unpacker.sum(&whole[..len]), None, "cut to {len}");
+        }
+        assert!(unpacker.sum(&whole).is_some());
     }
 }
