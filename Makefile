@@ -7,6 +7,9 @@ CARGO ?= cargo
 DEMO ?= target/demo
 DEMO_SIZE ?= 256MiB
 FUZZ_SECONDS ?= 30
+PREFIX ?= $(HOME)/.local
+ROOT = $(DESTDIR)$(PREFIX)
+BEDLOAD ?= $(or $(CARGO_TARGET_DIR),target)/release/bedload
 
 # Shows a bedload command as a user would type it, and runs it.
 define bedload
@@ -16,7 +19,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-long test-checked lint bench benchmarks fuzz install clean-demo
+.PHONY: help setup build demo test test-long test-checked lint bench benchmarks fuzz install install-files clean-demo
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -68,5 +71,15 @@ benchmarks: build ## Measure everything in BENCHMARKS.md anew (SIZE=4GiB ROUNDS=
 fuzz: setup ## Fuzz every parser for FUZZ_SECONDS=30 (needs a nightly toolchain and cargo-fuzz)
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-install: setup ## Install bedload into ~/.cargo/bin
-	$(CARGO) install --path . --locked
+install: build ## Install program, completions and man pages below PREFIX=~/.local
+	@$(MAKE) --no-print-directory install-files
+
+# What `install` copies; DESTDIR is for packagers.
+install-files:
+	install -d "$(ROOT)/bin" "$(ROOT)/share/bash-completion/completions" "$(ROOT)/share/zsh/site-functions" \
+	  "$(ROOT)/share/fish/vendor_completions.d" "$(ROOT)/share/man/man1"
+	install -m755 "$(BEDLOAD)" "$(ROOT)/bin/bedload"
+	"$(BEDLOAD)" completions bash >"$(ROOT)/share/bash-completion/completions/bedload"
+	"$(BEDLOAD)" completions zsh >"$(ROOT)/share/zsh/site-functions/_bedload"
+	"$(BEDLOAD)" completions fish >"$(ROOT)/share/fish/vendor_completions.d/bedload.fish"
+	"$(BEDLOAD)" man "$(ROOT)/share/man/man1"

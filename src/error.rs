@@ -189,7 +189,7 @@ impl Error {
                 path.display()
             ),
             Self::Rocks { message, path, .. } => errno_of(message).map_or_else(
-                || "the message is RocksDB's own; `-v` shows the options it was opened with".into(),
+                || "the message is RocksDB's own; `bedload verify` tells whether a database is sound".into(),
                 |errno| io_hint(&errno.into(), path),
             ),
             Self::Preset(problem) => problem.hint(),

@@ -29,24 +29,24 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Where to begin, may be given several times; the default is the roots that the import recorded
+    /// Where to begin, may be repeated; by default as BEDLOAD.json says
     #[arg(long, value_name = "CID", value_parser = RawCid::from_str, help_heading = "Blocks")]
     pub root: Vec<RawCid>,
-    /// Every record in the order of keys, whether anything links to it or not
+    /// Every record, in the order of keys
     #[arg(long, conflicts_with = "cids", help_heading = "Blocks")]
     pub all: bool,
-    /// The blocks whose CIDs stand in a file, one a line; `-` reads them from standard input
+    /// These blocks: a file with one CID a line, or `-`
     #[arg(long, value_name = "FILE", help_heading = "Blocks")]
     pub cids: Option<PathBuf>,
     /// Write the file even when blocks are missing
     #[arg(long, help_heading = "Blocks")]
     pub allow_missing: bool,
-    /// Blocks named by Filecoin headers below this epoch may be missing
+    /// Blocks named below this epoch may be missing
     #[arg(long, value_name = "EPOCH", conflicts_with_all = ["all", "cids"], help_heading = "Blocks")]
     pub allow_missing_below: Option<u64>,
 
-    /// How the CAR is wrapped; by default what the file's name ends in, and a plain CAR otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = format_parser(), help_heading = "File")]
+    /// car, car.zst or forest.car.zst; by default what the file's name ends in
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = format_parser(), help_heading = "File")]
     pub format: Option<Format>,
     /// Replace the file if it exists
     #[arg(long, help_heading = "File")]

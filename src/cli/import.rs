@@ -25,29 +25,28 @@ const COLUMNS: usize = 60;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// The snapshot, or `-` for standard input: a CAR of version 1 or 2, or the block log of a Steem, Hive or Antelope
-    /// chain, plain or inside zstd, xz, gzip or lz4; a log also as its directory or first part
+    /// The snapshot, or `-` for standard input: a CAR or a block log, plain or in zstd, xz, gzip or lz4
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
-    /// Where the database will stand; what is in progress lies in DIR.partial beside it
+    /// Where the database will stand; the work lies in DIR.partial beside it
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
 
     /// Memory to use; the default is half of what the machine or its cgroup has
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
     pub memory: Option<u64>,
-    /// Threads that work, instead of as many as the preset says (load.ingest.threads) or the number of cores
+    /// Threads that work; the default is as the preset says, or the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
     pub threads: Option<u16>,
-    /// Where to put partitions that do not fit in memory; the default is beside the database
+    /// Where to put what does not fit in memory; the default is beside DIR
     #[arg(long, value_name = "DIR", help_heading = "Resources")]
     pub work_dir: Option<PathBuf>,
-    /// Whether blocks go through memory or through files; auto takes what fits the budget
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = plan_choice(), help_heading = "Resources")]
+    /// Send blocks through memory or spill them to files: auto, memory or spill
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = plan_choice(), help_heading = "Resources")]
     pub plan: PlanChoice,
 
-    /// What a block is stored under: its CID, its multihash or its bare digest
-    #[arg(long, value_name = "LAYOUT", default_value = "cid", value_parser = key_layout(), help_heading = "Database")]
+    /// Store blocks under their cid, multihash or digest
+    #[arg(long, value_name = "LAYOUT", default_value = "cid", hide_possible_values = true, value_parser = key_layout(), help_heading = "Database")]
     pub key: KeyLayout,
     /// The column family that takes the blocks
     #[arg(long, value_name = "NAME", default_value = "default", help_heading = "Database")]
@@ -62,23 +61,23 @@ pub struct Args {
     /// What the source is; auto looks at its first bytes
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = format(), help_heading = "Source")]
     pub format: Format,
-    /// Check every block against its hash, in a block log against the block behind it, or nothing; full also checks the
-    /// merkle root of the transactions in each block of a log
-    #[arg(long, value_name = "WHAT", default_value = "hash", value_parser = ["hash", "full", "none"],
-          help_heading = "Source")]
+    /// What to check of every block: its hash, or in a log its link; in a log its transactions too (full); none
+    #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
+          value_parser = ["hash", "full", "none"], help_heading = "Source")]
     pub verify: String,
-    /// What null padding behind the blocks means: damage, or the end
-    #[arg(long, value_name = "MEANING", default_value = "error", value_parser = null_padding(), help_heading = "Source")]
+    /// Null padding behind blocks is an error or the end (eof)
+    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = null_padding(), help_heading = "Source")]
     pub null_padding: NullPadding,
     /// The longest block that is accepted; up to 3 GiB
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Source")]
     pub max_block_size: Option<u64>,
 
-    /// Where Hive's dictionaries are: the published files NNNM.dict.zst
+    /// Where Hive's published dictionaries are, NNNM.dict.zst
     #[arg(long, value_name = "DIR", help_heading = "Block logs")]
     pub dictionaries: Option<PathBuf>,
-    /// What to do with a log that ends inside a block: refuse it, or leave that block out
-    #[arg(long, value_name = "HOW", default_value = "error", value_parser = tail(), help_heading = "Block logs")]
+    /// A log that ends inside a block: refuse it (error), or leave that block out (trim)
+    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = tail(),
+          help_heading = "Block logs")]
     pub tail: TornTail,
     /// The first block to import
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs")]
@@ -89,32 +88,32 @@ pub struct Args {
     /// Refuse the log unless this is its last block
     #[arg(long, value_name = "NUM:ID", value_parser = values::block, help_heading = "Block logs")]
     pub expect_head: Option<(u32, Id)>,
-    /// Refuse the log unless this block has this id; a file has one a line; may be repeated
+    /// Refuse the log unless this block has this id; a file has one a line
     #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Block logs")]
     pub checkpoint: Vec<Checkpoints>,
-    /// What to do with an operation that is not known here: refuse the log, or pass over it and count it
-    #[arg(long, value_name = "HOW", default_value = "error", value_parser = ["error", "skip"],
+    /// An operation that is not known: refuse the log (error), or count it (skip)
+    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = ["error", "skip"],
           help_heading = "Block logs")]
     pub unknown_operations: String,
-    /// Make another column family: transactions, which finds them by their ids
-    #[arg(long, value_name = "WHAT", value_parser = ["transactions"], help_heading = "Block logs")]
+    /// Make one more family: transactions, by their ids
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, value_parser = ["transactions"], help_heading = "Block logs")]
     pub index: Vec<String>,
-    /// Leave out the column family that finds blocks by their ids
+    /// Leave out the family that finds blocks by their ids
     #[arg(long, help_heading = "Block logs")]
     pub no_id_index: bool,
 
-    /// Preset with the database's options: a name (`bedload presets list`) or a file
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Options")]
+    /// The set of options: one of `bedload presets list`, or a file
+    #[arg(long, value_name = "NAME", help_heading = "RocksDB")]
     pub preset: Option<String>,
-    /// Set one option on top of the preset, e.g. node.table.block_size=32K; may be repeated
-    #[arg(long, value_name = "MOMENT.SCOPE.OPTION=VALUE", help_heading = "Options")]
+    /// One option on top, e.g. node.table.block_size=32K; may be repeated
+    #[arg(long, value_name = "OPTION=VALUE", help_heading = "RocksDB")]
     pub set: Vec<String>,
     /// Take the database's options from a node's own OPTIONS file
-    #[arg(long, value_name = "OPTIONS-NNNNNN", help_heading = "Options")]
+    #[arg(long, value_name = "FILE", help_heading = "RocksDB")]
     pub options_file: Option<PathBuf>,
 
-    /// Leave the final compaction to the node; only with the memtable loader, or with --into-existing
-    #[arg(long, help_heading = "Options")]
+    /// Leave the final compaction to the node, where there is one
+    #[arg(long, help_heading = "RocksDB")]
     pub no_compact: bool,
 
     /// Show what would be done, and stop
@@ -195,7 +194,15 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let outcome = bedload::import(&options, observer.as_ref());
     observer.finish();
     match outcome? {
-        Outcome::Planned(plan) if globals.json => super::print_json(&plan),
+        Outcome::Planned(plan) if globals.json => {
+            let mut document = serde_json::json!({ "schema": "bedload-plan-1" });
+            if let (Some(fields), serde_json::Value::Object(plan)) =
+                (document.as_object_mut(), serde_json::to_value(&plan)?)
+            {
+                fields.extend(plan);
+            }
+            super::print_json(&document)
+        }
         Outcome::Planned(plan) => {
             writeln!(std::io::stdout(), "{}", plan.describe())?;
             Ok(())

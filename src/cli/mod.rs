@@ -15,6 +15,7 @@ pub mod shell;
 pub mod stat;
 mod stop;
 pub mod tune;
+mod usage;
 mod values;
 pub mod verify;
 pub mod walk;
@@ -25,14 +26,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use bedload::{Error, Exit};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-/// Carries a blockchain snapshot into RocksDB in one fast, checked, unbreakable pass.
+/// Carries a blockchain snapshot into RocksDB in one fast, checked, unbreakable pass
 ///
 /// Exit codes: 0 done; 1 failed (I/O, no space); 2 usage; 3 the input is bad; 4 the database's state forbids it;
 /// 130 interrupted. Anything else must be read as a failure.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, max_term_width = 100, disable_help_subcommand = true)]
+#[command(version, max_term_width = 100, disable_help_subcommand = true, disable_help_flag = true)]
+#[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Cli {
     #[command(flatten)]
     pub globals: Globals,
@@ -47,18 +49,18 @@ pub struct Globals {
     /// Print results as JSON on standard output
     #[arg(long, global = true)]
     pub json: bool,
-    /// How to show progress: a bar on a terminal, lines elsewhere; json prints one object a line on standard error
-    #[arg(long, global = true, value_name = "HOW", default_value = "auto")]
+    /// How to show progress: auto, bar, lines, json or off
+    #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub progress: ProgressStyle,
     /// Say nothing but results and errors
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say more
-    #[arg(short, long, global = true, conflicts_with = "quiet")]
-    pub verbose: bool,
-    /// When to use colours
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    /// Use colours: auto, always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub color: ColorChoice,
+    /// Print this help
+    #[arg(short, long, global = true, action = clap::ArgAction::HelpShort)]
+    pub help: Option<bool>,
 }
 
 /// How to show progress.
@@ -93,14 +95,15 @@ impl Globals {
         match self.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => {
-                let wanted = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
-                io::stderr().is_terminal()
-                    && wanted("NO_COLOR")
-                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-            }
+            ColorChoice::Auto => stderr_wants_color(),
         }
     }
+}
+
+/// Whether standard error is a terminal that shows colours, and nobody has forbidden them.
+fn stderr_wants_color() -> bool {
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    io::stderr().is_terminal() && unset("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 #[derive(Debug, Subcommand)]
@@ -123,9 +126,27 @@ pub enum Command {
     Man(shell::ManArgs),
 }
 
+/// The whole command line. What a command's own text says beyond its first line stands at the end of its help, before
+/// the example: first the options, then the story.
+pub fn command() -> clap::Command {
+    let names: Vec<String> = Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let told = names.into_iter().fold(Cli::command(), |command, name| command.mut_subcommand(name, tell_all));
+    tell_all(told)
+}
+
+fn tell_all(command: clap::Command) -> clap::Command {
+    let long = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    match long.split_once("\n\n") {
+        Some((_, story)) => command.after_help(format!("{story}\n\n{after}")),
+        None => command,
+    }
+}
+
 /// Reads the command line; wrong ones end the program with exit code 2.
 pub fn parse() -> Cli {
-    Cli::parse()
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|error| usage::end(&error))
 }
 
 /// Opens the file that a report goes to. Before the long work: a path that cannot be written should fail now.
@@ -156,21 +177,28 @@ pub fn exit(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
     }
     let (exit, hint) = match error.downcast_ref::<Error>() {
         Some(known) => (known.exit(), known.hint()),
-        None => (Exit::Failed, "run it again with -v".to_owned()),
+        None => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
     };
-    let (red, bold, off) = if globals.color_on_stderr() { ("\x1b[1;31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
-    let mut err = io::stderr().lock();
-    // Nobody is left to hear of a failure to print a failure.
-    let _ = writeln!(err, "{red}error:{off} {error:#}");
-    let _ = writeln!(err, "{bold}hint:{off} {hint}");
+    tell(&format!("{error:#}"), &hint, globals.color_on_stderr());
     // A report of what was found has been printed already.
     if globals.json && !matches!(error.downcast_ref(), Some(Error::Unsound { .. } | Error::NotFound { .. })) {
-        let document = serde_json::json!({
-            "schema": "bedload-error-1", "error": format!("{error:#}"), "hint": hint, "exit": exit as u8,
-        });
-        let _ = print_json(&document);
+        let _ = print_json(&error_document(&format!("{error:#}"), &hint, exit));
     }
     ExitCode::from(exit as u8)
+}
+
+/// One `error:` and one `hint:` line.
+fn tell(error: &str, hint: &str, color: bool) {
+    let (red, bold, off) = if color { ("\x1b[1;31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
+    let mut err = io::stderr().lock();
+    // Nobody is left to hear of a failure to print a failure.
+    let _ = writeln!(err, "{red}error:{off} {error}");
+    let _ = writeln!(err, "{bold}hint:{off} {hint}");
+}
+
+/// The same as a document.
+fn error_document(error: &str, hint: &str, exit: Exit) -> serde_json::Value {
+    serde_json::json!({ "schema": "bedload-error-1", "error": error, "hint": hint, "exit": exit as u8 })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -15,7 +15,7 @@ use super::Globals;
 ///
 /// A preset is a file: `show` prints one, and a changed copy is named by its path. Options carry RocksDB's own names.
 #[derive(Debug, ClapArgs)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, after_help = "Example: bedload presets explain ingest")]
 pub struct Args {
     #[command(subcommand)]
     what: Option<What>,
@@ -24,14 +24,17 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     /// All built-in presets: name, loader, summary
+    #[command(after_help = "Example: bedload presets list")]
     List,
     /// A preset's file as it is
+    #[command(after_help = "Example: bedload presets show ingest > mine.toml")]
     Show {
         /// A built-in preset's name or a file
         #[arg(value_name = "NAME|FILE")]
         preset: String,
     },
-    /// Every option that differs from RocksDB's default: value, default, reason, effect while loading, cost afterwards
+    /// Every option that differs from RocksDB's default, with its reason and its cost
+    #[command(after_help = "Example: bedload presets explain ingest --set node.table.block_size=32K")]
     Explain {
         /// A built-in preset's name or a file; by default the one an import would take
         #[arg(value_name = "NAME|FILE")]
@@ -40,6 +43,7 @@ enum What {
         over: OverrideArgs,
     },
     /// The options in which two presets differ
+    #[command(after_help = "Example: bedload presets diff ingest memtable")]
     Diff {
         /// A built-in preset's name or a file
         #[arg(value_name = "A")]
@@ -54,10 +58,10 @@ enum What {
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct OverrideArgs {
     /// Set one option, as load.cf.write_buffer_size=64M; may be given again
-    #[arg(long = "set", value_name = "MOMENT.SCOPE.OPTION=VALUE", help_heading = "Options of RocksDB")]
+    #[arg(long = "set", value_name = "OPTION=VALUE", help_heading = "RocksDB")]
     pub set: Vec<String>,
     /// Take a node's own OPTIONS file as the `node` section, so that the database comes out as the node runs it
-    #[arg(long, value_name = "FILE", help_heading = "Options of RocksDB")]
+    #[arg(long, value_name = "FILE", help_heading = "RocksDB")]
     pub options_file: Option<PathBuf>,
 }
 

@@ -14,10 +14,10 @@ pub struct ResourceArgs {
     /// Threads that work; the default is the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
     pub threads: Option<u16>,
-    /// Memory to use; the default is a quarter of what the machine or its cgroup has
+    /// Memory to use; the default is a quarter of what the machine has
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
     pub memory: Option<u64>,
-    /// Where to put what does not fit; the default is the system's directory for temporary files
+    /// Where to put what does not fit; the default is a temporary directory
     #[arg(long, value_name = "DIR", help_heading = "Resources")]
     pub work_dir: Option<PathBuf>,
 }
@@ -39,10 +39,10 @@ impl ResourceArgs {
 /// Where the blocks of a database are.
 #[derive(Debug, Clone, clap::Args)]
 pub struct LocationArgs {
-    /// What blocks are stored under; the default is what BEDLOAD.json says, or cid
-    #[arg(long, value_name = "LAYOUT", value_parser = import::key_layout(), help_heading = "Database")]
+    /// How blocks are stored: by cid, multihash or digest; see BEDLOAD.json
+    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = import::key_layout(), help_heading = "Database")]
     pub key: Option<KeyLayout>,
-    /// The column family that holds the blocks; the default is what BEDLOAD.json says, or default
+    /// The column family that holds them; see BEDLOAD.json
     #[arg(long, value_name = "NAME", help_heading = "Database")]
     pub column_family: Option<String>,
 }

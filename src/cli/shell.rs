@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use bedload::Error;
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::Cli;
+use super::command;
 
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
@@ -27,7 +26,7 @@ pub struct ManArgs {
 pub fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     // Into memory first: the generator does not tell a broken pipe from an error.
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "bedload", &mut text);
+    clap_complete::generate(args.shell, &mut command(), "bedload", &mut text);
     std::io::Write::write_all(&mut std::io::stdout().lock(), &text)?;
     Ok(())
 }
@@ -36,11 +35,11 @@ pub fn man(args: &ManArgs) -> anyhow::Result<()> {
     match &args.dir {
         Some(dir) => {
             std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-            clap_mangen::generate_to(Cli::command(), dir).map_err(Error::io("write man pages into", dir))?;
+            clap_mangen::generate_to(command(), dir).map_err(Error::io("write man pages into", dir))?;
         }
         None => {
             let mut text = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+            clap_mangen::Man::new(command()).render(&mut text)?;
             std::io::Write::write_all(&mut std::io::stdout().lock(), &text)?;
         }
     }

@@ -22,7 +22,7 @@ pub struct Args {
     /// The database
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
-    /// Where to begin, may be given several times; the default is the roots that the import recorded
+    /// Where to begin, may be repeated; by default as BEDLOAD.json says
     #[arg(long, value_name = "CID", value_parser = RawCid::from_str)]
     pub root: Vec<RawCid>,
     /// Follow the chain of headers over N tipsets only

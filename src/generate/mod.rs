@@ -81,9 +81,14 @@ pub enum Format {
     ForestCarZst,
 }
 
+/// The version of the document that [`Summary`] makes; it changes when a field changes its meaning or goes.
+pub const SCHEMA: &str = "bedload-generate-1";
+
 /// What was generated.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Summary {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
     /// Bytes of the file.
     pub bytes: u64,
     /// Bytes of the CARv1 inside: the same as `bytes` for [`Format::Car`].
@@ -198,6 +203,7 @@ fn car_bytes(made: &line::Made) -> u64 {
 
 fn summary(made: &line::Made, prelude: usize) -> Summary {
     Summary {
+        schema: SCHEMA,
         bytes: prelude as u64 + made.written,
         car_bytes: car_bytes(made),
         blocks: made.blocks,

@@ -23,6 +23,7 @@ mod log;
 /// profile, size, seed and options give the same bytes on any machine (for compressed formats: with the same version
 /// of bedload).
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload generate test.forest.car.zst --size 4GiB --duplicates 3")]
 pub struct Args {
     /// File to write, or `-` for standard output
     ///
