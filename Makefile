@@ -60,6 +60,7 @@ test-checked: setup ## Run all tests with overflow checks and debug assertions i
 lint: setup ## Check format, lints and documentation
 	$(CARGO) fmt --check
 	$(CARGO) clippy --release --locked --all-targets -- -D warnings
+	$(CARGO) clippy --release --locked --no-default-features --lib -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --no-deps
 
 bench: setup ## Measure the hot paths
