@@ -13,6 +13,7 @@ pub(super) const PRESETS: &[(&str, &str)] = presets![
     "ingest-small",
     "ingest-compat",
     "block-log",
+    "block-log-raw",
     "memtable",
     "blobdb",
     "heavy-write",

@@ -62,6 +62,11 @@ impl Import {
         self
     }
 
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
     pub fn key(mut self, key: Key) -> Self {
         self.command.args(["--key", key.name()]);
         self.key = key;

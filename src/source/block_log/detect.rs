@@ -6,6 +6,7 @@
 
 use super::framing::Framing;
 use super::preamble;
+use crate::chain::Header;
 
 /// Bytes that are looked at.
 pub(crate) const PEEK: usize = 64 << 10;
@@ -16,6 +17,11 @@ const LEAST_CAR: u8 = 17;
 /// 2016-01-01 in milliseconds since 1970: no chain of this kind is older.
 const OLDEST_MS: i64 = 1_451_606_400_000;
 
+/// Whether a block is not older than all chains: then it is one.
+pub(super) fn is_old_enough(header: &Header) -> bool {
+    header.timestamp_ms >= OLDEST_MS
+}
+
 /// Whether what begins with `bytes` is a block log; `ends` says that these are all.
 pub(crate) fn is_block_log(bytes: &[u8], ends: bool) -> bool {
     if preamble::is_antelope(bytes) {
@@ -24,7 +30,7 @@ pub(crate) fn is_block_log(bytes: &[u8], ends: bool) -> bool {
     if bytes.first().is_none_or(|&byte| byte >= LEAST_CAR) {
         return false;
     }
-    if Framing::Graphene.header(bytes).is_ok_and(|header| header.timestamp_ms >= OLDEST_MS) {
+    if Framing::Graphene.header(bytes).is_ok_and(|header| is_old_enough(&header)) {
         return true;
     }
     // A packed first block may be longer than what is looked at.

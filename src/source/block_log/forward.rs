@@ -6,7 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::detect::is_old_enough;
 use super::framing::{End, Framing, Packing, Span, WORD};
+use super::part::no_time;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
 use super::ranges::Batch;
@@ -221,7 +223,11 @@ impl Forward {
                 End::None(None) => return Err(bad(at, LogProblem::NoEnd { number: expected })),
             };
             if span.packing == Packing::Raw || self.last.is_none() {
-                let Header { number, id, .. } = self.look_at(self.framing.stored(rest, span), span.packing, at)?;
+                let header = self.look_at(self.framing.stored(rest, span), span.packing, at)?;
+                if self.framing == Framing::Graphene && self.first.is_none() && !is_old_enough(&header) {
+                    return Err(Error::bad_input(&self.name, at, no_time()));
+                }
+                let Header { number, id, .. } = header;
                 self.first.get_or_insert(number);
                 self.last = Some((number, Some(id)));
             } else {

@@ -16,6 +16,8 @@
 //! From a true word all words before it follow. That a word is true is proved by the chain: what follows it names the id
 //! of the block before it. So a log is cut anywhere without an index, and read forward as well as backward.
 
+use std::collections::HashSet;
+
 use super::MAX_BLOCK;
 use super::unpack::{UnpackProblem, Unpacker};
 use crate::chain::{self, ChainProblem, Family, Header, Id};
@@ -177,7 +179,7 @@ impl Framing {
     /// All entries of a piece, from its end to its beginning, handed back in the order of the log.
     ///
     /// # Errors
-    /// Where the word ends that is not one.
+    /// Where the word ends that is not one; `spans` has those behind it, the last one first.
     pub fn walk_back(self, bytes: &[u8], base: u64, end: usize, spans: &mut Vec<Span>) -> Result<(), usize> {
         spans.clear();
         let mut at = end;
@@ -219,18 +221,17 @@ impl Framing {
         unpacker: &mut Unpacker,
         spans: &mut Vec<Span>,
     ) -> Result<(), UnpackProblem> {
-        let mut end = bytes.len();
-        while end > WORD {
-            end -= 1;
-            let Some(span) = self.span_before(bytes, base, end) else { continue };
+        // Ends that lead to a fault: each is walked through once.
+        let mut bad = HashSet::new();
+        for end in (WORD + 1..bytes.len()).rev() {
+            let Some(span) = self.span_before(bytes, base, end).filter(|_| !bad.contains(&end)) else { continue };
             if !self.is_end(bytes, base, span, unpacker)? {
                 continue;
             }
-            match self.walk_back(bytes, base, end, spans) {
-                Ok(()) => return Ok(()),
-                // Whatever ends in between leads to the same fault.
-                Err(fault) => end = fault,
+            if self.walk_back(bytes, base, end, spans).is_ok() {
+                return Ok(());
             }
+            bad.extend(spans.iter().map(|span| span.end + WORD));
         }
         spans.clear();
         Ok(())
@@ -361,7 +362,7 @@ impl Framing {
         // At least the number of transactions follows the header.
         let from = header.header_len + 1;
         let window = bytes.get(from..bytes.len().min(MAX_BLOCK)).unwrap_or_default();
-        let mut broken = None;
+        let (mut broken, mut last) = (None, None);
         for found in memchr::memmem::find_iter(window, &word) {
             let end = from + found;
             let next = end + WORD;
@@ -378,6 +379,7 @@ impl Framing {
                 Packed::More if !ends => return End::More,
                 Packed::More | Packed::No => {}
             }
+            last = Some(span);
             if broken.is_none()
                 && let Ok(next_header) = self.header(rest.get(self.head()..).unwrap_or_default())
                 && next_header.number == header.number.wrapping_add(1)
@@ -389,10 +391,14 @@ impl Framing {
         if broken.is_some() {
             return End::None(broken);
         }
-        match bytes.len() {
-            len if len >= MAX_BLOCK => End::None(None),
-            _ if ends => End::Cut,
-            _ => End::More,
+        if !ends && bytes.len() < MAX_BLOCK {
+            return End::More;
+        }
+        // What follows is no block: the tail of a torn log, or damage that shows when it is read as one.
+        match last {
+            Some(span) => End::At(span),
+            None if ends && bytes.len() < MAX_BLOCK => End::Cut,
+            None => End::None(None),
         }
     }
 }

@@ -5,13 +5,14 @@ use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::detect::is_old_enough;
 use super::framing::{End, Framing, Packing, Span, WORD, u64_at};
 use super::index::{Index, IndexUse, Indexed};
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
 use super::unpack::{UnpackProblem, Unpacker};
 use super::{MAX_BLOCK, PEEK, TornTail};
-use crate::chain::Header;
+use crate::chain::{Header, Id};
 use crate::error::{Error, Result};
 use crate::mapped::shrank;
 
@@ -173,7 +174,10 @@ impl LogFile {
                     let found = self.framing.header_of(&bytes, span, unpacker);
                     let found = found.map_err(|problem| self.unpacking(self.start, None, span.packing, problem))?;
                     if let Some(header) = found {
-                        return Ok(header);
+                        return match self.framing != Framing::Graphene || is_old_enough(&header) {
+                            true => Ok(header),
+                            false => Err(self.bad(self.start, no_time())),
+                        };
                     }
                     let stored = self.framing.stored(&bytes, span);
                     let problem = match unpacker.unpack(stored, span.packing) {
@@ -224,17 +228,18 @@ impl LogFile {
     /// The block that ends at `end`, if what stands before it says that it really is one.
     fn proven_before(&self, end: u64, unpacker: &mut Unpacker) -> Result<Option<Single>> {
         let Some(found) = self.block_before(end, unpacker)? else { return Ok(None) };
-        if found.start == self.start {
-            // There is nothing before it: where it ends must also be found from its beginning.
-            let bytes = self.piece(self.start, end - self.start)?;
-            let is_whole = matches!(
-                self.framing.end_of(&bytes, self.start, None, true),
-                End::At(span) if (span.end + WORD) as u64 == end - self.start
-            );
-            return Ok(is_whole.then_some(found));
+        let before = self.block_before(found.start, unpacker)?.map(|before| before.header.id);
+        if found.start > self.start && before != Some(found.header.previous) {
+            return Ok(None);
         }
-        let before = self.block_before(found.start, unpacker)?;
-        Ok(before.is_some_and(|before| before.header.id == found.header.previous).then_some(found))
+        Ok(self.is_whole(found.start, end, before.as_ref())?.then_some(found))
+    }
+
+    /// Whether where a block ends is also found from its beginning: else its word may name an earlier block.
+    fn is_whole(&self, start: u64, end: u64, before: Option<&Id>) -> Result<bool> {
+        let bytes = self.piece(start, end - start)?;
+        let found = self.framing.end_of(&bytes, start, before, true);
+        Ok(matches!(found, End::At(span) if (span.end + WORD) as u64 == end - start))
     }
 
     /// Finds the last whole block, and how many bytes follow it that are none.
@@ -242,9 +247,16 @@ impl LogFile {
         let whole = match self.proven_before(self.end, unpacker)? {
             Some(found) => Some(found),
             // A block whose neighbour is damaged ends here all the same: the fault is found where it is.
-            None => self
-                .block_before(self.end, unpacker)?
-                .filter(|found| found.start > self.start && found.header.number > first.number),
+            None => match self.block_before(self.end, unpacker)? {
+                Some(found)
+                    if found.start > self.start
+                        && found.header.number > first.number
+                        && self.is_whole(found.start, self.end, None)? =>
+                {
+                    Some(found)
+                }
+                _ => None,
+            },
         };
         if let Some(Single { header, .. }) = whole {
             return Ok((header, 0));
@@ -335,6 +347,11 @@ impl Part {
     pub fn index_use(&self) -> Option<IndexUse> {
         self.index.as_ref().map(Index::used).or_else(|| self.ignored.clone())
     }
+}
+
+/// What is wrong with a first block that was made before there were chains: it is no block.
+pub(super) fn no_time() -> LogProblem {
+    LogProblem::NotALog { reason: "what should be its first block has no sensible time".into() }
 }
 
 fn failed(path: &Path, error: std::io::Error) -> Error {

@@ -1,0 +1,210 @@
+//! Block logs built byte by byte: chains of Steem and Antelope blocks with right ids and links, in any framing. What
+//! stands where transactions would is noise: nobody looks at it without being asked to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sha2::{Digest, Sha224, Sha256};
+
+use super::car::noise;
+use super::model::Model;
+
+/// A block of a chain.
+#[derive(Debug, Clone)]
+pub struct LogBlock {
+    pub number: u32,
+    pub id: Vec<u8>,
+    pub bytes: Vec<u8>,
+}
+
+/// Blocks `first` to `last` of a chain; `seed` makes another one. The first one follows zeros if it is block 1.
+pub fn steem(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
+    let mut previous = vec![0; 20];
+    if first > 1 {
+        previous[..4].copy_from_slice(&(first - 1).to_be_bytes());
+        previous[4..].copy_from_slice(&noise(seed + 77, 16));
+    }
+    (first..=last)
+        .map(|number| {
+            let mut bytes = previous.clone();
+            bytes.extend((1_458_835_500 + number * 3).to_le_bytes());
+            bytes.extend(b"\x08producer");
+            bytes.extend([0; 20]);
+            bytes.push(0);
+            bytes.extend(noise(seed + u64::from(number), 65));
+            let mut id = Sha224::digest(&bytes)[..20].to_vec();
+            id[..4].copy_from_slice(&number.to_be_bytes());
+            let len = (u64::from(number) * 7919 + seed) % 900;
+            if len < 300 {
+                bytes.push(0);
+            } else {
+                bytes.push(1);
+                bytes.extend(noise(seed + 1_000_000 + u64::from(number), len as usize));
+            }
+            previous.clone_from(&id);
+            LogBlock { number, id, bytes }
+        })
+        .collect()
+}
+
+/// The same of an Antelope chain.
+pub fn antelope(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
+    let mut previous = vec![0; 32];
+    if first > 1 {
+        previous[..4].copy_from_slice(&(first - 1).to_be_bytes());
+        previous[4..].copy_from_slice(&noise(seed + 77, 28));
+    }
+    (first..=last)
+        .map(|number| {
+            let mut bytes = (1_000_000 + number).to_le_bytes().to_vec();
+            bytes.extend(0x5530_ea00_0000_0000u64.to_le_bytes());
+            bytes.extend([0, 0]);
+            bytes.extend(&previous);
+            bytes.extend([7; 64]);
+            bytes.extend([0; 4]);
+            bytes.extend([0, 0]);
+            let mut id = Sha256::digest(&bytes).to_vec();
+            id[..4].copy_from_slice(&number.to_be_bytes());
+            bytes.push(0);
+            bytes.extend(noise(seed + u64::from(number), 65));
+            let len = 2 + (u64::from(number) * 104_729 + seed) % 700;
+            bytes.extend(noise(seed + 2_000_000 + u64::from(number), len as usize));
+            previous.clone_from(&id);
+            LogBlock { number, id, bytes }
+        })
+        .collect()
+}
+
+/// How one of Hive's blocks lies in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packed {
+    Raw,
+    Zstd,
+}
+
+/// A log of Steem or Hive.
+pub fn log(blocks: &[LogBlock], packed: impl Fn(u32) -> Packed) -> Vec<u8> {
+    let mut log = Vec::new();
+    for block in blocks {
+        let mut word = log.len() as u64;
+        match packed(block.number) {
+            Packed::Raw => log.extend(&block.bytes),
+            Packed::Zstd => {
+                let mut encoder = zstd::bulk::Compressor::new(3).expect("an encoder");
+                encoder.include_contentsize(false).expect("an option");
+                log.extend(&encoder.compress(&block.bytes).expect("room")[4..]);
+                word |= 1 << 63;
+            }
+        }
+        log.extend(word.to_le_bytes());
+    }
+    log
+}
+
+/// A log of raw blocks.
+pub fn raw(blocks: &[LogBlock]) -> Vec<u8> {
+    log(blocks, |_| Packed::Raw)
+}
+
+/// Where each block of a log begins, from the words behind them.
+pub fn words(log: &[u8]) -> Vec<u64> {
+    let mut end = log.len();
+    let mut words = Vec::new();
+    while end > 0 {
+        let word = u64::from_le_bytes(log[end - 8..end].try_into().expect("8 bytes"));
+        words.push(word);
+        end = (word & ((1 << 48) - 1)) as usize;
+    }
+    words.reverse();
+    words
+}
+
+/// The positions of words as an index has them.
+pub fn index(log: &[u8]) -> Vec<u8> {
+    words(log).into_iter().flat_map(|word| (word & ((1 << 48) - 1)).to_le_bytes()).collect()
+}
+
+/// The artifacts of a log, version 1.0 or 1.1.
+pub fn artifacts(log: &[u8], blocks: &[LogBlock], minor: u8) -> Vec<u8> {
+    let (first, last) = (blocks[0].number, blocks[blocks.len() - 1].number);
+    let mut bytes = last.to_le_bytes().to_vec();
+    bytes.extend([b'g'; 41]);
+    bytes.extend([1, minor, 0]);
+    if minor == 1 {
+        bytes.extend(first.to_le_bytes());
+        bytes.extend([0; 4]);
+    }
+    for (word, block) in words(log).into_iter().zip(blocks) {
+        bytes.extend(word.to_le_bytes());
+        bytes.extend(&block.id[4..20]);
+    }
+    bytes
+}
+
+/// An Antelope log.
+pub fn antelope_log(version: u32, blocks: &[LogBlock]) -> Vec<u8> {
+    let first = blocks[0].number;
+    let genesis = [&[1; 8][..], &[0], &[2; 33], &[3; 68]].concat();
+    let mut log = version.to_le_bytes().to_vec();
+    if version > 1 {
+        log.extend(first.to_le_bytes());
+    }
+    if version < 3 || first == 1 {
+        log.extend(&genesis);
+    } else {
+        log.extend(Sha256::digest(&genesis));
+    }
+    if version > 1 {
+        log.extend([0xff; 8]);
+    }
+    for block in blocks {
+        let start = log.len() as u64;
+        if version == 4 {
+            log.extend((block.bytes.len() as u32 + 13).to_le_bytes());
+            log.push(0);
+        }
+        log.extend(&block.bytes);
+        log.extend(start.to_le_bytes());
+    }
+    log
+}
+
+/// What a database of these blocks must hold.
+pub fn model(blocks: &[LogBlock]) -> Model {
+    let records: BTreeMap<Vec<u8>, Vec<u8>> =
+        blocks.iter().map(|block| (block.number.to_be_bytes().to_vec(), block.bytes.clone())).collect();
+    let payload = blocks.iter().map(|block| block.bytes.len() as u64).sum();
+    Model { records, read: blocks.len() as u64, payload }
+}
+
+/// The records of the family that finds blocks by their ids.
+pub fn block_ids(db: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let options = rust_rocksdb::Options::default();
+    let db =
+        rust_rocksdb::DB::open_cf_for_read_only(&options, db, ["default", "block_ids"], false).expect("a database");
+    let family = db.cf_handle("block_ids").expect("the family");
+    let all = db.iterator_cf(family, rust_rocksdb::IteratorMode::Start);
+    all.map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("readable")).collect()
+}
+
+/// The import ended well, and the database holds exactly these blocks and their ids.
+#[track_caller]
+pub fn holds(done: &super::run::Done, blocks: &[LogBlock]) {
+    done.succeeded();
+    let model = model(blocks);
+    assert_eq!(done.text("/key"), "number");
+    assert_eq!(done.number("/blocks/read"), model.read);
+    assert_eq!(done.number("/blocks/written"), model.read);
+    assert_eq!(done.number("/payload_bytes"), model.payload);
+    assert_eq!(done.text("/digest"), model.digest());
+    assert!(super::model::records(&done.db) == model.records, "the database holds other blocks");
+    let ids: Vec<_> = blocks.iter().map(|block| (block.id.clone(), block.number.to_be_bytes().to_vec())).collect();
+    assert!(block_ids(&done.db) == ids, "the database holds other ids");
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let last = &blocks[blocks.len() - 1];
+    assert_eq!((done.number("/log/last/number"), done.text("/log/last/id")), (last.number.into(), &hex(&last.id)[..]));
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
