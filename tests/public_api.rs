@@ -139,7 +139,9 @@ impl Crate {
         if !self.done.insert((at.clone(), path.clone())) {
             return;
         }
-        let mut line = |line: String| drop(self.lines.insert(line));
+        let mut line = |line: String| {
+            self.lines.insert(line);
+        };
         match item {
             syn::Item::Fn(item) if is_public(&item.vis) => line(format!("fn {path}: {}", text(&item.sig))),
             syn::Item::Const(item) if is_public(&item.vis) => line(format!("const {path}: {}", text(&item.ty))),
