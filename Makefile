@@ -54,8 +54,9 @@ test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of
 	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test nothing_is_lost --test synced_before_named \
 	  --test failing_disks --test hard_times --test doctor_measures_before_the_start --test memory_stays_in_the_budget
 
+# CHECKED="--lib" limits it to the unit and property tests, as `.ci/run` does.
 test-checked: setup ## Run all tests with overflow checks and debug assertions in bedload's own code
-	$(CARGO) test --release --locked --config scripts/checked.toml
+	$(CARGO) test --release --locked --config scripts/checked.toml $(CHECKED)
 
 lint: setup ## Check format, lints and documentation
 	$(CARGO) fmt --check
