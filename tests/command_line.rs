@@ -8,10 +8,10 @@ use std::process::Command;
 use database::{bedload, generate, import};
 
 /// Lines of one screen, and columns.
-const SCREEN: usize = 50;
+const SCREEN: usize = 55;
 const COLUMNS: usize = 100;
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 19] = [
     "",
     "import",
     "inspect",
@@ -26,6 +26,9 @@ const COMMANDS: [&str; 16] = [
     "presets show",
     "presets explain",
     "presets diff",
+    "bench",
+    "tune",
+    "doctor",
     "completions",
     "man",
 ];

@@ -19,13 +19,10 @@ use super::{Globals, bars, values};
 const COLUMNS: usize = 60;
 
 /// Load a snapshot into a new RocksDB database
-///
-/// The database appears under its name only when it is complete: sorted, every block checked against its hash, nothing
-/// left to compact.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// The snapshot, or `-` for standard input: a CAR or a block log, plain or in zstd, xz, gzip or lz4
+    /// A CAR or a block log, plain or in zstd, xz, gzip or lz4; `-` is standard input
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// Where the database will stand; the work lies in DIR.partial beside it
@@ -33,16 +30,16 @@ pub struct Args {
     pub db: PathBuf,
 
     /// Memory to use; the default is half of what the machine or its cgroup has
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub memory: Option<u64>,
     /// Threads that work; the default is as the preset says, or the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Where to put what does not fit in memory; the default is beside DIR
-    #[arg(long, value_name = "DIR", help_heading = "Resources")]
+    #[arg(long, value_name = "DIR")]
     pub work_dir: Option<PathBuf>,
-    /// Send blocks through memory or spill them to files: auto, memory or spill
-    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = plan_choice(), help_heading = "Resources")]
+    /// Blocks stay in memory or are spilled to files: auto, memory or spill
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = plan_choice())]
     pub plan: PlanChoice,
 
     /// Store blocks under their cid, multihash or digest
@@ -58,14 +55,14 @@ pub struct Args {
     #[arg(long, help_heading = "Database")]
     pub restart: bool,
 
-    /// What the source is; auto looks at its first bytes
-    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = format(), help_heading = "Source")]
+    /// What the source is: auto, car or block-log
+    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = format(), help_heading = "Source")]
     pub format: Format,
-    /// What to check of every block: its hash, or in a log its link; in a log its transactions too (full); none
+    /// Check hashes (in a log: links), transactions too (full), or none
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "full", "none"], help_heading = "Source")]
     pub verify: String,
-    /// Null padding behind blocks is an error or the end (eof)
+    /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = null_padding(), help_heading = "Source")]
     pub null_padding: NullPadding,
     /// The longest block that is accepted; up to 3 GiB
@@ -73,47 +70,47 @@ pub struct Args {
     pub max_block_size: Option<u64>,
 
     /// Where Hive's published dictionaries are, NNNM.dict.zst
-    #[arg(long, value_name = "DIR", help_heading = "Block logs")]
+    #[arg(long, value_name = "DIR", help_heading = "Source")]
     pub dictionaries: Option<PathBuf>,
-    /// A log that ends inside a block: refuse it (error), or leave that block out (trim)
+    /// A log that ends inside a block: error or trim
     #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = tail(),
-          help_heading = "Block logs")]
+          help_heading = "Source")]
     pub tail: TornTail,
     /// The first block to import
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs")]
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Source")]
     pub from: Option<u32>,
     /// The last block to import
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs")]
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Source")]
     pub to: Option<u32>,
     /// Refuse the log unless this is its last block
-    #[arg(long, value_name = "NUM:ID", value_parser = values::block, help_heading = "Block logs")]
+    #[arg(long, value_name = "NUM:ID", value_parser = values::block, help_heading = "Source")]
     pub expect_head: Option<(u32, Id)>,
-    /// Refuse the log unless this block has this id; a file has one a line
-    #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Block logs")]
+    /// Refuse the log unless this block has this id
+    #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Source")]
     pub checkpoint: Vec<Checkpoints>,
-    /// An operation that is not known: refuse the log (error), or count it (skip)
+    /// Operations that are not known: error or skip
     #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = ["error", "skip"],
-          help_heading = "Block logs")]
+          help_heading = "Source")]
     pub unknown_operations: String,
     /// Make one more family: transactions, by their ids
-    #[arg(long, value_name = "WHAT", hide_possible_values = true, value_parser = ["transactions"], help_heading = "Block logs")]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, value_parser = ["transactions"], help_heading = "Source")]
     pub index: Vec<String>,
     /// Leave out the family that finds blocks by their ids
-    #[arg(long, help_heading = "Block logs")]
+    #[arg(long, help_heading = "Source")]
     pub no_id_index: bool,
 
     /// The set of options: one of `bedload presets list`, or a file
-    #[arg(long, value_name = "NAME", help_heading = "RocksDB")]
+    #[arg(long, value_name = "NAME", help_heading = "Database")]
     pub preset: Option<String>,
     /// One option on top, e.g. node.table.block_size=32K; may be repeated
-    #[arg(long, value_name = "OPTION=VALUE", help_heading = "RocksDB")]
+    #[arg(long, value_name = "OPTION=VALUE", help_heading = "Database")]
     pub set: Vec<String>,
     /// Take the database's options from a node's own OPTIONS file
-    #[arg(long, value_name = "FILE", help_heading = "RocksDB")]
+    #[arg(long, value_name = "FILE", help_heading = "Database")]
     pub options_file: Option<PathBuf>,
 
     /// Leave the final compaction to the node, where there is one
-    #[arg(long, help_heading = "RocksDB")]
+    #[arg(long, help_heading = "Database")]
     pub no_compact: bool,
 
     /// Show what would be done, and stop
