@@ -291,3 +291,19 @@ fn a_snapshot_without_roots_is_scanned_in_order_and_a_cold_one_says_how() {
     assert_eq!(limit["bytes"], 2_u64 << 30);
     assert!(limit["enforced"].is_boolean() && !limit["how"].as_str().expect("words").is_empty());
 }
+
+#[test]
+fn a_block_log_is_scanned_by_number_and_what_cannot_load_it_is_a_result() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (log, out) = (dir.path().join("block_log"), dir.path().join("out"));
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    bench(&log, &out, &["--presets", "block-log,memtable", "--runs", "1"]).assert().success();
+    let results = results(&out);
+    assert_eq!(of(&results, "memtable")["failed"], 1);
+    assert_eq!(results["figures"]["recommendation"]["default"], "block-log");
+    let runs = results["runs"].as_array().expect("runs");
+    let run = runs.iter().find(|run| run["variant"] == "block-log").expect("one");
+    assert_eq!(run["scan"]["kind"], "order");
+    assert_eq!(run["scan"]["records"], run["import"]["blocks"]);
+    assert!(run["reads"]["warm"]["hit"]["p50_ns"].as_u64() > Some(0));
+}

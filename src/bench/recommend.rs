@@ -5,7 +5,7 @@
 //! recommended while there is one without.
 
 use super::judge::Rounds;
-use crate::report::bench::{Better, Metric, Pick, Recommendation, Run, VariantFigures, Verdict, metric};
+use crate::report::bench::{Better, Metric, Pick, Recommendation, Run, VariantFigures, Verdict, metric, some_of};
 
 /// Rounds from which an interval begins to mean something.
 const FEW: usize = 3;
@@ -94,10 +94,7 @@ fn default(candidates: &[&VariantFigures], rounds: &Rounds<'_>, by_total: &Pick,
     }
     let reason = match alike[..] {
         [] => "the shortest total time, by more than the noise".into(),
-        _ => format!(
-            "the shortest median of total time; no difference is shown to {}",
-            alike.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-        ),
+        _ => format!("the shortest median of total time; no difference is shown to {}", some_of(&alike)),
     };
     (fastest.clone(), reason)
 }

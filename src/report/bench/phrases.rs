@@ -5,6 +5,19 @@ use super::metrics::{Metric, Unit, metric};
 use super::results::BenchReport;
 use crate::size::human;
 
+/// The most names that are listed one by one.
+const LISTED: usize = 4;
+
+/// Names, marked; of many only how many more there are.
+pub(crate) fn some_of(names: &[&str]) -> String {
+    let shown = if names.len() > LISTED { LISTED - 1 } else { names.len() };
+    let mut text = names.iter().take(shown).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > shown {
+        text.push_str(&format!(" and {} others", names.len() - shown));
+    }
+    text
+}
+
 /// What stands where nothing was measured.
 pub(super) const NOTHING: &str = "–";
 
@@ -157,10 +170,17 @@ pub(super) fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)>
 /// What should be known before the figures are believed.
 pub(super) fn warnings(report: &BenchReport) -> Vec<String> {
     let mut lines: Vec<String> = report.setup.notes.clone();
+    let mut failures: Vec<(&str, Vec<&str>)> = Vec::new();
     for figures in &report.figures.variants {
         for error in &figures.errors {
-            lines.push(format!("`{}` failed: {error}", figures.variant));
+            match failures.iter_mut().find(|(known, _)| known == error) {
+                Some((_, variants)) => variants.push(&figures.variant),
+                None => failures.push((error, vec![&figures.variant])),
+            }
         }
+    }
+    lines.extend(failures.iter().map(|(error, variants)| format!("{} failed: {error}", some_of(variants))));
+    for figures in &report.figures.variants {
         for key in [total_key(report), "peak_rss_bytes", "lookups_per_second"] {
             let (Some(metric), Some(found)) = (metric(key), figures.metrics.get(key)) else { continue };
             if !found.outlier_rounds.is_empty() {
@@ -196,14 +216,9 @@ pub fn recommendation_lines(found: &Recommendation) -> Vec<(&'static str, String
     ];
     for (name, pick) in picks {
         let Some((pick, metric)) = pick.and_then(|pick| Some((pick, metric(&pick.metric)?))) else { continue };
-        let alike = match pick.no_difference_to.len() {
-            0 => String::new(),
-            1..=3 => format!(
-                "; no difference shown to {}",
-                pick.no_difference_to.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-            ),
-            many => format!("; no difference shown to {many} others"),
-        };
+        let alike: Vec<&str> = pick.no_difference_to.iter().map(String::as_str).collect();
+        let alike =
+            if alike.is_empty() { String::new() } else { format!("; no difference shown to {}", some_of(&alike)) };
         lines.push((name, format!("`{}`, {} {}{alike}", pick.variant, metric.label, value(metric.unit, pick.median))));
     }
     lines

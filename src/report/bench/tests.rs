@@ -149,3 +149,10 @@ fn every_metric_has_a_name_of_its_own() {
         assert!(METRICS.iter().skip(index + 1).all(|other| other.key != metric.key && other.label != metric.label));
     }
 }
+
+#[test]
+fn of_many_names_only_some_are_listed() {
+    assert_eq!(some_of(&["a"]), "`a`");
+    assert_eq!(some_of(&["a", "b", "c", "d"]), "`a`, `b`, `c`, `d`");
+    assert_eq!(some_of(&["a", "b", "c", "d", "e"]), "`a`, `b`, `c` and 2 others");
+}
