@@ -4,15 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use crate::report::Versions;
-use crate::report::bench::MachineInfo;
+use crate::report::bench::BenchMachine;
 use crate::{rocks, sys};
 
 /// What the system says about the machine and the file system that `dir` lies on.
-pub fn machine(dir: &Path) -> MachineInfo {
+pub fn machine(dir: &Path) -> BenchMachine {
     let mount =
         fs::canonicalize(dir).ok().and_then(|dir| mount_of(&fs::read_to_string("/proc/self/mounts").ok()?, &dir));
     let (file_system, device) = mount.unzip();
-    MachineInfo {
+    BenchMachine {
         cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu(&text)),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         memory_bytes: sys::memory(),

@@ -14,7 +14,7 @@ use super::cache;
 use super::keys;
 use super::statistics::quantile;
 use crate::error::Result;
-use crate::report::bench::{Latency, ReadFigures};
+use crate::report::bench::{LookupTimes, ReadFigures};
 use crate::rocks::Reader;
 use crate::sys;
 
@@ -225,7 +225,7 @@ impl Reading<'_> {
 }
 
 /// What single lookups came to.
-fn latency(mut times: Vec<u64>) -> Latency {
+fn latency(mut times: Vec<u64>) -> LookupTimes {
     let total: u64 = times.iter().sum();
     times.sort_unstable();
     let mut histogram: Vec<(u64, u64)> = Vec::new();
@@ -236,7 +236,7 @@ fn latency(mut times: Vec<u64>) -> Latency {
             _ => histogram.push((bound, 1)),
         }
     }
-    Latency {
+    LookupTimes {
         count: times.len() as u64,
         per_second: (total > 0).then(|| times.len() as f64 * 1e9 / total as f64),
         p50_ns: quantile(&times, 0.5),

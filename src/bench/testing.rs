@@ -3,7 +3,7 @@
 use crate::progress::ReadStep;
 use crate::report::OptionRow;
 use crate::report::bench::{
-    COPY, CacheInfo, Failure, ImportFigures, Latency, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
+    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
     Run, ScanFigures, ScanKind,
 };
 
@@ -40,7 +40,7 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
         rss_bytes: u64::from(share) * 40 * MIB,
         anonymous_bytes: u64::from(share) * 10 * MIB,
     };
-    let latency = |slower: f64| Latency {
+    let latency = |slower: f64| LookupTimes {
         count: 1000,
         per_second: Some(lookups / slower),
         p50_ns: Some((8e8 * slower / lookups) as u64),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bench::{MachineInfo, Ratio, SnapshotInfo};
+use super::bench::{BenchMachine, Ratio, SnapshotInfo};
 use crate::bench::tune::Change;
 use crate::size::human;
 
@@ -62,7 +62,7 @@ pub struct TuneReport {
     /// [`TUNE_SCHEMA`].
     pub schema: String,
     /// Where it was measured.
-    pub machine: MachineInfo,
+    pub machine: BenchMachine,
     /// On what.
     pub snapshot: SnapshotInfo,
     /// What was to get better.

@@ -136,7 +136,7 @@ mod tests {
     use crate::bench::statistics::ratio;
     use crate::preset::{Overrides, resolve};
     use crate::report::Versions;
-    use crate::report::bench::{MachineInfo, SnapshotInfo};
+    use crate::report::bench::{BenchMachine, SnapshotInfo};
     use crate::report::tune::{Confirmation, Goal, RungReport, TUNE_SCHEMA};
 
     fn report(outcome: Outcome) -> TuneReport {
@@ -144,7 +144,7 @@ mod tests {
         let pairs = vec![(0.90, 1.0), (0.91, 1.0), (0.89, 1.0)];
         TuneReport {
             schema: TUNE_SCHEMA.into(),
-            machine: MachineInfo {
+            machine: BenchMachine {
                 cpu: Some("A Processor".into()),
                 cores: 4,
                 memory_bytes: Some(16 << 30),

@@ -1,6 +1,6 @@
 //! What is measured: one row each, from which every table, file and chart is made.
 
-use super::run::{Latency, ReadFigures, Run};
+use super::run::{LookupTimes, ReadFigures, Run};
 
 /// What a metric is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ fn lookups(run: &Run) -> Option<f64> {
         .into_iter()
         .flatten()
         .flat_map(|reads| [&reads.hit, &reads.miss])
-        .filter_map(|latency: &Latency| latency.per_second)
+        .filter_map(|latency: &LookupTimes| latency.per_second)
         .filter(|&rate| rate > 0.0)
         .collect();
     (!rates.is_empty()).then(|| (rates.iter().map(|rate| rate.ln()).sum::<f64>() / rates.len() as f64).exp())

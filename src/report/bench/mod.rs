@@ -18,9 +18,9 @@ pub use markdown::markdown;
 pub use metrics::{Better, METRICS, Metric, Unit, metric};
 pub use phrases::recommendation_lines;
 pub(crate) use phrases::some_of;
-pub use results::{BENCH_SCHEMA, BenchReport, MachineInfo, MemoryLimit, Setup, SnapshotInfo, VariantInfo};
+pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, MemoryLimit, Setup, SnapshotInfo, VariantInfo};
 pub use run::{
-    COPY, CacheInfo, Failure, ImportFigures, Latency, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
+    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
     Run, ScanFigures, ScanKind,
 };
 pub use table::table;

@@ -15,7 +15,7 @@ pub struct BenchReport {
     /// [`BENCH_SCHEMA`].
     pub schema: String,
     /// Where it was measured.
-    pub machine: MachineInfo,
+    pub machine: BenchMachine,
     /// What was imported.
     pub snapshot: SnapshotInfo,
     /// How it was measured.
@@ -30,7 +30,7 @@ pub struct BenchReport {
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MachineInfo {
+pub struct BenchMachine {
     /// The processor's name.
     pub cpu: Option<String>,
     /// Threads that run at once.

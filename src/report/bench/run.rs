@@ -196,9 +196,9 @@ pub struct ReadFigures {
     /// The block cache it had, in bytes.
     pub block_cache_bytes: u64,
     /// Single lookups of keys that are there, on one thread.
-    pub hit: Latency,
+    pub hit: LookupTimes,
     /// Single lookups of keys that are not there, on one thread.
-    pub miss: Latency,
+    pub miss: LookupTimes,
     /// Threads of the next two.
     pub threads: usize,
     /// Lookups per second of keys that are there, on all threads together.
@@ -223,7 +223,7 @@ pub struct ReadFigures {
 
 /// How long single lookups took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
+pub struct LookupTimes {
     /// How many were made.
     pub count: u64,
     /// Lookups per second.

@@ -30,7 +30,7 @@ fn report() -> BenchReport {
     let options = runs[1].import.as_ref().expect("an import").options.clone();
     BenchReport {
         schema: BENCH_SCHEMA.into(),
-        machine: MachineInfo {
+        machine: BenchMachine {
             cpu: Some("A Processor & Sons".into()),
             cores: 4,
             memory_bytes: Some(16 << 30),

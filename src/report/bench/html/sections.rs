@@ -3,7 +3,7 @@
 use super::super::metrics::{METRICS, Unit};
 use super::super::phrases::{NOTHING, spread, value};
 use super::super::results::BenchReport;
-use super::super::run::{Latency, Run};
+use super::super::run::{LookupTimes, Run};
 use super::chart::{Axis, Series, panel, pieces};
 use super::{escape, table, with_range};
 
@@ -194,7 +194,7 @@ pub(super) fn memory(report: &BenchReport) -> String {
 }
 
 pub(super) fn latency(report: &BenchReport) -> String {
-    type Both<'a> = (&'a str, Option<&'a Latency>, Option<&'a Latency>);
+    type Both<'a> = (&'a str, Option<&'a LookupTimes>, Option<&'a LookupTimes>);
     let all: Vec<Both<'_>> = typical(report)
         .into_iter()
         .filter_map(|(name, run)| {
@@ -217,7 +217,7 @@ pub(super) fn latency(report: &BenchReport) -> String {
         it if it < 1e9 => format!("{:.0} ms", it / 1e6),
         it => format!("{:.0} s", it / 1e9),
     });
-    let share = |latency: &Latency| {
+    let share = |latency: &LookupTimes| {
         latency.histogram.iter().map(|(_, count)| *count as f64 / latency.count as f64).fold(0.0, f64::max)
     };
     let highest = all.iter().flat_map(|(_, cold, warm)| [*cold, *warm]).flatten().map(share).fold(0.0, f64::max);
@@ -247,7 +247,7 @@ pub(super) fn latency(report: &BenchReport) -> String {
 }
 
 /// The outline of a histogram: flat over each bucket, down to zero between buckets that do not touch.
-fn outline(latency: &Latency) -> Vec<(f64, f64)> {
+fn outline(latency: &LookupTimes) -> Vec<(f64, f64)> {
     const BUCKET: f64 = 0.075_257_498_915_995; // log10 of a quarter of a doubling
     let mut points: Vec<(f64, f64)> = Vec::new();
     for (bound, count) in &latency.histogram {
