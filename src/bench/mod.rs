@@ -1,7 +1,7 @@
 //! Which preset is best, on this machine, for this snapshot: every run a process of its own, rounds interleaved, every
 //! figure with its uncertainty.
 //!
-//! [`bench`] runs and keeps; [`judge`] takes figures from runs; `report::bench` writes them down. Nothing here decides by
+//! [`bench()`] runs and keeps; `judge` takes figures from runs; `report::bench` writes them down. Nothing here decides by
 //! a single run, and nothing compares runs of different rounds.
 
 mod cache;
