@@ -8,7 +8,7 @@
 //!   Antelope blocks.log, blocks-1-1000.log ..   blocks.index: u64 position of each block
 //! ```
 //!
-//! Files are cut into ranges that threads read beside each other (`files`); a pipe, or a log inside a
+//! Files are cut into ranges that threads read beside each other (`ranges`); a pipe, or a log inside a
 //! compression, is walked from its beginning (`forward`). How blocks are framed is drawn in `framing`.
 //!
 //! What it does not do: judge the blocks. Whoever takes them computes their ids and compares links.
