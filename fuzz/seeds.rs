@@ -50,6 +50,26 @@ pub fn blocks() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Small logs of every family, each behind the two bytes that say how it is read.
+#[allow(dead_code, reason = "each target plants its own")]
+pub fn logs() -> Vec<Vec<u8>> {
+    use bedload::chain::Family;
+    use bedload::generate::log::{LogSpec, write};
+
+    let specs = [
+        LogSpec::new(Family::Steem, 4 << 10),
+        LogSpec::new(Family::Hive, 4 << 10),
+        LogSpec::new(Family::Antelope, 4 << 10),
+        LogSpec::new(Family::Antelope, 4 << 10).version(4).expect("a version"),
+    ];
+    let log = |spec: &LogSpec| {
+        let mut log = vec![3, 0];
+        write(spec, &mut log, |_| Ok(())).expect("into memory");
+        log
+    };
+    specs.iter().map(log).collect()
+}
+
 /// CARs of every kind.
 #[allow(dead_code, reason = "each target plants its own")]
 pub fn cars() -> Vec<Vec<u8>> {

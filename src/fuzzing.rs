@@ -3,6 +3,7 @@
 
 use crate::chain::{self, ChainProblem, Family, TransactionOptions, check_transactions};
 use crate::error::Result;
+use crate::source::block_log::{Batch, Dictionaries, Forward, TornTail};
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{HeaderStep, NullPadding, Step, next_section, read_header};
 use crate::source::input::{Body, ByteStream, Input, Wrapping};
@@ -152,6 +153,50 @@ fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
+/// Walks `data` as a block log, forward in batches of about `batch` bytes and backward from its end: what both find is the
+/// same, and every entry lies where its word says.
+///
+/// # Panics
+/// When the two disagree, or a batch is not what the log has.
+pub fn block_log(data: &[u8], batch: usize, trim: bool) {
+    let dictionaries = Dictionaries::new(None);
+    let tail = if trim { TornTail::Trim } else { TornTail::Error };
+    let stream = Box::new(Memory { data: data.to_vec(), at: 0 });
+    let mut forward = match Forward::open(std::path::Path::new("fuzz"), stream, tail, &dictionaries) {
+        Ok(forward) => forward,
+        Err(error) => return assert!(!error.hint().is_empty()),
+    };
+    let framing = forward.framing;
+    let start = forward.preamble.as_ref().map_or(0, |preamble| preamble.len);
+    let (mut found, mut end, mut taken) = (Vec::new(), start, Batch::default());
+    let clean = loop {
+        match forward.next(&mut taken, batch, None) {
+            Ok(false) => break true,
+            Ok(true) => {
+                assert_eq!(taken.at as usize, end, "batches follow each other");
+                for &span in &taken.spans {
+                    let at = taken.offset(span) as usize;
+                    let stored = taken.bytes.get(span.start..span.end).expect("inside of the batch");
+                    assert_eq!(data.get(at..at + stored.len()), Some(stored));
+                    found.push((at, at + stored.len(), span.packing));
+                }
+                end += taken.len() as usize;
+            }
+            Err(error) => {
+                assert!(!error.hint().is_empty());
+                assert!(matches!(forward.next(&mut taken, batch, None), Ok(false)), "after an error nothing is read");
+                break false;
+            }
+        }
+    };
+    assert_eq!(clean && end < data.len(), clean && forward.rest > 0, "only a torn tail is left out");
+    let mut spans = Vec::new();
+    let whole = data.get(start..end).unwrap_or_default();
+    assert_eq!(framing.walk_back(whole, start as u64, whole.len(), &mut spans), Ok(()));
+    let spans: Vec<_> = spans.iter().map(|span| (span.start + start, span.end + start, span.packing)).collect();
+    assert_eq!(spans, found);
+}
+
 /// Bytes in memory as a stream.
 struct Memory {
     data: Vec<u8>,
@@ -217,6 +262,58 @@ mod tests {
     #[test]
     fn sound_blocks_agree_with_themselves() {
         blocks().into_iter().for_each(|(kind, block)| chain(kind, &block));
+    }
+
+    /// A log of three blocks without transactions.
+    fn sound_log() -> Vec<u8> {
+        use sha2::{Digest, Sha224};
+        let (mut log, mut previous) = (Vec::new(), vec![0u8; 20]);
+        for number in 1u32..=3 {
+            let start = log.len();
+            log.extend(&previous);
+            log.extend((1_500_000_000 + number).to_le_bytes());
+            log.extend(b"\x03abc");
+            log.extend([0; 21]);
+            log.extend([9; 65]);
+            previous = Sha224::digest(&log[start..])[..20].to_vec();
+            previous[..4].copy_from_slice(&number.to_be_bytes());
+            log.push(0);
+            log.extend((start as u64).to_le_bytes());
+        }
+        log
+    }
+
+    #[test]
+    fn a_sound_log_is_walked_both_ways() {
+        block_log(&sound_log(), 1, false);
+        block_log(&sound_log(), 1 << 20, true);
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_logs_are_walked_both_ways(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            cut in prop::option::of(any::<prop::sample::Index>()),
+            trim: bool,
+        ) {
+            let mut bytes = sound_log();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Some(cut) = cut {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            block_log(&bytes, 1, trim);
+        }
+
+        #[test]
+        fn any_bytes_are_walked_both_ways(
+            bytes in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..500),
+            trim: bool,
+        ) {
+            block_log(&bytes, 1, trim);
+        }
     }
 
     proptest! {
