@@ -119,6 +119,7 @@ mod tests {
     fn medians_and_deviations_are_those_of_the_books() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 3.0]), Some(3.0));
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
         // The example everybody uses: deviations 1, 1, 0, 0, 2, 4, 7 have the median 1.

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, pwritev2};
 
+use super::latency::latency;
 use super::scratch;
-use super::statistics::{latency, median};
+use crate::bench::statistics::median;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::progress::Stop;
@@ -182,7 +183,7 @@ impl Bench<'_> {
                 rates.push(at as f64 / started.elapsed().as_secs_f64());
             }
         }
-        Ok(median(rates))
+        Ok(median(&rates))
     }
 
     /// Bytes a second of `step` after `step`, each of [`LARGE`] bytes, until the file or the time is over.

@@ -8,10 +8,10 @@
 mod advice;
 mod disk;
 mod kept;
+mod latency;
 mod predict;
 mod scratch;
 mod source;
-mod statistics;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -1,14 +1,8 @@
-//! Medians and percentiles of what was measured.
+//! What many single operations come to.
 
 use std::time::Duration;
 
 use crate::report::Latency;
-
-/// The median; `None` of nothing.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
 
 /// Median and 99th percentile; `None` of nothing.
 pub(super) fn latency(mut times: Vec<Duration>) -> Option<Latency> {
@@ -30,7 +24,5 @@ mod tests {
         let found = latency(times).expect("some");
         assert_eq!((found.median_us, found.p99_us, found.count), (51_000.0, 100_000.0, 100));
         assert_eq!(latency(Vec::new()), None);
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(Vec::new()), None);
     }
 }
