@@ -4,7 +4,7 @@
 //! read     the longest of: checking and routing on all threads, unpacking, reading what is not in the page cache,
 //!          and, when spilling, writing it all once
 //! build    the longest of: sorting and building on all threads, and writing the database; when spilling, also reading
-//!          back what the page cache no longer has
+//!          it all back
 //! ingest, settle, publish    a few syncs each
 //! ```
 //!
@@ -17,16 +17,15 @@ use super::kept::{DiskRates, cores};
 use super::source::Facts;
 use crate::load::Plan;
 use crate::report::{Compared, Prediction, WorkSpeed};
-use crate::sys;
 
 /// What reading takes over a rehearsal: from the page cache, held in memory of its own, and appended to partitions.
-const READ_MAPPED: f64 = 1.12;
+const READ_MAPPED: f64 = 1.16;
 const READ_HELD: f64 = 1.5;
-const READ_SPILLED: f64 = 2.4;
+const READ_SPILLED: f64 = 2.7;
 
 /// What building takes over a rehearsal: of blocks in memory, and of partitions that are read back.
-const BUILD_HELD: f64 = 1.15;
-const BUILD_SPILLED: f64 = 1.55;
+const BUILD_HELD: f64 = 1.2;
+const BUILD_SPILLED: f64 = 2.6;
 
 /// Bytes of an average block of the sample, and the share of the work that goes with the number of blocks rather than
 /// with their bytes.
@@ -88,8 +87,8 @@ pub(super) fn predict(plan: &Plan, facts: &Facts, rates: &Rates, before: f64, ba
     let built = bytes * rates.work.built_share;
     let factor = if plan.spill { BUILD_SPILLED } else { BUILD_HELD };
     let building = work(&rates.work.build, BUILD_BY_BLOCK) * factor;
-    let room = sys::available_memory().unwrap_or(0).saturating_sub(plan.memory) as f64;
-    let read_back = if plan.spill { at((bytes - room).max(0.0), rates.disk.read) } else { 0.0 };
+    // Partitions leave the page cache when they are synced.
+    let read_back = if plan.spill { at(bytes, rates.disk.read) } else { 0.0 };
     let build = Phase::longest(building, at(built, rates.disk.write) + read_back, 0.0);
 
     let sync = rates.disk.sync.unwrap_or(0.001);

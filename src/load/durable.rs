@@ -18,11 +18,10 @@ use crate::error::{Error, Result};
 use crate::sort::spill::{Extent, Spill};
 
 /// Bytes of the source between two durable points: at least, for each partition's file that may have to be synced, and
-/// at most. Often is better than seldom: the disk then works from the start at the pace it can keep, instead of letting
-/// the page cache fill up first (the last tenth of 4 GiB was read at 0.4 of the speed of the first with 256 MiB, at 1.0
-/// with 32 MiB, in the same time).
+/// at most. What is synced leaves the page cache (see [`Spill::sync`]), so the disk works from the start at the pace it
+/// can keep, and the last tenth of a snapshot is read as fast as the first.
 const EVERY_BYTES_LEAST: u64 = 32 << 20;
-const EVERY_BYTES_PER_FILE: u64 = 1 << 20;
+const EVERY_BYTES_PER_FILE: u64 = 4 << 20;
 const EVERY_BYTES_MOST: u64 = 256 << 20;
 
 /// Time between two durable points at most.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
 use crate::buffer::Buffer;
@@ -100,6 +101,9 @@ impl Spill {
             new_files |= synced == 0;
             if let Some(file) = slot.file.get() {
                 file.sync_data().map_err(Error::io("sync", self.path(partition)))?;
+                // What is on the disk need not stay in the page cache as well: its pages take the next pieces, and
+                // pages that were used a moment ago cost a fraction of new ones. Advice only.
+                let _ = fadvise(file, 0, None, Advice::DontNeed);
             }
             slot.synced.fetch_max(extent.bytes, Ordering::Relaxed);
         }
