@@ -114,7 +114,7 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
 
     let prediction = match (&plan, preset.loader, rates) {
         (Some(plan), Loader::Ingest, Some(disk)) => {
-            let facts = source::look(&options.import, plan.threads, UNPACKING)?;
+            let facts = source::look(&options.import, plan, UNPACKING)?;
             facts.map(|facts| {
                 let (source, same_disk) = of_source(&options.import, &place, &kept, disk);
                 let rates = Rates { work, disk, source, same_disk };
@@ -188,7 +188,7 @@ pub(crate) fn foresee(options: &ImportOptions, plan: &Plan, loading: &OptionMap,
         }
         let _ = kept.save();
     }
-    let facts = source::look(options, plan.threads, BRIEF_UNPACKING).ok()??;
+    let facts = source::look(options, plan, BRIEF_UNPACKING).ok()??;
     let (source, same_disk) = of_source(options, &place, &kept, disk);
     let rates = Rates { work, disk, source, same_disk };
     let basis = match work_age.max(disk_age) {

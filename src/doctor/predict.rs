@@ -64,7 +64,9 @@ pub(super) fn predict(plan: &Plan, facts: &Facts, rates: &Rates, before: f64, ba
     let at = |bytes: f64, rate: Option<f64>| rate.map_or(0.0, |rate| bytes / rate.max(1.0));
     let uncached = facts.size as f64 * (1.0 - facts.cached);
 
-    let factor = match (plan.spill, facts.unpacking) {
+    // How large a packed snapshot is, is only known to whoever looked.
+    let spills = plan.spill || (facts.unpacking.is_some() && facts.bytes > plan.hold_bytes);
+    let factor = match (spills, facts.unpacking) {
         (true, _) => READ_SPILLED,
         (false, None) => READ_MAPPED,
         (false, Some(_)) => READ_HELD,
@@ -79,16 +81,16 @@ pub(super) fn predict(plan: &Plan, facts: &Facts, rates: &Rates, before: f64, ba
             (alone, (checking * busy + alone * unpacking.cores) / cores as f64)
         }
     };
-    let from_disk = at(uncached, rates.source.read);
-    let spilling = if plan.spill { at(bytes, rates.disk.write) } else { 0.0 };
+    let from_disk = at(uncached, facts.fresh.or(rates.source.read));
+    let spilling = if spills { at(bytes, rates.disk.write) } else { 0.0 };
     let disk = if rates.same_disk { from_disk + spilling } else { from_disk.max(spilling) };
     let read = Phase::longest(checking, disk, unpacking);
 
     let built = bytes * rates.work.built_share;
-    let factor = if plan.spill { BUILD_SPILLED } else { BUILD_HELD };
+    let factor = if spills { BUILD_SPILLED } else { BUILD_HELD };
     let building = work(&rates.work.build, BUILD_BY_BLOCK) * factor;
     // Partitions leave the page cache when they are synced.
-    let read_back = if plan.spill { at(bytes, rates.disk.read) } else { 0.0 };
+    let read_back = if spills { at(bytes, rates.disk.read) } else { 0.0 };
     let build = Phase::longest(building, at(built, rates.disk.write) + read_back, 0.0);
 
     let sync = rates.disk.sync.unwrap_or(0.001);
@@ -112,7 +114,7 @@ pub(super) fn predict(plan: &Plan, facts: &Facts, rates: &Rates, before: f64, ba
     Prediction {
         seconds,
         peak_disk_bytes: needed,
-        memory_bytes: BASE + if plan.spill { plan.memory } else { held.min(plan.memory) },
+        memory_bytes: BASE + if spills { plan.memory } else { held.min(plan.memory) },
         limited_by: if read.seconds > build.seconds { read.by } else { build.by }.into(),
         cached_share: facts.cached,
         basis,
@@ -180,7 +182,7 @@ mod tests {
     }
 
     fn facts() -> Facts {
-        Facts { size: 4 * GIB, bytes: 4 * GIB, cached: 1.0, block: SAMPLE_BLOCK, unpacking: None }
+        Facts { size: 4 * GIB, bytes: 4 * GIB, cached: 1.0, block: SAMPLE_BLOCK, unpacking: None, fresh: None }
     }
 
     #[test]

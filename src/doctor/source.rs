@@ -2,11 +2,16 @@
 //! blocks are, how fast it unpacks.
 
 use std::fs::File;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Advice, fadvise};
+
 use crate::error::Result;
-use crate::load::ImportOptions;
+use crate::load::{ImportOptions, Plan};
+use crate::mapped::Mapped;
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::input::{self, Body, InputOptions};
 use crate::sys;
@@ -16,6 +21,13 @@ const LOOKS: u64 = 256;
 
 /// Bytes of one chunk of the first look at the blocks.
 const CHUNK: usize = 2 << 20;
+
+/// Bytes that are read at once to see how fast the file comes from its disk, and the system's page size at least.
+const PIECE: usize = 8 << 20;
+const PAGE: usize = 4096;
+
+/// How many of these there are at most.
+const PIECES: u64 = 24;
 
 /// Memory that unpacking may use for the look, in bytes.
 const MEMORY: u64 = 64 << 20;
@@ -33,6 +45,8 @@ pub(crate) struct Facts {
     pub block: f64,
     /// How it unpacks; `None` of what is not packed.
     pub unpacking: Option<Unpacking>,
+    /// Bytes a second of what is not in the page cache, read the way an import will; `None` if all is there.
+    pub fresh: Option<f64>,
 }
 
 /// How a snapshot unpacks.
@@ -48,8 +62,8 @@ pub(crate) struct Unpacking {
 ///
 /// # Errors
 /// It cannot be read, or its beginning is not sound.
-pub(crate) fn look(options: &ImportOptions, threads: usize, time: Duration) -> Result<Option<Facts>> {
-    let path = &options.source;
+pub(crate) fn look(options: &ImportOptions, plan: &Plan, time: Duration) -> Result<Option<Facts>> {
+    let (path, threads) = (&options.source, plan.threads);
     let input = input::open(path, &InputOptions { threads, memory: MEMORY })?;
     let Some(size) = input.size else { return Ok(None) };
     let is_plain = matches!(input.body, Body::File(_));
@@ -74,8 +88,10 @@ pub(crate) fn look(options: &ImportOptions, threads: usize, time: Duration) -> R
         }
     }
     let block = bytes as f64 / blocks.max(1) as f64;
+    // A little that is missing does not matter.
+    let fresh = if cached < 0.95 { fresh_rate(path, size, is_plain && !plan.spill, time) } else { None };
     if is_plain {
-        return Ok(Some(Facts { size, bytes: size, cached, block, unpacking: None }));
+        return Ok(Some(Facts { size, bytes: size, cached, block, unpacking: None, fresh }));
     }
     let seconds = started.elapsed().as_secs_f64().max(1e-6);
     let busy = sys::cpu_seconds().zip(cpu).map_or(1.0, |(after, before)| (after - before) / seconds);
@@ -86,7 +102,47 @@ pub(crate) fn look(options: &ImportOptions, threads: usize, time: Duration) -> R
         cached,
         block,
         unpacking: Some(Unpacking { rate: bytes as f64 / seconds, cores: busy.clamp(1.0, threads.max(1) as f64) }),
+        fresh,
     }))
+}
+
+/// Bytes a second of parts of a file that are not in the page cache, for at most about `time`: brought in ahead and
+/// looked at page by page where it will be `mapped`, read otherwise. A page that memory must first be found for costs
+/// more than the disk on some machines, so nothing but the file itself tells.
+fn fresh_rate(path: &Path, size: u64, mapped: bool, time: Duration) -> Option<f64> {
+    let file = File::open(path).ok()?;
+    let map = Mapped::new(&file, usize::try_from(size).ok()?, path)?;
+    let mut buffer = if mapped { Vec::new() } else { vec![0; PIECE] };
+    let (started, mut taken, mut seen) = (Instant::now(), 0, 0_u8);
+    for piece in 0..PIECES {
+        let at = size / PIECES * piece / PAGE as u64 * PAGE as u64;
+        let Some(bytes) = map.get(at as usize..(at as usize).saturating_add(PIECE)) else { break };
+        if is_cached(bytes)? {
+            continue;
+        }
+        if mapped {
+            let _ = fadvise(&file, at, NonZeroU64::new(PIECE as u64), Advice::WillNeed);
+            seen = bytes.iter().step_by(PAGE).fold(seen, |seen, byte| seen ^ byte);
+        } else {
+            file.read_exact_at(&mut buffer, at).ok()?;
+        }
+        taken += PIECE;
+        if started.elapsed() >= time {
+            break;
+        }
+    }
+    std::hint::black_box(seen);
+    map.check().ok()?;
+    (taken > 0).then(|| taken as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Whether the first page of these mapped bytes is in the page cache.
+fn is_cached(bytes: &[u8]) -> Option<bool> {
+    let mut found = 0_u8;
+    let address = bytes.as_ptr().cast_mut().cast();
+    // SAFETY: the address is that of a page of a live map, and one byte is written for it.
+    let outcome = unsafe { libc::mincore(address, PAGE, &raw mut found) };
+    (outcome == 0).then_some(found & 1 == 1)
 }
 
 /// The share of a file that is in the page cache, by [`LOOKS`] looks spread over it.
@@ -100,13 +156,7 @@ fn cached_share(path: &Path, size: u64) -> Option<f64> {
     let mut there = 0;
     for look in 0..looks {
         let at = (pages * look / looks * page) as usize;
-        let address = map.get(at..)?.as_ptr().cast_mut().cast();
-        let mut found = 0_u8;
-        // SAFETY: the address is that of a page of the live map, and one byte is written for it.
-        if unsafe { libc::mincore(address, page as usize, &raw mut found) } != 0 {
-            return None;
-        }
-        there += u64::from(found & 1);
+        there += u64::from(is_cached(map.get(at..)?)?);
     }
     Some(there as f64 / looks as f64)
 }
@@ -117,6 +167,7 @@ mod tests {
 
     use super::*;
     use crate::generate::{self, Format, Profile, Spec};
+    use crate::load::PlanChoice;
 
     fn facts(format: Format) -> Facts {
         let dir = tempfile::tempdir().expect("a directory");
@@ -125,13 +176,14 @@ mod tests {
         generate::write(&Spec::new(Profile::Mainnet, 8 << 20).format(format), &mut file).expect("written");
         file.flush().expect("written");
         let options = ImportOptions::new(&path, dir.path().join("db"));
-        look(&options, 2, Duration::from_secs(1)).expect("readable").expect("a file")
+        let plan = Plan::choose(PlanChoice::Auto, Some(8 << 20), true, 1 << 30, 2, 1024, 64 << 20);
+        look(&options, &plan, Duration::from_secs(1)).expect("readable").expect("a file")
     }
 
     #[test]
     fn a_file_just_written_is_in_the_page_cache_and_its_blocks_are_those_of_mainnet() {
         let found = facts(Format::Car);
-        assert_eq!((found.bytes, found.unpacking), (found.size, None));
+        assert_eq!((found.bytes, found.unpacking, found.fresh), (found.size, None, None));
         assert!(found.cached > 0.9, "{found:?}");
         assert!((500.0..2000.0).contains(&found.block), "{found:?}");
     }
