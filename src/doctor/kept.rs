@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use crate::file_system::FileSystem;
-use crate::report::WorkSpeed;
+use crate::report::{Rate, WorkSpeed};
 use crate::rocks::option_map::{Group, OptionMap};
 
 /// The version of the file.
@@ -24,6 +24,9 @@ const SCHEMA: &str = "bedload-measured-1";
 
 /// How long a measurement holds: disks fill up and age.
 const HOLDS: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long the best of several measurements of the cores counts, in seconds.
+const A_DAY: u64 = 24 * 3600;
 
 /// The longest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -92,8 +95,11 @@ impl Kept {
         fresh(self.disks.get(&disk_key(place))?)
     }
 
+    /// Keeps what cores do. Whoever else was at work while that was measured only made it slower, so within a day the
+    /// best of all measurements counts.
     pub fn set_work(&mut self, loading: &OptionMap, what: WorkSpeed) {
-        set(&mut self.work, options_key(loading), what);
+        let known = self.work(loading).filter(|(_, age)| *age < A_DAY);
+        set(&mut self.work, options_key(loading), known.map_or(what, |(known, _)| best(known, what)));
     }
 
     pub fn set_disk(&mut self, place: &FileSystem, what: DiskRates) {
@@ -122,6 +128,19 @@ fn path() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(cache.join("bedload/measured.json"))
+}
+
+fn best(one: WorkSpeed, other: WorkSpeed) -> WorkSpeed {
+    let rate = |one: Rate, other: Rate| Rate {
+        one_core: one.one_core.max(other.one_core),
+        all_cores: one.all_cores.max(other.all_cores),
+    };
+    WorkSpeed {
+        hash: rate(one.hash, other.hash),
+        read: rate(one.read, other.read),
+        build: rate(one.build, other.build),
+        built_share: other.built_share,
+    }
 }
 
 fn now() -> u64 {
@@ -175,6 +194,20 @@ mod tests {
         // A clock that was set back.
         kept.disks.values_mut().for_each(|entry| entry.at = now() + 1000);
         assert_eq!(kept.disk(&place), None);
+    }
+
+    #[test]
+    fn a_machine_that_was_busy_for_a_moment_is_not_slow_for_a_month() {
+        let rate = |rate: f64| Rate { one_core: rate, all_cores: 2.0 * rate };
+        let work = |hash, read| WorkSpeed { hash: rate(hash), read: rate(read), build: rate(1.0), built_share: 1.0 };
+        let (mut kept, options) = (Kept::load(), OptionMap::default());
+        kept.work.clear();
+        kept.set_work(&options, work(5.0, 3.0));
+        kept.set_work(&options, work(4.0, 6.0));
+        assert_eq!(kept.work(&options).map(|(found, _)| found), Some(work(5.0, 6.0)));
+        kept.work.values_mut().for_each(|entry| entry.at = now() - A_DAY);
+        kept.set_work(&options, work(2.0, 2.0));
+        assert_eq!(kept.work(&options).map(|(found, _)| found), Some(work(2.0, 2.0)), "it has become slower");
     }
 
     #[test]
