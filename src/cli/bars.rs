@@ -9,6 +9,7 @@ use bedload::progress::{Backlog, Event, Observer, Phase, Sample, Writes};
 use bedload::size::human;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle as Style};
 
+use super::rates::{self, Stretches};
 use super::{Globals, ProgressStyle};
 
 /// Seconds between two lines.
@@ -45,7 +46,7 @@ pub fn renderer(globals: &Globals) -> Box<dyn Renderer> {
 
 /// The current speed, from the last few seconds of samples.
 #[derive(Default)]
-struct Speed(VecDeque<Sample>);
+struct Speed(VecDeque<Sample>, Stretches);
 
 impl Speed {
     fn add(&mut self, sample: Sample) {
@@ -56,6 +57,7 @@ impl Speed {
         while self.0.front().is_some_and(|first| sample.seconds - first.seconds > WINDOW) {
             self.0.pop_front();
         }
+        self.1.add(sample.stretch_blocks_per_second);
     }
 
     /// Bytes and blocks a second.
@@ -68,20 +70,36 @@ impl Speed {
         })
     }
 
+    /// `1.2 GiB  640.0 MiB/s, 655,123 blocks/s, 12 s left`; of a log, where there is no room for all of it,
+    /// `212 k blocks/s, last 100,000 at 208 k, 12 s left`.
+    fn describe_done(&self, columns: usize) -> String {
+        let of_log = self.now().and_then(|(_, blocks)| self.1.describe(blocks, columns));
+        let done = self.0.back().map(|last| human(last.bytes)).unwrap_or_default();
+        match of_log {
+            None => format!("{done}  {}", self.describe()),
+            Some(rates) if rates::has_room(columns) => format!("{done}  {rates}{}", self.describe_left()),
+            Some(rates) => format!("{rates}{}", self.describe_left()),
+        }
+    }
+
     /// `640.0 MiB/s, 655,123 blocks/s, 12 s left`
     fn describe(&self) -> String {
         let Some((bytes, blocks)) = self.now() else { return String::new() };
         let mut text = format!("{}/s, {} blocks/s", human(bytes as u64), grouped(blocks as u64));
-        if let Some(last) = self.0.back()
-            && let Some(total) = last.total
-            && bytes > 0.0
-        {
-            text.push_str(&format!(", {} left", duration(total.saturating_sub(last.bytes) as f64 / bytes)));
-        }
+        text.push_str(&self.describe_left());
         if let Some(backlog) = self.0.back().and_then(|last| last.backlog) {
             text.push_str(&describe_backlog(&backlog));
         }
         text
+    }
+
+    /// `, 12 s left`; nothing where that cannot be told.
+    fn describe_left(&self) -> String {
+        let total = self.0.back().and_then(|last| Some(last.total?.saturating_sub(last.bytes)));
+        match (total, self.now()) {
+            (Some(left), Some((bytes, _))) if bytes > 0.0 => format!(", {} left", duration(left as f64 / bytes)),
+            _ => String::new(),
+        }
     }
 }
 
@@ -112,7 +130,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -132,6 +150,8 @@ fn done_line(phase: Phase, seconds: f64, bytes: u64, blocks: u64) -> Option<Stri
     let rate = human((bytes as f64 / seconds.max(0.001)) as u64);
     match phase {
         Phase::Plan => None,
+        // A log begins to be read when its files have been looked at; what went through nothing has nothing to tell.
+        Phase::Read | Phase::Build if (bytes, blocks) == (0, 0) => None,
         Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export => Some(format!(
             "{:<8} {seconds:>6.1} s  {} blocks, {}, {rate}/s",
             phase.name(),
@@ -196,11 +216,10 @@ impl Observer for Lines {
         let percent = percent(sample).map(|percent| format!("{percent:>3} %  ")).unwrap_or_default();
         let _ = writeln!(
             io::stderr(),
-            "{:<8} {:>6.0} s  {percent}{}  {}",
+            "{:<8} {:>6.0} s  {percent}{}",
             sample.phase.name(),
             sample.seconds,
-            human(sample.bytes),
-            state.1.describe()
+            state.1.describe_done(rates::NARROW)
         );
     }
 }
@@ -273,7 +292,7 @@ impl Observer for Bar {
         self.bar.set_prefix(sample.phase.name());
         let text = match sample.phase {
             Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export => {
-                format!("{}  {}", human(sample.bytes), speed.describe())
+                speed.describe_done(rates::columns())
             }
             Phase::Settle if sample.backlog.is_some() => speed.describe(),
             _ => format!("{:.0} s", sample.seconds),
@@ -286,5 +305,46 @@ impl Observer for Bar {
 impl Renderer for Bar {
     fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is shown of a log of which 40,000 blocks and 8 MiB were read in the last second.
+    fn shown(stretch: Option<f64>, columns: usize) -> String {
+        let sample = |seconds: f64, bytes: u64, blocks: u64| Sample {
+            seconds,
+            phase: Phase::Read,
+            bytes,
+            total: Some(100 << 30),
+            blocks,
+            total_blocks: None,
+            backlog: None,
+            stretch_blocks_per_second: stretch,
+        };
+        let mut speed = Speed::default();
+        speed.add(sample(9.0, 92 << 20, 160_000));
+        speed.add(sample(10.0, 100 << 20, 200_000));
+        speed.describe_done(columns)
+    }
+
+    #[test]
+    fn a_phase_that_went_through_nothing_leaves_no_line() {
+        assert_eq!(done_line(Phase::Read, 0.0, 0, 0), None);
+        assert_eq!(done_line(Phase::Build, 0.1, 0, 0), None);
+        let line = "read        2.0 s  1,234 blocks, 8.0 MiB, 4.0 MiB/s";
+        assert_eq!(done_line(Phase::Read, 2.0, 8 << 20, 1234).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn the_rate_of_the_last_stretch_fits_beside_that_of_now() {
+        assert_eq!(shown(None, 80), "100.0 MiB  8.0 MiB/s, 40,000 blocks/s, 3:33 h left");
+        let narrow = "40 k blocks/s, last 100,000 at 208 k, 3:33 h left";
+        assert_eq!(shown(Some(208_000.0), 80), narrow);
+        assert_eq!(shown(Some(208_000.0), 100), format!("100.0 MiB  {narrow}"));
+        // Beside what the bar itself needs there is room for a bar in 80 columns.
+        assert!("read     [] 100 %  ".len() + "9,999 blocks/s, last 100,000 at 12.3 M, 59:59 min left".len() < 76);
     }
 }

@@ -12,6 +12,7 @@ use bedload::source::block_log::TornTail;
 use bedload::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
 use bedload::{Error, ImportOptions, Outcome};
 
+use super::rates::sparkline;
 use super::values::Checkpoints;
 use super::{Globals, bars, values};
 
@@ -319,24 +320,13 @@ fn of_log(log: &LogReport) -> Vec<(&'static str, String)> {
     }
     if let (Some(first), Some(last)) = (log.speed.first(), log.speed.last()) {
         let rate = |speed: &Speed| speed.blocks_per_second as u64;
+        let rates: Vec<f64> = log.speed.iter().map(|speed| speed.blocks_per_second).collect();
         lines.push((
             "speed",
-            format!("{} {} blocks/s at first, {} at last", sparkline(&log.speed), rate(first), rate(last)),
+            format!("{} {} blocks/s at first, {} at last", sparkline(&rates, COLUMNS), rate(first), rate(last)),
         ));
     }
     lines
-}
-
-/// Blocks a second over the chain, as a line of at most [`COLUMNS`] bars.
-fn sparkline(speed: &[Speed]) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let most = speed.iter().map(|row| row.blocks_per_second).fold(f64::MIN_POSITIVE, f64::max);
-    let group = speed.len().div_ceil(COLUMNS).max(1);
-    let bar = |rows: &[Speed]| {
-        let mean = rows.iter().map(|row| row.blocks_per_second).sum::<f64>() / rows.len().max(1) as f64;
-        BARS.get(((mean / most * 8.0).ceil() as usize).clamp(1, 8) - 1).copied().unwrap_or(' ')
-    };
-    speed.chunks(group).map(bar).collect()
 }
 
 /// `4.9 s (read 1.9, build 2.9); it took 3 % more`

@@ -10,6 +10,7 @@ pub mod get;
 pub mod import;
 pub mod inspect;
 pub mod presets;
+mod rates;
 mod shared;
 pub mod shell;
 pub mod stat;

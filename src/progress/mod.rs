@@ -1,6 +1,7 @@
 //! How far an import is: a handful of counters that the work bumps per batch, a sampler that reads them, and whoever
 //! wants to know.
 
+mod stretches;
 mod tenths;
 
 use std::sync::Mutex;
@@ -89,6 +90,9 @@ pub struct Sample {
     /// What lies before RocksDB, while it is written to or compacts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
+    /// Blocks a second over the last whole 100,000 blocks, while a block log is read; none before the first of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stretch_blocks_per_second: Option<f64>,
 }
 
 /// What lies before RocksDB.
@@ -210,9 +214,6 @@ impl Stop {
 /// The time between two samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Blocks of a log between two notes of the time.
-const STRETCH: u64 = 100_000;
-
 /// The most samples kept for the report; beyond it every second one is dropped and the distance doubled.
 const MAX_SAMPLES: usize = 512;
 
@@ -236,8 +237,7 @@ struct Times {
     done: Vec<(Phase, f64)>,
     samples: Vec<Sample>,
     marks: tenths::Marks,
-    /// Blocks and seconds since the phase began, each time so many more had been read.
-    stretches: Vec<(u64, f64)>,
+    stretches: stretches::Stretches,
     every: u32,
     skipped: u32,
 }
@@ -297,31 +297,29 @@ impl<'a> Progress<'a> {
         self.blocks.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Adds to the counters of a log, and notes the time at every [`STRETCH`] blocks.
+    /// Adds to the counters of a log, and notes the time at every whole 100,000 blocks; called per batch.
     pub fn advance(&self, bytes: u64, blocks: u64) {
         let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let before = self.blocks.fetch_add(blocks, Ordering::Relaxed);
-        let (total, after) = (self.total.load(Ordering::Relaxed), before + blocks);
+        let total = self.total.load(Ordering::Relaxed);
         let mut times = self.lock();
         let since = self.start.elapsed().as_secs_f64() - times.phase_start;
         times.marks.reach(since, bytes, total);
-        if before / STRETCH != after / STRETCH {
-            times.stretches.push((after, since));
-        }
+        times.stretches.reach(before, before + blocks, since);
+    }
+
+    /// Counts what an earlier run has read of a log.
+    pub fn take_up(&self, bytes: u64, blocks: u64) {
+        self.add(bytes, blocks);
+        let mut times = self.lock();
+        let since = self.start.elapsed().as_secs_f64() - times.phase_start;
+        times.marks.reach(since, self.bytes.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        times.stretches.begin_behind(self.blocks.load(Ordering::Relaxed), since);
     }
 
     /// How fast blocks were read, stretch by stretch.
     pub fn speed(&self) -> Vec<Speed> {
-        let mut before = (0, 0.0);
-        let row = |&(blocks, seconds): &(u64, f64)| {
-            let blocks_per_second = blocks.saturating_sub(before.0) as f64 / (seconds - before.1).max(f64::EPSILON);
-            before = (blocks, seconds);
-            Speed { blocks, seconds, blocks_per_second }
-        };
-        let mut stretches = self.lock().stretches.clone();
-        // Threads may have noted theirs in another order than they counted.
-        stretches.sort_unstable_by_key(|(blocks, _)| *blocks);
-        stretches.iter().map(row).collect()
+        self.lock().stretches.rows()
     }
 
     /// Sets how many bytes are done, where that is not a sum of batches; called once for megabytes.
@@ -355,14 +353,16 @@ impl<'a> Progress<'a> {
     pub fn now(&self) -> Sample {
         let total = self.total.load(Ordering::Relaxed);
         let phase = usize::from(self.phase.load(Ordering::Relaxed));
+        let phase = Phase::ALL.get(phase).copied().unwrap_or(Phase::Plan);
         Sample {
             seconds: self.start.elapsed().as_secs_f64(),
-            phase: Phase::ALL.get(phase).copied().unwrap_or(Phase::Plan),
+            phase,
             bytes: self.bytes.load(Ordering::Relaxed),
             total: (total != u64::MAX).then_some(total),
             blocks: self.blocks.load(Ordering::Relaxed),
             backlog: *self.backlog.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
+            stretch_blocks_per_second: (phase == Phase::Read).then(|| self.lock().stretches.last()).flatten(),
         }
     }
 

@@ -35,6 +35,9 @@ const ID_RECORD: usize = 32 + NUMBER;
 /// Bytes of a log that are read at once.
 const WINDOW: usize = 1 << 20;
 
+/// Blocks of a pipe between two looks at what others do.
+const STEP: usize = 1024;
+
 /// What the threads share.
 pub(super) struct Reading<'a> {
     job: &'a Job<'a>,
@@ -150,7 +153,7 @@ impl<'a> Reading<'a> {
         job.progress
             .expect_blocks(ranges.iter().chain(&done).map(|range| u64::from(range.last - range.first) + 1).sum());
         for (range, counted) in done.iter().zip(&job.before.ranges) {
-            job.progress.advance(range.end - range.start, counted.blocks.tally.records);
+            job.progress.take_up(range.end - range.start, counted.blocks.tally.records);
         }
         let next = AtomicUsize::new(0);
         self.on_all_threads(|batch| {
@@ -359,7 +362,10 @@ impl<'a> Reading<'a> {
         }
         let (start, mut end) = (batch.at, batch.at);
         for at in 0..batch.spans.len() {
-            if at % 1024 == 0 && self.must_stop(index) {
+            if at > 0 && at % STEP == 0 {
+                self.job.progress.advance(0, STEP as u64);
+            }
+            if at % STEP == 0 && self.must_stop(index) {
                 return Err(interrupted());
             }
             let Some(&span) = batch.spans.get(at) else { break };
@@ -367,7 +373,8 @@ impl<'a> Reading<'a> {
             making.take(batch, at, from).map_err(|error| error.of(&self.job.options.source, offset))?;
             end = offset + (span.end + 8 - span.start) as u64;
         }
-        self.job.progress.advance(0, batch.spans.len() as u64);
+        let counted = batch.spans.len().saturating_sub(1) / STEP * STEP;
+        self.job.progress.advance(0, (batch.spans.len() - counted) as u64);
         match known {
             Some(known) => {
                 let tally = making.out.finish()?.tally;

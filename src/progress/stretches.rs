@@ -1,0 +1,91 @@
+//! How fast blocks of a log are read, 100,000 after 100,000: whether an import slows down as its chain goes on.
+
+use crate::report::Speed;
+
+/// Blocks of a log between two notes of the time.
+const STRETCH: u64 = 100_000;
+
+/// The notes that were taken.
+#[derive(Debug, Default)]
+pub(super) struct Stretches {
+    /// Blocks that an earlier run had read, and seconds until they were counted.
+    start: (u64, f64),
+    /// Blocks and seconds since the phase began, each time so many more had been read.
+    marks: Vec<(u64, f64)>,
+}
+
+impl Stretches {
+    /// Blocks up to `counted` were read by an earlier run: how fast, nobody knows.
+    pub fn begin_behind(&mut self, counted: u64, seconds: f64) {
+        self.start = (counted, seconds);
+    }
+
+    /// Blocks `before` have become blocks `after`, so many seconds after the phase began.
+    pub fn reach(&mut self, before: u64, after: u64, seconds: f64) {
+        let whole = |blocks: u64| blocks.saturating_sub(self.start.0) / STRETCH;
+        // A thread that comes late with its note would say that the next stretch took no time.
+        let is_late = self.marks.last().is_some_and(|(known, _)| *known >= after);
+        if whole(before) != whole(after) && !is_late {
+            self.marks.push((after, seconds));
+        }
+    }
+
+    fn row(&self, index: usize) -> Option<Speed> {
+        let &(blocks, seconds) = self.marks.get(index)?;
+        let before = index.checked_sub(1).and_then(|index| self.marks.get(index)).unwrap_or(&self.start);
+        let blocks_per_second = blocks.saturating_sub(before.0) as f64 / (seconds - before.1).max(f64::EPSILON);
+        Some(Speed { blocks: blocks.saturating_sub(self.start.0), seconds, blocks_per_second })
+    }
+
+    /// All stretches.
+    pub fn rows(&self) -> Vec<Speed> {
+        (0..self.marks.len()).filter_map(|index| self.row(index)).collect()
+    }
+
+    /// Blocks a second over the last one.
+    pub fn last(&self) -> Option<f64> {
+        self.row(self.marks.len().checked_sub(1)?).map(|row| row.blocks_per_second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(stretches: &Stretches) -> Vec<(u64, f64)> {
+        stretches.rows().iter().map(|row| (row.blocks, row.blocks_per_second)).collect()
+    }
+
+    #[test]
+    fn every_whole_stretch_has_its_own_rate() {
+        let mut stretches = Stretches::default();
+        assert_eq!(stretches.last(), None);
+        stretches.reach(0, 60_000, 1.0);
+        assert_eq!((stretches.last(), stretches.rows().len()), (None, 0));
+        stretches.reach(60_000, 100_000, 2.0);
+        assert_eq!(stretches.last(), Some(50_000.0));
+        stretches.reach(100_000, 199_999, 3.0);
+        assert_eq!(stretches.last(), Some(50_000.0));
+        // What is beyond the mark belongs to the stretch that it ends.
+        stretches.reach(199_999, 220_000, 3.0);
+        assert_eq!(rates(&stretches), [(100_000, 50_000.0), (220_000, 120_000.0)]);
+    }
+
+    #[test]
+    fn what_an_earlier_run_had_read_says_nothing_about_this_one() {
+        let mut stretches = Stretches::default();
+        stretches.begin_behind(5_030_000, 0.5);
+        stretches.reach(5_030_000, 5_110_000, 1.0);
+        assert_eq!(stretches.last(), None);
+        stretches.reach(5_110_000, 5_130_000, 1.5);
+        assert_eq!(rates(&stretches), [(100_000, 100_000.0)]);
+    }
+
+    #[test]
+    fn a_thread_that_comes_late_changes_nothing() {
+        let mut stretches = Stretches::default();
+        stretches.reach(190_000, 210_000, 2.0);
+        stretches.reach(90_000, 110_000, 2.1);
+        assert_eq!(rates(&stretches), [(210_000, 105_000.0)]);
+    }
+}
