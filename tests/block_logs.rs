@@ -114,3 +114,42 @@ fn a_log_inside_any_compression_is_unpacked_on_the_fly() {
         }
     }
 }
+
+/// The rows of a list of blocks, by the names in its first line.
+fn rows(list: &str) -> Vec<Vec<(&str, &str)>> {
+    let mut lines = list.lines();
+    let names: Vec<&str> = lines.next().expect("names").split('\t').collect();
+    lines.map(|line| names.iter().copied().zip(line.split('\t')).collect()).collect()
+}
+
+#[test]
+fn every_block_has_the_id_that_the_list_beside_its_log_gives() {
+    let mut lists = 0;
+    for fixture in fixtures() {
+        let Ok(list) = std::fs::read_to_string(fixture.path.with_file_name("blocks.tsv")) else { continue };
+        lists += 1;
+        let place = Place::in_memory();
+        let db = import(&place, &fixture.path).args(&["--dictionaries", &fixture.dictionaries()]).run().db;
+        let rows = rows(&list);
+        assert_eq!(rows.len() as u64, fixture.expected["blocks"], "{}", fixture.expected["file"]);
+        let of = |row: &[(&str, &str)], name: &str| {
+            row.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("no {name}")).1.to_owned()
+        };
+        // By number, and by the id itself: both find the same block.
+        for by in ["num", "block_id"] {
+            let keys: String = rows.iter().map(|row| of(row, by) + "\n").collect();
+            let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+            let output = command.args(["get", "-", "--db"]).arg(&db).write_stdin(keys).output().expect("it runs");
+            assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+            let found = String::from_utf8(output.stdout).expect("text");
+            assert_eq!(found.lines().count(), rows.len());
+            for (line, row) in found.lines().zip(&rows) {
+                let block: Value = serde_json::from_str(line).expect("JSON");
+                assert_eq!(block["number"].to_string(), of(row, "num"));
+                assert_eq!(block["id"], of(row, "block_id"), "block {}", of(row, "num"));
+                assert_eq!(block["previous"], of(row, "previous"), "block {}", of(row, "num"));
+            }
+        }
+    }
+    assert!(lists > 0 || common::fixtures().is_none(), "no list was found");
+}

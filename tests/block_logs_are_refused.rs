@@ -88,8 +88,148 @@ fn the_last_word_may_not_name_an_earlier_block() {
     }
 }
 
+/// A log that the program itself makes up, transactions and their merkle roots included.
+fn generated(family: &str, seed: &str) -> Vec<u8> {
+    let place = Place::in_memory();
+    let path = place.path("log");
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    command.arg("generate").arg(&path).args(["--profile", family, "--size", "300KiB", "--seed", seed, "--quiet"]);
+    command.assert().success();
+    std::fs::read(path).expect("a log")
+}
+
+/// The blocks of a log of Steem or Hive without dictionaries, unpacked.
+fn unpacked(log: &[u8]) -> Vec<Vec<u8>> {
+    let words = words(log);
+    let ends: Vec<usize> = starts(log)[1..].iter().map(|start| start - 8).chain([log.len() - 8]).collect();
+    let block = |(word, end): (&u64, usize)| {
+        let stored = &log[(word & ((1 << 48) - 1)) as usize..end];
+        match word >> 63 {
+            0 => stored.to_vec(),
+            _ => zstd::decode_all(&[&[0x28, 0xb5, 0x2f, 0xfd], stored].concat()[..]).expect("a frame"),
+        }
+    };
+    words.iter().zip(ends).map(block).collect()
+}
+
+/// Bytes of one of Steem's or Hive's headers without extensions, its signature included.
+fn signed_header_len(block: &[u8]) -> usize {
+    let witness = usize::from(block[24]);
+    assert_eq!(block[25 + witness + 20], 0, "no extensions");
+    25 + witness + 20 + 1 + 65
+}
+
 #[test]
-fn flipped_bits_in_transactions_are_found_by_a_full_verification() {
+fn a_flipped_bit_in_any_part_of_a_block_of_steem_or_hive_is_its_own_error() {
+    for family in ["steem", "hive"] {
+        let blocks: Vec<LogBlock> = (1..)
+            .zip(unpacked(&generated(family, "5")))
+            .map(|(number, bytes)| LogBlock { number, id: Vec::new(), bytes })
+            .collect();
+        let wanted = blocks.iter().skip(10).find(|block| block.bytes[signed_header_len(&block.bytes)] > 0);
+        let number = wanted.expect("a block with transactions").number;
+        for packed in [Packed::Raw, Packed::Zstd] {
+            if family == "steem" && packed == Packed::Zstd {
+                continue;
+            }
+            let whole = log(&blocks, |_| packed);
+            let place = Place::in_memory();
+            import(&place, place.file("log", &whole)).args(&["--verify", "full"]).run().succeeded();
+            let flipped = |at: usize| {
+                let mut blocks = blocks.clone();
+                blocks[number as usize - 1].bytes[at] ^= 1;
+                log(&blocks, |_| packed)
+            };
+            let block = &blocks[number as usize - 1].bytes;
+            let signed = signed_header_len(block);
+            let link = format!("block {} says that it follows", number + 1);
+            // The time, the signature: both are part of the id that the next block names.
+            for at in [21, signed - 30] {
+                let log = flipped(at);
+                refused(&log, &[], starts(&log)[number as usize] as u64, &link);
+            }
+            let own = |log: &[u8]| starts(log)[number as usize - 1] as u64;
+            let log = flipped(10);
+            refused(&log, &[], own(&log), &format!("block {number} says that it follows"));
+            let merkle = format!("the transactions of block {number} do not match its header: their merkle root is");
+            // The last signature of the last transaction.
+            let log = flipped(block.len() - 1);
+            refused(&log, &["--verify", "full"], own(&log), &merkle);
+            refused_from_file(&flipped(signed - 66 - 10), own(&log), &merkle);
+        }
+    }
+}
+
+/// A flipped bit in the header's root: in a pipe the next block is what tells, in a file the transactions as well.
+#[track_caller]
+fn refused_from_file(log: &[u8], offset: u64, merkle: &str) {
+    let place = Place::in_memory();
+    import(&place, place.file("log", log)).args(&["--verify", "full"]).run().refused(3, offset, merkle);
+    let place = Place::in_memory();
+    assert_eq!(import_pipe(&place, log).args(&["--verify", "full"]).run().code, Some(3));
+}
+
+#[test]
+fn a_flipped_bit_in_a_packed_block_never_makes_it_another_block() {
+    let whole = generated("hive", "6");
+    let place = Place::in_memory();
+    let digest = import(&place, place.file("log", &whole)).run().text("/digest").to_owned();
+    let mut refusals = 0;
+    let (starts, words) = (starts(&whole), words(&whole));
+    let number = (40..).find(|index| words[*index] >> 63 == 1).expect("a packed block");
+    let (start, end) = (starts[number], starts[number + 1] - 8);
+    for at in (start..end).step_by(((end - start) / 20).max(1)) {
+        let mut log = whole.clone();
+        log[at] ^= 0x10;
+        let place = Place::in_memory();
+        let done = import(&place, place.file("log", &log)).args(&["--verify", "full"]).run();
+        if done.code == Some(0) {
+            // A frame has bits that change nothing: how far back it looks, and one that nobody uses.
+            assert_eq!(done.text("/digest"), digest, "byte {at}");
+            continue;
+        }
+        done.refused(3, offset_of(&done.stderr), "block");
+        refusals += 1;
+    }
+    assert!(refusals >= 15, "only {refusals} were found");
+}
+
+/// The offset that an error names.
+fn offset_of(stderr: &str) -> Option<u64> {
+    let (_, rest) = stderr.split_once(" at byte ")?;
+    rest.split_once(':')?.0.parse().ok()
+}
+
+#[test]
+fn a_flipped_bit_in_any_part_of_a_block_of_antelope_is_its_own_error() {
+    let whole = generated("antelope", "7");
+    let mut starts = Vec::new();
+    let mut end = whole.len();
+    while end > 126 {
+        end = u64::from_le_bytes(whole[end - 8..end].try_into().expect("8 bytes")) as usize;
+        starts.insert(0, end);
+    }
+    // A block with transactions; its header has no new producers and no extensions, a signature of 65 bytes follows.
+    const RECEIPTS: usize = 14 + 32 + 32 + 32 + 4 + 1 + 1 + 66;
+    let has_transactions = |start: &usize| whole[start + RECEIPTS - 68..][..2] == [0, 0] && whole[start + RECEIPTS] > 0;
+    let index = (10..).find(|index| has_transactions(&starts[*index])).expect("a block with transactions");
+    let (number, start, next) = (index + 1, starts[index], starts[index + 1]);
+    let flipped = |at: usize| {
+        let mut log = whole.clone();
+        log[at] ^= 1;
+        log
+    };
+    let link = format!("block {} says that it follows", number + 1);
+    refused(&flipped(start + 1), &[], next as u64, &link);
+    refused(&flipped(start + 20), &[], start as u64, &format!("block {number} says that it follows"));
+    let merkle = format!("the transactions of block {number} do not match its header: their merkle root is");
+    // The processor time of the first receipt.
+    refused(&flipped(start + RECEIPTS + 2), &["--verify", "full"], start as u64, &merkle);
+    refused_from_file(&flipped(start + 14 + 32 + 5), start as u64, &merkle);
+}
+
+#[test]
+fn flipped_bits_in_a_real_antelope_log_are_found_by_a_full_verification() {
     let Some(dir) = common::fixtures() else { return };
     let whole = std::fs::read(dir.join("block_log/antelope_v2/blocks.log")).expect("a file");
     let mut log = whole.clone();
