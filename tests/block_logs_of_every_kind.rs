@@ -354,3 +354,58 @@ fn inspect_tells_what_is_in_a_log() {
         (Some(3), Some(false), Some(799))
     );
 }
+
+/// The lines of `inspect --list`, and the exit code.
+fn listed(source: &str, stdin: &[u8]) -> (Option<i32>, Vec<serde_json::Value>, String) {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let output = command.args(["inspect", "--list", source]).write_stdin(stdin).output().expect("it runs");
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let lines = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    (output.status.code(), lines, String::from_utf8(output.stderr).expect("text"))
+}
+
+#[test]
+fn inspect_lists_number_id_sizes_and_offset_of_every_block() {
+    let place = Place::in_memory();
+    let blocks = steem(1, 900, 19);
+    let mixed = log(&blocks, |number| if number.is_multiple_of(3) { Packed::Zstd } else { Packed::Raw });
+    let starts: Vec<u64> = words(&mixed).iter().map(|word| word & ((1 << 48) - 1)).collect();
+    let file = place.file("log", &mixed).display().to_string();
+    for (source, stdin) in [(&file[..], &b""[..]), ("-", &mixed[..])] {
+        let (code, lines, _) = listed(source, stdin);
+        assert_eq!((code, lines.len()), (Some(0), blocks.len()));
+        for (index, (line, block)) in lines.iter().zip(&blocks).enumerate() {
+            let end = starts.get(index + 1).map_or(mixed.len() as u64, |next| *next);
+            let expected = serde_json::json!({
+                "schema": "bedload-list-1", "type": "block", "number": block.number, "id": hex(&block.id),
+                "bytes": block.bytes.len(), "stored_bytes": end - 8 - starts[index], "offset": starts[index],
+            });
+            assert_eq!(line, &expected);
+        }
+    }
+    // Offsets of a split log are those in each part.
+    parts(&place, &blocks, 400, 0);
+    let (code, lines, _) = listed(&place.path("chain").display().to_string(), b"");
+    assert_eq!((code, lines.len()), (Some(0), blocks.len()));
+    for index in [0, 399, 400, 899] {
+        let line = &lines[index];
+        assert_eq!((&line["number"], &line["part"]), (&(index + 1).into(), &(index / 400 + 1).into()));
+        assert_eq!(line["offset"] == 0, index.is_multiple_of(400));
+    }
+}
+
+#[test]
+fn a_list_of_a_damaged_log_ends_where_the_damage_is() {
+    let place = Place::in_memory();
+    let blocks = steem(1, 300, 20);
+    let whole = raw(&blocks);
+    let start = (words(&whole)[150] & ((1 << 48) - 1)) as usize;
+    let mut damaged = whole.clone();
+    damaged[start + 22] ^= 1;
+    let (code, lines, stderr) = listed(&place.file("log", &damaged).display().to_string(), b"");
+    assert_eq!((code, lines.len()), (Some(3), 151), "{stderr}");
+    assert!(stderr.contains("block 152 says that it follows"), "{stderr}");
+    let (code, lines, stderr) = listed("-", &whole[..whole.len() - 3]);
+    assert_eq!((code, lines.len()), (Some(3), 299), "{stderr}");
+    assert!(stderr.contains("a torn tail found") && stderr.contains("imports up to block 299"), "{stderr}");
+}

@@ -27,7 +27,7 @@ pub struct Args {
     /// Read everything: count blocks, sizes and codecs, and check every block against its hash
     #[arg(long)]
     pub full: bool,
-    /// Print CID, size and offset of every block instead, one JSON object a line
+    /// Print CID (of a log: number and id), size and offset of every block instead, one JSON object a line
     #[arg(long, conflicts_with = "full")]
     pub list: bool,
     /// What null padding behind the blocks means: damage, or the end

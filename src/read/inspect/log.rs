@@ -20,7 +20,7 @@ const SMALL: u64 = 64 << 20;
 const RANGE: u64 = 64 << 20;
 
 /// Bytes read at once.
-const WINDOW: usize = 1 << 20;
+pub(super) const WINDOW: usize = 1 << 20;
 
 /// What has been counted.
 #[derive(Default)]
@@ -97,7 +97,7 @@ pub(super) fn look(
     Ok(())
 }
 
-fn expectations() -> Expectations {
+pub(super) fn expectations() -> Expectations {
     Expectations { links: true, ..Expectations::default() }
 }
 
@@ -204,6 +204,6 @@ impl Counted {
     }
 }
 
-fn interrupted() -> Error {
+pub(super) fn interrupted() -> Error {
     Error::Interrupted { hint: "nothing was changed; run it again".into() }
 }

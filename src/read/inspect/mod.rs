@@ -6,6 +6,7 @@
 mod frames;
 mod heads;
 mod log;
+mod log_list;
 mod sizes;
 mod tally;
 
@@ -225,17 +226,16 @@ fn count_all(
     Ok(())
 }
 
-/// Writes every block's CID, size and offset as a line of JSON, in the order of the file; blocks are not hashed.
+/// Writes every block's CID, size and offset as a line of JSON, in the order of the file; blocks are not hashed. Of a
+/// block log the number and id of every block instead, which must follow the one before it.
 ///
 /// # Errors
-/// The snapshot cannot be read, is no CAR, or is cut; or `out` cannot be written.
+/// The snapshot cannot be read, is neither CAR nor block log, or is cut; or `out` cannot be written.
 pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let progress = Progress::new(&crate::progress::Silent);
-    let Opened::Other(input) = options.open()? else {
-        return Err(Error::Usage {
-            reason: "--list prints the blocks of a CAR".into(),
-            hint: "import the log and read it with get, or inspect it with --full".into(),
-        });
+    let input = match options.open()? {
+        Opened::Log(log) => return log_list::list(&log, options, out),
+        Opened::Other(input) => input,
     };
     let mut snapshot = options.snapshot(input, &progress)?;
     let failed = || Error::io("write", Path::new("the list"));
