@@ -167,7 +167,7 @@ pub fn block_log(data: &[u8], batch: usize, trim: bool) {
         Err(error) => return assert!(!error.hint().is_empty()),
     };
     let framing = forward.framing;
-    let start = forward.preamble.as_ref().map_or(0, |preamble| preamble.len);
+    let start = forward.preamble.as_ref().map_or(0, |preamble| preamble.len());
     let (mut found, mut end, mut taken) = (Vec::new(), start, Batch::default());
     let clean = loop {
         match forward.next(&mut taken, batch, None) {

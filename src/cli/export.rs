@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use bedload::Error;
 use bedload::read::export::{ExportOptions, Format, Selection, export, export_to};
-use bedload::report::ExportReport;
+use bedload::report::{ExportReport, ExportedLog};
 use bedload::size::human;
 use bedload::source::car::RawCid;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -16,9 +16,12 @@ use super::{Globals, bars};
 
 /// Write the blocks of a database into a snapshot
 ///
-/// By default what the roots lead to, in the order in which nodes write their snapshots. The file appears under its name
-/// only when it is complete; blocks that are linked to and missing end with exit code 3, unless the database never held
-/// more than what is written.
+/// By default what the roots lead to, in the order in which nodes write their snapshots; of a block log, all blocks. The
+/// file appears under its name only when it is complete; blocks that are linked to and missing end with exit code 3,
+/// unless the database never held more than what is written.
+///
+/// A block log that was one file of raw blocks comes back byte for byte. Hive's packed blocks come back raw, parts as one
+/// log, a pruned log as one that begins later: the same blocks with the same ids, and the summary says what differs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload export --db /data/blocks snapshot.forest.car.zst")]
 pub struct Args {
@@ -45,7 +48,14 @@ pub struct Args {
     #[arg(long, value_name = "EPOCH", conflicts_with_all = ["all", "cids"], help_heading = "Blocks")]
     pub allow_missing_below: Option<u64>,
 
-    /// car, car.zst or forest.car.zst; by default what the file's name ends in
+    /// First block of a block log
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Blocks")]
+    pub from: Option<u32>,
+    /// Last block of a block log
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Blocks")]
+    pub to: Option<u32>,
+
+    /// car, car.zst, forest.car.zst; log, log.zst; by default what the file's name ends in
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = format_parser(), help_heading = "File")]
     pub format: Option<Format>,
     /// Replace the file if it exists
@@ -78,6 +88,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         None => Selection::Linked,
     };
     options.roots.clone_from(&args.root);
+    (options.from, options.to) = (args.from, args.to);
     options.format = args.format;
     options.replace = args.force;
     options.allow_missing = args.allow_missing;
@@ -136,10 +147,13 @@ fn summary(report: &ExportReport) -> String {
             "format",
             format!("{}, {} ({} before compression)", report.format, human(report.bytes), human(report.car_bytes)),
         ),
-        ("roots", if report.roots.is_empty() { "none".into() } else { report.roots.join(", ") }),
-        ("blocks", format!("{}, {}{whole}", report.blocks, human(report.payload_bytes))),
-        ("digest", report.digest.to_string()),
     ];
+    match &report.log {
+        Some(log) => lines.extend(of_log(log, report.bytes != report.car_bytes)),
+        None => lines.push(("roots", if report.roots.is_empty() { "none".into() } else { report.roots.join(", ") })),
+    }
+    lines.push(("blocks", format!("{}, {}{whole}", report.blocks, human(report.payload_bytes))));
+    lines.push(("digest", report.digest.to_string()));
     if report.missing > 0 {
         let allowed = match report.missing_allowed {
             0 => String::new(),
@@ -158,4 +172,19 @@ fn summary(report: &ExportReport) -> String {
         text.push_str(&format!("  missing: {}{from}{epoch}\n", block.cid));
     }
     text
+}
+
+/// What the summary says about a block log.
+fn of_log(log: &ExportedLog, packed: bool) -> [(&'static str, String); 3] {
+    let version = if log.version > 0 { format!(" version {}", log.version) } else { String::new() };
+    let same = if log.identical {
+        format!("{}byte for byte the log that was imported", if packed { "unpacked, " } else { "" })
+    } else {
+        format!("the same blocks as in the log that was imported; {}", log.differs.join("; "))
+    };
+    [
+        ("chain", format!("{}{version}, blocks {} to {}", log.family, log.first.number, log.last.number)),
+        ("head", format!("{} {}", log.last.number, log.last.id)),
+        ("original", same),
+    ]
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::Family;
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
-use crate::report::FamilyReport;
+use crate::report::{BlockRef, FamilyReport, LogLayout, Packings};
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
@@ -77,6 +77,19 @@ pub struct RecordedSource {
 pub struct RecordedLog {
     /// `steem`, `hive` or `antelope`.
     pub family: String,
+    /// Files it consisted of.
+    pub parts: u64,
+    /// How it lay; `None` where the import did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<LogLayout>,
+    /// The first block that was imported.
+    pub first: BlockRef,
+    /// The last one.
+    pub last: BlockRef,
+    /// How the blocks lay.
+    pub packings: Packings,
+    /// Bytes behind the last whole block that were left out.
+    pub trimmed_bytes: u64,
     /// The column families.
     pub families: Vec<FamilyReport>,
 }

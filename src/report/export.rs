@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::MissingBlock;
+use super::{BlockRef, MissingBlock};
 use crate::digest::ContentDigest;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
@@ -17,9 +17,10 @@ pub struct ExportReport {
     pub db: String,
     /// The file; `-` for a stream.
     pub file: String,
-    /// `car`, `car.zst` or `forest.car.zst`.
+    /// `car`, `car.zst` or `forest.car.zst`; `log` or `log.zst` for a block log.
     pub format: String,
-    /// Which blocks: `linked` (from the roots, in the order of links), `all` (in the order of keys) or `listed`.
+    /// Which blocks: `linked` (from the roots, in the order of links), `all` (in the order of keys), `listed`, or the
+    /// `range` of a log.
     pub selection: String,
     /// The roots in the header: CIDs in their usual text form.
     pub roots: Vec<String>,
@@ -27,7 +28,7 @@ pub struct ExportReport {
     pub blocks: u64,
     /// Their size in bytes.
     pub payload_bytes: u64,
-    /// Size of the CAR before compression, in bytes.
+    /// Size of the CAR or log before compression, in bytes.
     pub car_bytes: u64,
     /// Size of what was written, in bytes.
     pub bytes: u64,
@@ -47,6 +48,26 @@ pub struct ExportReport {
     pub complete: bool,
     /// Whether the file stands under its name: an incomplete one only does when that was allowed.
     pub published: bool,
+    /// What only a block log has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<ExportedLog>,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// A block log that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportedLog {
+    /// `steem`, `hive` or `antelope`.
+    pub family: String,
+    /// Version of an Antelope log; 0 for others.
+    pub version: u32,
+    /// The first block.
+    pub first: BlockRef,
+    /// The last one.
+    pub last: BlockRef,
+    /// Whether it is, before compression, byte for byte the log that was imported.
+    pub identical: bool,
+    /// Why it is not: what was different in the log that was imported.
+    pub differs: Vec<String>,
 }

@@ -17,6 +17,9 @@ pub struct LogReport {
     pub chain_id: Option<String>,
     /// Files it consists of.
     pub parts: u64,
+    /// How it lay: what `bedload export` needs to write it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<LogLayout>,
     /// The first block that was imported.
     pub first: BlockRef,
     /// The last one; no block behind it vouches for its id.
@@ -39,6 +42,19 @@ pub struct LogReport {
     pub families: Vec<FamilyReport>,
     /// Speed over the chain.
     pub speed: Vec<Speed>,
+}
+
+/// How a log lay, beyond its blocks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLayout {
+    /// Bytes from its beginning to the end of its last whole block; `null` where it was several files, was pruned, or was
+    /// not imported as a whole.
+    pub bytes: Option<u64>,
+    /// Whether it was pruned (Antelope).
+    pub pruned: bool,
+    /// What stood before its first block, as hex (Antelope).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
 }
 
 /// A block by its number and id.

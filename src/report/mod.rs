@@ -15,12 +15,12 @@ pub use doctor::{
     Advice, Compared, DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo,
     Prediction, Rate, WorkSpeed,
 };
-pub use export::{EXPORT_SCHEMA, ExportReport};
+pub use export::{EXPORT_SCHEMA, ExportReport, ExportedLog};
 pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, SCHEMA, SourceInfo, Versions};
 pub use inspect::{
     BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo,
 };
-pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogReport, Packings, Speed};
+pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, Packings, Speed};
 pub use stat::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifyReport};
 pub use walk::{MissingBlock, WALK_SCHEMA, WalkReport};

@@ -19,6 +19,7 @@ pub(super) fn tell(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<Fam
         family: family.name().into(),
         chain_id: input.chain_id(),
         parts: input.parts(),
+        layout: Some(input.layout(first.first.number, last.last.number)),
         first: first.first.clone(),
         last: last.last.clone(),
         verified: match (options.verify, options.log.full) {

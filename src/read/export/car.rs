@@ -27,8 +27,8 @@ pub(super) fn prelude(format: Format, roots: &[RawCid]) -> Prelude {
     let header = header_bytes(roots.iter().map(RawCid::as_bytes));
     let car_bytes = header.len() as u64;
     let bytes = match format {
-        Format::Car => header,
-        Format::CarZst => stored_frame(&header, true),
+        Format::Car | Format::Log => header,
+        Format::CarZst | Format::LogZst => stored_frame(&header, true),
         Format::ForestCarZst => stored_frame(&header, false),
     };
     Prelude { bytes, car_bytes }
@@ -69,6 +69,18 @@ impl<'a> Loader<'a> {
             self.batch = (self.send)(std::mem::take(&mut self.batch))?;
         }
         Ok(len)
+    }
+
+    /// Adds bytes as they are.
+    ///
+    /// # Errors
+    /// As [`Loader::add`].
+    pub fn add_bytes(&mut self, pieces: &[&[u8]]) -> Result<()> {
+        pieces.iter().for_each(|piece| self.batch.bytes.extend_from_slice(piece));
+        if self.batch.bytes.len() >= BATCH {
+            self.batch = (self.send)(std::mem::take(&mut self.batch))?;
+        }
+        Ok(())
     }
 
     /// Sends what is left.

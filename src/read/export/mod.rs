@@ -1,4 +1,4 @@
-//! Back from a database to a snapshot: a CARv1, plain, in zstd, or as Forest packs it.
+//! Back from a database to a snapshot: a CARv1, plain, in zstd, or as Forest packs it; or a block log (`log`).
 //!
 //! ```text
 //! order: which blocks, in which order  ->  car: whole sections in batches  ->  ship: packed by all threads,
@@ -11,6 +11,7 @@
 mod car;
 mod depth_first;
 mod forest;
+mod log;
 mod order;
 mod ship;
 mod stack;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use self::car::Loader;
+use self::log::LogExport;
 use self::order::{Order, Selected};
 use super::access::{Location, Resources};
 use super::record::{ImportRecord, roots};
@@ -69,11 +71,15 @@ pub enum Format {
     CarZst,
     /// A CARv1 in small zstd frames with an index behind them, as Forest reads it without unpacking.
     ForestCarZst,
+    /// A block log: Antelope's with its head, others from their first block on.
+    Log,
+    /// A block log in zstd frames of about 1 MiB of content, with checksums.
+    LogZst,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 3] = [Self::Car, Self::CarZst, Self::ForestCarZst];
+    pub const ALL: [Self; 5] = [Self::Car, Self::CarZst, Self::ForestCarZst, Self::Log, Self::LogZst];
 
     /// The name on the command line, which is also the usual ending of a file's name.
     pub fn name(self) -> &'static str {
@@ -81,7 +87,14 @@ impl Format {
             Self::Car => "car",
             Self::CarZst => "car.zst",
             Self::ForestCarZst => "forest.car.zst",
+            Self::Log => "log",
+            Self::LogZst => "log.zst",
         }
+    }
+
+    /// Whether a block log is written.
+    pub fn is_log(self) -> bool {
+        matches!(self, Self::Log | Self::LogZst)
     }
 
     /// The format that a file's name ends in; a plain CAR if in none.
@@ -89,6 +102,12 @@ impl Format {
         let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         let wrapped = [Self::ForestCarZst, Self::CarZst];
         wrapped.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))).unwrap_or_default()
+    }
+
+    /// The same of a block log: in zstd when the name ends in `.zst`.
+    pub fn of_log_name(path: &Path) -> Self {
+        let is_packed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zst"));
+        if is_packed { Self::LogZst } else { Self::Log }
     }
 }
 
@@ -102,7 +121,11 @@ pub struct ExportOptions {
     /// The roots: where to begin, and what the header names. Defaults to those that the import recorded; for a list, to
     /// the first of its CIDs.
     pub roots: Vec<RawCid>,
-    /// How the CAR is wrapped. Defaults to what the file's name ends in.
+    /// The first block of a log. Defaults to the first in the database.
+    pub from: Option<u32>,
+    /// The last block of a log. Defaults to the last in the database.
+    pub to: Option<u32>,
+    /// How the CAR or log is wrapped. Defaults to what the file's name ends in.
     pub format: Option<Format>,
     /// Replace a file that exists. Defaults to `false`.
     pub replace: bool,
@@ -117,12 +140,14 @@ pub struct ExportOptions {
 }
 
 impl ExportOptions {
-    /// What the roots of `db` lead to.
+    /// What the roots of `db` lead to, or all blocks of a log.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self {
             db: db.into(),
             selection: Selection::default(),
             roots: Vec::new(),
+            from: None,
+            to: None,
             format: None,
             replace: false,
             allow_missing: false,
@@ -155,10 +180,10 @@ impl ExportOptions {
 /// There is no database, no root is known, the keys do not say what is asked for, a block cannot be read, the file
 /// exists, or the disk is full.
 pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
-    let export = Export::open(options)?;
+    let record = ImportRecord::load(&options.db)?;
+    let work = Work::open(options, record.as_ref())?;
     let mut output = Output::create(file, options.replace)?;
-    let format = options.format.unwrap_or_else(|| Format::of_name(file));
-    let mut report = export.run(format, file, output.file(), observer)?;
+    let mut report = work.run(file, output.file(), observer)?;
     let start = Instant::now();
     if report.complete || options.allow_missing {
         output.publish()?;
@@ -168,7 +193,7 @@ pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> 
     Ok(report)
 }
 
-/// Exports into a stream, as a plain CAR unless the options name a format.
+/// Exports into a stream, as a plain CAR or log unless the options name a format.
 ///
 /// # Errors
 /// As [`export`], and what `out` says.
@@ -177,15 +202,57 @@ pub fn export_to<W: Write + Send>(
     out: &mut W,
     observer: &dyn Observer,
 ) -> Result<ExportReport> {
-    let mut report = Export::open(options)?.run(options.format.unwrap_or_default(), Path::new("-"), out, observer)?;
+    let record = ImportRecord::load(&options.db)?;
+    let mut report = Work::open(options, record.as_ref())?.run(Path::new("-"), out, observer)?;
     report.published = true;
     Ok(report)
 }
 
-/// An export about to run.
+/// What is exported.
+enum Work<'a> {
+    Car(Box<Export<'a>>),
+    Log(Box<LogExport<'a>>),
+}
+
+impl<'a> Work<'a> {
+    /// Looks whether it can be done, before anything is written.
+    fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>) -> Result<Self> {
+        if let Some((record, log)) = record.and_then(|record| Some((record, record.log.as_ref()?))) {
+            return LogExport::open(options, record, log).map(|log| Self::Log(Box::new(log)));
+        }
+        let of_logs = [
+            (options.from.is_some(), "--from"),
+            (options.to.is_some(), "--to"),
+            (options.format.is_some_and(Format::is_log), "--format of a block log"),
+        ];
+        if let Some((_, option)) = of_logs.into_iter().find(|(given, _)| *given) {
+            return Err(Error::Usage {
+                reason: format!("{option} has no effect on the export of a CAR"),
+                hint: "leave it out; --root, --all and --cids choose blocks of a CAR".into(),
+            });
+        }
+        Export::open(options, record).map(|car| Self::Car(Box::new(car)))
+    }
+
+    fn run<W: Write + Send>(self, file: &Path, out: &mut W, observer: &dyn Observer) -> Result<ExportReport> {
+        let progress = Progress::new(observer);
+        let start = Instant::now();
+        let report = progress.sampled(|| match self {
+            Self::Car(mut export) => {
+                let format = export.options.format.unwrap_or_else(|| Format::of_name(file));
+                export.write(format, file, out, &progress)
+            }
+            Self::Log(export) => export.write(file, out, &progress),
+        });
+        progress.end();
+        report.map(|report| ExportReport { seconds: start.elapsed().as_secs_f64(), ..report })
+    }
+}
+
+/// An export of a CAR about to run.
 struct Export<'a> {
     options: &'a ExportOptions,
-    record: Option<ImportRecord>,
+    record: Option<&'a ImportRecord>,
     reader: Reader,
     family: String,
     layout: KeyLayout,
@@ -195,9 +262,8 @@ struct Export<'a> {
 
 impl<'a> Export<'a> {
     /// Looks whether it can be done, before anything is written.
-    fn open(options: &'a ExportOptions) -> Result<Self> {
-        let record = ImportRecord::load(&options.db)?;
-        if let Some(record) = &record
+    fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>) -> Result<Self> {
+        if let Some(record) = record
             && record.source.format != "car"
         {
             return Err(Error::State {
@@ -206,7 +272,7 @@ impl<'a> Export<'a> {
                 hint: "give --db the database of a CAR".into(),
             });
         }
-        let (layout, known_from) = options.location.layout(record.as_ref());
+        let (layout, known_from) = options.location.layout(record);
         if options.selection == Selection::All && layout != KeyLayout::Cid {
             let source = if known_from == KeyFrom::Caller { "--key says" } else { "its record says" };
             return Err(Error::Usage {
@@ -219,8 +285,8 @@ impl<'a> Export<'a> {
         }
         let hint = "name one with --root, or export every record with --all";
         let roots = match &options.selection {
-            Selection::Linked => roots(&options.roots, record.as_ref(), "export", hint)?,
-            Selection::All => roots(&options.roots, record.as_ref(), "export", hint).unwrap_or_default(),
+            Selection::Linked => roots(&options.roots, record, "export", hint)?,
+            Selection::All => roots(&options.roots, record, "export", hint).unwrap_or_default(),
             Selection::Listed(_) if options.roots.is_empty() => Vec::new(),
             Selection::Listed(_) => options.roots.clone(),
         };
@@ -228,22 +294,8 @@ impl<'a> Export<'a> {
         let memory = options.resources.memory().max(MIN_MEMORY);
         let cache = usize::try_from(memory / 8).unwrap_or(usize::MAX);
         let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false })?;
-        let family = options.location.family(record.as_ref());
+        let family = options.location.family(record);
         Ok(Self { options, record, reader, family, layout, roots, memory })
-    }
-
-    fn run<W: Write + Send>(
-        mut self,
-        format: Format,
-        file: &Path,
-        out: &mut W,
-        observer: &dyn Observer,
-    ) -> Result<ExportReport> {
-        let progress = Progress::new(observer);
-        let start = Instant::now();
-        let report = progress.sampled(|| self.write(format, file, out, &progress));
-        progress.end();
-        report.map(|report| ExportReport { seconds: start.elapsed().as_secs_f64(), ..report })
     }
 
     fn write<W: Write + Send>(
@@ -259,7 +311,7 @@ impl<'a> Export<'a> {
             self.roots.extend(order.first_listed());
         }
         let this = &*self;
-        let whole = this.record.as_ref().filter(|record| !record.into_existing);
+        let whole = this.record.filter(|record| !record.into_existing);
         let list_len = match options.selection {
             Selection::Listed(_) => None,
             _ => whole.map(|record| (record.payload_bytes, record.blocks.written)),
@@ -313,6 +365,7 @@ impl<'a> Export<'a> {
             malformed,
             complete: missing.total == missing.allowed || all_records == Some(true),
             published: false,
+            log: None,
             seconds: 0.0,
         })
     }

@@ -133,8 +133,8 @@ type Pack = Box<dyn FnMut(&mut Batch) -> io::Result<()>>;
 /// What becomes of a batch in each format.
 fn packer(format: Format) -> io::Result<Pack> {
     Ok(match format {
-        Format::Car => Box::new(|_| Ok(())),
-        Format::CarZst => {
+        Format::Car | Format::Log => Box::new(|_| Ok(())),
+        Format::CarZst | Format::LogZst => {
             let mut zstd = Compressor::new(LEVEL)?;
             zstd.set_parameter(CParameter::ChecksumFlag(true))?;
             Box::new(move |batch| {

@@ -66,8 +66,8 @@ impl Forward {
                 return Err(Error::bad_input(name, 0, LogProblem::PrunedStream));
             }
             framing = Framing::Antelope { version: found.version };
-            at = found.len as u64;
-            carry.drain(..found.len);
+            at = found.len() as u64;
+            carry.drain(..found.len());
             head = Some(found);
         }
         if carry.is_empty() {
@@ -101,6 +101,11 @@ impl Forward {
     /// The first bytes of the log that were read and not yet handed out.
     pub fn head(&self) -> &[u8] {
         &self.carry
+    }
+
+    /// Where the last block ends, once the stream has come to its end.
+    pub fn end(&self) -> Option<u64> {
+        self.done.then_some(self.at)
     }
 
     /// Bytes of the wrapped stream taken so far.

@@ -13,6 +13,7 @@ use super::unpack::Dictionaries;
 use super::{PEEK, TornTail, is_block_log};
 use crate::chain::Family;
 use crate::error::Result;
+use crate::report::LogLayout;
 use crate::source::input::{Body, Input, Wrapping, peek};
 
 /// What the names of Hive's parts begin with.
@@ -119,6 +120,27 @@ impl Log {
             LogBody::Stream(forward) => lock(forward).preamble.as_ref().map(|preamble| preamble.chain_id),
         };
         id.map(|id| id.to_string())
+    }
+
+    /// How it lies, of which blocks `first` to `last` were read.
+    pub fn layout(&self, first: u32, last: u32) -> LogLayout {
+        let (preamble, end) = match &self.body {
+            LogBody::Files(files) => {
+                let is_whole = files.ends().is_some_and(|ends| (ends.0.number, ends.1.number) == (first, last));
+                let end = match &files.parts[..] {
+                    [part] if is_whole => Some(part.end),
+                    _ => None,
+                };
+                (files.preamble().cloned(), end)
+            }
+            LogBody::Stream(forward) => {
+                let forward = lock(forward);
+                (forward.preamble.clone(), forward.end().filter(|_| forward.first == Some(first)))
+            }
+        };
+        let pruned = preamble.as_ref().is_some_and(|preamble| preamble.pruned);
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        LogLayout { bytes: end.filter(|_| !pruned), pruned, head: preamble.map(|preamble| hex(&preamble.bytes)) }
     }
 
     /// Version of an Antelope log; 0 for others.

@@ -85,7 +85,7 @@ impl Part {
         let (mut start, mut framing, mut pruned_blocks, mut preamble) = (0, Framing::Graphene, None, None);
         if preamble::is_antelope(&head) {
             let found = preamble::read(&head).map_err(|problem| bad(0, problem))?;
-            (start, framing) = (found.len as u64, Framing::Antelope { version: found.version });
+            (start, framing) = (found.len() as u64, Framing::Antelope { version: found.version });
             if found.pruned {
                 end = size.saturating_sub(4).max(start);
                 let tail = size.checked_sub(4).filter(|&at| at >= start).ok_or_else(|| bad(0, LogProblem::Empty))?;

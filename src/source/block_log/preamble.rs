@@ -21,6 +21,9 @@ use crate::chain::Id;
 /// Marks a pruned log.
 const PRUNED: u32 = 1 << 31;
 
+/// What ends the head from version 2 on.
+const TOTEM: [u8; 8] = [0xff; 8];
+
 /// Bytes of the chain's configuration.
 const CONFIGURATION: usize = 68;
 
@@ -34,8 +37,44 @@ pub(crate) struct Preamble {
     pub pruned: bool,
     pub first_block: u32,
     pub chain_id: Id,
+    /// All of it; the first entry begins behind.
+    pub bytes: Vec<u8>,
+}
+
+impl Preamble {
     /// Where the first entry begins.
-    pub len: usize,
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The genesis state, where the log has it.
+    fn genesis(&self) -> Option<&[u8]> {
+        match self.version {
+            1 => self.bytes.get(4..),
+            version if version < 3 || self.first_block == 1 => self.bytes.get(8..self.len().checked_sub(TOTEM.len())?),
+            _ => None,
+        }
+    }
+
+    /// The head of a log of the same chain that begins with block `first` and is not pruned: of the same version, or of
+    /// version 2 where this has version 1, which has no place for the number. `None` when a genesis state must be in it
+    /// that this does not have.
+    pub fn beginning_with(&self, first: u32) -> Option<Vec<u8>> {
+        let version = if first == 1 { self.version } else { self.version.max(2) };
+        let mut bytes = version.to_le_bytes().to_vec();
+        if version > 1 {
+            bytes.extend(first.to_le_bytes());
+        }
+        if version < 3 || first == 1 {
+            bytes.extend_from_slice(self.genesis()?);
+        } else {
+            bytes.extend_from_slice(self.chain_id.as_bytes());
+        }
+        if version > 1 {
+            bytes.extend(TOTEM);
+        }
+        Some(bytes)
+    }
 }
 
 /// Whether a log begins as one of Antelope does.
@@ -76,7 +115,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Preamble, LogProblem> {
         }
         at += 8;
     }
-    Ok(Preamble { version, pruned, first_block, chain_id, len: at })
+    let bytes = bytes.get(..at).ok_or_else(cut)?.to_vec();
+    Ok(Preamble { version, pruned, first_block, chain_id, bytes })
 }
 
 /// Bytes of a genesis state; `None` when it is cut.
@@ -119,7 +159,8 @@ mod tests {
             (4, [&[4, 0, 0, 0x80, 1, 0, 0, 0][..], &genesis(), &[0xff; 8]].concat(), 1, Id::from(id), 126),
         ];
         for (version, bytes, first_block, chain_id, len) in logs {
-            let expected = Preamble { version, pruned: version == 4, first_block, chain_id, len };
+            assert_eq!(bytes.len(), len);
+            let expected = Preamble { version, pruned: version == 4, first_block, chain_id, bytes: bytes.clone() };
             assert_eq!(read(&bytes), Ok(expected));
             assert!(is_antelope(&bytes));
             for len in 0..bytes.len() {
@@ -127,6 +168,29 @@ mod tests {
                 assert!(error.to_string().contains("the log ends inside it"), "{error}");
             }
         }
+    }
+
+    #[test]
+    fn a_head_that_begins_elsewhere_is_one_of_the_same_chain() {
+        let later = [&[9, 0, 0, 0][..], &[7; 32], &TOTEM].concat();
+        let heads = [
+            [&1u32.to_le_bytes()[..], &genesis()].concat(),
+            [&[2, 0, 0, 0, 1, 0, 0, 0][..], &genesis(), &TOTEM].concat(),
+            [&[3, 0, 0, 0, 1, 0, 0, 0][..], &genesis(), &TOTEM].concat(),
+            [&[4, 0, 0, 0][..], &later].concat(),
+        ];
+        for head in heads {
+            let known = read(&head).expect("a head");
+            assert_eq!(known.beginning_with(known.first_block), Some(head.clone()));
+            let moved = read(&known.beginning_with(500).expect("a head")).expect("a head");
+            assert_eq!((moved.first_block, moved.chain_id), (500, known.chain_id));
+            assert_eq!(moved.version, known.version.max(2));
+        }
+        let pruned = read(&[&[3, 0, 0, 0x80, 1, 0, 0, 0][..], &genesis(), &TOTEM].concat()).expect("a head");
+        let whole = read(&pruned.beginning_with(1).expect("a head")).expect("a head");
+        assert_eq!((whole.pruned, whole.chain_id), (false, pruned.chain_id));
+        let partial = read(&[&[3, 0, 0, 0][..], &later].concat()).expect("a head");
+        assert_eq!(partial.beginning_with(1), None);
     }
 
     #[test]
