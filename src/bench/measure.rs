@@ -189,7 +189,8 @@ impl Workshop<'_> {
             }
             // A chain is walked by its links, a log by number; without roots there is nothing to walk from.
             let by_links = report.source.format == "car" && !report.source.roots.is_empty();
-            let outcome = if by_links { self.walk(run, db)? } else { self.scan_in_order(db, cache)? };
+            let kind = if report.log.is_some() { ScanKind::Number } else { ScanKind::Order };
+            let outcome = if by_links { self.walk(run, db)? } else { self.scan_in_order(db, cache, kind)? };
             match outcome {
                 Ok(scan) => run.scan = Some(scan),
                 Err(failure) => run.failure = Some(failure),
@@ -234,7 +235,7 @@ impl Workshop<'_> {
         }))
     }
 
-    fn scan_in_order(&self, db: &Path, cache: u64) -> Result<Result<ScanFigures, Failure>> {
+    fn scan_in_order(&self, db: &Path, cache: u64, kind: ScanKind) -> Result<Result<ScanFigures, Failure>> {
         let mut words = self.reading(db, cache);
         words.push("--scan".into());
         let ended = self.run_program(self.program, words, "scan", false)?;
@@ -242,7 +243,7 @@ impl Workshop<'_> {
             return Ok(Err(failure("scan", &ended)));
         }
         let Iterated { records, bytes, seconds, .. } = read_json(&ended.output)?;
-        Ok(Ok(ScanFigures { kind: ScanKind::Order, seconds, records, bytes, missing: None }))
+        Ok(Ok(ScanFigures { kind, seconds, records, bytes, missing: None }))
     }
 
     /// Draws the keys that every database will be asked for.
@@ -321,6 +322,8 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
     let settle = phase("settle").unwrap_or(0.0);
     let check = phase("check");
     let memtable = report.memtable.as_ref();
+    let of_log = report.log.iter().flat_map(|log| &log.families).flat_map(|family| &family.levels);
+    let of_car = report.levels.iter().filter(|_| report.log.is_none());
     ImportFigures {
         import_seconds: (wall - settle - check.unwrap_or(0.0)).max(0.0),
         settle_seconds: settle,
@@ -335,7 +338,7 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         first_tenth_bytes_per_second: report.reading.first_tenth_bytes_per_second,
         last_tenth_bytes_per_second: report.reading.last_tenth_bytes_per_second,
         rocksdb_written_bytes: report.rocksdb_bytes_written,
-        sst_files: report.levels.iter().map(|level| level.files).sum(),
+        sst_files: of_car.chain(of_log).map(|level| level.files).sum(),
         level0_files_before_settling: memtable.map(|it| it.level0_files_before_settling),
         stalls: memtable.map(|it| it.stalls),
         stall_seconds: memtable.map(|it| it.stall_seconds),

@@ -107,7 +107,7 @@ metrics! {
         |run| Some(run.import.as_ref()?.settle_seconds);
     check_seconds "check" Seconds Lower "counting and digesting the finished database: only the memtable loader needs it"
         |run| run.import.as_ref()?.check_seconds;
-    scan_seconds "scan" Seconds Lower "following all links from the roots, or all records in order where there are none"
+    scan_seconds "scan" Seconds Lower "following all links from the roots; of a block log all blocks by number"
         |run| Some(run.scan.as_ref()?.seconds);
     cpu_seconds "CPU" Seconds Lower "processor time of the import, user and system"
         |run| run.process.as_ref().map(|process| process.user_seconds + process.system_seconds);

@@ -149,6 +149,8 @@ pub(super) fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)>
     say("snapshot", Some(format!("{name}, {}{blocks}", human(snapshot.bytes))));
     let warmup = if setup.warmup > 0 { format!(", {} before to warm up", setup.warmup) } else { String::new() };
     say("rounds", Some(format!("{}{warmup}, {}; page cache {}", setup.runs, setup.order, setup.cache)));
+    let scan = report.runs.iter().find_map(|run| run.scan.as_ref());
+    say("scan", scan.map(|scan| scan.kind.describe().to_owned()));
     say(
         "memory limit",
         setup.memory_limit.as_ref().map(|limit| {

@@ -158,8 +158,21 @@ pub struct ImportFigures {
 pub enum ScanKind {
     /// Following all links from the roots, as a node does that validates its chain.
     Links,
-    /// One record after the other in the order of their keys: for a block log by number.
+    /// One block after the other by number, as a node does that replays a block log.
+    Number,
+    /// One record after the other in the order of their keys, where there is nothing to walk from.
     Order,
+}
+
+impl ScanKind {
+    /// In words, for people.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Links => "all links from the roots",
+            Self::Number => "all blocks by number",
+            Self::Order => "all records in the order of their keys",
+        }
+    }
 }
 
 /// The scan that follows an import in a node.
@@ -173,7 +186,7 @@ pub struct ScanFigures {
     pub records: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Links to blocks that are not there; `null` for a scan in order.
+    /// Links to blocks that are not there; `null` for a scan that follows none.
     pub missing: Option<u64>,
 }
 
