@@ -365,11 +365,12 @@ fn what_is_no_log_is_told_so() {
 #[test]
 fn choices_that_have_no_effect_are_refused() {
     let log = raw(&steem(1, 100, 11));
-    let all: [&[&str]; 7] = [
-        &["--preset", "memtable"],
+    let all: [&[&str]; 8] = [
         &["--key", "digest"],
         &["--column-family", "blocks"],
         &["--plan", "spill"],
+        &["--plan", "spill", "--preset", "memtable"],
+        &["--no-compact"],
         &["--null-padding", "eof"],
         &["--from", "9", "--to", "8"],
         &["--to", "8", "--checkpoint", "9:0000000900000000000000000000000000000000"],

@@ -223,6 +223,24 @@ fn keys_of_six_kinds_that_make_six_times_as_many_partitions() {
     }
 }
 
+#[test]
+fn a_block_log_through_memtables() {
+    let place = Place::new();
+    let source = place.path("block_log");
+    let mut generate = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "256MiB", "--threads", "2", "--quiet"]);
+    assert!(generate.status().expect("it runs").success());
+    let small = ["--set", "load.cf.write_buffer_size=4M", "--set", "load.cf.max_write_buffer_number=2"];
+    for (preset, way, threads) in
+        [("memtable", Way::File, 2), ("memtable", Way::Pipe, 8), ("rocksdb-defaults", Way::File, 8)]
+    {
+        let args = [&["--preset", preset, "--index", "transactions"][..], &small].concat();
+        let measured = keeps(&place, &source, way, 64, threads, &args);
+        assert_eq!(measured.report["plan"]["memtable"]["write_buffer_bytes"], 3 * 2 * 4 * MIB);
+        assert!(measured.number("payload_bytes") > 250 * MIB);
+    }
+}
+
 /// A control group of its own that allows so much memory; `None`, said loudly, where none can be made.
 struct Group(PathBuf);
 

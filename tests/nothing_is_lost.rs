@@ -17,6 +17,9 @@ const OF_ALL: [&str; 4] = ["start", "recorded", "complete", "renamed"];
 const OF_INGEST: [&str; 5] = ["built-synced", "built", "ingesting", "ingest", "ingested"];
 const OF_MEMORY: [&str; 1] = ["held"];
 const OF_MEMTABLES: [&str; 4] = ["read-synced", "read", "read:3", "read-done"];
+const OF_RANGES: [&str; 8] =
+    ["range-synced", "range", "range:3", "ranges", "ingesting", "ingest", "ingest:2", "ingested"];
+const OF_BATCHES: [&str; 5] = ["range-synced", "range", "range:3", "ranges", "read-done"];
 const OF_SPILL: [&str; 10] = [
     "read-synced",
     "read",
@@ -35,6 +38,8 @@ fn points(way: Way) -> Vec<&'static str> {
         Way::Memory => [&OF_INGEST, &OF_MEMORY],
         Way::Spill => [&OF_INGEST, &OF_SPILL],
         Way::Memtables => [&OF_MEMTABLES, &[]],
+        Way::Ranges => [&OF_RANGES, &[]],
+        Way::Batches => [&OF_BATCHES, &[]],
     };
     OF_ALL.iter().chain(own.into_iter().flatten()).copied().collect()
 }
@@ -42,7 +47,7 @@ fn points(way: Way) -> Vec<&'static str> {
 fn cases(place: &Place) -> Vec<(Way, Case)> {
     let mut cases = Vec::new();
     for (index, snapshot) in snapshots().into_iter().enumerate() {
-        for way in [Way::Memory, Way::Spill, Way::Memtables] {
+        for &way in ways(snapshot) {
             for from in [From::File, From::Pipe] {
                 let dir = place.path(&format!("{index}-{way:?}-{from:?}"));
                 std::fs::create_dir_all(&dir).expect("a folder");
@@ -76,6 +81,8 @@ fn killed_at_one_point_after_the_other_it_still_goes_on() {
         let one_after_the_other: &[&str] = match way {
             Way::Memory => &["start", "held", "built-synced", "built", "ingesting", "ingest", "ingested", "complete"],
             Way::Memtables => &["start", "read", "read-synced", "read", "read", "read-done", "recorded", "complete"],
+            Way::Ranges => &["start", "range", "range-synced", "range", "ranges", "ingest", "ingested", "complete"],
+            Way::Batches => &["start", "range", "range-synced", "range", "ranges", "read-done", "recorded", "complete"],
             Way::Spill => &[
                 "start",
                 "read",
@@ -123,7 +130,7 @@ fn killed_at_random_moments_it_goes_on() {
     let mut chance = Chance::new();
     let mut kills = 0;
     let cases = cases(&place);
-    for round in 0..rounds(18, 200) {
+    for round in 0..rounds(22, 220) {
         let (_, case) = &cases[round % cases.len()];
         let undisturbed = std::time::Instant::now();
         case.finishes();
@@ -167,7 +174,8 @@ fn cut_power(case: &Case, chance: &mut Chance) {
     let extents = journal.iter().rev().find_map(|line| line["extents"].as_array()).cloned().unwrap_or_default();
     let built: Vec<&str> = journal
         .iter()
-        .filter_map(|line| line["files"].as_array())
+        .flat_map(|line| [&line["files"], &line["blocks"]["files"], &line["ids"]["files"]])
+        .filter_map(|files| files.as_array())
         .flatten()
         .map(|file| file["name"].as_str().expect("a name"))
         .collect();
@@ -234,8 +242,9 @@ fn what_was_not_synced_may_be_lost() {
     let place = Place::in_memory();
     let mut chance = Chance::new();
     // What RocksDB syncs of its own is its own affair.
-    let cases: Vec<_> = cases(&place).into_iter().filter(|(way, _)| *way != Way::Memtables).collect();
-    for round in 0..rounds(12, 300) {
+    let is_ours = |way: Way| way != Way::Memtables && way != Way::Batches;
+    let cases: Vec<_> = cases(&place).into_iter().filter(|(way, _)| is_ours(*way)).collect();
+    for round in 0..rounds(14, 300) {
         let (way, case) = &cases[round % cases.len()];
         let points = points(*way);
         let point = points[chance.below(points.len() as u64) as usize];
@@ -324,6 +333,15 @@ fn files_that_are_missing_or_cut_are_noticed() {
             case.clone().arg(&["--restart"]).finishes();
             case.again();
         }
+    }
+    // What RocksDB has written is no less a part of the work.
+    for (snapshot, way, point) in [(plain(), Way::Memtables, "read:3"), (log(), Way::Batches, "range:3")] {
+        let case = Case::new(&place.path(""), snapshot, way, From::File);
+        case.dies_at(point);
+        std::fs::remove_dir_all(case.partial().join("db")).expect("removed");
+        case.is_refused(&["the unfinished import lacks", "db.partial/db", "hint: --restart throws the rest away"]);
+        case.clone().arg(&["--restart"]).finishes();
+        case.again();
     }
     memory.dies_at("ingested");
     std::fs::remove_dir_all(memory.partial().join("db")).expect("removed");
@@ -518,12 +536,17 @@ fn the_first_signal_stops_within_two_seconds_and_the_same_command_goes_on() {
         (Way::Memory, From::File, Signal::INT),
         (Way::Memtables, From::File, Signal::INT),
         (Way::Memtables, From::Pipe, Signal::INT),
+        (Way::Ranges, From::Pipe, Signal::INT),
+        (Way::Ranges, From::File, Signal::TERM),
+        (Way::Batches, From::File, Signal::INT),
+        (Way::Batches, From::Pipe, Signal::TERM),
     ] {
-        let case = Case::new(&place.path(""), plain(), way, from);
+        let snapshot = if matches!(way, Way::Ranges | Way::Batches) { log() } else { plain() };
+        let case = Case::new(&place.path(""), snapshot, way, from);
         // A pipe that brings nothing more is the longest wait there is.
         let (child, stdin) = match from {
             From::Pipe => {
-                let (child, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
+                let (child, stdin) = case.start_stalled(&snapshot.bytes[..3 << 20]);
                 (child, Some(stdin))
             }
             From::File => (case.start(), None),

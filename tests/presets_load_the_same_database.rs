@@ -1,6 +1,6 @@
 //! Every preset that ships loads the same records, and leaves a database that says in its OPTIONS what the preset says.
 //!
-//! `BEDLOAD_LONG_TESTS=1` takes a snapshot of 256 MiB instead of 32.
+//! `BEDLOAD_LONG_TESTS=1` takes a snapshot of 256 MiB instead of 32, and block logs of 128 MiB instead of 8.
 
 mod common;
 
@@ -27,10 +27,10 @@ fn presets() -> Vec<String> {
 }
 
 /// A snapshot made by `bedload generate`.
-fn generated(place: &Place, size: &str) -> PathBuf {
-    let path = place.path("generated.car");
+fn generated(place: &Place, profile: &str, size: &str) -> PathBuf {
+    let path = place.path(profile);
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
-    command.arg("generate").arg(&path).args(["--profile", "mainnet", "--size", size, "--quiet"]).assert().success();
+    command.arg("generate").arg(&path).args(["--profile", profile, "--size", size, "--quiet"]).assert().success();
     path
 }
 
@@ -129,7 +129,7 @@ fn is_compacted(name: &str, done: &Done) {
 fn a_generated_snapshot() {
     let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
     let place = Place::new();
-    let source = generated(&place, if long { "256MiB" } else { "32MiB" });
+    let source = generated(&place, "mainnet", if long { "256MiB" } else { "32MiB" });
     let first = import(&place, &source).run();
     first.succeeded();
     for_each_preset(|name| {
@@ -140,6 +140,51 @@ fn a_generated_snapshot() {
             assert_eq!(done.json[field], first.json[field], "{field} of {name}");
         }
         says_what_its_preset_says(name, &done.db);
+    });
+}
+
+/// What is in each column family of a log's database.
+fn families(done: &Done) -> Vec<[serde_json::Value; 4]> {
+    let families = done.json["log"]["families"].as_array().expect("families");
+    families
+        .iter()
+        .map(|family| ["name", "records", "duplicates", "digest"].map(|field| family[field].clone()))
+        .collect()
+}
+
+#[test]
+fn a_generated_block_log() {
+    let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
+    let place = Place::new();
+    let source = generated(&place, "steem", if long { "128MiB" } else { "8MiB" });
+    let index = ["--index", "transactions"];
+    let first = import(&place, &source).args(&index).run();
+    first.succeeded();
+    assert_eq!(families(&first).len(), 3);
+    for_each_preset(|name| {
+        let place = Place::new();
+        let mut run = import(&place, &source).args(&["--preset", name]).args(&index);
+        let memtable = Preset::builtin(name).expect(name).loader == bedload::preset::Loader::Memtable;
+        if memtable {
+            run = run.args(&["--set", "load.cf.write_buffer_size=1M", "--set", "load.write.batch_bytes=64K"]);
+        }
+        let done = run.run();
+        is_compacted(name, &done);
+        for field in ["blocks", "payload_bytes", "digest"] {
+            assert_eq!(done.json[field], first.json[field], "{field} of {name}");
+        }
+        assert_eq!(families(&done), families(&first), "{name}");
+        for field in ["first", "last", "verified", "transactions"] {
+            assert_eq!(done.json["log"][field], first.json["log"][field], "{field} of {name}");
+        }
+        for family in done.json["log"]["families"].as_array().expect("families") {
+            let levels = family["levels"].as_array().expect("levels");
+            assert!(matches!(&levels[..], [only] if only["level"] == 6), "{name}: {family}");
+        }
+        says_what_its_preset_says(name, &done.db);
+        if memtable {
+            assert!(done.number("/memtable/flushes") > 3, "{name}: {}", done.json["memtable"]);
+        }
     });
 }
 

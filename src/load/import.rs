@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::families::{BLOCK_IDS, TRANSACTIONS};
 use super::identity::{Identity, Origin};
 use super::job::{self, Job};
 use super::journal::{Entry, Journal, Progressed};
-use super::log::{self, BLOCK_IDS, TRANSACTIONS};
-use super::options::{ImportOptions, LogOptions, PlanChoice};
+use super::options::ImportOptions;
 use super::plan::{self, Plan};
 use super::target::Target;
-use super::{descriptors, identity, memtable, points, publish, space};
+use super::{choices, descriptors, identity, log, memtable, points, publish, space};
 use crate::digest::ContentDigest;
 use crate::doctor;
 use crate::error::{Error, Result};
@@ -23,8 +23,8 @@ use crate::report::{
 use crate::rocks::{self, Level};
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::{Dictionaries, Log, Opened};
+use crate::source::car::Header;
 use crate::source::car::chunks::{Chunks, Limits, Tail};
-use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding};
 use crate::source::input::{self, Body, InputOptions, Wrapping};
 use crate::sys;
 
@@ -133,9 +133,9 @@ impl Import<'_> {
         };
         if matches!(opened, Opened::Log(_)) {
             preset = self.preset(preset::DEFAULT_OF_LOGS)?;
-            check_choices_of_log(options, preset.loader)?;
+            choices::check_of_log(options, preset.loader)?;
         } else {
-            check_choices(options, preset.loader)?;
+            choices::check_of_car(options, preset.loader)?;
         }
         preset.notes.iter().for_each(|note| self.progress.tell(&Event::Warning { message: note.clone() }));
         let threads = threads(&preset);
@@ -216,7 +216,8 @@ impl Import<'_> {
             loading,
         };
         let loaded = match (reader, preset.loader) {
-            (Reader::Log(log), _) => job.load_log(&log),
+            (Reader::Log(log), Loader::Ingest) => job.load_log(&log),
+            (Reader::Log(log), Loader::Memtable) => job.load_log_through_memtables(&log),
             (Reader::Car(car), Loader::Ingest) => job.build_and_ingest(car.1),
             (Reader::Car(car), Loader::Memtable) => job.load_through_memtables(car.1),
         };
@@ -408,72 +409,6 @@ impl Reader {
             Self::Log(log) => ("block-log", u64::from(log.version()), Vec::new()),
         };
         Source { format, version, roots, wrapping: Wrapping::None, size: None, prediction: None }
-    }
-}
-
-/// Refuses what has no effect on a block log, or cannot be done with one.
-fn check_choices_of_log(options: &ImportOptions, loader: Loader) -> Result<()> {
-    let usage = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
-    let log = &options.log;
-    if loader == Loader::Memtable {
-        return usage(
-            "the memtable loader does not load block logs: their blocks come in the order of their keys",
-            "choose a preset of the ingest loader, e.g. --preset block-log",
-        );
-    }
-    if options.into_existing {
-        return usage("a block log is not added to a database that is there", "import it into a new one");
-    }
-    if options.key != KeyLayout::Cid || options.column_family != "default" {
-        return usage(
-            "--key and --column-family have no effect on a block log: blocks are stored in `default`, by number",
-            "leave them out",
-        );
-    }
-    if options.null_padding != NullPadding::Error || options.max_block_size != DEFAULT_MAX_BLOCK {
-        return usage("--null-padding and --max-block-size have no effect on a block log", "leave them out");
-    }
-    if options.plan != PlanChoice::Auto || options.no_compact {
-        return usage("--plan and --no-compact have no effect on a block log: nothing is sorted", "leave them out");
-    }
-    if log.full && !options.verify {
-        return usage("--verify none and --verify full exclude each other", "give one of them");
-    }
-    if let (Some(from), Some(to)) = (log.from, log.to)
-        && from > to
-    {
-        return usage("--from is behind --to", "give them the other way round");
-    }
-    let selected = log.from.unwrap_or(0)..=log.to.unwrap_or(u32::MAX);
-    let pinned = log.checkpoints.iter().chain(&log.expect_head).find(|(number, _)| !selected.contains(number));
-    if let Some((number, _)) = pinned {
-        return Err(Error::Usage {
-            reason: format!("block {number} is expected to have an id, and is outside of --from and --to"),
-            hint: "leave it out, or import a longer range".into(),
-        });
-    }
-    Ok(())
-}
-
-/// Refuses what would have no effect with this loader.
-fn check_choices(options: &ImportOptions, loader: Loader) -> Result<()> {
-    let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
-    if options.log != LogOptions::default() {
-        return refused(
-            "the source is a CAR, and options for block logs are given",
-            "leave them out, or say --format block-log if it is one",
-        );
-    }
-    match loader {
-        Loader::Ingest if options.no_compact && !options.into_existing => refused(
-            "--no-compact has no effect with the ingest loader: its files arrive at the last level",
-            "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable",
-        ),
-        Loader::Memtable if options.plan != PlanChoice::Auto => refused(
-            "--plan has no effect with the memtable loader: RocksDB sorts",
-            "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
-        ),
-        _ => Ok(()),
     }
 }
 

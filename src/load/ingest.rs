@@ -80,7 +80,7 @@ impl Job<'_> {
     fn hand_over(&self, built: &Built) -> Result<Vec<Level>> {
         let family = &self.options.column_family;
         let staging = &self.target.staging;
-        let store = Store::create(staging, &self.loading, family, None)?;
+        let store = Store::create(staging, &self.loading, family)?;
         // Taking over is one step for RocksDB: after a crash it has all files or none.
         let found = store.records()?;
         if found != built.tally.records {
@@ -100,7 +100,7 @@ impl Job<'_> {
             points::reach("ingested");
         }
         self.progress.begin(Phase::Settle, None);
-        let store = Store::reopen(staging, &self.preset.node(), family, None)?;
+        let store = Store::reopen(staging, &self.preset.node(), family)?;
         let levels = store.levels()?;
         drop(store);
         if let Some(level) = levels.iter().find(|level| level.level == 0) {
@@ -139,7 +139,7 @@ impl Job<'_> {
         }
         self.progress.begin(Phase::Settle, None);
         if !self.options.no_compact {
-            store.compact(&self.preset.compaction())?;
+            store.compact(&self.options.column_family, &self.preset.compaction())?;
         }
         store.levels()
     }

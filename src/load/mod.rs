@@ -5,8 +5,10 @@
 
 mod blocks;
 mod build;
+mod choices;
 mod descriptors;
 mod durable;
+mod families;
 mod feed;
 mod identity;
 mod import;
@@ -25,9 +27,9 @@ pub(crate) mod rehearse;
 mod space;
 mod target;
 
+pub(crate) use families::{BLOCK_IDS, TRANSACTIONS};
 pub use import::{Outcome, import};
 pub(crate) use journal::JournalBench;
-pub(crate) use log::{BLOCK_IDS, TRANSACTIONS};
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};
 pub use plan::{LogPlan, MemtablePlan, Plan};
 pub use space::Space;

@@ -205,6 +205,9 @@ impl Plan {
 
     /// The plan in one line for people.
     pub fn describe(&self) -> String {
+        if let Some(memtable) = &self.memtable {
+            return memtable.describe(self);
+        }
         if let Some(log) = &self.log {
             return format!(
                 "build in the order of the chain: {} threads, {} of memory, ranges of {}, column families {}{}",
@@ -214,9 +217,6 @@ impl Plan {
                 log.families.join(", "),
                 self.describe_space()
             );
-        }
-        if let Some(memtable) = &self.memtable {
-            return memtable.describe(self);
         }
         let way = if self.spill { "spill to partitions, then sort each in memory" } else { "sort in memory" };
         let elsewhere =
@@ -240,9 +240,11 @@ impl MemtablePlan {
     fn describe(&self, plan: &Plan) -> String {
         let level0 = self.level0_files.map(|files| format!(" from up to {files} files of level 0")).unwrap_or_default();
         let compaction = if self.compact { format!("then compact{level0}") } else { "no final compaction".to_owned() };
+        let families =
+            plan.log.as_ref().map(|log| format!(", column families {}", log.families.join(", "))).unwrap_or_default();
         format!(
             "write through memtables: {} threads read, {} write, batches of {} or {} records, {} of write buffers; \
-             {compaction}{}",
+             {compaction}{families}{}",
             plan.threads,
             self.writer_threads,
             human(self.batch_bytes),

@@ -24,7 +24,7 @@ mod visited;
 pub mod walk;
 
 pub use access::{Location, Resources};
-pub(crate) use content::{content, find_key};
+pub(crate) use content::{Content, content, find_key};
 pub use record::ImportRecord;
 
 use crate::sort::key::KeyLayout;

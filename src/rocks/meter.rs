@@ -81,14 +81,14 @@ mod tests {
         map.set(Group::Cf, "write_buffer_size", "65536");
         options.iter().for_each(|(name, value)| map.set(Group::Cf, *name, *value));
         let meter = Meter::default();
-        let store = Store::create(dir.path(), &map, "default", Some(&meter)).expect("made");
+        let store = Store::create_families(dir.path(), &[("default", &map)], Some(&meter)).expect("made");
         let writer = store.writer(&options::default_write_settings()).expect("the family");
         for number in 0..400u32 {
             let mut batch = Batch::default();
             writer.put(&mut batch, &number.reverse_bits().to_be_bytes(), &[7; 1000]);
             writer.write(&batch).expect("written");
             if number % 100 == 99 {
-                store.flush().expect("flushed");
+                store.flush("default").expect("flushed");
             }
         }
         if compact {
@@ -100,7 +100,7 @@ mod tests {
                 target_level: -1,
                 allow_write_stall: false,
             };
-            store.compact(&settings).expect("compacted");
+            store.compact("default", &settings).expect("compacted");
         }
         meter.read()
     }

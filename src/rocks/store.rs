@@ -38,37 +38,37 @@ pub struct Level {
 }
 
 impl Store {
-    /// Makes a database with the options of `map`, and `family` in it. A `meter` counts what happens in it.
+    /// Makes a database with the options of `map`, and `family` in it.
     ///
     /// # Errors
     /// RocksDB refuses the options or the directory.
-    pub fn create(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
-        Self::with_options(path, &with_default(map, family), family, meter, true)
+    pub fn create(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
+        Self::with_options(path, &with_default(map, family), family, None, true)
     }
 
     /// Makes a database with several column families, each with options of its own; the first one is worked on unless
-    /// another is named, and its options are those of the database.
+    /// another is named, and its options are those of the database. A `meter` counts what happens in it.
     ///
     /// # Errors
     /// RocksDB refuses the options or the directory.
-    pub fn create_families(path: &Path, families: &[(&str, &OptionMap)]) -> Result<Self> {
-        Self::with_options(path, families, families.first().map_or(DEFAULT_FAMILY, |(name, _)| name), None, true)
+    pub fn create_families(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
+        Self::with_options(path, families, families.first().map_or(DEFAULT_FAMILY, |(name, _)| name), meter, true)
     }
 
     /// Opens a database that [`Store::create_families`] has made, with the options it is to keep.
     ///
     /// # Errors
     /// RocksDB refuses the options.
-    pub fn reopen_families(path: &Path, families: &[(&str, &OptionMap)]) -> Result<Self> {
-        Self::with_options(path, families, families.first().map_or(DEFAULT_FAMILY, |(name, _)| name), None, false)
+    pub fn reopen_families(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
+        Self::with_options(path, families, families.first().map_or(DEFAULT_FAMILY, |(name, _)| name), meter, false)
     }
 
     /// Opens a database that [`Store::create`] has made, with the options it is to keep.
     ///
     /// # Errors
     /// RocksDB refuses the options.
-    pub fn reopen(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
-        Self::with_options(path, &with_default(map, family), family, meter, false)
+    pub fn reopen(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
+        Self::with_options(path, &with_default(map, family), family, None, false)
     }
 
     fn with_options(
@@ -133,7 +133,15 @@ impl Store {
     /// # Errors
     /// There is no such column family.
     pub fn writer(&self, settings: &WriteSettings) -> Result<Writer<'_>> {
-        Ok(Writer::new(&self.db, &self.path, self.family()?, settings))
+        self.writer_into(&self.family, settings)
+    }
+
+    /// The same for a column family by its name.
+    ///
+    /// # Errors
+    /// As [`Store::writer`].
+    pub fn writer_into(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
+        Ok(Writer::new(&self.db, &self.path, self.named(family)?, settings))
     }
 
     /// What lies before the writers and the compactions now.
@@ -163,6 +171,15 @@ impl Store {
     /// RocksDB does not tell.
     pub fn active_memtable(&self) -> Result<u64> {
         let found = self.db.property_int_value_cf(self.family()?, properties::CUR_SIZE_ACTIVE_MEM_TABLE);
+        Ok(found.map_err(wrap("look at", &self.path))?.unwrap_or_default())
+    }
+
+    /// Bytes in all memtables of a column family, those that are being flushed included.
+    ///
+    /// # Errors
+    /// RocksDB does not tell.
+    pub fn memtables_of(&self, family: &str) -> Result<u64> {
+        let found = self.db.property_int_value_cf(self.named(family)?, properties::CUR_SIZE_ALL_MEM_TABLES);
         Ok(found.map_err(wrap("look at", &self.path))?.unwrap_or_default())
     }
 
@@ -205,20 +222,20 @@ impl Store {
             .map_err(wrap("ingest into", &self.path))
     }
 
-    /// Compacts the whole column family down to its last level.
+    /// Compacts a whole column family down to its last level.
     ///
     /// # Errors
     /// RocksDB fails, e.g. because the disk is full. Its C interface does not say that it did, so its count
     /// of background errors and what is left at level 0 say so.
-    pub fn compact(&self, settings: &CompactionSettings) -> Result<()> {
+    pub fn compact(&self, family: &str, settings: &CompactionSettings) -> Result<()> {
         let options = options::compact_options(settings);
-        self.db.compact_range_cf_opt(self.family()?, None::<&[u8]>, None::<&[u8]>, &options);
+        self.db.compact_range_cf_opt(self.named(family)?, None::<&[u8]>, None::<&[u8]>, &options);
         let failed = |message| Error::Rocks { action: "compact", path: self.path.clone(), message };
         let errors = self.db.property_int_value(properties::BACKGROUND_ERRORS).map_err(wrap("look at", &self.path))?;
         if let Some(errors @ 1..) = errors {
             return Err(failed(format!("{errors} background errors; RocksDB's LOG in it says which")));
         }
-        match self.levels()?.iter().find(|level| level.level == 0) {
+        match self.levels_in(family)?.iter().find(|level| level.level == 0) {
             Some(level) => {
                 Err(failed(format!("{} files are left at level 0; RocksDB's LOG in it says why", level.files)))
             }
@@ -226,14 +243,14 @@ impl Store {
         }
     }
 
-    /// Writes what is in memtables to files.
+    /// Writes what is in the memtables of a column family to files.
     ///
     /// # Errors
     /// RocksDB fails, e.g. because the disk is full.
-    pub fn flush(&self) -> Result<()> {
+    pub fn flush(&self, family: &str) -> Result<()> {
         let mut options = FlushOptions::default();
         options.set_wait(true);
-        self.db.flush_cf_opt(self.family()?, &options).map_err(wrap("flush", &self.path))
+        self.db.flush_cf_opt(self.named(family)?, &options).map_err(wrap("flush", &self.path))
     }
 
     /// Records in the files of the column family, overwritten ones included.

@@ -103,10 +103,24 @@ pub fn mixed() -> &'static Snapshot {
     })
 }
 
+/// A block log of Steem.
+pub fn log() -> &'static Snapshot {
+    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
+    SNAPSHOT.get_or_init(|| {
+        let blocks = super::log::steem(1, 12_000, 31);
+        Snapshot::new("block_log", super::log::raw(&blocks), &super::log::model(&blocks))
+    })
+}
+
 /// Every kind that imports are killed over. One more kind is one more function like those above, and a place here: all
 /// crash tests take it from this list.
 pub fn snapshots() -> Vec<&'static Snapshot> {
-    vec![plain(), forest(), mixed()]
+    vec![plain(), forest(), mixed(), log()]
+}
+
+/// The ways of a snapshot's blocks.
+pub fn ways(snapshot: &Snapshot) -> &'static [Way] {
+    if snapshot.name == log().name { &[Way::Ranges, Way::Batches] } else { &[Way::Memory, Way::Spill, Way::Memtables] }
 }
 
 /// How blocks go.
@@ -116,6 +130,10 @@ pub enum Way {
     Spill,
     /// Through RocksDB's memtables.
     Memtables,
+    /// Those of a log, range by range into files.
+    Ranges,
+    /// Those of a log, through RocksDB's memtables.
+    Batches,
 }
 
 /// Where they come from.
@@ -142,7 +160,10 @@ impl Case {
         let args: &[&str] = match way {
             Way::Memory => &["--plan", "memory", "--memory", "96MiB"],
             Way::Spill => &["--plan", "spill", "--memory", "16MiB"],
-            Way::Memtables => &["--preset", "memtable", "--memory", "96MiB", "--set", "load.cf.write_buffer_size=1M"],
+            Way::Memtables | Way::Batches => {
+                &["--preset", "memtable", "--memory", "96MiB", "--set", "load.cf.write_buffer_size=1M"]
+            }
+            Way::Ranges => &["--memory", "16MiB"],
         };
         Self {
             snapshot,

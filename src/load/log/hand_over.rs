@@ -2,21 +2,21 @@
 
 use std::path::PathBuf;
 
+use super::super::families::{BLOCK_IDS, Families, TRANSACTIONS};
 use super::super::job::Job;
 use super::super::journal::Entry;
 use super::super::points;
 use super::super::publish::sync_dir;
-use super::families::{BLOCK_IDS, Families, TRANSACTIONS};
 use super::output::FamilyDone;
-use super::ranges::LogDone;
+use super::reading::LogDone;
 use crate::error::{Error, Result};
 use crate::progress::Phase;
 use crate::report::FamilyReport;
 use crate::rocks::Store;
 
 /// What each family was handed.
-fn handed(done: &LogDone, families: &Families) -> Vec<(&'static str, FamilyDone)> {
-    let of = |name: &'static str| {
+pub(super) fn handed<'a>(done: &LogDone, families: &Families<'a>) -> Vec<(&'a str, FamilyDone)> {
+    let of = |name: &'a str| {
         let mut all = FamilyDone::default();
         match name {
             TRANSACTIONS => all.add(&done.transactions),
@@ -29,10 +29,10 @@ fn handed(done: &LogDone, families: &Families) -> Vec<(&'static str, FamilyDone)
 }
 
 /// From finished files to a closed database, and what is in it.
-pub(super) fn hand_over(job: &Job<'_>, families: &Families, done: &LogDone) -> Result<Vec<FamilyReport>> {
+pub(super) fn hand_over(job: &Job<'_>, families: &Families<'_>, done: &LogDone) -> Result<Vec<FamilyReport>> {
     let staging = &job.target.staging;
     let handed = handed(done, families);
-    let store = Store::create_families(staging, &families.loading())?;
+    let store = Store::create_families(staging, &families.loading(), None)?;
     for (name, family) in &handed {
         // Taking over is one step for RocksDB: after a crash a family has all files or none.
         let (found, records) = (store.records_in(name)?, family.tally.records);
@@ -62,7 +62,7 @@ pub(super) fn hand_over(job: &Job<'_>, families: &Families, done: &LogDone) -> R
         points::reach("ingested");
     }
     job.progress.begin(Phase::Settle, None);
-    let store = Store::reopen_families(staging, &families.node())?;
+    let store = Store::reopen_families(staging, &families.node(), None)?;
     handed
         .into_iter()
         .map(|(name, FamilyDone { tally, .. })| {

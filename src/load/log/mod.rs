@@ -7,19 +7,23 @@
 //!
 //! Ids of blocks begin with the block's number, so `block_ids` is in order as well. A range that is built is durable:
 //! after a crash the others are built.
+//!
+//! With the memtable loader the records go into batches instead of files: `memtables`.
 
-mod families;
 mod hand_over;
 mod input;
+mod making;
+mod memtables;
 mod output;
-mod ranges;
+mod reading;
 mod tell;
 mod transactions;
+mod way;
 
-pub(crate) use families::{BLOCK_IDS, TRANSACTIONS};
 pub(super) use input::{detect, of_set, origin};
 pub(super) use output::RangeDone;
 
+use super::families::Families;
 use super::import::Loaded;
 use super::job::Job;
 use crate::error::Result;
@@ -29,8 +33,9 @@ use crate::source::block_log::Log;
 impl Job<'_> {
     /// From the first block of a log to a database that is closed and ready, not yet under its name.
     pub fn load_log(&self, input: &Log) -> Result<Loaded> {
-        let families = families::Families::new(self);
-        let done = ranges::Reading::new(self, &families, input)?.run()?;
+        let families = Families::of_log(self);
+        let way = way::Way::files(self, &families)?;
+        let done = reading::Reading::new(self, input, &way)?.run()?;
         if let Some(identity) = &self.before.identity {
             identity.still_holds(self.options)?;
         }

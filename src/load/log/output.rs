@@ -1,17 +1,24 @@
-//! The SST files of a range, and what is noted about it when they are done.
+//! Where records of a range go, and what is noted about it when they are there.
 
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use super::super::journal::{BuiltFile, Tally};
+use super::super::memtable::Gatherer;
 use crate::error::{Error, Result};
 use crate::report::{BlockRef, Packings};
-use crate::rocks::{SstOptions, SstWriter};
+use crate::rocks::{Batch, SstOptions, SstWriter, Writer};
 use crate::sort::spill::Extent;
 use crate::source::block_log::Range;
 
-/// Consecutive blocks that are in finished files.
+/// Bytes of records that are written again at once.
+const AGAIN: u64 = 1 << 20;
+
+/// Consecutive blocks that are in finished files, or were written and flushed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::load) struct RangeDone {
     /// The file of the log, counted from 0, and the bytes in it.
@@ -61,6 +68,25 @@ impl RangeDone {
     pub fn files(&self) -> impl Iterator<Item = &BuiltFile> {
         self.blocks.files.iter().chain(&self.ids.files)
     }
+
+    /// Takes the range behind this one in, if that follows without a gap; otherwise gives it back.
+    pub fn join(&mut self, next: Self) -> Option<Self> {
+        let follows = self.part == next.part && self.end == next.start && self.last.id == next.before;
+        if !follows {
+            return Some(next);
+        }
+        self.end = next.end;
+        self.last = next.last;
+        self.blocks.add(&next.blocks);
+        self.ids.add(&next.ids);
+        self.payload += next.payload;
+        self.packings.add(next.packings);
+        self.checkpoints += next.checkpoints;
+        self.transactions += next.transactions;
+        self.unknown_operations += next.unknown_operations;
+        self.extents = next.extents;
+        None
+    }
 }
 
 impl FamilyDone {
@@ -70,46 +96,125 @@ impl FamilyDone {
     }
 }
 
-/// The files of one family in the making, records in ascending order.
+/// One family's part of a range in the making, records in ascending order.
 pub(super) struct Output<'a> {
-    sst: Option<&'a SstOptions>,
-    dir: &'a std::path::Path,
-    numbers: &'a AtomicU32,
-    limit: u64,
-    writer: Option<SstWriter<'a>>,
-    written: u64,
-    counts_only: bool,
+    to: To<'a>,
     done: FamilyDone,
 }
 
+/// Where records go.
+enum To<'a> {
+    /// The family is not made.
+    Nowhere,
+    /// They are there already, and are counted.
+    There,
+    Files(Files<'a>),
+    Batches(Tray<'a>),
+    Again(Again<'a>),
+}
+
+/// Files in `dir` with numbers of `numbers`, each closed at `limit` bytes of records.
+pub(super) struct Files<'a> {
+    pub sst: &'a SstOptions,
+    pub dir: &'a Path,
+    pub numbers: &'a AtomicU32,
+    pub limit: u64,
+    pub writer: Option<SstWriter<'a>>,
+    pub written: u64,
+}
+
+/// One family's way into the batches that a thread gathers.
+#[derive(Clone)]
+pub(super) struct Tray<'a> {
+    pub writer: Rc<Writer<'a>>,
+    pub gatherer: Rc<RefCell<Gatherer>>,
+}
+
+/// Records that were written in any order: the first one of each key is written again where there are several, so that it
+/// is the last one written.
+struct Again<'a> {
+    writer: Writer<'a>,
+    batch: Batch,
+}
+
+impl Tray<'_> {
+    pub fn put(&self, key: &[u8], value: &[u8]) {
+        self.gatherer.borrow_mut().put(&self.writer, key, value);
+    }
+}
+
 impl<'a> Output<'a> {
-    /// Files in `dir` with numbers of `numbers`, each closed at `limit` bytes of records; none at all without `sst`.
-    pub fn new(sst: Option<&'a SstOptions>, dir: &'a std::path::Path, numbers: &'a AtomicU32, limit: u64) -> Self {
-        Self { sst, dir, numbers, limit, writer: None, written: 0, counts_only: false, done: FamilyDone::default() }
+    /// Records go to files; nowhere without any, and nothing is counted then.
+    pub fn to_files(files: Option<Files<'a>>) -> Self {
+        Self { to: files.map_or(To::Nowhere, To::Files), done: FamilyDone::default() }
+    }
+
+    /// Records go into batches; nowhere without any, and nothing is counted then.
+    pub fn to_batches(tray: Option<Tray<'a>>) -> Self {
+        Self { to: tray.map_or(To::Nowhere, To::Batches), done: FamilyDone::default() }
+    }
+
+    /// Records were written in any order, and those that count are written again where that could matter.
+    pub fn again(writer: Writer<'a>) -> Self {
+        Self { to: To::Again(Again { writer, batch: Batch::default() }), done: FamilyDone::default() }
     }
 
     /// From now on records are counted and go nowhere.
     pub fn only_count(&mut self) {
-        self.counts_only = true;
+        if !matches!(self.to, To::Nowhere) {
+            self.to = To::There;
+        }
     }
 
     /// Appends a record whose value lies right behind its key.
     pub fn put(&mut self, record: &[u8], key_len: usize) -> Result<()> {
-        let Some(sst) = self.sst else { return Ok(()) };
-        self.done.tally.digest.add_section(record, key_len);
-        self.done.tally.records += 1;
-        if self.counts_only {
+        if matches!(self.to, To::Nowhere) {
             return Ok(());
         }
+        self.done.tally.digest.add_section(record, key_len);
+        self.done.tally.records += 1;
+        match &mut self.to {
+            To::Nowhere | To::There | To::Again(_) => Ok(()),
+            To::Files(files) => files.put(record, key_len, &mut self.done.files),
+            To::Batches(tray) => {
+                let (key, value) = record.split_at(key_len);
+                tray.put(key, value);
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts a record whose key is there already, in `kept`, which stays.
+    pub fn repeated(&mut self, kept: &[u8], key_len: usize) -> Result<()> {
+        self.done.tally.duplicates += 1;
+        match &mut self.to {
+            To::Again(again) => again.put(kept, key_len),
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes and syncs what is open; batches are handed over by who gathers them.
+    pub fn finish(mut self) -> Result<FamilyDone> {
+        match &mut self.to {
+            To::Files(files) => files.close(&mut self.done.files)?,
+            To::Again(again) => again.write()?,
+            To::Nowhere | To::There | To::Batches(_) => {}
+        }
+        Ok(self.done)
+    }
+}
+
+impl Files<'_> {
+    fn put(&mut self, record: &[u8], key_len: usize, done: &mut Vec<BuiltFile>) -> Result<()> {
         if self.written > 0 && self.written + record.len() as u64 > self.limit {
-            self.close()?;
+            self.close(done)?;
         }
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => {
                 let number = self.numbers.fetch_add(1, Ordering::Relaxed);
                 let path = self.dir.join(format!("{number:06}.sst"));
-                self.writer.insert(SstWriter::create(sst, path)?)
+                self.writer.insert(SstWriter::create(self.sst, path)?)
             }
         };
         let (key, value) = record.split_at(key_len);
@@ -118,25 +223,30 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Counts a record that is there already.
-    pub fn repeated(&mut self) {
-        self.done.tally.duplicates += 1;
-    }
-
-    fn close(&mut self) -> Result<()> {
+    fn close(&mut self, done: &mut Vec<BuiltFile>) -> Result<()> {
         if let Some(writer) = self.writer.take() {
             let path = writer.finish()?;
             let bytes = path.metadata().map_err(Error::io("look at", &path))?.len();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.done.files.push(BuiltFile { name, bytes });
+            done.push(BuiltFile { name, bytes });
         }
         self.written = 0;
         Ok(())
     }
+}
 
-    /// Completes and syncs what is open.
-    pub fn finish(mut self) -> Result<FamilyDone> {
-        self.close()?;
-        Ok(self.done)
+impl Again<'_> {
+    fn put(&mut self, record: &[u8], key_len: usize) -> Result<()> {
+        let (key, value) = record.split_at(key_len);
+        self.writer.put(&mut self.batch, key, value);
+        if self.batch.bytes() >= AGAIN { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        if self.batch.records() > 0 {
+            self.writer.write(&self.batch)?;
+            self.batch.clear();
+        }
+        Ok(())
     }
 }

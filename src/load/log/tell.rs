@@ -2,7 +2,7 @@
 
 use super::super::import::Loaded;
 use super::super::job::Job;
-use super::ranges::LogDone;
+use super::reading::LogDone;
 use crate::report::{FamilyReport, LogReport, Packings};
 use crate::source::block_log::Log;
 use crate::source::car::chunks::Tail;

@@ -10,24 +10,26 @@
 //! Records of one id come in the order of the chain; the first one is kept. (An Antelope chain names a delayed
 //! transaction twice: when it is put off, and when it is executed.) A range that an interrupted run had begun leaves its
 //! records behind a second time, and equal records are one.
+//!
+//! Through memtables the records are written as they come, by several threads: then the partitions say what must be in
+//! the family, and which records are written once more so that the first one is kept.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::super::job::Job;
 use super::super::journal::Entry;
-use super::super::publish::sync_dir;
 use super::super::{interrupted, lock, points};
-use super::families::{Families, TRANSACTIONS};
-use super::output::{FamilyDone, Output};
+use super::making::BlockError;
+use super::output::{FamilyDone, Output, Tray};
+use super::way::Way;
 use crate::chain::{self, ChainProblem, Family, Header, TransactionOptions};
 use crate::error::Result;
-use crate::rocks::SstOptions;
 use crate::sort::spill::{Extent, Pieces, Spill};
 use crate::source::block_log::{Log, LogProblem};
 
 /// Bytes of a record's value.
-const VALUE: usize = 8;
+pub(super) const VALUE: usize = 8;
 
 /// Bytes of a partition that are read at once where it is sorted in several passes.
 const READ: usize = 1 << 20;
@@ -43,7 +45,6 @@ pub(super) struct Transactions<'a> {
 }
 
 struct Index {
-    sst: SstOptions,
     spill: Spill,
     bits: u32,
     record: usize,
@@ -55,6 +56,8 @@ struct Index {
 pub(super) struct Finder<'a> {
     all: &'a Transactions<'a>,
     pieces: Option<Pieces>,
+    /// Where records go at once.
+    tray: Option<Tray<'a>>,
     transactions: u64,
     unknown_operations: u64,
 }
@@ -69,16 +72,15 @@ pub(super) struct Found {
 
 impl<'a> Transactions<'a> {
     /// What is asked for; `None` when nobody wants to know about transactions.
-    pub fn new(job: &'a Job<'a>, families: &Families, input: &Log) -> Result<Option<Self>> {
+    pub fn new(job: &'a Job<'a>, input: &Log) -> Result<Option<Self>> {
         let log = &job.options.log;
-        let sst = families.sst(job, TRANSACTIONS)?;
-        if sst.is_none() && !log.full {
+        if !log.index_transactions && !log.full {
             return Ok(None);
         }
         let family = input.family(false);
-        let index = match sst {
-            None => None,
-            Some(sst) => {
+        let index = match log.index_transactions {
+            false => None,
+            true => {
                 let bits = job.plan.partition_bits;
                 let built = |partition: u32| job.before.is_built(partition);
                 let mut extents: Vec<(u32, Extent)> = Vec::new();
@@ -91,7 +93,7 @@ impl<'a> Transactions<'a> {
                 }
                 extents.retain(|(partition, _)| !built(*partition));
                 let spill = Spill::resume(job.target.spill.clone(), 1 << bits, &extents)?;
-                Some(Index { sst, spill, bits, record: family.id_len() + VALUE, appending: RwLock::new(()) })
+                Some(Index { spill, bits, record: family.id_len() + VALUE, appending: RwLock::new(()) })
             }
         };
         let options =
@@ -104,10 +106,11 @@ impl<'a> Transactions<'a> {
         self.index.as_ref().map_or(0, |index| index.spill.extents().iter().map(|(_, extent)| extent.bytes).sum())
     }
 
-    pub fn finder(&self) -> Finder<'_> {
+    /// Finds the transactions of one range; their records also go to `tray`.
+    pub fn finder<'f>(&'f self, tray: Option<Tray<'f>>) -> Finder<'f> {
         let pieces =
             self.index.as_ref().map(|index| Pieces::new(index.spill.partitions(), self.job.plan.piece_bytes as usize));
-        Finder { all: self, pieces, transactions: 0, unknown_operations: 0 }
+        Finder { all: self, pieces, tray, transactions: 0, unknown_operations: 0 }
     }
 
     fn check(&self, family: Family, block: &[u8], header: &Header) -> Result<chain::Transactions, ChainProblem> {
@@ -132,8 +135,16 @@ impl<'a> Transactions<'a> {
         }
     }
 
+    /// Makes durable what all finders have noted, when there are none; the lengths of the partitions.
+    pub fn sync(&self) -> Result<Vec<(u32, Extent)>> {
+        let Some(index) = &self.index else { return Ok(Vec::new()) };
+        let extents = index.spill.extents();
+        index.spill.sync(&extents)?;
+        Ok(extents)
+    }
+
     /// Sorts every partition and builds its files.
-    pub fn build(&self, numbers: &AtomicU32) -> Result<FamilyDone> {
+    pub fn build(&self, way: &Way<'_>) -> Result<FamilyDone> {
         let Some(index) = &self.index else { return Ok(FamilyDone::default()) };
         let job = self.job;
         let known = FamilyDone { files: job.before.built_files.clone(), tally: job.before.tally };
@@ -150,7 +161,7 @@ impl<'a> Transactions<'a> {
                         if job.before.is_built(partition) {
                             continue;
                         }
-                        let built = self.build_partition(index, partition, numbers);
+                        let built = self.build_partition(index, partition, way);
                         let mut done = lock(&done);
                         match (&mut *done, built) {
                             (Ok(all), Ok(built)) => all.add(&built),
@@ -164,9 +175,9 @@ impl<'a> Transactions<'a> {
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn build_partition(&self, index: &Index, partition: u32, numbers: &AtomicU32) -> Result<FamilyDone> {
+    fn build_partition(&self, index: &Index, partition: u32, way: &Way<'_>) -> Result<FamilyDone> {
         let job = self.job;
-        let mut output = Output::new(Some(&index.sst), &job.target.sst, numbers, job.plan.sst_bytes);
+        let mut output = way.sorted_transactions()?;
         let extent = index.spill.extent(partition);
         // Beside each record stands where it is and what it is sorted by.
         let needed = extent.bytes + extent.bytes / index.record as u64 * size_of::<(u64, u32)>() as u64;
@@ -181,7 +192,7 @@ impl<'a> Transactions<'a> {
         }
         let done = output.finish()?;
         points::reach("built-synced");
-        sync_dir(&job.target.sst)?;
+        way.sync_transactions(&done)?;
         let (files, tally) = (done.files.clone(), done.tally);
         job.journal.append(&Entry::Built { first: partition, end: partition + 1, files, tally })?;
         points::reach("built");
@@ -240,7 +251,7 @@ impl Index {
                 continue;
             }
             if !previous.is_empty() && record.get(..key_len) == previous.get(..key_len) {
-                output.repeated();
+                output.repeated(previous, key_len)?;
                 continue;
             }
             output.put(record, key_len)?;
@@ -255,7 +266,7 @@ impl Finder<'_> {
     ///
     /// # Errors
     /// They are not those the header stands for, or the disk is full.
-    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool) -> Result<(), super::ranges::BlockError> {
+    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool) -> Result<(), BlockError> {
         let all = self.all;
         let found = all.of_block(block, header, packed);
         let found = found.map_err(|problem| LogProblem::Block { number: header.number, problem })?;
@@ -273,17 +284,26 @@ impl Finder<'_> {
             record.extend_from_slice(&header.number.to_be_bytes());
             record.extend_from_slice(&position.to_be_bytes());
             pieces.add(&index.spill, index.partition(&record), &record)?;
+            if let Some(tray) = &self.tray {
+                let (key, value) = record.split_at(id.as_bytes().len());
+                tray.put(key, value);
+            }
         }
         Ok(())
     }
 
-    /// Makes what was noted durable.
+    /// Makes what was noted durable; not yet what is written at once as well, which is made durable with that:
+    /// [`Transactions::sync`].
     pub fn finish(mut self) -> Result<Found> {
         let mut extents = Vec::new();
         if let (Some(index), Some(pieces)) = (&self.all.index, &mut self.pieces) {
             {
                 let _appending = index.appending.read().unwrap_or_else(PoisonError::into_inner);
                 pieces.flush(&index.spill)?;
+            }
+            if self.tray.is_some() {
+                let Self { transactions, unknown_operations, .. } = self;
+                return Ok(Found { transactions, unknown_operations, extents });
             }
             let nobody_appends = index.appending.write().unwrap_or_else(PoisonError::into_inner);
             extents = index.spill.extents();

@@ -1,36 +1,31 @@
-//! Reading a log: every thread takes the next range, or the next batch of a pipe, checks its blocks and builds their SST
-//! files.
+//! Reading a log: every thread takes the next range, or the next batch of a pipe, checks its blocks and gives them to
+//! where records go.
 //!
 //! The first fault in the order of the log is the one that is told, however the threads were scheduled: ranges are given
 //! out in order, and those before a fault are finished.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::super::job::Job;
-use super::super::journal::{Entry, Tally};
-use super::super::publish::sync_dir;
+use super::super::journal::Tally;
+use super::super::memtable::{Gatherer, Outbox, beside_writers};
 use super::super::{interrupted, lock, points};
-use super::families::{BLOCK_IDS, Families};
-use super::input::check_bounds;
-use super::output::{Output, RangeDone};
-use super::transactions::{Finder, Found, Transactions};
-use crate::chain::{Header, Id};
+use super::input::{check_bounds, check_head, check_joins};
+use super::making::Making;
+use super::output::{FamilyDone, RangeDone};
+use super::transactions::Transactions;
+use super::way::Way;
+use crate::chain::Id;
 use crate::error::{Error, Result};
 use crate::progress::Phase;
-use crate::report::BlockRef;
-use crate::rocks::SstOptions;
 use crate::source::block_log::{
-    Batch, Forward, Log, LogBody, LogFiles, LogProblem, Packing, Range, RangeReader, Unpacker, begins_later,
+    Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker, begins_later,
 };
-use crate::verify::{Chain, Checked, Expectations, KEY};
-
-/// Bytes of an id's number in `block_ids`.
-const NUMBER: usize = 4;
-
-/// The longest record of `block_ids`.
-const ID_RECORD: usize = 32 + NUMBER;
+use crate::verify::{Chain, Expectations};
 
 /// Bytes of a log that are read at once.
 const WINDOW: usize = 1 << 20;
@@ -42,11 +37,9 @@ const STEP: usize = 1024;
 pub(super) struct Reading<'a> {
     job: &'a Job<'a>,
     input: &'a Log,
-    blocks_sst: SstOptions,
-    ids_sst: Option<SstOptions>,
-    pub transactions: Option<Transactions<'a>>,
+    way: &'a Way<'a>,
+    transactions: Option<Transactions<'a>>,
     expectations: Expectations,
-    numbers: AtomicU32,
     range_bytes: u64,
     /// The range of the first fault so far.
     failed_at: AtomicUsize,
@@ -61,36 +54,38 @@ pub(super) struct Reading<'a> {
 pub(super) struct LogDone {
     /// In the order of the chain.
     pub ranges: Vec<RangeDone>,
-    pub transactions: super::output::FamilyDone,
+    pub transactions: FamilyDone,
     pub consumed: u64,
 }
 
-/// A range in the making.
-struct Making<'a> {
-    chain: Chain<'a>,
-    out: Output<'a>,
-    ids: Output<'a>,
-    finder: Option<Finder<'a>>,
-    first: Option<Header>,
-    last: Option<Header>,
-    payload: u64,
+/// What a thread has done when it was its turn.
+enum Turn {
+    /// Its part; it takes the next one.
+    Mine,
+    /// Nothing: what was given out must be made durable first.
+    Over,
+    /// Nothing: there is no more.
+    Ended,
+}
+
+/// What one thread has for itself.
+struct Hand {
+    batch: Batch,
+    /// Gathers records where they are written in batches.
+    gatherer: Option<Rc<RefCell<Gatherer>>>,
 }
 
 impl<'a> Reading<'a> {
-    pub fn new(job: &'a Job<'a>, families: &Families, input: &'a Log) -> Result<Self> {
-        let taken = job.before.files.iter().filter_map(|file| file.name.strip_suffix(".sst")?.parse::<u32>().ok());
-        let first = taken.max().map_or(0, |last| last + 1);
+    pub fn new(job: &'a Job<'a>, input: &'a Log, way: &'a Way<'a>) -> Result<Self> {
         Ok(Self {
             job,
             input,
-            blocks_sst: SstOptions::new(&job.loading, &job.target.sst)?,
-            ids_sst: families.sst(job, BLOCK_IDS)?,
-            transactions: Transactions::new(job, families, input)?,
+            way,
+            transactions: Transactions::new(job, input)?,
             expectations: Expectations {
                 links: job.options.verify,
                 checkpoints: job.options.log.checkpoints.iter().copied().collect(),
             },
-            numbers: AtomicU32::new(first),
             range_bytes: job.plan.log.as_ref().map_or(u64::MAX, |log| log.range_bytes),
             failed_at: AtomicUsize::new(usize::MAX),
             failed: Mutex::default(),
@@ -99,7 +94,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Reads and builds everything that an earlier run has not built.
+    /// Reads everything that an earlier run has not made durable.
     pub fn run(self) -> Result<LogDone> {
         let (job, input) = (self.job, self.input);
         *lock(&self.done) = job.before.ranges.clone();
@@ -116,24 +111,13 @@ impl<'a> Reading<'a> {
         }
         let mut ranges = std::mem::take(&mut *lock(&self.done));
         ranges.sort_by_key(|range| range.first.number);
-        self.check_joins(&ranges)?;
-        let last = ranges.last().map(|range| range.last.clone());
-        if let (Some((expected, id)), Some(last)) = (job.options.log.expect_head, last) {
-            let found = last.id.parse().unwrap_or(id);
-            if last.number != expected {
-                let problem = LogProblem::Head { expected, found: last.number, id: found };
-                return Err(Error::bad_input(&job.options.source, None, problem));
-            }
-            if found != id {
-                let problem = LogProblem::Checkpoint { number: expected, expected: id, found };
-                return Err(Error::bad_input(&job.options.source, None, problem));
-            }
-        }
+        check_joins(input, job.options, &ranges)?;
+        check_head(job.options, &ranges)?;
         points::reach("ranges");
         let transactions = match &self.transactions {
             Some(transactions) => {
                 job.progress.begin(Phase::Build, Some(transactions.bytes()));
-                transactions.build(&self.numbers)?
+                transactions.build(self.way)?
             }
             None => Default::default(),
         };
@@ -156,46 +140,51 @@ impl<'a> Reading<'a> {
             job.progress.take_up(range.end - range.start, counted.blocks.tally.records);
         }
         let next = AtomicUsize::new(0);
-        self.on_all_threads(|batch| {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(range) = ranges.get(index) else { return };
-                if self.must_stop(index) {
-                    return;
-                }
-                if let Err(error) = self.build_range(files, range, index, batch) {
-                    self.fail(index, error);
-                }
+        self.in_turns(|hand| {
+            if self.way.is_paused() {
+                return Turn::Over;
             }
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(range) = ranges.get(index) else { return Turn::Ended };
+            if self.must_stop(index) {
+                return Turn::Ended;
+            }
+            self.way.given(range.end - range.start);
+            if let Err(error) = self.build_range(files, range, index, hand) {
+                self.fail(index, error);
+            }
+            Turn::Mine
         })
     }
 
     fn read_stream(&self, forward: &Mutex<Forward>) -> Result<()> {
         self.job.progress.begin(Phase::Read, self.input.size);
         let sequence = AtomicUsize::new(0);
-        self.on_all_threads(|batch| {
-            loop {
-                let taken = {
-                    let mut forward = lock(forward);
-                    let index = sequence.load(Ordering::Relaxed);
-                    if self.must_stop(index) {
-                        return;
-                    }
-                    sequence.store(index + 1, Ordering::Relaxed);
-                    let taken = self.next_batch(&mut forward, batch);
-                    self.job.progress.reach(forward.consumed());
-                    taken.map_err(|error| (index, error)).map(|taken| taken.map(|first| (index, first)))
-                };
-                match taken {
-                    Ok(None) => return,
-                    Ok(Some((index, first))) => {
-                        if let Err(error) = self.build_batch(batch, first, index) {
-                            self.fail(index, error);
-                        }
-                    }
-                    Err((index, error)) => self.fail(index, error),
-                }
+        self.in_turns(|hand| {
+            let mut forward_now = lock(forward);
+            if self.way.is_paused() {
+                return Turn::Over;
             }
+            let index = sequence.load(Ordering::Relaxed);
+            if self.must_stop(index) {
+                return Turn::Ended;
+            }
+            sequence.store(index + 1, Ordering::Relaxed);
+            let taken = self.next_batch(&mut forward_now, &mut hand.batch);
+            self.job.progress.reach(forward_now.consumed());
+            drop(forward_now);
+            let done = match taken {
+                Ok(None) => return Turn::Ended,
+                Ok(Some(first)) => {
+                    self.way.given(hand.batch.len());
+                    self.build_batch(hand, first, index)
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = done {
+                self.fail(index, error);
+            }
+            Turn::Mine
         })?;
         let forward = lock(forward);
         if let (Some(first), Some(last)) = (forward.first, forward.last())
@@ -261,12 +250,48 @@ impl<'a> Reading<'a> {
         (log.from.unwrap_or(0), log.to.unwrap_or(u32::MAX))
     }
 
-    fn on_all_threads(&self, work: impl Fn(&mut Batch) + Sync) -> Result<()> {
-        std::thread::scope(|scope| {
-            for _ in 0..self.job.plan.threads {
-                scope.spawn(|| work(&mut Batch::default()));
+    /// Lets all threads take turns until there is nothing left, and makes durable what they have done whenever that is
+    /// due.
+    fn in_turns(&self, turn: impl Fn(&mut Hand) -> Turn + Sync) -> Result<()> {
+        let ended = AtomicBool::new(false);
+        while !ended.load(Ordering::Relaxed) {
+            self.on_all_threads(|hand| {
+                loop {
+                    match turn(hand) {
+                        Turn::Mine => {}
+                        Turn::Over => return,
+                        Turn::Ended => return ended.store(true, Ordering::Relaxed),
+                    }
+                }
+            })?;
+            let durable = self.way.make_durable(self.transactions.as_ref())?;
+            lock(&self.done).extend(durable);
+        }
+        Ok(())
+    }
+
+    fn on_all_threads(&self, work: impl Fn(&mut Hand) + Sync) -> Result<()> {
+        let plan = self.job.plan;
+        let work = |outbox: Option<Outbox>| {
+            std::thread::scope(|scope| {
+                for _ in 0..plan.threads {
+                    let (work, outbox) = (&work, outbox.clone());
+                    scope.spawn(move || {
+                        let gatherer = outbox.map(|outbox| Rc::new(RefCell::new(Gatherer::new(outbox, plan))));
+                        work(&mut Hand { batch: Batch::default(), gatherer });
+                    });
+                }
+            });
+        };
+        match self.way {
+            Way::Files(_) => work(None),
+            Way::Batches(writing) => {
+                let fail = |error| self.fail(0, error);
+                let work = |outbox| work(Some(outbox));
+                let ((), batches) = beside_writers(writing.store, self.job.preset, plan.threads, &fail, work);
+                writing.wrote(batches);
             }
-        });
+        }
         match lock(&self.failed).take() {
             Some((_, error)) => Err(error),
             None => Ok(()),
@@ -289,25 +314,20 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn making(&self, next: u32, before: Option<Id>) -> Making<'_> {
-        let plan = self.job.plan;
+    fn making(&self, next: u32, before: Option<Id>, hand: &Hand) -> Result<Making<'_>> {
         let unpacker = Unpacker::new(&self.input.dictionaries);
-        let output = |sst| Output::new(sst, &self.job.target.sst, &self.numbers, plan.sst_bytes);
-        Making {
-            chain: Chain::new(self.input.framing(), &self.expectations, unpacker, next, before),
-            out: output(Some(&self.blocks_sst)),
-            ids: output(self.ids_sst.as_ref()),
-            finder: self.transactions.as_ref().map(Transactions::finder),
-            first: None,
-            last: None,
-            payload: 0,
-        }
+        let mut outputs = self.way.outputs(hand.gatherer.as_ref())?;
+        let tray = outputs.transactions.take();
+        let finder = self.transactions.as_ref().map(|transactions| transactions.finder(tray));
+        let chain = Chain::new(self.input.framing(), &self.expectations, unpacker, next, before);
+        Ok(Making::new(chain, outputs, finder))
     }
 
-    fn build_range(&self, files: &LogFiles, range: &Range, index: usize, batch: &mut Batch) -> Result<()> {
+    fn build_range(&self, files: &LogFiles, range: &Range, index: usize, hand: &mut Hand) -> Result<()> {
         let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
         let part = reader.part();
-        let mut making = self.making(range.first, range.before);
+        let mut making = self.making(range.first, range.before, hand)?;
+        let batch = &mut hand.batch;
         let (mut start, mut end) = (range.start, range.start);
         let (from, to) = self.bounds();
         while making.chain.next <= range.last.min(to) {
@@ -344,9 +364,9 @@ impl<'a> Reading<'a> {
         self.finish(making, range.part, start, end)
     }
 
-    fn build_batch(&self, batch: &mut Batch, first: u32, index: usize) -> Result<()> {
+    fn build_batch(&self, hand: &mut Hand, first: u32, index: usize) -> Result<()> {
         let (from, _) = self.bounds();
-        let last = first + (batch.spans.len() as u32).saturating_sub(1);
+        let last = first + (hand.batch.spans.len() as u32).saturating_sub(1);
         if last < from {
             return Ok(());
         }
@@ -356,7 +376,8 @@ impl<'a> Reading<'a> {
             .ranges
             .iter()
             .find(|range| (range.first.number..=range.last.number).contains(&first.max(from)));
-        let mut making = self.making(first, None);
+        let mut making = self.making(first, None, hand)?;
+        let batch = &mut hand.batch;
         if known.is_some() {
             making.only_count();
         }
@@ -377,7 +398,7 @@ impl<'a> Reading<'a> {
         self.job.progress.advance(0, (batch.spans.len() - counted) as u64);
         match known {
             Some(known) => {
-                let tally = making.out.finish()?.tally;
+                let tally = making.counted()?;
                 lock(&self.again).entry(known.first.number).or_default().add(tally);
                 Ok(())
             }
@@ -385,131 +406,12 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Completes the files of a range and notes that it is done.
+    /// Completes a range and notes that it is done.
     fn finish(&self, making: Making<'_>, part: usize, start: u64, end: u64) -> Result<()> {
-        let Making { chain, out, ids, finder, first, last, payload, .. } = making;
-        let (Some(first), Some(last)) = (first, last) else { return Ok(()) };
-        let Found { transactions, unknown_operations, extents } = match finder {
-            Some(finder) => finder.finish()?,
-            None => Found::default(),
-        };
-        let done = RangeDone {
-            part,
-            start,
-            end,
-            before: first.previous.to_string(),
-            first: BlockRef::of(&first),
-            last: BlockRef::of(&last),
-            blocks: out.finish()?,
-            ids: ids.finish()?,
-            payload,
-            packings: chain.packings,
-            checkpoints: chain.checkpoints,
-            transactions,
-            unknown_operations,
-            extents,
-        };
-        points::reach("range-synced");
-        sync_dir(&self.job.target.sst)?;
-        self.job.journal.append(&Entry::Range(Box::new(done.clone())))?;
-        points::reach("range");
-        lock(&self.done).push(done);
-        Ok(())
-    }
-
-    /// Whether each range follows the one before it.
-    fn check_joins(&self, ranges: &[RangeDone]) -> Result<()> {
-        for pair in ranges.windows(2) {
-            let [one, next] = pair else { continue };
-            let bad = |problem: LogProblem| {
-                let path = match &self.input.body {
-                    LogBody::Files(files) => files.parts.get(next.part).map(|part| part.path.clone()),
-                    LogBody::Stream(_) => None,
-                };
-                let path = path.unwrap_or_else(|| self.job.options.source.clone());
-                Err(Error::bad_input(&path, next.start, problem))
-            };
-            let number = next.first.number;
-            if one.last.number.checked_add(1) != Some(number) {
-                let expected = one.last.number.saturating_add(1);
-                return bad(LogProblem::Number { expected, found: number });
-            }
-            if next.before != one.last.id
-                && self.job.options.verify
-                && let (Ok(previous), Ok(before)) = (next.before.parse(), one.last.id.parse())
-            {
-                return bad(LogProblem::Link { number, previous, before });
-            }
+        if let Some(done) = making.finish(part, start, end)? {
+            let durable = self.way.finish(done)?;
+            lock(&self.done).extend(durable);
         }
         Ok(())
-    }
-}
-
-/// What went wrong with a block.
-pub(super) enum BlockError {
-    Problem(LogProblem),
-    Other(Error),
-}
-
-impl BlockError {
-    fn at(self, part: &crate::source::block_log::Part, offset: u64) -> Error {
-        match self {
-            Self::Problem(problem) => part.bad(offset, problem),
-            Self::Other(error) => error,
-        }
-    }
-
-    fn of(self, path: &std::path::Path, offset: u64) -> Error {
-        match self {
-            Self::Problem(problem) => Error::bad_input(path, offset, problem),
-            Self::Other(error) => error,
-        }
-    }
-}
-
-impl Making<'_> {
-    /// Builds nothing: what comes is there already.
-    fn only_count(&mut self) {
-        self.out.only_count();
-        self.ids.only_count();
-        self.finder = None;
-    }
-
-    /// Checks one block, and builds it if it is not before `from`.
-    fn take(&mut self, batch: &mut Batch, index: usize, from: u32) -> Result<Header, BlockError> {
-        let packed = batch.spans.get(index).is_some_and(|span| span.packing != Packing::Raw);
-        let Checked { record, header } = self.chain.take(batch, index).map_err(BlockError::Problem)?;
-        if header.number < from {
-            return Ok(header);
-        }
-        let block = record.get(KEY..).unwrap_or_default();
-        if let Some(finder) = &mut self.finder {
-            finder.take(block, &header, packed)?;
-        }
-        self.payload += block.len() as u64;
-        self.out.put(record, KEY).map_err(BlockError::Other)?;
-        let mut id_record = [0; ID_RECORD];
-        let id = header.id.as_bytes();
-        let len = id.len() + NUMBER;
-        if let Some((to, number)) = id_record.get_mut(..len).and_then(|record| record.split_at_mut_checked(id.len())) {
-            to.copy_from_slice(id);
-            number.copy_from_slice(&header.number.to_be_bytes());
-        }
-        self.ids.put(id_record.get(..len).unwrap_or_default(), id.len()).map_err(BlockError::Other)?;
-        self.first.get_or_insert(header);
-        self.last = Some(header);
-        Ok(header)
-    }
-}
-
-impl From<LogProblem> for BlockError {
-    fn from(problem: LogProblem) -> Self {
-        Self::Problem(problem)
-    }
-}
-
-impl From<Error> for BlockError {
-    fn from(error: Error) -> Self {
-        Self::Other(error)
     }
 }

@@ -1,0 +1,130 @@
+//! A range in the making: block by block checked, and given to where records go.
+
+use super::super::journal::Tally;
+use super::output::RangeDone;
+use super::transactions::{Finder, Found};
+use super::way::Outputs;
+use crate::chain::Header;
+use crate::error::{Error, Result};
+use crate::report::BlockRef;
+use crate::source::block_log::{Batch, LogProblem, Packing, Part};
+use crate::verify::{Chain, Checked, KEY};
+
+/// Bytes of an id's number in `block_ids`.
+pub(super) const NUMBER: usize = 4;
+
+/// The longest record of `block_ids`.
+const ID_RECORD: usize = 32 + NUMBER;
+
+/// A range in the making.
+pub(super) struct Making<'a> {
+    pub chain: Chain<'a>,
+    outputs: Outputs<'a>,
+    finder: Option<Finder<'a>>,
+    first: Option<Header>,
+    pub last: Option<Header>,
+    payload: u64,
+}
+
+impl<'a> Making<'a> {
+    /// Begins where `chain` does.
+    pub fn new(chain: Chain<'a>, outputs: Outputs<'a>, finder: Option<Finder<'a>>) -> Self {
+        Self { chain, outputs, finder, first: None, last: None, payload: 0 }
+    }
+
+    /// Builds nothing: what comes is there already.
+    pub fn only_count(&mut self) {
+        self.outputs.only_count();
+        self.finder = None;
+    }
+
+    /// Checks one block, and builds it if it is not before `from`.
+    pub fn take(&mut self, batch: &mut Batch, index: usize, from: u32) -> Result<Header, BlockError> {
+        let packed = batch.spans.get(index).is_some_and(|span| span.packing != Packing::Raw);
+        let Checked { record, header } = self.chain.take(batch, index).map_err(BlockError::Problem)?;
+        if header.number < from {
+            return Ok(header);
+        }
+        let block = record.get(KEY..).unwrap_or_default();
+        if let Some(finder) = &mut self.finder {
+            finder.take(block, &header, packed)?;
+        }
+        self.payload += block.len() as u64;
+        self.outputs.blocks.put(record, KEY).map_err(BlockError::Other)?;
+        let mut id_record = [0; ID_RECORD];
+        let id = header.id.as_bytes();
+        let len = id.len() + NUMBER;
+        if let Some((to, number)) = id_record.get_mut(..len).and_then(|record| record.split_at_mut_checked(id.len())) {
+            to.copy_from_slice(id);
+            number.copy_from_slice(&header.number.to_be_bytes());
+        }
+        self.outputs.ids.put(id_record.get(..len).unwrap_or_default(), id.len()).map_err(BlockError::Other)?;
+        self.first.get_or_insert(header);
+        self.last = Some(header);
+        Ok(header)
+    }
+
+    /// Completes the range, whose blocks lie from `start` to `end`; `None` if it had none that are wanted.
+    pub fn finish(self, part: usize, start: u64, end: u64) -> Result<Option<RangeDone>> {
+        let Self { chain, outputs, finder, first, last, payload } = self;
+        let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
+        let Found { transactions, unknown_operations, extents } =
+            finder.map(Finder::finish).transpose()?.unwrap_or_default();
+        let (blocks, ids) = outputs.finish()?;
+        Ok(Some(RangeDone {
+            part,
+            start,
+            end,
+            before: first.previous.to_string(),
+            first: BlockRef::of(&first),
+            last: BlockRef::of(&last),
+            blocks,
+            ids,
+            payload,
+            packings: chain.packings,
+            checkpoints: chain.checkpoints,
+            transactions,
+            unknown_operations,
+            extents,
+        }))
+    }
+
+    /// What was counted.
+    pub fn counted(self) -> Result<Tally> {
+        Ok(self.outputs.blocks.finish()?.tally)
+    }
+}
+
+/// What went wrong with a block.
+pub(super) enum BlockError {
+    Problem(LogProblem),
+    Other(Error),
+}
+
+impl BlockError {
+    pub fn at(self, part: &Part, offset: u64) -> Error {
+        match self {
+            Self::Problem(problem) => part.bad(offset, problem),
+            Self::Other(error) => error,
+        }
+    }
+
+    pub fn of(self, path: &std::path::Path, offset: u64) -> Error {
+        match self {
+            Self::Problem(problem) => Error::bad_input(path, offset, problem),
+            Self::Other(error) => error,
+        }
+    }
+}
+
+impl From<LogProblem> for BlockError {
+    fn from(problem: LogProblem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<Error> for BlockError {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}

@@ -1,0 +1,357 @@
+//! The memtable loader: batches into memtables with whatever options the preset names, then one final compaction.
+//!
+//! It is slower than building SSTs, and exists because option sets must be compared, and because a database that holds
+//! data may need it. Threads take chunks, check the blocks and gather batches; others write the batches, and wait there
+//! when RocksDB holds writers back. What came out is counted and digested from the finished database.
+//!
+//! Here is the way of a CAR. What a block log has in common with it is in the files beside; its own way is in
+//! `load/log/memtables`.
+
+mod plan;
+mod settle;
+mod writers;
+
+use std::sync::{Mutex, PoisonError};
+
+pub(super) use plan::plan;
+pub(super) use settle::Settled;
+pub(super) use writers::{Gatherer, Outbox, beside_writers};
+
+use super::blocks::BlockReader;
+use super::build::show_key;
+use super::families::Families;
+use super::feed::{Feed, Position};
+use super::import::Loaded;
+use super::job::Job;
+use super::journal::{Entry, Mark};
+use super::ledger::{Ledger, Pen, Sum, key_hash, may_conflict};
+use super::{descriptors, lock, points, read as reading};
+use crate::digest::ContentDigest;
+use crate::error::{Error, Result};
+use crate::progress::Phase;
+use crate::read::{self, Content};
+use crate::report::MemtableReport;
+use crate::rocks::option_map::Group;
+use crate::rocks::{Meter, Store, Writer};
+use crate::sort::key::Record;
+use crate::source::car::CarProblem;
+use crate::source::car::chunks::{Chunk, Chunks, Tail};
+
+/// What a memtable may lack to count as full, as a share of it, as its reciprocal.
+const NEARLY: u64 = 8;
+
+/// Bytes in memtables up to which they are flushed when somebody asks to stop. More would take too long to wait for: it
+/// is read again instead.
+const QUICK: u64 = 64 << 20;
+
+impl Job<'_> {
+    /// From the first block to a database that is closed and ready, not yet under its name.
+    pub fn load_through_memtables(&self, mut chunks: Chunks) -> Result<Loaded> {
+        let Self { options, target, .. } = *self;
+        let families = Families::of_car(self).written_to();
+        let meter = Meter::default();
+        let before = self.before.read.as_ref();
+        let store = if options.into_existing {
+            Store::open(&target.db, &self.loading, &options.column_family, Some(&meter))?
+        } else {
+            self.open_staging(&families, before.is_some(), &meter)?
+        };
+        chunks.map();
+        let ledger = match before {
+            Some((mark, extents)) => {
+                reading::skip(&mut chunks, mark, options)?;
+                Ledger::resume(&target.spill, self.plan.expected_bytes, extents)?
+            }
+            None => Ledger::new(&target.spill, self.plan.expected_bytes),
+        };
+        let full_from = self.full_from()?;
+        let load = Load { job: self, store: &store, families: &families, ledger: &ledger, full_from };
+        let written = load.run(chunks).map_err(|error| self.explain(error))?;
+        let settled = self.settle(store, &families, &meter).map_err(|error| self.explain(error))?;
+        let sum = self.check(&settled, &written, &ledger)?;
+        let (memtable, rocksdb_written) = tell(&meter, written.batches, settled.level0_files);
+        Ok(Loaded {
+            blocks: written.blocks,
+            payload: written.payload,
+            consumed: written.consumed,
+            tail: written.tail,
+            spilled: false,
+            records: sum.records,
+            duplicates: written.blocks.saturating_sub(sum.records),
+            digest: sum.digest,
+            levels: settled.levels(&options.column_family),
+            rocksdb_written: (!options.into_existing).then_some(rocksdb_written),
+            memtable: Some(memtable),
+            log: None,
+        })
+    }
+
+    /// The database under its working name: a new one, or what an earlier run `has_begun` to write.
+    ///
+    /// # Errors
+    /// RocksDB refuses it, or it is gone.
+    pub(super) fn open_staging(&self, families: &Families<'_>, has_begun: bool, meter: &Meter) -> Result<Store> {
+        let staging = &self.target.staging;
+        if !has_begun {
+            if staging.exists() {
+                // Nothing in it was durable.
+                std::fs::remove_dir_all(staging).map_err(Error::io("remove", staging))?;
+            }
+            return Store::create_families(staging, &families.loading(), Some(meter));
+        }
+        if !staging.join("CURRENT").exists() {
+            return Err(Error::State {
+                path: self.target.partial.clone(),
+                reason: format!("the unfinished import lacks {}", staging.display()),
+                hint: "--restart throws the rest away and starts over".into(),
+            });
+        }
+        if self.before.read_done.is_some() {
+            // A compaction may have begun: what it has made is opened as it was being made.
+            return Store::reopen_families(staging, &families.settling(), Some(meter));
+        }
+        Store::reopen_families(staging, &families.loading(), Some(meter))
+    }
+
+    /// Bytes from which on a memtable is as good as full.
+    pub(super) fn full_from(&self) -> Result<u64> {
+        let buffer = descriptors::number(&self.loading, Group::Cf, "write_buffer_size")?.max(1) as u64;
+        Ok(buffer - buffer / NEARLY)
+    }
+
+    /// Writes the memtables of these column families to files; `false` when somebody has asked to stop and it would take
+    /// long.
+    pub(super) fn flush(&self, store: &Store, families: &Families<'_>) -> Result<bool> {
+        if self.options.stop.asked() {
+            let held: u64 = families.names().map(|name| store.memtables_of(name)).sum::<Result<_>>()?;
+            if held > QUICK {
+                return Ok(false);
+            }
+        }
+        families.names().try_for_each(|name| store.flush(name)).map(|()| true)
+    }
+
+    /// Counts and digests what the source's records came to.
+    fn check(&self, settled: &Settled, written: &Written, ledger: &Ledger) -> Result<Sum> {
+        let Self { options, progress, .. } = *self;
+        let family = &options.column_family;
+        progress.begin(Phase::Check, Some(written.payload));
+        let pool = self.checkers()?;
+        let noted = if written.noted > 0 { Some(pool.install(|| ledger.sum())?) } else { None };
+        if let Some(conflict) = noted.and_then(|sum| sum.conflict) {
+            let key = read::find_key(&settled.reader, family, |key| key_hash(key) == conflict)?;
+            let problem = CarProblem::Conflict { key: show_key(&key.unwrap_or_default()) };
+            return Err(Error::bad_input(&options.source, None, problem));
+        }
+        if options.into_existing {
+            return Ok(noted.unwrap_or_default());
+        }
+        let (reader, files) = (&settled.reader, &settled.files);
+        let found = pool.install(|| read::content(reader, files, family, progress, &options.stop))?;
+        if let Some(sum) = noted.filter(|_| written.noted == written.blocks) {
+            self.is_as_written(&found, sum.records, sum.digest)?;
+        }
+        Ok(Sum { records: found.records, digest: found.digest, conflict: None })
+    }
+
+    /// Threads that read a finished database.
+    pub(super) fn checkers(&self) -> Result<rayon::ThreadPool> {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(self.plan.threads)
+            .build()
+            .map_err(|error| Error::io("start threads to check", self.target.working())(std::io::Error::other(error)))
+    }
+
+    /// Compares what is there with what was written.
+    pub(super) fn is_as_written(&self, found: &Content, records: u64, digest: ContentDigest) -> Result<()> {
+        if (records, digest) == (found.records, found.digest) {
+            return Ok(());
+        }
+        Err(Error::Rocks {
+            action: "read back",
+            path: self.target.working().to_owned(),
+            message: format!(
+                "{records} records with the digest {digest} were written, {} with {} are there",
+                found.records, found.digest
+            ),
+        })
+    }
+
+    /// A database that was there before is not as it was.
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Interrupted { .. } if self.options.into_existing => Error::Interrupted {
+                hint: "a part of the blocks may be in the database already; run the same command again".into(),
+            },
+            error => error,
+        }
+    }
+}
+
+/// What RocksDB did while it was written to, and the bytes that it wrote.
+pub(super) fn tell(meter: &Meter, batches: u64, level0_files_before_settling: u64) -> (MemtableReport, u64) {
+    let counted = meter.read();
+    let report = MemtableReport {
+        batches,
+        flushes: counted.flushes,
+        flush_bytes_written: counted.flush_written,
+        wal_bytes_written: counted.wal_written,
+        stalls: counted.stalls,
+        stall_seconds: counted.stalled.as_secs_f64(),
+        level0_files_before_settling,
+        compactions: counted.compactions,
+        compaction_bytes_read: counted.compaction_read,
+        compaction_bytes_written: counted.compaction_written,
+    };
+    (report, counted.flush_written + counted.wal_written + counted.compaction_written)
+}
+
+/// What the threads share while they write.
+struct Load<'a> {
+    job: &'a Job<'a>,
+    store: &'a Store,
+    families: &'a Families<'a>,
+    ledger: &'a Ledger,
+    /// Bytes from which on a memtable is as good as full.
+    full_from: u64,
+}
+
+/// What has been written.
+#[derive(Debug, Default)]
+struct Written {
+    blocks: u64,
+    payload: u64,
+    batches: u64,
+    /// Blocks that are in the ledger.
+    noted: u64,
+    tail: Tail,
+    consumed: u64,
+}
+
+impl Load<'_> {
+    /// Reads everything and writes it, until the last memtable has become a file.
+    fn run(&self, chunks: Chunks) -> Result<Written> {
+        let Job { options, plan, preset, progress, .. } = *self.job;
+        let feed = Feed::new(chunks, options, progress);
+        let mut all = Mutex::new(Written::default());
+        if let Some((mark, extents)) = &self.job.before.read {
+            let noted = extents.iter().map(|(_, extent)| extent.blocks).sum();
+            *lock(&all) = Written { blocks: mark.blocks, payload: mark.payload, noted, ..Written::default() };
+        }
+        self.job.watched(self.store, None, || {
+            loop {
+                let fail = |error| feed.fail(u64::MAX, error);
+                let ((), batches) = beside_writers(self.store, preset, plan.threads, &fail, |outbox| {
+                    std::thread::scope(|scope| {
+                        for _ in 0..plan.threads {
+                            let outbox = outbox.clone();
+                            scope.spawn(|| self.read(&feed, outbox, &all));
+                        }
+                    });
+                });
+                let position = feed.pause()?;
+                let written = all.get_mut().unwrap_or_else(PoisonError::into_inner);
+                (written.tail, written.consumed) = (position.tail, position.consumed);
+                written.batches += batches;
+                self.make_durable(&position, written)?;
+                if position.ended {
+                    return Ok(std::mem::take(written));
+                }
+                if options.stop.asked() {
+                    return Err(super::interrupted());
+                }
+            }
+        })
+    }
+
+    /// Everything given out so far is in files; the journal says so.
+    fn make_durable(&self, position: &Position, written: &Written) -> Result<()> {
+        if !self.job.flush(self.store, self.families)? {
+            return Err(super::interrupted());
+        }
+        let extents = self.ledger.sync()?;
+        let mark = Mark {
+            offset: position.offset,
+            consumed: position.consumed,
+            checksum: position.checksum,
+            blocks: written.blocks,
+            payload: written.payload,
+        };
+        points::reach("read-synced");
+        if position.ended {
+            self.job.journal.append(&Entry::ReadDone { mark, extents, padding: position.tail.padding })?;
+            points::reach("read-done");
+        } else {
+            self.job.journal.append(&Entry::Read { mark, extents })?;
+            points::reach("read");
+        }
+        Ok(())
+    }
+
+    /// One thread that reads: gathers checked blocks into batches.
+    fn read(&self, feed: &Feed<'_>, outbox: Outbox, all: &Mutex<Written>) {
+        let Job { options, plan, preset, progress, .. } = *self.job;
+        let gather = || -> Result<Written> {
+            let mut reader = BlockReader::new(options, self.job.journal);
+            let mut part = Part {
+                load: self,
+                writer: self.store.writer(&preset.write())?,
+                gatherer: Gatherer::new(outbox, plan),
+                pen: self.ledger.pen(),
+                done: Written::default(),
+            };
+            // A memtable that is as good as full becomes a file anyway: flushing it then makes no file more.
+            let nearly_full = || self.store.active_memtable().is_ok_and(|bytes| bytes >= self.full_from);
+            feed.each(nearly_full, |chunk: Chunk| {
+                let before = part.done.blocks;
+                reader.each(&chunk, |block| {
+                    let record = Record::new(block.body, &block.cid, options.key);
+                    let Some(record) = record else { return Ok(()) };
+                    part.add(record, may_conflict(options.verify, options.key, &block.cid))
+                })?;
+                chunk.bytes.check()?;
+                progress.add(0, part.done.blocks - before);
+                Ok(chunk.bytes.release())
+            });
+            part.finish()
+        };
+        match gather() {
+            Ok(done) => {
+                let mut all = lock(all);
+                all.blocks += done.blocks;
+                all.payload += done.payload;
+                all.noted += done.noted;
+            }
+            Err(error) => feed.fail(u64::MAX, error),
+        }
+    }
+}
+
+/// What one reading thread does.
+struct Part<'a> {
+    load: &'a Load<'a>,
+    writer: Writer<'a>,
+    gatherer: Gatherer,
+    pen: Pen<'a>,
+    done: Written,
+}
+
+impl Part<'_> {
+    fn add(&mut self, record: Record<'_>, may_conflict: bool) -> Result<()> {
+        // What a database held before cannot be told from the source's blocks later.
+        if may_conflict || self.load.job.options.into_existing {
+            self.pen.note(record)?;
+            self.done.noted += 1;
+        }
+        self.gatherer.put(&self.writer, record.key(), record.value());
+        self.done.blocks += 1;
+        self.done.payload += record.value().len() as u64;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Written> {
+        self.gatherer.hand_over_rest();
+        self.pen.put_down()?;
+        Ok(self.done)
+    }
+}

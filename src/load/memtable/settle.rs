@@ -1,0 +1,149 @@
+//! From the last flush to a database that is closed and ready: the final compaction, and a look at what came out.
+
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, bounded};
+
+use super::super::families::Families;
+use super::super::interrupted;
+use super::super::job::Job;
+use crate::error::{Error, Result};
+use crate::progress::{Backlog, Phase};
+use crate::rocks::{DataFile, Level, Meter, Reader, ReaderOptions, Store, levels_of};
+use crate::sys;
+
+/// How often RocksDB is asked what lies before it.
+const WATCH: Duration = Duration::from_millis(200);
+
+/// The block cache of the last look at the database, in bytes: nothing is read twice.
+const CACHE: usize = 8 << 20;
+
+/// SST files that are open at the same time in that look.
+const OPEN_FILES: i32 = 64;
+
+/// A database that is settled, opened to be looked at.
+pub(in crate::load) struct Settled {
+    pub reader: Reader,
+    pub files: Vec<DataFile>,
+    /// Files at level 0 before the final compaction, of all families.
+    pub level0_files: u64,
+}
+
+impl Settled {
+    /// The levels of a column family.
+    pub fn levels(&self, family: &str) -> Vec<Level> {
+        levels_of(self.files.iter().filter(|file| file.family == family).map(|file| (file.level, file.size)))
+    }
+}
+
+impl Job<'_> {
+    /// The final compaction of all that was loaded; then the database is opened once as its node will open it, so that
+    /// its OPTIONS say so.
+    pub(in crate::load) fn settle(&self, store: Store, families: &Families<'_>, meter: &Meter) -> Result<Settled> {
+        let Self { options, target, .. } = *self;
+        let before = families.names().map(|name| store.levels_in(name)).collect::<Result<Vec<_>>>()?;
+        let level0_files = before.iter().flatten().filter(|level| level.level == 0).map(|level| level.files).sum();
+        self.compact(store, families, &before, meter)?;
+        if !options.into_existing {
+            Store::reopen_families(&target.staging, &families.node(), None).map(Store::close)?;
+        }
+        let how = ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: false };
+        let reader = Reader::open(target.working(), &how)?;
+        let files = reader.files()?;
+        let settled = Settled { reader, files, level0_files };
+        if !options.no_compact {
+            families.names().try_for_each(|name| self.has_settled(name, &settled.levels(name)))?;
+        }
+        Ok(settled)
+    }
+
+    /// Compacts what lies in the levels of `before`, and closes the database.
+    fn compact(&self, store: Store, families: &Families<'_>, before: &[Vec<Level>], meter: &Meter) -> Result<()> {
+        let Self { options, preset, target, progress, .. } = *self;
+        if options.no_compact {
+            progress.begin(Phase::Settle, None);
+            store.close();
+            return Ok(());
+        }
+        // What lies in the last level already stays where it is.
+        let above = |levels: &Vec<Level>| -> u64 {
+            let last = levels.iter().map(|level| level.level).max().filter(|&level| level > 0);
+            levels.iter().filter(|level| Some(level.level) != last).map(|level| level.bytes).sum()
+        };
+        let above = before.iter().map(above).sum();
+        progress.begin(Phase::Settle, Some(above));
+        let store = if options.into_existing || families.settling() == families.loading() {
+            store
+        } else {
+            store.close();
+            Store::reopen_families(&target.staging, &families.settling(), Some(meter))?
+        };
+        let outcome = self.watched(&store, Some(above), || {
+            families.names().try_for_each(|name| {
+                if options.stop.asked() { Ok(()) } else { store.compact(name, &preset.compaction()) }
+            })
+        });
+        if options.stop.asked() {
+            return Err(interrupted());
+        }
+        outcome?;
+        store.close();
+        Ok(())
+    }
+
+    /// Whether a compaction that has not failed has also done its work.
+    fn has_settled(&self, family: &str, levels: &[Level]) -> Result<()> {
+        let settled = match levels {
+            [] => true,
+            // In a database that was there, its own compactions may be at work.
+            [first, ..] if self.options.into_existing => first.level != 0,
+            [only] => only.level != 0,
+            _ => false,
+        };
+        if settled {
+            return Ok(());
+        }
+        let found: Vec<String> =
+            levels.iter().map(|level| format!("{} files at level {}", level.files, level.level)).collect();
+        Err(Error::Rocks {
+            action: "compact",
+            path: self.target.working().to_owned(),
+            message: format!("not everything of {family} has gone to the last level: {}", found.join(", ")),
+        })
+    }
+
+    /// Runs `work` while a thread beside it shows what lies before RocksDB, and stops a compaction when asked to.
+    /// `moving` is how many bytes a final compaction has to move.
+    pub(in crate::load) fn watched<T>(&self, store: &Store, moving: Option<u64>, work: impl FnOnce() -> T) -> T {
+        let (over, is_over) = bounded::<()>(0);
+        let written = || sys::io_bytes().map_or(0, |(_, written)| written);
+        let before = written();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut cancelled = false;
+                loop {
+                    // What cannot be told is not shown; whatever is wrong, the work will hear of it.
+                    let backlog = store.backlog().ok();
+                    self.progress.set_backlog(match moving {
+                        Some(moving) => {
+                            let done = (written() - before).min(moving);
+                            self.progress.reach(done);
+                            backlog.map(|backlog| Backlog { pending_bytes: moving - done, ..backlog })
+                        }
+                        None => backlog,
+                    });
+                    if moving.is_some() && self.options.stop.asked() && !cancelled {
+                        store.cancel_compaction();
+                        cancelled = true;
+                    }
+                    if is_over.recv_timeout(WATCH) != Err(RecvTimeoutError::Timeout) {
+                        break;
+                    }
+                }
+            });
+            let result = work();
+            drop(over);
+            result
+        })
+    }
+}
