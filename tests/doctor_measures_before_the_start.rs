@@ -48,6 +48,38 @@ fn ids(report: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn a_block_log_is_foreseen_by_a_piece_of_it_and_its_import_compares() {
+    let place = Place::new();
+    let data = dir(&place, "data");
+    let source = data.join("block_log");
+    let mut generate = bedload(&place);
+    generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "8MiB", "--json"]);
+    assert_eq!(run(generate).code, Some(0));
+    let source = source.to_str().expect("text");
+    let report = run(doctor(&place, &data, &["--threads", "2", source]));
+    assert_eq!(report.code, Some(0), "{report:?}");
+    assert_eq!(report.json["forecast"]["plan"]["log"]["families"], serde_json::json!(["default", "block_ids"]));
+    let number = |from: &Ended, path: &str| {
+        from.json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {from:?}"))
+    };
+    assert!(number(&report, "/forecast/prediction/seconds/read") > 0.0);
+
+    let db = data.join("db");
+    let mut import = bedload(&place);
+    import.args(["import", source, "--db"]).arg(&db).args(["--json", "--threads", "2", "--index", "transactions"]);
+    let import = run(import);
+    assert_eq!(import.code, Some(0), "{import:?}");
+    for phase in ["total", "read", "build"] {
+        assert!(number(&import, &format!("/prediction/seconds/{phase}")) > 0.0, "{phase}");
+        assert!(number(&import, &format!("/prediction/difference/{phase}")).is_finite(), "{phase}");
+    }
+    // How large a part of a log is, nobody knows before it is read.
+    let mut part = bedload(&place);
+    part.args(["import", source, "--db"]).arg(data.join("part")).args(["--json", "--to", "100"]);
+    assert_eq!(run(part).json["prediction"], Value::Null);
+}
+
+#[test]
 fn everything_is_measured_and_kept_for_the_import_that_compares() {
     let place = Place::new();
     let data = dir(&place, "data");

@@ -22,16 +22,21 @@ use predict::Rates;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::load::rehearse::Sample;
+use crate::load::rehearse_log;
 use crate::load::{ImportOptions, Outcome, Plan};
 use crate::preset::{self, Loader};
 use crate::progress::{Silent, Stop};
 use crate::report::{DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Prediction, Rate, WorkSpeed};
 use crate::rocks::option_map::OptionMap;
+use crate::source::block_log::Log;
 use crate::sys;
 
 /// Bytes of the sample that cores are measured with, here and in an import's brief look.
 const SAMPLE: u64 = 48 << 20;
 const BRIEF_SAMPLE: u64 = 12 << 20;
+
+/// Bytes of a log that are rehearsed before its import: beginning costs something, which a smaller piece would tell of.
+const BRIEF_PIECE: u64 = 32 << 20;
 
 /// The share of available memory that the sample may take: it is there up to three times.
 const MEMORY_SHARE: u64 = 16;
@@ -85,10 +90,10 @@ impl DoctorOptions {
 pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
     let started = Instant::now();
     let plan = if options.has_source { Some(planned(&options.import)?) } else { None };
-    let preset = preset::resolve(
-        &options.import.overrides.preset(options.import.preset.as_deref())?,
-        &options.import.overrides,
-    )?;
+    let is_log = plan.as_ref().is_some_and(|plan| plan.log.is_some());
+    let default = if is_log { preset::DEFAULT_OF_LOGS } else { preset::DEFAULT };
+    let chosen = options.import.overrides.preset_or(options.import.preset.as_deref(), default)?;
+    let preset = preset::resolve(&chosen, &options.import.overrides)?;
     let loading = preset.loading();
     let place = FileSystem::of(&options.dir)?;
     let machine = machine();
@@ -114,13 +119,15 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
 
     let prediction = match (&plan, preset.loader, rates) {
         (Some(plan), Loader::Ingest, Some(disk)) => {
-            let facts = source::look(&options.import, plan, UNPACKING)?;
-            facts.map(|facts| {
-                let (source, same_disk) = of_source(&options.import, &place, &kept, disk);
-                let rates = Rates { work, disk, source, same_disk };
-                let basis = "measured just now".to_owned();
-                predict::predict(plan, &facts, &rates, 0.0, basis)
-            })
+            let (source, same_disk) = of_source(&options.import, &place, &kept, disk);
+            let rates = Rates { work, disk, source, same_disk };
+            let basis = "measured just now".to_owned();
+            match is_log.then(|| rehearse_log::open(&options.import)).transpose()?.flatten() {
+                Some(log) => source::look_at_log(&log, &options.import, plan, &loading, SAMPLE)?
+                    .map(|facts| predict::predict_log(plan, &facts, &rates, 0.0, basis)),
+                None => source::look(&options.import, plan, UNPACKING)?
+                    .map(|facts| predict::predict(plan, &facts, &rates, 0.0, basis)),
+            }
         }
         _ => None,
     };
@@ -160,42 +167,57 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
 
 /// What an import will take, from what is kept, or from a brief look if it is large; `None` where that cannot be told.
 /// Whatever fails here fails silently: an import does not need it.
-pub(crate) fn foresee(options: &ImportOptions, plan: &Plan, loading: &OptionMap, before: f64) -> Option<Prediction> {
+pub(crate) fn foresee(
+    options: &ImportOptions,
+    plan: &Plan,
+    loading: &OptionMap,
+    log: Option<&Log>,
+    before: f64,
+) -> Option<Prediction> {
     let expected = plan.expected_bytes?;
     let place = FileSystem::of(&options.db).ok()?;
     let mut kept = Kept::load();
     let (work, disk) = (kept.work(loading), kept.disk(&place));
-    if expected < WORTH_A_LOOK && (work.is_none() || disk.is_none()) {
+    // What cores do with a log is seen by a piece of it.
+    let knows_all = disk.is_some() && (log.is_some() || work.is_some());
+    if expected < WORTH_A_LOOK && !knows_all {
         return None;
     }
     let started = Instant::now();
-    let is_new = work.is_none() || disk.is_none();
-    let (work, work_age) = match work {
-        Some(found) => found,
-        None => (self::work(loading, BRIEF_SAMPLE, 1, &options.stop).ok()?, 0),
-    };
     let (disk, disk_age) = match disk {
         Some(found) => found,
         None => {
             let write = disk::measure_writing(&place.path, BRIEF_DISK).ok()?;
-            (DiskRates { write, read: None, sync: None }, 0)
+            let rates = DiskRates { write, read: None, sync: None };
+            kept.set_disk(&place, rates);
+            (rates, 0)
         }
     };
-    if is_new {
-        kept.set_work(loading, work);
-        if disk_age == 0 {
-            kept.set_disk(&place, disk);
+    let (work, work_age) = match (work, log) {
+        (Some(found), _) => found,
+        (None, Some(_)) => (WorkSpeed::default(), 0),
+        (None, None) => {
+            let found = self::work(loading, BRIEF_SAMPLE, 1, &options.stop).ok()?;
+            kept.set_work(loading, found);
+            (found, 0)
         }
+    };
+    if !knows_all {
         let _ = kept.save();
     }
-    let facts = source::look(options, plan, BRIEF_UNPACKING).ok()??;
     let (source, same_disk) = of_source(options, &place, &kept, disk);
     let rates = Rates { work, disk, source, same_disk };
+    let before = |started: Instant| before + started.elapsed().as_secs_f64();
     let basis = match work_age.max(disk_age) {
-        _ if is_new => "a brief look before this import; `bedload doctor` measures with more care".to_owned(),
+        _ if !knows_all => "a brief look before this import; `bedload doctor` measures with more care".to_owned(),
         age => format!("measured {age} seconds before"),
     };
-    Some(predict::predict(plan, &facts, &rates, before + started.elapsed().as_secs_f64(), basis))
+    if let Some(log) = log {
+        let facts = source::look_at_log(log, options, plan, loading, BRIEF_PIECE).ok()??;
+        return Some(predict::predict_log(plan, &facts, &rates, before(started), basis));
+    }
+    let facts = source::look(options, plan, BRIEF_UNPACKING).ok()??;
+    Some(predict::predict(plan, &facts, &rates, before(started), basis))
 }
 
 /// The plan that an import would choose.

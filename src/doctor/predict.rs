@@ -14,7 +14,7 @@
 use serde_json::Map;
 
 use super::kept::{DiskRates, cores};
-use super::source::Facts;
+use super::source::{Facts, LogFacts};
 use crate::load::Plan;
 use crate::report::{Compared, Prediction, WorkSpeed};
 
@@ -26,6 +26,13 @@ const READ_SPILLED: f64 = 2.7;
 /// What building takes over a rehearsal: of blocks in memory, and of partitions that are read back.
 const BUILD_HELD: f64 = 1.2;
 const BUILD_SPILLED: f64 = 2.6;
+
+/// What a log takes over its rehearsal: blocks, and ids of transactions, which are spilled in between.
+const READ_LOG: f64 = 1.0;
+const BUILD_LOG: f64 = 1.05;
+
+/// Bytes that a thread holds of a log.
+const MEMORY_OF_LOGS: u32 = 12 << 20;
 
 /// Bytes of an average block of the sample, and the share of the work that goes with the number of blocks rather than
 /// with their bytes.
@@ -93,6 +100,35 @@ pub(super) fn predict(plan: &Plan, facts: &Facts, rates: &Rates, before: f64, ba
     let read_back = if spills { at(bytes, rates.disk.read) } else { 0.0 };
     let build = Phase::longest(building, at(built, rates.disk.write) + read_back, 0.0);
 
+    let held = facts.bytes + facts.bytes / 32;
+    let memory = if spills { plan.memory } else { held.min(plan.memory) };
+    told(plan, rates, before, [read, build], Beside { memory, cached: facts.cached, basis })
+}
+
+/// Predicts the import of a log through the ingest loader, from a rehearsal with a piece of it.
+pub(super) fn predict_log(plan: &Plan, facts: &LogFacts, rates: &Rates, before: f64, basis: String) -> Prediction {
+    let size = facts.size as f64;
+    let pieces = size / facts.pace.bytes.max(1) as f64;
+    let at = |bytes: f64, rate: Option<f64>| rate.map_or(0.0, |rate| bytes / rate.max(1.0));
+    let uncached = at(size * (1.0 - facts.cached), rates.source.read);
+    let written = at(facts.pace.built as f64 * pieces, rates.disk.write);
+    let disk = if rates.same_disk { uncached + written } else { uncached.max(written) };
+    let read = Phase::longest(facts.pace.read.as_secs_f64() * pieces * READ_LOG, disk, 0.0);
+    let written = at(facts.pace.transactions_built as f64 * pieces, rates.disk.write);
+    let build = Phase::longest(facts.pace.transactions.as_secs_f64() * pieces * BUILD_LOG, written, 0.0);
+    let memory = plan.memory.min(u64::from(MEMORY_OF_LOGS) * plan.threads as u64);
+    told(plan, rates, before, [read, build], Beside { memory, cached: facts.cached, basis })
+}
+
+/// What a prediction says beside its phases.
+struct Beside {
+    memory: u64,
+    cached: f64,
+    basis: String,
+}
+
+/// Puts it all together, with the last phases.
+fn told(plan: &Plan, rates: &Rates, before: f64, [read, build]: [Phase; 2], beside: Beside) -> Prediction {
     let sync = rates.disk.sync.unwrap_or(0.001);
     let last = |(syncs, beside): (f64, f64)| syncs * sync + beside;
     let phases = [
@@ -110,14 +146,13 @@ pub(super) fn predict(plan: &Plan, facts: &Facts, rates: &Rates, before: f64, ba
         seconds.insert((*name).into(), rounded(*value));
     });
     let needed = plan.space.iter().map(|space| space.needed_bytes).try_fold(0, |sum, needed| Some(sum + needed?));
-    let held = facts.bytes + facts.bytes / 32;
     Prediction {
         seconds,
         peak_disk_bytes: needed,
-        memory_bytes: BASE + if spills { plan.memory } else { held.min(plan.memory) },
+        memory_bytes: BASE + beside.memory,
         limited_by: if read.seconds > build.seconds { read.by } else { build.by }.into(),
-        cached_share: facts.cached,
-        basis,
+        cached_share: beside.cached,
+        basis: beside.basis,
     }
 }
 

@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, fadvise};
 
 use crate::error::Result;
+use crate::load::rehearse_log::{self, LogPace};
 use crate::load::{ImportOptions, Plan};
 use crate::mapped::Mapped;
+use crate::rocks::option_map::OptionMap;
+use crate::source::block_log::{Log, LogBody};
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::input::{self, Body, InputOptions};
 use crate::sys;
@@ -47,6 +50,17 @@ pub(crate) struct Facts {
     pub unpacking: Option<Unpacking>,
     /// Bytes a second of what is not in the page cache, read the way an import will; `None` if all is there.
     pub fresh: Option<f64>,
+}
+
+/// What is known about a block log before it is imported.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogFacts {
+    /// Bytes of all its files.
+    pub size: u64,
+    /// The share of them that is in the page cache.
+    pub cached: f64,
+    /// How long a piece of it took.
+    pub pace: LogPace,
 }
 
 /// How a snapshot unpacks.
@@ -104,6 +118,33 @@ pub(crate) fn look(options: &ImportOptions, plan: &Plan, time: Duration) -> Resu
         unpacking: Some(Unpacking { rate: bytes as f64 / seconds, cores: busy.clamp(1.0, threads.max(1) as f64) }),
         fresh,
     }))
+}
+
+/// Looks at a log, with a piece of `bytes` of it; `None` for one that comes through a pipe, and for a part of one, whose
+/// size nobody knows.
+///
+/// # Errors
+/// It cannot be read, or is damaged there.
+pub(crate) fn look_at_log(
+    log: &Log,
+    options: &ImportOptions,
+    plan: &Plan,
+    loading: &OptionMap,
+    bytes: u64,
+) -> Result<Option<LogFacts>> {
+    let LogBody::Files(files) = &log.body else { return Ok(None) };
+    let size = files.size();
+    if options.log.from.is_some() || options.log.to.is_some() || size == 0 {
+        return Ok(None);
+    }
+    // Before the rehearsal reads some of it.
+    let there = files.parts.iter().map(|part| cached_share(&part.path, part.size).unwrap_or(0.0) * part.size as f64);
+    let cached = there.sum::<f64>() / size as f64;
+    let rehearse = || rehearse_log::rehearse(log, options, loading, plan.threads, bytes);
+    let (Some(first), Some(second)) = (rehearse()?, rehearse()?) else { return Ok(None) };
+    // The first time some of it came from the disk.
+    let pace = if second.read < first.read { second } else { first };
+    Ok(Some(LogFacts { size, cached, pace }))
 }
 
 /// Bytes a second of parts of a file that are not in the page cache, for at most about `time`: brought in ahead and

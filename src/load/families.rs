@@ -106,9 +106,12 @@ impl<'a> Family<'a> {
 
     fn of_ids(job: &Job<'_>, name: &'a str) -> Self {
         let mut family = Self::of_blocks(job, name);
-        for map in [&mut family.loading, &mut family.settling, &mut family.node] {
-            OF_IDS.iter().for_each(|(group, name, value)| map.set(*group, *name, *value));
-        }
+        [&mut family.loading, &mut family.settling, &mut family.node].into_iter().for_each(set_for_ids);
         family
     }
+}
+
+/// Makes options for blocks those of a family of ids.
+pub(super) fn set_for_ids(map: &mut OptionMap) {
+    OF_IDS.iter().for_each(|(group, name, value)| map.set(*group, *name, *value));
 }

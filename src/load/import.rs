@@ -195,9 +195,13 @@ impl Import<'_> {
             return Err(error);
         }
         let (journal, before) = self.take_up(&target, &identity).map_err(explained)?;
-        let is_new = before.read.is_none() && before.held.is_none() && matches!(reader, Reader::Car(_));
+        let is_new = before.read.is_none() && before.held.is_none() && before.ranges.is_empty();
+        let log = match &reader {
+            Reader::Log(log) => Some(&**log),
+            Reader::Car(_) => None,
+        };
         let prediction = (is_new && preset.loader == Loader::Ingest)
-            .then(|| doctor::foresee(options, &plan, &loading, self.progress.now().seconds))
+            .then(|| doctor::foresee(options, &plan, &loading, log, self.progress.now().seconds))
             .flatten();
         let source = Source { wrapping, size, prediction, ..reader.describe() };
 

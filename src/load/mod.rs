@@ -30,6 +30,7 @@ mod target;
 pub(crate) use families::{BLOCK_IDS, TRANSACTIONS};
 pub use import::{Outcome, import};
 pub(crate) use journal::JournalBench;
+pub(crate) use log::rehearse as rehearse_log;
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};
 pub use plan::{LogPlan, MemtablePlan, Plan};
 pub use space::Space;

@@ -185,7 +185,7 @@ impl Sample {
 }
 
 /// Runs `work` on as many threads and gathers what they return.
-fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+pub(super) fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     std::thread::scope(|scope| {
         let work = &work;
         let handles: Vec<_> = (0..threads.max(1)).map(|number| scope.spawn(move || work(number))).collect();

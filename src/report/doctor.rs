@@ -104,7 +104,7 @@ pub struct MachineInfo {
 
 /// What cores do in a second, with the code of an import, on a sample with the block sizes of mainnet that lies in
 /// memory.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkSpeed {
     /// Checking hashes.
     pub hash: Rate,
@@ -117,7 +117,7 @@ pub struct WorkSpeed {
 }
 
 /// Bytes in a second.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// Of one core alone.
     pub one_core: f64,

@@ -51,14 +51,8 @@ impl<'a> Making<'a> {
         }
         self.payload += block.len() as u64;
         self.outputs.blocks.put(record, KEY).map_err(BlockError::Other)?;
-        let mut id_record = [0; ID_RECORD];
-        let id = header.id.as_bytes();
-        let len = id.len() + NUMBER;
-        if let Some((to, number)) = id_record.get_mut(..len).and_then(|record| record.split_at_mut_checked(id.len())) {
-            to.copy_from_slice(id);
-            number.copy_from_slice(&header.number.to_be_bytes());
-        }
-        self.outputs.ids.put(id_record.get(..len).unwrap_or_default(), id.len()).map_err(BlockError::Other)?;
+        let (id_record, len) = id_record(&header);
+        self.outputs.ids.put(id_record.get(..len + NUMBER).unwrap_or_default(), len).map_err(BlockError::Other)?;
         self.first.get_or_insert(header);
         self.last = Some(header);
         Ok(header)
@@ -93,6 +87,18 @@ impl<'a> Making<'a> {
     pub fn counted(self) -> Result<Tally> {
         Ok(self.outputs.blocks.finish()?.tally)
     }
+}
+
+/// The record that finds a block by its id, and how much of it is the id.
+pub(super) fn id_record(header: &Header) -> ([u8; ID_RECORD], usize) {
+    let mut record = [0; ID_RECORD];
+    let id = header.id.as_bytes();
+    let len = id.len() + NUMBER;
+    if let Some((to, number)) = record.get_mut(..len).and_then(|record| record.split_at_mut_checked(id.len())) {
+        to.copy_from_slice(id);
+        number.copy_from_slice(&header.number.to_be_bytes());
+    }
+    (record, id.len())
 }
 
 /// What went wrong with a block.

@@ -28,7 +28,7 @@ use crate::source::block_log::{
 use crate::verify::{Chain, Expectations};
 
 /// Bytes of a log that are read at once.
-const WINDOW: usize = 1 << 20;
+pub(super) const WINDOW: usize = 1 << 20;
 
 /// Blocks of a pipe between two looks at what others do.
 const STEP: usize = 1024;

@@ -19,6 +19,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::super::job::Job;
 use super::super::journal::Entry;
+use super::super::options::LogOptions;
 use super::super::{interrupted, lock, points};
 use super::making::BlockError;
 use super::output::{FamilyDone, Output, Tray};
@@ -39,6 +40,11 @@ pub(super) struct Transactions<'a> {
     job: &'a Job<'a>,
     /// Where records go; `None` when transactions are checked and not indexed.
     index: Option<Index>,
+    lookup: Lookup,
+}
+
+/// Finds the transactions of a block.
+pub(super) struct Lookup {
     options: TransactionOptions,
     family: Family,
     version: u32,
@@ -70,6 +76,40 @@ pub(super) struct Found {
     pub extents: Vec<(u32, Extent)>,
 }
 
+impl Lookup {
+    /// For what is asked of a log.
+    pub fn new(asked: &LogOptions, input: &Log) -> Self {
+        let options = TransactionOptions {
+            ids: asked.index_transactions,
+            merkle: asked.full,
+            skip_unknown: asked.skip_unknown_operations,
+        };
+        Self { options, family: input.family(false), version: input.version() }
+    }
+
+    fn check(&self, family: Family, block: &[u8], header: &Header) -> Result<chain::Transactions, ChainProblem> {
+        chain::check_transactions(family, self.version, block, header, &self.options)
+    }
+
+    /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the other
+    /// may.
+    pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<chain::Transactions, ChainProblem> {
+        let (family, other) = match self.family {
+            Family::Antelope => (Family::Antelope, None),
+            Family::Steem if !packed => (Family::Steem, Some(Family::Hive)),
+            Family::Steem | Family::Hive => (Family::Hive, Some(Family::Steem)),
+        };
+        let first = self.check(family, block, header);
+        let Some(other) = other.filter(|_| first.as_ref().map_or(true, |found| found.unknown_operations > 0)) else {
+            return first;
+        };
+        match self.check(other, block, header) {
+            Ok(second) if second.unknown_operations == 0 => Ok(second),
+            _ => first,
+        }
+    }
+}
+
 impl<'a> Transactions<'a> {
     /// What is asked for; `None` when nobody wants to know about transactions.
     pub fn new(job: &'a Job<'a>, input: &Log) -> Result<Option<Self>> {
@@ -77,7 +117,6 @@ impl<'a> Transactions<'a> {
         if !log.index_transactions && !log.full {
             return Ok(None);
         }
-        let family = input.family(false);
         let index = match log.index_transactions {
             false => None,
             true => {
@@ -93,12 +132,10 @@ impl<'a> Transactions<'a> {
                 }
                 extents.retain(|(partition, _)| !built(*partition));
                 let spill = Spill::resume(job.target.spill.clone(), 1 << bits, &extents)?;
-                Some(Index { spill, bits, record: family.id_len() + VALUE, appending: RwLock::new(()) })
+                Some(Index { spill, bits, record: input.family(false).id_len() + VALUE, appending: RwLock::new(()) })
             }
         };
-        let options =
-            TransactionOptions { ids: index.is_some(), merkle: log.full, skip_unknown: log.skip_unknown_operations };
-        Ok(Some(Self { job, index, options, family, version: input.version() }))
+        Ok(Some(Self { job, index, lookup: Lookup::new(log, input) }))
     }
 
     /// Bytes of all records.
@@ -111,28 +148,6 @@ impl<'a> Transactions<'a> {
         let pieces =
             self.index.as_ref().map(|index| Pieces::new(index.spill.partitions(), self.job.plan.piece_bytes as usize));
         Finder { all: self, pieces, tray, transactions: 0, unknown_operations: 0 }
-    }
-
-    fn check(&self, family: Family, block: &[u8], header: &Header) -> Result<chain::Transactions, ChainProblem> {
-        chain::check_transactions(family, self.version, block, header, &self.options)
-    }
-
-    /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the other
-    /// may.
-    fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<chain::Transactions, ChainProblem> {
-        let (family, other) = match self.family {
-            Family::Antelope => (Family::Antelope, None),
-            Family::Steem if !packed => (Family::Steem, Some(Family::Hive)),
-            Family::Steem | Family::Hive => (Family::Hive, Some(Family::Steem)),
-        };
-        let first = self.check(family, block, header);
-        let Some(other) = other.filter(|_| first.as_ref().map_or(true, |found| found.unknown_operations > 0)) else {
-            return first;
-        };
-        match self.check(other, block, header) {
-            Ok(second) if second.unknown_operations == 0 => Ok(second),
-            _ => first,
-        }
     }
 
     /// Makes durable what all finders have noted, when there are none; the lengths of the partitions.
@@ -268,7 +283,7 @@ impl Finder<'_> {
     /// They are not those the header stands for, or the disk is full.
     pub fn take(&mut self, block: &[u8], header: &Header, packed: bool) -> Result<(), BlockError> {
         let all = self.all;
-        let found = all.of_block(block, header, packed);
+        let found = all.lookup.of_block(block, header, packed);
         let found = found.map_err(|problem| LogProblem::Block { number: header.number, problem })?;
         self.unknown_operations += found.unknown_operations;
         self.transactions += found.ids.len() as u64;
