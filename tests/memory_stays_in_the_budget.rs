@@ -228,7 +228,7 @@ fn a_block_log_through_memtables() {
     let place = Place::new();
     let source = place.path("block_log");
     let mut generate = Command::new(env!("CARGO_BIN_EXE_bedload"));
-    generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "256MiB", "--threads", "2", "--quiet"]);
+    generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "256MiB", "--quiet"]);
     assert!(generate.status().expect("it runs").success());
     let small = ["--set", "load.cf.write_buffer_size=4M", "--set", "load.cf.max_write_buffer_number=2"];
     for (preset, way, threads) in

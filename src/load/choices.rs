@@ -6,11 +6,13 @@ use crate::preset::Loader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 
-/// The reason and the hint where there is no final compaction.
-const NO_COMPACT: (&str, &str) = (
-    "--no-compact has no effect with the ingest loader: its files arrive at the last level",
-    "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable",
-);
+/// Where there is no final compaction.
+fn nothing_to_compact() -> Error {
+    Error::Usage {
+        reason: "--no-compact has no effect with the ingest loader: its files arrive at the last level".into(),
+        hint: "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable".into(),
+    }
+}
 
 /// Refuses what has no effect on a block log, or cannot be done with one.
 ///
@@ -35,7 +37,7 @@ pub(super) fn check_of_log(options: &ImportOptions, loader: Loader) -> Result<()
         return usage("--plan has no effect on a block log: nothing is sorted", "leave it out");
     }
     if options.no_compact && loader == Loader::Ingest {
-        return usage(NO_COMPACT.0, NO_COMPACT.1);
+        return Err(nothing_to_compact());
     }
     if log.full && !options.verify {
         return usage("--verify none and --verify full exclude each other", "give one of them");
@@ -69,7 +71,7 @@ pub(super) fn check_of_car(options: &ImportOptions, loader: Loader) -> Result<()
         );
     }
     match loader {
-        Loader::Ingest if options.no_compact && !options.into_existing => refused(NO_COMPACT.0, NO_COMPACT.1),
+        Loader::Ingest if options.no_compact && !options.into_existing => Err(nothing_to_compact()),
         Loader::Memtable if options.plan != PlanChoice::Auto => refused(
             "--plan has no effect with the memtable loader: RocksDB sorts",
             "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
