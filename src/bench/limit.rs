@@ -1,9 +1,12 @@
-//! A limit of memory for single processes, by a control group of version 2.
+//! A limit of memory for single processes, by a control group.
 //!
 //! ```text
-//! /sys/fs/cgroup/<ours>/bedload-bench-<pid>/memory.max        the limit
-//!                                          /memory.swap.max   0: swapping would measure the disk
-//!                                          /cgroup.procs      who enters
+//! version 2   /sys/fs/cgroup/<ours>/bedload-bench-<pid>/memory.max                     the limit
+//!                                                      /memory.swap.max                0: swapping would measure the disk
+//!                                                      /cgroup.procs                   who enters
+//! version 1   /sys/fs/cgroup/memory/<ours>/bedload-bench-<pid>/memory.limit_in_bytes   the limit
+//!                                                             /memory.swappiness       0
+//!                                                             /cgroup.procs            who enters
 //! ```
 //!
 //! This needs the right to make a group, and the memory controller handed down to it. Where either is missing the limit
@@ -15,6 +18,20 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::report::bench::MemoryLimit;
+
+/// How a hierarchy of control groups names things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// A group that another one can be made in.
+#[derive(Debug, PartialEq, Eq)]
+struct Parent {
+    dir: PathBuf,
+    version: Version,
+}
 
 /// A control group that lasts as long as this value.
 pub(super) struct Limit {
@@ -36,17 +53,22 @@ impl Limit {
         }
     }
 
-    fn make(parent: &Path, bytes: u64) -> Result<Self, String> {
+    fn make(parent: &Parent, bytes: u64) -> Result<Self, String> {
+        let Parent { dir: parent, version } = parent;
         let dir = parent.join(format!("bedload-bench-{}", std::process::id()));
         fs::create_dir(&dir).map_err(|error| format!("make {}: {error}", dir.display()))?;
         let limit = Self { dir };
-        if !limit.dir.join("memory.max").exists() {
+        let (max, swap) = match version {
+            Version::One => ("memory.limit_in_bytes", "memory.swappiness"),
+            Version::Two => ("memory.max", "memory.swap.max"),
+        };
+        if *version == Version::Two && !limit.dir.join(max).exists() {
             // The parent may hand the controller down; where processes live in it, the kernel refuses.
             write(&parent.join("cgroup.subtree_control"), "+memory")?;
         }
-        write(&limit.dir.join("memory.max"), &bytes.to_string())?;
+        write(&limit.dir.join(max), &bytes.to_string())?;
         // Without swap there is no such file.
-        let _ = write(&limit.dir.join("memory.swap.max"), "0");
+        let _ = write(&limit.dir.join(swap), "0");
         Ok(limit)
     }
 
@@ -57,22 +79,39 @@ impl Limit {
     }
 }
 
-/// The group that this process is in.
-fn own_group() -> Result<PathBuf, String> {
+/// The group that this process is in, where memory is counted.
+fn own_group() -> Result<Parent, String> {
     let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("read {path}: {error}"));
-    let root = root_of(&read("/proc/self/mounts")?).ok_or("no control groups of version 2 are mounted")?;
-    let groups = read("/proc/self/cgroup")?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).ok_or("this process is in no control group")?;
-    Ok(root.join(own.trim_start_matches('/')))
+    let parent = parent_of(&read("/proc/self/mounts")?, &read("/proc/self/cgroup")?);
+    parent.ok_or_else(|| "no control groups that count memory are mounted".into())
 }
 
-/// Where the hierarchy of version 2 is mounted.
-fn root_of(mounts: &str) -> Option<PathBuf> {
-    let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    mounts.find_map(|words| match words[..] {
-        [_, at, "cgroup2", ..] => Some(PathBuf::from(at)),
-        _ => None,
-    })
+/// The same from the system's tables. Where both versions are mounted, the controller belongs to the first one that names
+/// it.
+fn parent_of(mounts: &str, groups: &str) -> Option<Parent> {
+    let mounted = |kind: &str, option: Option<&str>| {
+        let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        mounts.find_map(|words| match words[..] {
+            [_, at, of, options, ..]
+                if of == kind && option.is_none_or(|it| options.split(',').any(|own| own == it)) =>
+            {
+                Some(PathBuf::from(at))
+            }
+            _ => None,
+        })
+    };
+    let own = |of_memory: bool| {
+        groups.lines().find_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            let found =
+                if of_memory { controllers.split(',').any(|it| it == "memory") } else { controllers.is_empty() };
+            found.then(|| path.trim_start_matches('/'))
+        })
+    };
+    let parent = |root: Option<PathBuf>, own: Option<&str>, version| Some(Parent { dir: root?.join(own?), version });
+    parent(mounted("cgroup", Some("memory")), own(true), Version::One)
+        .or_else(|| parent(mounted("cgroup2", None), own(false), Version::Two))
 }
 
 /// Writes to a file of the kernel's: one that is not there is never made.
@@ -117,16 +156,27 @@ mod tests {
     #[test]
     fn where_no_group_can_be_made_the_reason_is_told_and_nothing_is_left() {
         let dir = tempfile::tempdir().expect("a folder");
-        let refused = |parent: &Path| Limit::make(parent, 1 << 30).map(|_| ()).expect_err("this is no control group");
-        assert!(refused(&dir.path().join("gone")).starts_with("make "));
-        assert!(refused(dir.path()).starts_with("write "), "an ordinary folder has no controllers");
-        assert_eq!(dir.path().read_dir().expect("ours").count(), 0);
+        for version in [Version::One, Version::Two] {
+            let refused = |dir: &Path| {
+                let parent = Parent { dir: dir.to_owned(), version };
+                Limit::make(&parent, 1 << 30).map(|_| ()).expect_err("this is no control group")
+            };
+            assert!(refused(&dir.path().join("gone")).starts_with("make "));
+            assert!(refused(dir.path()).starts_with("write "), "an ordinary folder has no controllers");
+            assert_eq!(dir.path().read_dir().expect("ours").count(), 0);
+        }
     }
 
     #[test]
-    fn the_hierarchy_of_version_2_is_found_wherever_it_is_mounted() {
-        let mixed = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        assert_eq!(root_of(mixed), Some("/sys/fs/cgroup/unified".into()));
-        assert_eq!(root_of("cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"), None);
+    fn the_group_is_found_in_the_hierarchy_that_counts_memory() {
+        let of_version_2 = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        let expected = Parent { dir: "/sys/fs/cgroup/user/one".into(), version: Version::Two };
+        assert_eq!(parent_of(of_version_2, "0::/user/one\n"), Some(expected));
+        let both = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\n\
+                    cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n\
+                    cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let expected = Parent { dir: "/sys/fs/cgroup/memory/a/b".into(), version: Version::One };
+        assert_eq!(parent_of(both, "5:cpu:/\n4:memory:/a/b\n0::/\n"), Some(expected));
+        assert_eq!(parent_of("tmpfs /sys/fs/cgroup tmpfs rw 0 0\n", "0::/\n"), None);
     }
 }
