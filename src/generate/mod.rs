@@ -91,7 +91,7 @@ pub struct Summary {
     pub schema: &'static str,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Bytes of the CARv1 inside: the same as `bytes` for [`Format::Car`].
+    /// Bytes of the CARv1 inside: the same as `bytes` where the format is `car`.
     pub car_bytes: u64,
     /// Sections of the CAR, repeated ones included.
     pub blocks: u64,
