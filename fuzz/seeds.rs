@@ -110,3 +110,9 @@ pub fn cars() -> Vec<Vec<u8>> {
         v2(13, b"\x81\x08an index"),
     ]
 }
+
+/// Texts as bytes.
+#[allow(dead_code, reason = "each target plants its own")]
+pub fn texts(texts: Vec<String>) -> Vec<Vec<u8>> {
+    texts.into_iter().map(String::into_bytes).collect()
+}

@@ -1,6 +1,10 @@
 //! What the fuzz targets hold on to: parsers that are not public, each beside a plain model. No part of the library's
 //! interface.
 
+mod texts;
+
+pub use texts::{Texts, options_file, preset, seeds, words};
+
 use crate::chain::{self, ChainProblem, Family, TransactionOptions, check_transactions};
 use crate::error::Result;
 use crate::source::block_log::{Batch, Dictionaries, Forward, TornTail};

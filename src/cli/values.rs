@@ -84,6 +84,8 @@ pub fn checkpoints(text: &str) -> Result<Checkpoints, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -94,6 +96,29 @@ mod tests {
         for text in ["", "45", "m", "1h30", "0s", "-1s", "1.5h", "99999999999999999999s", "9999999999999999999d", "1w"]
         {
             assert!(duration(text).expect_err(text).contains("is no time"), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_time_of_some_seconds_or_is_refused(text in "[0-9smhd ]{0,30}|[0-9]{1,20}[smhd]|.{0,12}") {
+            match duration(&text) {
+                Ok(time) => prop_assert!(time.as_secs() > 0 && time.subsec_nanos() == 0),
+                Err(why) => prop_assert!(why.contains("is no time")),
+            }
+        }
+
+        #[test]
+        fn parts_of_a_time_add_up(days in 0u64..1000, hours in 0u64..1000, minutes in 0u64..1000, seconds in 1u64..1000) {
+            let time = duration(&format!("{days}d{hours}h{minutes}m{seconds}s"));
+            prop_assert_eq!(time, Ok(Duration::from_secs(((days * 24 + hours) * 60 + minutes) * 60 + seconds)));
+        }
+
+        #[test]
+        fn any_text_is_a_block_with_its_number_or_is_refused(text in "[0-9a-f:]{0,80}|.{0,20}") {
+            if let Ok((number, id)) = block(&text) {
+                prop_assert_eq!(id.number(), number);
+            }
         }
     }
 }

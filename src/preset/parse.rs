@@ -35,7 +35,7 @@ pub struct Asked {
 
 /// What a text may hold besides settings.
 #[derive(Debug, Default)]
-pub(super) struct Document {
+pub(crate) struct Document {
     pub name: Option<String>,
     pub summary: Option<String>,
     pub loader: Option<Loader>,
@@ -45,7 +45,7 @@ pub(super) struct Document {
 
 /// Which kind of text it is: they differ in what may stand at the top and in the origin of their lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Preset,
     UserConfig,
 }
@@ -57,7 +57,7 @@ struct Reader<'a> {
     document: Document,
 }
 
-pub(super) fn document(text: &str, file: &Path, role: Role) -> Result<Document> {
+pub(crate) fn document(text: &str, file: &Path, role: Role) -> Result<Document> {
     let mut reader = Reader { text, file: file.to_owned(), role, document: Document::default() };
     let root = DeTable::parse(text).map_err(|error| {
         let at = reader.at(error.span().map_or(0, |span| span.start));
@@ -206,7 +206,7 @@ fn scalar(value: &DeValue) -> Option<String> {
 }
 
 /// Reads `load.cf.write_buffer_size=64M`.
-pub(super) fn assignment(argument: &str, origin: Origin) -> Result<Asked> {
+pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Asked> {
     let form = |reason: &str| PresetProblem::Form { at: origin.clone(), reason: reason.to_owned() };
     let (path, value) = argument
         .split_once('=')

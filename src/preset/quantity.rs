@@ -9,7 +9,7 @@ use crate::size;
 ///
 /// # Errors
 /// In words: what is wrong with the text.
-pub(super) fn whole(text: &str) -> Result<i128, String> {
+pub(crate) fn whole(text: &str) -> Result<i128, String> {
     let (sign, number) = text.strip_prefix('-').map_or((1, text), |number| (-1, number));
     size::parse(number).map(|number| sign * i128::from(number)).map_err(|error| error.to_string())
 }

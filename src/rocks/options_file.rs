@@ -116,7 +116,8 @@ impl OptionsFile {
         })
     }
 
-    fn parse(text: &str) -> Result<Self, (usize, String)> {
+    /// Reads the text of a file; what is wrong with it, and in which line.
+    pub(crate) fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut file = Self::default();
         let mut section = Section::Other;
         for (at, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim())) {

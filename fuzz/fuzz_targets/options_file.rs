@@ -1,0 +1,14 @@
+//! Any text as RocksDB's OPTIONS file: every entry is what its line says, and is read again from what is written.
+#![no_main]
+
+use bedload::fuzzing;
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../seeds.rs"]
+mod seeds;
+
+fuzz_target!(init: seeds::plant(&seeds::texts(fuzzing::seeds().options_files)), |data: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(data) {
+        fuzzing::options_file(text);
+    }
+});

@@ -1,0 +1,14 @@
+//! Any text as a preset and as a user's configuration: what is read stands in its line, and errors name theirs.
+#![no_main]
+
+use bedload::fuzzing;
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../seeds.rs"]
+mod seeds;
+
+fuzz_target!(init: seeds::plant(&seeds::texts(fuzzing::seeds().presets)), |data: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(data) {
+        fuzzing::preset(text);
+    }
+});

@@ -1,0 +1,293 @@
+//! Texts that people write: presets, a node's OPTIONS file, sizes and names on the command line.
+
+use std::path::Path;
+
+use crate::chain::Id;
+use crate::digest::ContentDigest;
+use crate::error::{Error, Result};
+use crate::preset::parse::{Role, assignment, document};
+use crate::preset::{Asked, Origin, PresetProblem, quantity};
+use crate::rocks::options_file::{Line, OptionsFile};
+use crate::size;
+use crate::source::car::RawCid;
+
+/// Reads `text` as a preset and as a user's configuration. Every setting it finds stands in a line of the text and means
+/// the same on the command line, and every error names a line that is there.
+///
+/// # Panics
+/// When anything of that is not so.
+pub fn preset(text: &str) {
+    let lines = text.lines().count().max(1) + usize::from(text.ends_with('\n'));
+    for role in [Role::Preset, Role::UserConfig] {
+        let read = document(text, Path::new("fuzz.toml"), role);
+        assert_eq!(read.as_ref().map(|found| &found.asked).ok(), settings(text, role).as_ref().ok());
+        match read {
+            Ok(found) => {
+                let at: Vec<usize> = found.asked.iter().map(|asked| line_of(&asked.origin)).collect();
+                assert!(at.is_sorted() && at.iter().all(|line| (1..=lines).contains(line)), "{at:?} of {lines}");
+                found.asked.iter().for_each(means_the_same_on_the_command_line);
+            }
+            Err(error) => judge(&error, lines),
+        }
+    }
+}
+
+fn settings(text: &str, role: Role) -> Result<Vec<Asked>> {
+    document(text, Path::new("fuzz.toml"), role).map(|found| found.asked)
+}
+
+fn line_of(origin: &Origin) -> usize {
+    match origin {
+        Origin::Preset { line, .. } | Origin::UserConfig { line, .. } => *line,
+        other => panic!("a file's setting comes from {other}"),
+    }
+}
+
+fn means_the_same_on_the_command_line(asked: &Asked) {
+    let Asked { key, value, .. } = asked;
+    // What TOML can quote, an argument cannot always.
+    if key.name.contains('=') || key.name.trim() != key.name {
+        return;
+    }
+    let argument = format!("{key}={value}");
+    let origin = Origin::CommandLine { argument: argument.clone() };
+    let read = assignment(&argument, origin.clone()).expect("an option that a file could name");
+    let expected = Asked { key: key.clone(), value: value.trim().to_owned(), reason: None, origin };
+    assert_eq!(read, expected);
+}
+
+fn judge(error: &Error, lines: usize) {
+    assert!(!error.hint().is_empty() && !error.to_string().is_empty());
+    let Error::Preset(problem) = error else { panic!("{error} is no problem of a preset") };
+    let (PresetProblem::Form { at, .. } | PresetProblem::Unknown { at, .. }) = &**problem else {
+        panic!("{problem} is no problem of its form")
+    };
+    assert!((1..=lines).contains(&line_of(at)), "line {} of {lines}", line_of(at));
+}
+
+/// Reads `text` as an OPTIONS file. Every entry is what its line says, and a file that is written from them is read as
+/// the same.
+///
+/// # Panics
+/// When anything of that is not so.
+pub fn options_file(text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    let file = match OptionsFile::parse(text) {
+        Ok(file) => file,
+        Err((line, why)) => {
+            assert!((1..=lines.len().max(1)).contains(&line) && !why.is_empty(), "line {line}: {why}");
+            return;
+        }
+    };
+    assert!(!file.families.is_empty());
+    let families = || file.families.iter();
+    let all = file.db.iter().chain(families().flat_map(|family| family.cf.iter().chain(&family.table)));
+    for Line { name, value, line } in all {
+        let (left, right) = lines.get(line - 1).and_then(|line| line.split_once('=')).expect("its line");
+        assert_eq!((left.trim(), right.trim()), (name.as_str(), value.as_str()));
+    }
+    for family in families() {
+        // Groups and names are only put together here: nothing of it may panic.
+        assert!(file.family(&family.name).is_some());
+        let _ = file.options(family).to_parser_string();
+    }
+    let again = OptionsFile::parse(&written(&file)).expect("a file of what was read");
+    assert_eq!(shape(&again), shape(&file));
+}
+
+/// An OPTIONS file with these entries.
+fn written(file: &OptionsFile) -> String {
+    let entries = |lines: &[Line]| -> String {
+        lines.iter().map(|Line { name, value, .. }| format!("  {name}={value}\n")).collect()
+    };
+    let version = file.rocksdb_version.clone().unwrap_or_default();
+    let mut text = format!("[Version]\n  rocksdb_version={version}\n[DBOptions]\n{}", entries(&file.db));
+    for family in &file.families {
+        text += &format!("[CFOptions \"{}\"]\n{}", family.name, entries(&family.cf));
+        if let Some(format) = &family.table_format {
+            text += &format!("[TableOptions/{format} \"{}\"]\n{}", family.name, entries(&family.table));
+        }
+    }
+    text
+}
+
+type Entries = Vec<(String, String)>;
+
+fn shape(file: &OptionsFile) -> (Option<String>, Entries, Vec<(String, Entries, Entries)>) {
+    let entries = |lines: &[Line]| lines.iter().map(|line| (line.name.clone(), line.value.clone())).collect();
+    let families = file.families.iter();
+    let families = families.map(|family| (family.name.clone(), entries(&family.cf), entries(&family.table))).collect();
+    (file.rocksdb_version.clone(), entries(&file.db), families)
+}
+
+/// Reads `text` as everything that an argument or an option's value may be: a size, a number with a sign, a block's id, a
+/// CID, a digest, an assignment. What is read and written is read as the same, and every refusal says why.
+///
+/// # Panics
+/// When anything of that is not so.
+pub fn words(text: &str) {
+    match size::parse(text) {
+        Ok(bytes) => {
+            assert_eq!(size::parse(&bytes.to_string()), Ok(bytes));
+            assert_eq!(size::parse(&format!(" {} ", text.to_ascii_lowercase())), Ok(bytes));
+            assert_eq!(quantity::whole(&format!("-{text}")), Ok(-i128::from(bytes)));
+            assert!(is_near(text, bytes), "{text:?} is not {bytes}");
+            let shown = size::parse(&size::human(bytes));
+            let rounded = shown.unwrap_or(u64::MAX);
+            assert!(rounded.abs_diff(bytes) <= bytes / 16, "{bytes} is shown as {}", size::human(bytes));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    if let Err(why) = quantity::whole(text) {
+        assert!(!why.is_empty());
+    }
+    same_again(text.parse::<Id>());
+    same_again(text.parse::<RawCid>());
+    same_again(text.parse::<ContentDigest>());
+    let argument = Origin::CommandLine { argument: text.to_owned() };
+    match assignment(text, argument) {
+        Ok(Asked { key, value, .. }) => {
+            let name_at = text.find(&key.name).expect("its name");
+            assert!(text.get(name_at..).is_some_and(|rest| rest.contains(&value)));
+        }
+        Err(error) => assert!(!error.hint().is_empty() && !error.to_string().is_empty()),
+    }
+}
+
+/// Whether a size is about what the digits and the first letter behind them say, calculated otherwise.
+fn is_near(text: &str, bytes: u64) -> bool {
+    let digits: String = text.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    let unit = text.trim().get(digits.len()..).and_then(|rest| rest.trim_start().chars().next());
+    let power = unit.and_then(|unit| "KMGT".find(unit.to_ascii_uppercase())).map_or(0, |at| at as i32 + 1);
+    let expected = digits.parse::<f64>().expect("a number") * 1024f64.powi(power);
+    (expected - bytes as f64).abs() <= 1.0 + expected * 1e-9
+}
+
+fn same_again<T>(read: std::result::Result<T, impl std::fmt::Display>)
+where
+    T: std::str::FromStr + std::fmt::Display + PartialEq + std::fmt::Debug,
+{
+    match read {
+        Ok(value) => assert_eq!(value.to_string().parse().ok(), Some(value)),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Sound texts to begin with: every preset that is built in, with the options it comes to as an OPTIONS file, and words.
+pub fn seeds() -> Texts {
+    let presets: Vec<String> = crate::preset::Preset::builtin_names()
+        .filter_map(|name| crate::preset::Preset::builtin(name).ok())
+        .map(|preset| preset.text.into_owned())
+        .collect();
+    let mut options_files = vec![
+        "[Version]\n  rocksdb_version=9.1.1\n  options_file_version=1.1\n[DBOptions]\n  max_open_files=-1\n\
+         [CFOptions \"default\"]\n  compression=kLZ4Compression\n  compression_opts={level=32767;enabled=false;}\n\
+         [TableOptions/BlockBasedTable \"default\"]\n  block_size=4096\n[CFOptions \"ids\"]\n  num_levels=7\n"
+            .to_owned(),
+    ];
+    for text in &presets {
+        let asked = settings(text, Role::Preset).unwrap_or_default();
+        let of = |moment: &str| -> String {
+            let lines = asked.iter().filter(|asked| asked.key.moment.to_string() == moment);
+            lines.map(|asked| format!("  {}={}\n", asked.key.name, asked.value)).collect()
+        };
+        let (load, node) = (of("load"), of("node"));
+        options_files
+            .push(format!("[Version]\n  rocksdb_version=11.12.0\n[DBOptions]\n{load}[CFOptions \"default\"]\n{node}"));
+    }
+    let words = [
+        "64M",
+        "1.5GiB",
+        "18446744073709551615",
+        "64MB",
+        "-1",
+        "0.000000000001T",
+        "load.cf.write_buffer_size=64M",
+        "node.table.filter_policy=bloomfilter:10:false",
+        "0000000109833ce528d5bbfb3f6225b39ee10086",
+        "bafy2bzacecnamqgqmifpluoeldx7zzglxcljo6oja4vrmtj7432rphldpdmm2",
+        "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG",
+        "0123456789abcdef0123456789abcdef",
+    ];
+    Texts { presets, options_files, words: words.map(str::to_owned).to_vec() }
+}
+
+/// Sound texts of each kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    /// For [`preset`].
+    pub presets: Vec<String>,
+    /// For [`options_file`].
+    pub options_files: Vec<String>,
+    /// For [`words`].
+    pub words: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    static SEEDS: LazyLock<Texts> = LazyLock::new(seeds);
+
+    #[test]
+    fn sound_texts_are_read_and_mean_the_same_again() {
+        assert!(SEEDS.presets.len() > 20);
+        SEEDS.presets.iter().for_each(|text| preset(text));
+        SEEDS.options_files.iter().for_each(|text| options_file(text));
+        SEEDS.words.iter().for_each(|text| words(text));
+    }
+
+    /// Characters that mean something in one of the texts, and some that mean nothing.
+    fn character() -> impl Strategy<Value = char> {
+        prop_oneof![
+            prop::sample::select("[]{}=.,\"'#\n\r\\ -+_0159kKmMgGtTbBiIeExXcCfFdD".chars().collect::<Vec<_>>()),
+            any::<char>()
+        ]
+    }
+
+    fn damaged(text: &str, changes: &[(prop::sample::Index, char)], cut: Option<prop::sample::Index>) -> String {
+        let mut text: Vec<char> = text.chars().collect();
+        for (at, character) in changes {
+            if !text.is_empty() {
+                let at = at.index(text.len());
+                text[at] = *character;
+            }
+        }
+        if let Some(cut) = cut.filter(|_| !text.is_empty()) {
+            text.truncate(cut.index(text.len()));
+        }
+        text.into_iter().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_texts_are_refused_with_a_line_or_mean_the_same_again(
+            seed: prop::sample::Index,
+            changes in prop::collection::vec((any::<prop::sample::Index>(), character()), 0..6),
+            cut in prop::option::of(any::<prop::sample::Index>()),
+        ) {
+            let pick = |texts: &[String]| damaged(&texts[seed.index(texts.len())], &changes, cut);
+            preset(&pick(&SEEDS.presets));
+            options_file(&pick(&SEEDS.options_files));
+            words(&pick(&SEEDS.words));
+        }
+
+        #[test]
+        fn any_text_is_read_without_a_panic(text in prop::collection::vec(character(), 0..60)) {
+            let text: String = text.into_iter().collect();
+            preset(&text);
+            options_file(&text);
+            words(&text);
+        }
+
+        #[test]
+        fn sizes_are_read_as_they_are_calculated(whole: u64, fraction in 0u64..1_000_000, unit in "[kKmMgGtT]?(iB)?") {
+            words(&format!("{whole}{unit}"));
+            words(&format!("{}.{fraction}{unit}", whole >> 44));
+        }
+    }
+}
