@@ -224,6 +224,8 @@ impl Types {
                 at += 1;
             }
         }
+        let link = text.lines().find(|line| line.contains("[`"));
+        assert_eq!(link, None, "a link to an item of the source leads nowhere here");
         text
     }
 }

@@ -8,7 +8,7 @@ use bedload::bench::{self, BenchObserver, BenchOptions, DEFAULT_LOOKUPS, DEFAULT
 use bedload::report::bench::{BenchReport, Run, table};
 use bedload::{Error, preset::Preset};
 
-use super::{Globals, ProgressStyle, values};
+use super::{Globals, ProgressStyle, screen, values};
 
 /// Compare presets on a snapshot, each import in a process of its own
 ///
@@ -112,7 +112,7 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result
         return super::print_json(report);
     }
     let mut out = std::io::stdout().lock();
-    write!(out, "{}", table(report))?;
+    write!(out, "{}", screen::fit(&table(report), 14, screen::stdout_columns()))?;
     if args.recommend.is_none() && !globals.quiet {
         writeln!(out, "results       {}", args.out.display())?;
     }

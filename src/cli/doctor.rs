@@ -1,6 +1,5 @@
 //! `bedload doctor`: what this machine can do, before an import finds out.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use bedload::doctor::{DoctorOptions, examine};
@@ -8,7 +7,7 @@ use bedload::load::PlanChoice;
 use bedload::report::{DoctorReport, Latency, Prediction, Rate};
 use bedload::size::human;
 
-use super::{Globals, import, values};
+use super::{Globals, import, screen, values};
 
 /// Measure what decides an import: disk, cores, limits; and what could be better
 ///
@@ -61,7 +60,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if globals.json {
         return super::print_json(&report);
     }
-    write!(std::io::stdout(), "{}", summary(&report))?;
+    screen::print(&summary(&report), 10)?;
     Ok(())
 }
 

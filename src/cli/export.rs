@@ -12,7 +12,7 @@ use bedload::source::car::RawCid;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::shared::{LocationArgs, ResourceArgs};
-use super::{Globals, bars};
+use super::{Globals, bars, screen};
 
 /// Write the blocks of a database into a snapshot
 ///
@@ -113,7 +113,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         serde_json::to_writer_pretty(&mut out, &report)?;
         writeln!(out)?;
     } else if !globals.quiet || !report.complete {
-        write!(out, "{}", summary(&report))?;
+        let columns = if to_stdout { screen::stderr_columns() } else { screen::stdout_columns() };
+        write!(out, "{}", screen::fit(&summary(&report), 10, columns))?;
     }
     if report.complete || args.allow_missing {
         return Ok(());

@@ -1,6 +1,5 @@
 //! `bedload import`: a snapshot becomes a database.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use bedload::chain::Id;
@@ -14,7 +13,7 @@ use bedload::{Error, ImportOptions, Outcome};
 
 use super::rates::sparkline;
 use super::values::Checkpoints;
-use super::{Globals, bars, values};
+use super::{Globals, bars, screen, values};
 
 /// The most bars of the line that shows the speed over the chain.
 const COLUMNS: usize = 60;
@@ -202,7 +201,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
             super::print_json(&document)
         }
         Outcome::Planned(plan) => {
-            writeln!(std::io::stdout(), "{}", plan.describe())?;
+            screen::print(&format!("{}\n", plan.describe()), 2)?;
             Ok(())
         }
         Outcome::Imported(report) => {
@@ -213,7 +212,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
                 return super::print_json(&report);
             }
             if !globals.quiet {
-                write!(std::io::stdout(), "{}", summary(&report))?;
+                screen::print(&summary(&report), 10)?;
             }
             Ok(())
         }

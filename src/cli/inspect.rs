@@ -1,6 +1,6 @@
 //! `bedload inspect`: what is in a snapshot.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::PathBuf;
 
 use bedload::Error;
@@ -10,7 +10,7 @@ use bedload::size::human;
 use bedload::source::car::NullPadding;
 
 use super::shared::ResourceArgs;
-use super::{Globals, bars, import};
+use super::{Globals, bars, import, screen};
 
 /// The width of the longest bar of the size histogram.
 const BAR: u64 = 30;
@@ -63,7 +63,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if globals.json {
         super::print_json(&report)?;
     } else {
-        write!(std::io::stdout(), "{}", summary(&report))?;
+        screen::print(&summary(&report), 10)?;
     }
     if report.sound {
         return Ok(());

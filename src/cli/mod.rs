@@ -1,5 +1,6 @@
 //! The command line: one file per command, and the only place that knows a terminal.
 
+mod bar;
 pub mod bars;
 pub mod bench;
 pub mod bench_read;
@@ -11,8 +12,10 @@ pub mod import;
 pub mod inspect;
 pub mod presets;
 mod rates;
+mod screen;
 mod shared;
 pub mod shell;
+mod speed;
 pub mod stat;
 mod stop;
 pub mod tune;
@@ -69,7 +72,7 @@ pub struct Globals {
 pub enum ProgressStyle {
     /// A bar on a terminal, lines elsewhere.
     Auto,
-    /// Always a bar.
+    /// The same: where nothing can draw a bar there are lines.
     Bar,
     /// A line every few seconds.
     Lines,
@@ -104,7 +107,12 @@ impl Globals {
 /// Whether standard error is a terminal that shows colours, and nobody has forbidden them.
 fn stderr_wants_color() -> bool {
     let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
-    io::stderr().is_terminal() && unset("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    io::stderr().is_terminal() && unset("NO_COLOR") && !is_dumb()
+}
+
+/// Whether the terminal cannot move its cursor.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 #[derive(Debug, Subcommand)]
@@ -191,10 +199,14 @@ pub fn exit(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
 /// One `error:` and one `hint:` line.
 fn tell(error: &str, hint: &str, color: bool) {
     let (red, bold, off) = if color { ("\x1b[1;31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
+    let columns = screen::stderr_columns();
     let mut err = io::stderr().lock();
-    // Nobody is left to hear of a failure to print a failure.
-    let _ = writeln!(err, "{red}error:{off} {error}");
-    let _ = writeln!(err, "{bold}hint:{off} {hint}");
+    for (style, name, text) in [(red, "error:", error), (bold, "hint:", hint)] {
+        let lines = screen::fit(&format!("{name} {text}"), name.len() + 1, columns);
+        let rest = lines.strip_prefix(name).unwrap_or(&lines);
+        // Nobody is left to hear of a failure to print a failure.
+        let _ = writeln!(err, "{style}{name}{off}{rest}");
+    }
 }
 
 /// The same as a document.

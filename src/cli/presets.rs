@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use bedload::preset::{self, Difference, Loader, Overrides, Preset, Resolved};
 use clap::{Args as ClapArgs, Subcommand};
-use comfy_table::Table;
 use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 
-use super::Globals;
+use super::{Globals, screen};
 
 /// Show the sets of RocksDB options that an import can take
 ///
@@ -95,7 +95,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
             if globals.json {
                 return super::print_json(&explained);
             }
-            Ok(write!(io::stdout(), "{explained}")?)
+            Ok(screen::print(&explained.to_string(), 2)?)
         }
         Some(What::Diff { a, b }) => diff(a, b, globals),
     }
@@ -163,6 +163,9 @@ fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
     table.set_header(header.iter().copied());
+    if let Some(columns) = screen::stdout_columns().and_then(|columns| u16::try_from(columns).ok()) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
+    }
     table
 }
 
@@ -170,7 +173,7 @@ fn table(header: &[&str]) -> Table {
 fn print(table: &Table) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for line in table.lines() {
-        writeln!(out, "{}", line.trim())?;
+        writeln!(out, "{}", line.strip_prefix(' ').unwrap_or(&line).trim_end())?;
     }
     Ok(())
 }

@@ -1,27 +1,11 @@
 //! How fast blocks of a log go by: the rate of now, that of the last whole 100,000 blocks, and a curve of those before.
 
 use std::collections::VecDeque;
-use std::io;
 
-use super::bars::grouped;
-
-/// The width of a terminal that does not say its own, and of a line in a file.
-pub const NARROW: usize = 80;
-
-/// From this width on there is room for the size as well.
-const ROOMY: usize = 100;
-
-/// From this width on there is room for a curve.
-const WIDE: usize = 120;
+use super::speed::grouped;
 
 /// The most stretches that are remembered for the curve.
 const CURVE: usize = 16;
-
-/// The columns of the terminal that standard error goes to.
-pub fn columns() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stderr());
-    size.map_or(NARROW, |size| usize::from(size.ws_col)).max(1)
-}
 
 /// The rates of the last stretches of a log.
 #[derive(Debug, Default)]
@@ -39,21 +23,16 @@ impl Stretches {
         }
     }
 
-    /// `212 k blocks/s, last 100,000 at 208 k`, with a curve where there is room; `None` before the first stretch.
-    pub fn describe(&self, now: f64, columns: usize) -> Option<String> {
-        let last = self.0.back()?;
-        let mut text = format!("{} blocks/s, last 100,000 at {}", short(now), short(*last));
-        if columns >= WIDE && self.0.len() > 1 {
-            let rates: Vec<f64> = self.0.iter().copied().collect();
-            text.push_str(&format!(" {}", sparkline(&rates, CURVE)));
-        }
-        Some(text)
+    /// `212 k blocks/s, last 100,000 at 208 k`; `None` before the first stretch.
+    pub fn rates(&self, now: f64) -> Option<String> {
+        Some(format!("{} blocks/s, last 100,000 at {}", short(now), short(*self.0.back()?)))
     }
-}
 
-/// Whether a line of so many columns has room for the bytes that are done.
-pub fn has_room(columns: usize) -> bool {
-    columns >= ROOMY
+    /// A curve of them; `None` before the second one.
+    pub fn curve(&self) -> Option<String> {
+        let rates: Vec<f64> = self.0.iter().copied().collect();
+        (rates.len() > 1).then(|| sparkline(&rates, CURVE))
+    }
 }
 
 /// A rate in at most six characters: `9,999`, `212 k`, `1.2 M`.
@@ -100,23 +79,21 @@ mod tests {
     #[test]
     fn the_last_stretch_stands_beside_the_rate_of_now() {
         let mut stretches = Stretches::default();
-        assert_eq!(stretches.describe(1.0, 200), None);
+        assert_eq!(stretches.rates(1.0), None);
         for rate in [100_000.0, 100_000.0, 200_000.0, 50_000.0] {
             stretches.add(Some(rate));
         }
-        let plain = "212 k blocks/s, last 100,000 at 50 k";
-        assert_eq!(stretches.describe(212_000.0, NARROW).as_deref(), Some(plain));
-        assert_eq!(stretches.describe(212_000.0, 200), Some(format!("{plain} ▄█▂")));
+        assert_eq!(stretches.rates(212_000.0).as_deref(), Some("212 k blocks/s, last 100,000 at 50 k"));
+        assert_eq!(stretches.curve().as_deref(), Some("▄█▂"));
         stretches.add(None);
-        assert_eq!(stretches.describe(1.0, 200), None);
+        assert_eq!((stretches.rates(1.0), stretches.curve()), (None, None));
     }
 
     #[test]
     fn the_curve_keeps_to_its_width() {
         let mut stretches = Stretches::default();
         (1..200).for_each(|rate| stretches.add(Some(f64::from(rate) * 1e3)));
-        let text = stretches.describe(212_000.0, 200).expect("a text");
-        assert_eq!(text.chars().filter(|letter| ('▁'..='█').contains(letter)).count(), CURVE);
+        assert_eq!(stretches.curve().expect("a curve").chars().count(), CURVE);
         assert_eq!(sparkline(&[1.0; 500], 60).chars().count(), 56);
     }
 }

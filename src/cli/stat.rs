@@ -1,13 +1,12 @@
 //! `bedload stat`: what a database looks like.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use bedload::read::stat::{StatOptions, stat};
 use bedload::report::{FamilyStat, StatReport};
 use bedload::size::human;
 
-use super::{Globals, bars};
+use super::{Globals, bars, screen};
 
 /// Show levels, sizes, options and the import's record of a database
 #[derive(Debug, clap::Args)]
@@ -40,7 +39,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if globals.json {
         return super::print_json(&report);
     }
-    write!(std::io::stdout(), "{}", summary(&report))?;
+    screen::print(&summary(&report), 10)?;
     Ok(())
 }
 

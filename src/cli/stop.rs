@@ -4,6 +4,7 @@
 //! stays so however the program ends, so after a short while it ends by itself.
 
 use std::io::Write;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use bedload::progress::Stop;
@@ -11,8 +12,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
+use super::bar;
+
 /// How long a clean stop may take: people wait two seconds.
 const PATIENCE: Duration = Duration::from_millis(1700);
+
+/// How long a terminal may take to be left clean.
+const CLEANING: Duration = Duration::from_millis(200);
 
 /// The exit code of an interrupted run.
 const INTERRUPTED: i32 = bedload::error::Exit::Interrupted as i32;
@@ -24,16 +30,30 @@ pub fn on_signals(stop: &Stop, hint: &'static str) -> anyhow::Result<()> {
     std::thread::spawn(move || {
         for _ in signals.forever() {
             if stop.asked() {
-                low_level::exit(INTERRUPTED);
+                end(None);
             }
             stop.ask();
-            let _ = writeln!(std::io::stderr(), "\nstopping; press Ctrl-C again to stop at once");
+            // Beside this thread: a terminal that takes nothing must not keep the second signal waiting.
+            std::thread::spawn(|| bar::say("stopping; press Ctrl-C again to stop at once"));
             std::thread::spawn(move || {
                 std::thread::sleep(PATIENCE);
-                let _ = writeln!(std::io::stderr(), "error: interrupted\nhint: {hint}");
-                low_level::exit(INTERRUPTED);
+                end(Some(hint));
             });
         }
     });
     Ok(())
+}
+
+/// Leaves a clean terminal, if that takes next to no time, and ends the program.
+fn end(hint: Option<&'static str>) -> ! {
+    let (over, is_over) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        bar::clear();
+        if let Some(hint) = hint {
+            let _ = writeln!(std::io::stderr(), "error: interrupted\nhint: {hint}");
+        }
+        drop(over);
+    });
+    let _ = is_over.recv_timeout(CLEANING);
+    low_level::exit(INTERRUPTED);
 }

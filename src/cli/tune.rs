@@ -10,7 +10,7 @@ use bedload::progress::Stop;
 use bedload::report::tune::Goal;
 use bedload::size::human;
 
-use super::{Globals, ProgressStyle, bench, values};
+use super::{Globals, ProgressStyle, bench, screen, values};
 
 /// Search for better options around a preset, and write them as a preset of your own
 ///
@@ -84,7 +84,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return super::print_json(&report);
     }
     let mut out = std::io::stdout().lock();
-    write!(out, "{}", report.describe())?;
+    write!(out, "{}", screen::fit(&report.describe(), 14, screen::stdout_columns()))?;
     if report.preset.is_some() {
         writeln!(out, "written       {0}: bedload import .. --preset {0}", shown(&args.write))?;
     }

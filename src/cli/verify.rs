@@ -1,6 +1,5 @@
 //! `bedload verify`: is a database sound?
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use bedload::report::{KeyFrom, VerifyReport};
@@ -10,7 +9,7 @@ use bedload::source::car::NullPadding;
 use bedload::{Error, VerifyOptions};
 
 use super::shared::{LocationArgs, ResourceArgs};
-use super::{Globals, bars, import};
+use super::{Globals, bars, import, screen};
 
 /// Check a database: files, every value against its key, and the whole against its record or its source
 ///
@@ -59,7 +58,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if globals.json {
         super::print_json(&report)?;
     } else if !globals.quiet || !report.sound {
-        write!(std::io::stdout(), "{}", summary(&report))?;
+        screen::print(&summary(&report), 10)?;
     }
     if report.sound {
         return Ok(());

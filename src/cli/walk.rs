@@ -1,6 +1,5 @@
 //! `bedload walk`: follow the links of a database.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -11,7 +10,7 @@ use bedload::size::human;
 use bedload::source::car::RawCid;
 
 use super::shared::{LocationArgs, ResourceArgs};
-use super::{Globals, bars};
+use super::{Globals, bars, screen};
 
 /// Follow links from the roots, as a node scans, and tell which blocks are missing or unreachable
 ///
@@ -57,7 +56,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if globals.json {
         super::print_json(&report)?;
     } else if !globals.quiet || !report.complete {
-        write!(std::io::stdout(), "{}", summary(&report))?;
+        screen::print(&summary(&report), 12)?;
     }
     if report.complete {
         return Ok(());

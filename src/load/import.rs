@@ -1,6 +1,7 @@
 //! The whole way of an import, step by step.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -11,7 +12,7 @@ use super::journal::{Entry, Journal, Progressed};
 use super::options::ImportOptions;
 use super::plan::{self, Plan};
 use super::target::Target;
-use super::{choices, descriptors, identity, log, memtable, points, publish, space};
+use super::{choices, descriptors, identity, log, memtable, outlook, points, publish, space};
 use crate::digest::ContentDigest;
 use crate::doctor;
 use crate::error::{Error, Result};
@@ -34,6 +35,9 @@ const BLOCK_SHARE: u64 = 4;
 
 /// The least that unpacking a compressed source can work with, in bytes.
 const MIN_UNWRAPPING: u64 = 20 << 20;
+
+/// How much later a signal may be heard of here than by the other side of a pipe.
+const SIGNAL: Duration = Duration::from_millis(100);
 
 /// Imports a snapshot. See [`ImportOptions`] for what can be chosen.
 ///
@@ -203,8 +207,8 @@ impl Import<'_> {
         let prediction = (is_new && preset.loader == Loader::Ingest)
             .then(|| doctor::foresee(options, &plan, &loading, log, self.progress.now().seconds))
             .flatten();
+        self.progress.expect(outlook::of(options, &plan, &loading, plain, prediction.as_ref()));
         let source = Source { wrapping, size, prediction, ..reader.describe() };
-
         self.progress.begin(Phase::Read, source.size);
         if let Some(blocks) = block_count {
             self.progress.expect_blocks(blocks);
@@ -228,13 +232,22 @@ impl Import<'_> {
         // What was checked and what was stored may have been read at different times.
         let loaded = loaded.and_then(|loaded| identity.still_holds(options).map(|()| loaded));
         let outcome = loaded.and_then(|loaded| self.publish(&target, &journal, &plan, &preset, &source, loaded));
-        let outcome = outcome.map_err(explained);
+        let outcome = outcome.map_err(explained).map_err(|error| self.cut_by_signal(error));
         if let Err(Error::BadInput { .. }) = &outcome {
             // Going on would only meet the same fault again; and what is left could mislead.
             target.remove()?;
         }
         lock.release();
         outcome
+    }
+
+    /// Ctrl-C ends whoever feeds a pipe as well: what then looks like a snapshot that is cut is an interruption.
+    fn cut_by_signal(&self, error: Error) -> Error {
+        if !matches!(error, Error::BadInput { .. }) || identity::is_file(&self.options.source) {
+            return error;
+        }
+        std::thread::sleep(SIGNAL);
+        if self.options.stop.asked() { super::interrupted() } else { error }
     }
 
     /// The preset, with `default` for the case that nobody names one.

@@ -28,6 +28,11 @@ impl Job<'_> {
         };
 
         progress.begin(Phase::Build, Some(blocks.mark.payload));
+        let done = before.tally.records + before.tally.duplicates;
+        if done > 0 {
+            let share = done as f64 / blocks.mark.blocks.max(1) as f64;
+            progress.take_up((blocks.mark.payload as f64 * share) as u64, before.tally.records);
+        }
         let spilled = matches!(blocks.held, Held::Spilled(_));
         let building = Building { options, plan, sst: &sst, dir: &target.sst, progress, journal, before };
         let built = build::build(&blocks.held, &blocks.router, &building)?;

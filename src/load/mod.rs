@@ -19,6 +19,7 @@ mod ledger;
 mod log;
 mod memtable;
 mod options;
+mod outlook;
 mod plan;
 mod points;
 mod publish;

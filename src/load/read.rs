@@ -97,6 +97,7 @@ impl Reading<'_> {
         if let Some((known, _)) = before {
             mark = *known;
             skip(&mut chunks, &mark, self.options)?;
+            self.progress.take_up(mark.consumed, mark.blocks);
         }
         let first = chunks.next(None)?;
         let router = match &self.before.router {

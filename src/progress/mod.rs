@@ -1,6 +1,7 @@
 //! How far an import is: a handful of counters that the work bumps per batch, a sampler that reads them, and whoever
 //! wants to know.
 
+mod remaining;
 mod stretches;
 mod tenths;
 
@@ -10,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use remaining::Outlook;
 pub use tenths::{ReadStep, Tenths};
 
 use crate::report::Speed;
+use crate::sys;
 
 /// What an import is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,6 +96,21 @@ pub struct Sample {
     /// Blocks a second over the last whole 100,000 blocks, while a block log is read; none before the first of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stretch_blocks_per_second: Option<f64>,
+    /// How many seconds are left, as far as that can be told: of this phase and those that follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<f64>,
+}
+
+impl Sample {
+    /// The share of this phase that is done, from 0 to 1. Blocks say it exactly where an index has counted them, else
+    /// bytes do.
+    pub fn done(&self) -> Option<f64> {
+        let of = |done: u64, total: u64| done.min(total) as f64 / total.max(1) as f64;
+        match (self.total_blocks, self.total) {
+            (Some(total), _) => Some(of(self.blocks, total)),
+            (None, total) => total.filter(|&total| total > 0).map(|total| of(self.bytes, total)),
+        }
+    }
 }
 
 /// What lies before RocksDB.
@@ -238,6 +256,7 @@ struct Times {
     samples: Vec<Sample>,
     marks: tenths::Marks,
     stretches: stretches::Stretches,
+    remaining: remaining::Remaining,
     every: u32,
     skipped: u32,
 }
@@ -266,6 +285,8 @@ impl<'a> Progress<'a> {
         self.expected_blocks.store(0, Ordering::Relaxed);
         self.set_backlog(None);
         self.total.store(total.unwrap_or(u64::MAX), Ordering::Relaxed);
+        let seconds = self.start.elapsed().as_secs_f64();
+        self.lock().remaining.begin(phase, seconds, sys::cpu_seconds());
         self.observer.event(&Event::Phase { phase });
     }
 
@@ -291,6 +312,24 @@ impl<'a> Progress<'a> {
         self.expected_blocks.store(blocks, Ordering::Relaxed);
     }
 
+    /// Tells what the phases from the next on are expected to take.
+    pub fn expect(&self, outlook: Outlook) {
+        self.lock().remaining.expect(outlook);
+    }
+
+    /// So much of this phase was done by an earlier run: it counts as done, but says nothing about speed.
+    pub fn take_up(&self, bytes: u64, blocks: u64) {
+        self.add(bytes, blocks);
+        let sample = self.now();
+        let mut times = self.lock();
+        times.remaining.take_up(sample.done().unwrap_or_default(), sample.seconds, sys::cpu_seconds());
+        if sample.phase == Phase::Read {
+            let since = sample.seconds - times.phase_start;
+            times.marks.reach(since, sample.bytes, sample.total.unwrap_or(u64::MAX));
+            times.stretches.begin_behind(sample.blocks, since);
+        }
+    }
+
     /// Adds to the counters; called per batch.
     pub fn add(&self, bytes: u64, blocks: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -306,15 +345,6 @@ impl<'a> Progress<'a> {
         let since = self.start.elapsed().as_secs_f64() - times.phase_start;
         times.marks.reach(since, bytes, total);
         times.stretches.reach(before, before + blocks, since);
-    }
-
-    /// Counts what an earlier run has read of a log.
-    pub fn take_up(&self, bytes: u64, blocks: u64) {
-        self.add(bytes, blocks);
-        let mut times = self.lock();
-        let since = self.start.elapsed().as_secs_f64() - times.phase_start;
-        times.marks.reach(since, self.bytes.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
-        times.stretches.begin_behind(self.blocks.load(Ordering::Relaxed), since);
     }
 
     /// How fast blocks were read, stretch by stretch.
@@ -363,7 +393,18 @@ impl<'a> Progress<'a> {
             backlog: *self.backlog.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
             stretch_blocks_per_second: (phase == Phase::Read).then(|| self.lock().stretches.last()).flatten(),
+            seconds_left: None,
         }
+    }
+
+    /// The counters now, and how long it will still take.
+    fn look(&self) -> Sample {
+        let cpu = sys::cpu_seconds();
+        // Which locks for itself.
+        let sample = self.now();
+        let mut times = self.lock();
+        let seconds_left = times.remaining.seconds_left(sample.done(), sample.seconds, cpu);
+        Sample { seconds_left, ..sample }
     }
 
     /// Seconds of each phase that is over.
@@ -381,7 +422,7 @@ impl<'a> Progress<'a> {
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 while is_over.recv_timeout(INTERVAL) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
-                    let sample = self.now();
+                    let sample = self.look();
                     self.keep(sample);
                     self.observer.sample(&sample);
                 }

@@ -60,6 +60,7 @@ impl Job<'_> {
         let ledger = match before {
             Some((mark, extents)) => {
                 reading::skip(&mut chunks, mark, options)?;
+                self.progress.take_up(mark.consumed, mark.blocks);
                 Ledger::resume(&target.spill, self.plan.expected_bytes, extents)?
             }
             None => Ledger::new(&target.spill, self.plan.expected_bytes),
