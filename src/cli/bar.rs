@@ -26,6 +26,9 @@ const USUAL_COLUMNS: usize = 80;
 /// Columns beside the bar and what is told: name, brackets, percent, and spaces.
 const FRAME: usize = 19;
 
+/// The least columns of the bar itself.
+const LEAST_BAR: usize = 2;
+
 /// The bar as it stands on the screen now, for whoever else has something to say there; `None` where there is none.
 static SHOWN: Mutex<Option<String>> = Mutex::new(None);
 
@@ -110,14 +113,14 @@ fn draw(sample: &Sample, speed: &Speed, columns: usize, color: bool) -> String {
     let name = sample.phase.name();
     let room = columns.saturating_sub(FREE);
     let Some(done) = sample.done() else {
-        return format!("{name:<8} {}", speed.describe(room.saturating_sub(9)));
+        return format!("{name:<8} {}", speed.describe_with_curve(room.saturating_sub(9)));
     };
-    let width = (columns / 6).min(room.saturating_sub(FRAME));
+    let width = (columns / 6).min(room.saturating_sub(FRAME + speed.least_room())).max(LEAST_BAR);
     let filled = (done * width as f64) as usize;
     let head = if filled < width { ">" } else { "" };
     let (shade, off) = if color { ("\x1b[36m", "\x1b[0m") } else { ("", "") };
     let bar = format!("{shade}{}{head}{off}{}", "=".repeat(filled), " ".repeat((width - filled).saturating_sub(1)));
-    let text = speed.describe(room.saturating_sub(FRAME + width));
+    let text = speed.describe_with_curve(room.saturating_sub(FRAME + width));
     let line = format!("{name:<8} [{bar}] {:>3} %  {text}", percent(done));
     if room < FRAME + width { format!("{name} {} %", percent(done)) } else { line.trim_end().to_owned() }
 }

@@ -24,11 +24,12 @@ impl Stretches {
     }
 
     /// `212 k blocks/s, last 100,000 at 208 k`; `None` before the first stretch.
-    pub fn rates(&self, now: f64) -> Option<String> {
-        Some(format!("{} blocks/s, last 100,000 at {}", short(now), short(*self.0.back()?)))
+    pub fn describe(&self, now: f64) -> Option<String> {
+        let last = self.0.back()?;
+        Some(format!("{} blocks/s, last 100,000 at {}", short(now), short(*last)))
     }
 
-    /// A curve of them; `None` before the second one.
+    /// The last stretches as a curve, where there are some.
     pub fn curve(&self) -> Option<String> {
         let rates: Vec<f64> = self.0.iter().copied().collect();
         (rates.len() > 1).then(|| sparkline(&rates, CURVE))
@@ -79,14 +80,14 @@ mod tests {
     #[test]
     fn the_last_stretch_stands_beside_the_rate_of_now() {
         let mut stretches = Stretches::default();
-        assert_eq!(stretches.rates(1.0), None);
+        assert_eq!((stretches.describe(1.0), stretches.curve()), (None, None));
         for rate in [100_000.0, 100_000.0, 200_000.0, 50_000.0] {
             stretches.add(Some(rate));
         }
-        assert_eq!(stretches.rates(212_000.0).as_deref(), Some("212 k blocks/s, last 100,000 at 50 k"));
+        assert_eq!(stretches.describe(212_000.0).as_deref(), Some("212 k blocks/s, last 100,000 at 50 k"));
         assert_eq!(stretches.curve().as_deref(), Some("▄█▂"));
         stretches.add(None);
-        assert_eq!((stretches.rates(1.0), stretches.curve()), (None, None));
+        assert_eq!((stretches.describe(1.0), stretches.curve()), (None, None));
     }
 
     #[test]

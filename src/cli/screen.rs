@@ -2,25 +2,24 @@
 
 use std::io::{self, Write};
 
-use console::Term;
+use rustix::termios::{Winsize, tcgetwinsize};
 
 /// The longest name that stands before a value, in columns.
 const LONGEST_NAME: usize = 12;
 
 /// Columns of the terminal that standard output is; `None` where it is none, and lines stay whole.
 pub fn stdout_columns() -> Option<usize> {
-    columns(&Term::stdout())
+    columns(tcgetwinsize(io::stdout()))
 }
 
 /// The same of standard error.
 pub fn stderr_columns() -> Option<usize> {
-    columns(&Term::stderr())
+    columns(tcgetwinsize(io::stderr()))
 }
 
-fn columns(term: &Term) -> Option<usize> {
-    let (_, columns) = term.size_checked().filter(|_| term.is_term())?;
+fn columns(size: rustix::io::Result<Winsize>) -> Option<usize> {
     // A terminal that does not know its size says 0.
-    Some(usize::from(columns)).filter(|&columns| columns > 0)
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0)
 }
 
 /// Prints a text of lines such as `digest    1f2e..`, whose values stand at the column `indent`.

@@ -10,6 +10,9 @@ use super::rates::Stretches;
 /// Seconds over which the current speed is taken.
 const WINDOW: f64 = 3.0;
 
+/// How important a part is that should always be there, or more.
+const NEEDED: u8 = 1;
+
 /// The current speed, from the last few seconds of samples.
 #[derive(Default)]
 pub struct Speed(VecDeque<Sample>, Stretches);
@@ -36,31 +39,12 @@ impl Speed {
         })
     }
 
-    /// `1.2 GiB, 640.0 MiB/s, 655,123 blocks/s, 12 s left; 12 files at level 0, 1.5 GiB pending, writes stopped`, without
-    /// what does not fit into `room` columns. What is left matters most, then how fast, then the rest. Of a log
-    /// `1.2 GiB, 212 k blocks/s, last 100,000 at 208 k ▆█▆▇, 12 s left`.
+    /// `1.2 GiB, 640.0 MiB/s, 655,123 blocks/s, 12 s left, 12 files at level 0, 1.5 GiB pending, writes stopped`, and of a
+    /// log `1.2 GiB, 212 k blocks/s, last 100,000 at 208 k, 12 s left`, without what does not fit into `room` columns.
     pub fn describe(&self, room: usize) -> String {
-        let Some(last) = self.0.back() else { return String::new() };
-        let left = last.seconds_left.map(|seconds| (0, format!("{} left", duration(seconds))));
-        let speed = self.now().filter(|_| counts(last.phase));
-        let of_log = speed.and_then(|(_, blocks)| self.1.rates(blocks));
-        let [of_bytes, of_blocks] = match of_log {
-            Some(rates) => [Some((1, rates)), self.1.curve().map(|curve| (4, curve))],
-            None => [
-                speed.map(|(bytes, _)| (1, format!("{}/s", human(bytes as u64)))),
-                speed.map(|(_, blocks)| (4, format!("{} blocks/s", grouped(blocks as u64)))),
-            ],
-        };
-        let parts = [
-            counts(last.phase).then(|| (2, human(last.bytes))),
-            of_bytes,
-            of_blocks,
-            left.or_else(|| (!counts(last.phase)).then(|| (0, format!("{:.0} s", last.seconds)))),
-            last.backlog.as_ref().map(|backlog| (3, describe_backlog(backlog))),
-        ];
-        let mut parts: Vec<(u8, String)> = parts.into_iter().flatten().collect();
+        let mut parts = self.parts();
         loop {
-            let text = parts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(", ");
+            let text = joined(&parts);
             let least = parts.iter().map(|(rank, _)| *rank).max().unwrap_or_default();
             if text.chars().count() <= room || parts.is_empty() {
                 return text;
@@ -68,6 +52,41 @@ impl Speed {
             parts.retain(|(rank, _)| *rank != least);
         }
     }
+
+    /// The same with the curve of a log's rates, where there is room for it.
+    pub fn describe_with_curve(&self, room: usize) -> String {
+        let text = self.describe(room);
+        let curve = self.1.curve().map(|curve| format!("{text} {curve}"));
+        curve.filter(|it| it.chars().count() <= room && text == joined(&self.parts())).unwrap_or(text)
+    }
+
+    /// How many columns that takes which should always be there.
+    pub fn least_room(&self) -> usize {
+        let parts = self.parts().into_iter().filter(|(rank, _)| *rank <= NEEDED);
+        joined(&parts.collect::<Vec<_>>()).chars().count()
+    }
+
+    /// What there is to say, and how important it is: what is left matters most, then how fast, then the rest.
+    fn parts(&self) -> Vec<(u8, String)> {
+        let Some(last) = self.0.back() else { return Vec::new() };
+        let left = last.seconds_left.map(|seconds| (0, format!("{} left", duration(seconds))));
+        let speed = self.now().filter(|_| counts(last.phase));
+        let of_log = speed.and_then(|(_, blocks)| self.1.describe(blocks));
+        let others = speed.filter(|_| of_log.is_none());
+        let parts = [
+            counts(last.phase).then(|| (2, human(last.bytes))),
+            others.map(|(bytes, _)| (NEEDED, format!("{}/s", human(bytes as u64)))),
+            others.map(|(_, blocks)| (4, format!("{} blocks/s", grouped(blocks as u64)))),
+            of_log.map(|rates| (NEEDED, rates)),
+            left.or_else(|| (!counts(last.phase)).then(|| (0, format!("{:.0} s", last.seconds)))),
+            last.backlog.as_ref().map(|backlog| (3, describe_backlog(backlog))),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+}
+
+fn joined(parts: &[(u8, String)]) -> String {
+    parts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a phase goes through bytes and blocks, or only takes time.
@@ -146,6 +165,38 @@ mod tests {
         }
     }
 
+    /// What is said of a log of which 40,000 blocks and 8 MiB were read in the last second.
+    fn of_log(stretches: &[f64]) -> Speed {
+        let sample = |seconds: f64, bytes: u64, blocks: u64, stretch| Sample {
+            bytes,
+            blocks,
+            backlog: None,
+            stretch_blocks_per_second: stretch,
+            ..sample(Phase::Read, seconds, Some(12_780.0))
+        };
+        let mut speed = Speed::default();
+        stretches.iter().for_each(|&rate| speed.add(sample(9.0, 92 << 20, 160_000, Some(rate))));
+        speed.add(sample(10.0, 100 << 20, 200_000, stretches.last().copied()));
+        speed
+    }
+
+    #[test]
+    fn a_phase_that_went_through_nothing_leaves_no_line() {
+        assert_eq!(done_line(Phase::Read, 0.0, 0, 0), None);
+        assert_eq!(done_line(Phase::Build, 0.1, 0, 0), None);
+        let line = "read        2.0 s  1,234 blocks, 8.0 MiB, 4.0 MiB/s";
+        assert_eq!(done_line(Phase::Read, 2.0, 8 << 20, 1234).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn the_rate_of_the_last_stretch_stands_beside_that_of_now() {
+        let narrow = "40 k blocks/s, last 100,000 at 208 k, 3:33 h left";
+        let log = of_log(&[104_000.0, 208_000.0]);
+        assert_eq!((log.describe(50), log.least_room()), (narrow.to_owned(), narrow.len()));
+        assert_eq!(log.describe_with_curve(61), format!("100.0 MiB, {narrow}"));
+        assert_eq!(log.describe_with_curve(63), format!("100.0 MiB, {narrow} ▄█"));
+    }
+
     #[test]
     fn what_does_not_fit_is_left_out_the_least_important_first() {
         let mut speed = Speed::default();
@@ -163,28 +214,6 @@ mod tests {
         ] {
             assert_eq!(speed.describe(room), text);
         }
-    }
-
-    #[test]
-    fn of_a_log_the_rate_of_the_last_stretch_stands_beside_that_of_now() {
-        let mut speed = Speed::default();
-        for (seconds, rate) in [(10.0, 104_000.0), (12.0, 208_000.0)] {
-            let stretch_blocks_per_second = Some(rate);
-            speed.add(Sample { stretch_blocks_per_second, backlog: None, ..sample(Phase::Read, seconds, Some(754.2)) });
-        }
-        let rates = "66 k blocks/s, last 100,000 at 208 k";
-        assert_eq!(speed.describe(100), format!("768.0 MiB, {rates}, ▄█, 12:35 min left"));
-        assert_eq!(speed.describe(60), format!("{rates}, ▄█, 12:35 min left").replace(", ▄█", ""));
-        // Beside the frame of the bar in 80 columns there is room for the longest.
-        assert!("9,999 blocks/s, last 100,000 at 12.3 M".len() <= 80 - 4 - 19 - 13);
-    }
-
-    #[test]
-    fn a_phase_that_went_through_nothing_leaves_no_line() {
-        assert_eq!(done_line(Phase::Read, 0.0, 0, 0), None);
-        assert_eq!(done_line(Phase::Build, 0.1, 0, 0), None);
-        let line = "read        2.0 s  1,234 blocks, 8.0 MiB, 4.0 MiB/s";
-        assert_eq!(done_line(Phase::Read, 2.0, 8 << 20, 1234).as_deref(), Some(line));
     }
 
     #[test]

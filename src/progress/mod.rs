@@ -279,14 +279,17 @@ impl<'a> Progress<'a> {
     /// Ends the phase in hand and begins `phase`, which has `total` bytes to go through.
     pub fn begin(&self, phase: Phase, total: Option<u64>) {
         self.end();
+        let cpu = sys::cpu_seconds();
+        // Whoever looks meanwhile must not take the counters of one phase for those of another.
+        let mut times = self.lock();
         self.phase.store(phase as u8, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
         self.blocks.store(0, Ordering::Relaxed);
         self.expected_blocks.store(0, Ordering::Relaxed);
         self.set_backlog(None);
         self.total.store(total.unwrap_or(u64::MAX), Ordering::Relaxed);
-        let seconds = self.start.elapsed().as_secs_f64();
-        self.lock().remaining.begin(phase, seconds, sys::cpu_seconds());
+        times.remaining.begin(phase, self.start.elapsed().as_secs_f64(), cpu);
+        drop(times);
         self.observer.event(&Event::Phase { phase });
     }
 
@@ -317,19 +320,6 @@ impl<'a> Progress<'a> {
         self.lock().remaining.expect(outlook);
     }
 
-    /// So much of this phase was done by an earlier run: it counts as done, but says nothing about speed.
-    pub fn take_up(&self, bytes: u64, blocks: u64) {
-        self.add(bytes, blocks);
-        let sample = self.now();
-        let mut times = self.lock();
-        times.remaining.take_up(sample.done().unwrap_or_default(), sample.seconds, sys::cpu_seconds());
-        if sample.phase == Phase::Read {
-            let since = sample.seconds - times.phase_start;
-            times.marks.reach(since, sample.bytes, sample.total.unwrap_or(u64::MAX));
-            times.stretches.begin_behind(sample.blocks, since);
-        }
-    }
-
     /// Adds to the counters; called per batch.
     pub fn add(&self, bytes: u64, blocks: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -345,6 +335,20 @@ impl<'a> Progress<'a> {
         let since = self.start.elapsed().as_secs_f64() - times.phase_start;
         times.marks.reach(since, bytes, total);
         times.stretches.reach(before, before + blocks, since);
+    }
+
+    /// So much of this phase was done by an earlier run: it counts as done, but says nothing about speed.
+    pub fn take_up(&self, bytes: u64, blocks: u64) {
+        self.add(bytes, blocks);
+        let cpu = sys::cpu_seconds();
+        let mut times = self.lock();
+        let sample = self.counters(&times);
+        times.remaining.take_up(sample.done().unwrap_or_default(), sample.seconds, cpu);
+        if sample.phase == Phase::Read {
+            let since = sample.seconds - times.phase_start;
+            times.marks.reach(since, sample.bytes, self.total.load(Ordering::Relaxed));
+            times.stretches.begin_behind(sample.blocks, since);
+        }
     }
 
     /// How fast blocks were read, stretch by stretch.
@@ -381,6 +385,10 @@ impl<'a> Progress<'a> {
     }
 
     pub fn now(&self) -> Sample {
+        self.counters(&self.lock())
+    }
+
+    fn counters(&self, times: &Times) -> Sample {
         let total = self.total.load(Ordering::Relaxed);
         let phase = usize::from(self.phase.load(Ordering::Relaxed));
         let phase = Phase::ALL.get(phase).copied().unwrap_or(Phase::Plan);
@@ -392,7 +400,7 @@ impl<'a> Progress<'a> {
             blocks: self.blocks.load(Ordering::Relaxed),
             backlog: *self.backlog.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
-            stretch_blocks_per_second: (phase == Phase::Read).then(|| self.lock().stretches.last()).flatten(),
+            stretch_blocks_per_second: (phase == Phase::Read).then(|| times.stretches.last()).flatten(),
             seconds_left: None,
         }
     }
@@ -400,9 +408,8 @@ impl<'a> Progress<'a> {
     /// The counters now, and how long it will still take.
     fn look(&self) -> Sample {
         let cpu = sys::cpu_seconds();
-        // Which locks for itself.
-        let sample = self.now();
         let mut times = self.lock();
+        let sample = self.counters(&times);
         let seconds_left = times.remaining.seconds_left(sample.done(), sample.seconds, cpu);
         Sample { seconds_left, ..sample }
     }

@@ -11,11 +11,13 @@
 use super::Phase;
 
 /// The share of a phase at which its own pace counts as much as what was expected of it.
-const TRUST: f64 = 0.1;
+const TRUST: f64 = 0.05;
 
-/// The pace is that of the last part of a phase: of this share of the time it has taken, and of these seconds at least.
+/// The pace is that of the last part of a phase: of this share of the time it has taken, and of these seconds at least;
+/// but no more times slower than all of the phase was, because what stands still for a while goes on.
 const RECENT: f64 = 0.5;
 const RECENT_LEAST: f64 = 3.0;
+const SLOWER: f64 = 2.0;
 
 /// The most marks kept of a phase; beyond it every second one is dropped.
 const MAX_MARKS: usize = 128;
@@ -133,8 +135,9 @@ impl Remaining {
     fn pace_of_this(&self, seen: Option<(Mark, Mark)>) -> Option<f64> {
         let before = self.pace.filter(|_| self.is_expected());
         let Some((from, last)) = seen else { return before };
-        let pace = (last.seconds - from.seconds) / (last.done - from.done) / self.expected();
-        let weight = last.done - self.marks.first().map_or(0.0, |first| first.done);
+        let first = self.marks.first().copied().unwrap_or(from);
+        let of = |from: Mark| (last.seconds - from.seconds) / (last.done - from.done) / self.expected();
+        let (pace, weight) = (of(from).min(of(first) * SLOWER), last.done - first.done);
         Some(before.map_or(pace, |before| (pace * weight + before * TRUST) / (weight + TRUST)))
     }
 
@@ -297,11 +300,11 @@ mod tests {
         remaining.begin(Phase::Verify, 0.0, None);
         let mut left = None;
         for tenth in 0..=200 {
-            // Half of it in ten seconds, from a cache; the next tenth takes as long.
+            // Half of it in ten seconds, from a cache; what follows is slower by half.
             let now = f64::from(tenth) / 10.0;
-            let done = if now < 10.0 { now / 20.0 } else { 0.5 + (now - 10.0) / 100.0 };
+            let done = if now < 10.0 { now / 20.0 } else { 0.5 + (now - 10.0) / 40.0 };
             left = remaining.seconds_left(Some(done), now, None);
         }
-        assert!(left.is_some_and(|left| (left - 40.0).abs() < 2.0), "{left:?}");
+        assert!(left.is_some_and(|left| (left - 10.0).abs() < 1.0), "{left:?}");
     }
 }

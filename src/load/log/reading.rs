@@ -139,9 +139,6 @@ impl<'a> Reading<'a> {
         for (range, counted) in done.iter().zip(&job.before.ranges) {
             job.progress.take_up(range.end - range.start, counted.blocks.tally.records);
         }
-        if !done.is_empty() {
-            job.progress.take_up(0, 0);
-        }
         let next = AtomicUsize::new(0);
         self.in_turns(|hand| {
             if self.way.is_paused() {
