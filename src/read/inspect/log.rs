@@ -146,9 +146,31 @@ fn count_stream(
     progress: &Progress<'_>,
 ) -> Result<Counted> {
     progress.begin(Phase::Read, log.size);
+    let mut counted = Counted::default();
+    each_batch(forward, log, options, |chain, batch, consumed| {
+        for at in 0..batch.spans.len() {
+            let offset = batch.spans.get(at).map(|span| batch.offset(*span));
+            let taken = counted.take(chain, batch, at);
+            taken.map_err(|problem| Error::bad_input(&options.source, offset, problem))?;
+        }
+        progress.reach(consumed);
+        progress.add(0, batch.spans.len() as u64);
+        counted.packings = chain.packings;
+        Ok(())
+    })?;
+    Ok(counted)
+}
+
+/// Goes through a log that comes through a pipe: hands out each batch, the chain that its blocks belong to, and how many
+/// bytes have been taken.
+pub(super) fn each_batch(
+    forward: &mut Forward,
+    log: &Log,
+    options: &InspectOptions,
+    mut take: impl FnMut(&mut Chain<'_>, &mut Batch, u64) -> Result<()>,
+) -> Result<()> {
     let (expectations, framing) = (expectations(), forward.framing);
     let mut chain: Option<Chain<'_>> = None;
-    let mut counted = Counted::default();
     let mut batch = Batch::default();
     while forward.next(&mut batch, WINDOW, None)? {
         if options.resources.stop.asked() {
@@ -157,16 +179,9 @@ fn count_stream(
         let first = forward.first.unwrap_or(1);
         let chain = chain
             .get_or_insert_with(|| Chain::new(framing, &expectations, Unpacker::new(&log.dictionaries), first, None));
-        for at in 0..batch.spans.len() {
-            let offset = batch.spans.get(at).map(|span| batch.offset(*span));
-            let taken = counted.take(chain, &mut batch, at);
-            taken.map_err(|problem| Error::bad_input(&options.source, offset, problem))?;
-        }
-        progress.reach(forward.consumed());
-        progress.add(0, batch.spans.len() as u64);
-        counted.packings = chain.packings;
+        take(chain, &mut batch, forward.consumed())?;
     }
-    Ok(counted)
+    Ok(())
 }
 
 impl Counted {

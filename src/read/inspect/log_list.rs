@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::InspectOptions;
-use super::log::{WINDOW, expectations, interrupted};
+use super::log::{WINDOW, each_batch, expectations, interrupted};
 use crate::error::{Error, Result};
 use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, LogProblem, RangeReader, Unpacker};
 use crate::verify::{Chain, Checked, KEY};
@@ -59,19 +59,9 @@ fn list_files(files: &LogFiles, log: &Log, options: &InspectOptions, out: &mut d
 }
 
 fn list_stream(forward: &mut Forward, log: &Log, options: &InspectOptions, out: &mut dyn Write) -> Result<u32> {
-    let (expectations, framing) = (expectations(), forward.framing);
-    let mut chain: Option<Chain<'_>> = None;
-    let mut batch = Batch::default();
-    while forward.next(&mut batch, WINDOW, None)? {
-        if options.resources.stop.asked() {
-            return Err(interrupted());
-        }
-        let first = forward.first.unwrap_or(1);
-        let chain = chain
-            .get_or_insert_with(|| Chain::new(framing, &expectations, Unpacker::new(&log.dictionaries), first, None));
-        let bad = |offset, problem| Error::bad_input(&options.source, offset, problem);
-        lines(chain, &mut batch, None, out, bad)?;
-    }
+    each_batch(forward, log, options, |chain, batch, _| {
+        lines(chain, batch, None, out, |offset, problem| Error::bad_input(&options.source, offset, problem))
+    })?;
     Ok(forward.last().unwrap_or_default())
 }
 
