@@ -1,12 +1,14 @@
 //! The chain of headers that leads to every chunk, as a chain's tipsets lead to its states.
 //!
 //! ```text
-//! header = [miner: bytes, ticket: [bytes], parents: [link, ..], weight: bytes, height, state: link, time,
-//!           signature: bytes, 0, base fee: bytes]
+//! header = [miner: bytes, ticket: [bytes], election proof: [wins, bytes], beacon entries: [], win-post proof: [],
+//!           parents: [link, ..], parent weight: bytes, height, parent state root: link, parent receipts: link,
+//!           messages: link, aggregate: bytes, time, signature: bytes, fork signaling: 0, base fee: bytes]
 //! ```
 //!
-//! The header of chunk N links to the chunk's root and to the header of chunk N-1. The last chunk has several headers,
-//! the head tipset, which are the roots of the CAR.
+//! These are the fields of a Filecoin header (`read/header`). The header of chunk N links to the header of chunk N-1, and
+//! as state, receipts and messages alike to the chunk's root. The last chunk has several headers, the head tipset, which
+//! are the roots of the CAR.
 
 use super::Spec;
 use super::cbor::{self, Name};
@@ -58,22 +60,31 @@ impl Spine {
 
     fn header(&self, height: u64, miner: u64, parent: Option<Name>, state: &Name) -> Vec<u8> {
         let mut noise = Noise::new(self.seed, HEADERS | height);
-        let mut out = Vec::with_capacity(512);
+        let mut out = Vec::with_capacity(1024);
         let bytes = |out: &mut Vec<u8>, content: &[u8]| {
             cbor::head(out, cbor::BYTES, content.len() as u64);
             out.extend_from_slice(content);
         };
         let mut random = [0; 96];
-        cbor::head(&mut out, cbor::ARRAY, 10);
+        cbor::head(&mut out, cbor::ARRAY, 16);
         bytes(&mut out, &[0, 0x80 | miner as u8, 0x08]);
         cbor::head(&mut out, cbor::ARRAY, 1);
         noise.fill(&mut random);
         bytes(&mut out, &random);
+        cbor::head(&mut out, cbor::ARRAY, 2);
+        cbor::head(&mut out, cbor::UINT, 1);
+        noise.fill(&mut random);
+        bytes(&mut out, &random);
+        // No beacon entries, no win-post proof.
+        cbor::head(&mut out, cbor::ARRAY, 0);
+        cbor::head(&mut out, cbor::ARRAY, 0);
         cbor::head(&mut out, cbor::ARRAY, u64::from(parent.is_some()));
         parent.iter().for_each(|parent| cbor::link(&mut out, parent));
         bytes(&mut out, &(height << 24).to_be_bytes());
         cbor::head(&mut out, cbor::UINT, height);
-        cbor::link(&mut out, state);
+        (0..3).for_each(|_| cbor::link(&mut out, state));
+        noise.fill(&mut random);
+        bytes(&mut out, &random);
         cbor::head(&mut out, cbor::UINT, GENESIS + height * EPOCH_SECONDS);
         noise.fill(&mut random);
         bytes(&mut out, &random);
