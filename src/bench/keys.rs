@@ -26,7 +26,7 @@ const SHORT: usize = 16;
 /// # Errors
 /// The database cannot be read, or the file not written.
 pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Result<u64> {
-    let reader = Reader::open(db, &ReaderOptions { cache: 8 << 20, open_files: 64, lenient: false })?;
+    let reader = Reader::open(db, &ReaderOptions { cache: 8 << 20, open_files: 64, lenient: false, in_order: false })?;
     let mut noise = Noise::new(seed, 0);
     let keep = usize::try_from(count.min(MAX_KEYS)).unwrap_or(usize::MAX);
     let mut kept: Vec<Vec<u8>> = Vec::new();

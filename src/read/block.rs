@@ -46,7 +46,7 @@ impl BlockLookup {
             return Ok(None);
         };
         let (family, version) = record.chain();
-        let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true })?;
+        let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
         Ok(Some(Self { reader, family, version }))
     }
 

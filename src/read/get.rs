@@ -54,7 +54,7 @@ impl Lookup {
     /// There is no database, or it cannot be opened.
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let record = ImportRecord::load(db)?;
-        let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true })?;
+        let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
         Ok(Self { reader, family: location.family(record.as_ref()), layout: location.layout(record.as_ref()).0 })
     }
 

@@ -1,6 +1,6 @@
 //! Blocks that are linked to and not there: all counted, the first ten kept.
 
-use super::queue::Step;
+use super::queue::StepRef;
 use crate::report::MissingBlock;
 use crate::sort::key::KeyLayout;
 
@@ -18,7 +18,7 @@ pub(super) struct Missing {
 
 impl Missing {
     /// Notes the block that `step` leads to; it may be missing when it was named below this epoch.
-    pub fn note(&mut self, step: &Step, may_below: Option<u64>) {
+    pub fn note(&mut self, step: StepRef<'_>, may_below: Option<u64>) {
         let allowed = may_below.is_some_and(|below| step.epoch.is_some_and(|epoch| epoch < below));
         self.total += 1;
         self.allowed += u64::from(allowed);
@@ -31,8 +31,8 @@ impl Missing {
         }
         if self.first.len() < LISTED {
             self.first.push(MissingBlock {
-                cid: text(&step.cid),
-                parent: (!step.parent.is_empty()).then(|| text(&step.parent)),
+                cid: text(step.cid),
+                parent: (!step.parent.is_empty()).then(|| text(step.parent)),
                 epoch: step.epoch,
                 allowed,
             });

@@ -9,7 +9,7 @@ mod count;
 mod dag_json;
 pub mod export;
 pub mod get;
-mod header;
+pub(crate) mod header;
 pub mod inspect;
 mod links;
 mod missing;

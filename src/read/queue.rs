@@ -1,4 +1,4 @@
-//! The links that are still to be followed, level by level, in memory as far as the budget goes and in a file beyond.
+//! The links that are still to be followed, wave by wave, in memory as far as the budget goes and in a file beyond.
 //!
 //! ```text
 //! entry: u16 length of the CID | CID | u16 length of the parent | parent | u32 tipset | u64 epoch       little-endian
@@ -30,6 +30,15 @@ pub(super) struct Step {
     pub epoch: Option<u64>,
 }
 
+/// The same where it lies in a queue's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StepRef<'a> {
+    pub cid: &'a [u8],
+    pub parent: &'a [u8],
+    pub tipset: u32,
+    pub epoch: Option<u64>,
+}
+
 /// Steps, first in, first out: first all in, then all out.
 pub(super) struct Queue {
     held: Vec<u8>,
@@ -57,6 +66,22 @@ impl Queue {
             return Ok(());
         }
         self.len += 1;
+        self.keep_within_budget()
+    }
+
+    /// Appends `count` steps that have been encoded.
+    pub fn append(&mut self, encoded: &[u8], count: u64) -> Result<()> {
+        self.held.extend_from_slice(encoded);
+        self.len += count;
+        self.keep_within_budget()
+    }
+
+    /// What the steps in it take as bytes.
+    pub fn bytes(&self) -> u64 {
+        self.written - self.read + self.held.len() as u64
+    }
+
+    fn keep_within_budget(&mut self) -> Result<()> {
         if self.held.len() > self.budget {
             self.spill().map_err(Error::io("write links to", &self.dir))?;
         }
@@ -106,6 +131,39 @@ impl Queue {
         Ok(steps)
     }
 
+    /// Takes whole steps as they are encoded: all there are or, if that is more than `limit` bytes, about so many; none
+    /// when it is empty. After the first call nothing may be pushed any more, and it is not to be mixed with `take`.
+    pub fn take_piece(&mut self, limit: usize) -> Result<Vec<u8>> {
+        // At least one step must fit.
+        let limit = limit.max(READ);
+        if self.file.is_some() {
+            self.spill_rest().map_err(Error::io("write links to", &self.dir))?;
+            self.held.clear();
+        }
+        let Some(file) = &self.file else {
+            if self.held.len() <= limit {
+                self.len = 0;
+                return Ok(std::mem::take(&mut self.held));
+            }
+            let (end, count) = whole_steps(&self.held, limit);
+            self.len -= count;
+            return Ok(self.held.drain(..end).collect());
+        };
+        let len = usize::try_from(self.written - self.read).unwrap_or(limit).min(limit);
+        let mut piece = vec![0; len];
+        file.read_exact_at(&mut piece, self.read).map_err(Error::io("read links from", &self.dir))?;
+        let (end, count) = whole_steps(&piece, len);
+        if end == 0 && self.len > 0 {
+            // Somebody else has written to a file that has no name.
+            let damaged = io::Error::new(io::ErrorKind::InvalidData, "a link that is none");
+            return Err(Error::io("read links from", &self.dir)(damaged));
+        }
+        piece.truncate(end);
+        self.read += end as u64;
+        self.len -= count;
+        Ok(piece)
+    }
+
     fn spill_rest(&mut self) -> io::Result<()> {
         if self.read == 0 && !self.held.is_empty() {
             self.spill()?;
@@ -125,13 +183,24 @@ impl Queue {
 impl Step {
     /// Appends the step as bytes; whether it could be.
     pub fn encode(&self, to: &mut Vec<u8>) -> bool {
+        self.as_ref().encode(to)
+    }
+
+    pub fn as_ref(&self) -> StepRef<'_> {
+        StepRef { cid: &self.cid, parent: &self.parent, tipset: self.tipset, epoch: self.epoch }
+    }
+}
+
+impl StepRef<'_> {
+    /// Appends the step as bytes; whether it could be.
+    pub fn encode(&self, to: &mut Vec<u8>) -> bool {
         let (Ok(cid), Ok(parent)) = (u16::try_from(self.cid.len()), u16::try_from(self.parent.len())) else {
             return false;
         };
         to.extend_from_slice(&cid.to_le_bytes());
-        to.extend_from_slice(&self.cid);
+        to.extend_from_slice(self.cid);
         to.extend_from_slice(&parent.to_le_bytes());
-        to.extend_from_slice(&self.parent);
+        to.extend_from_slice(self.parent);
         to.extend_from_slice(&self.tipset.to_le_bytes());
         to.extend_from_slice(&self.epoch.unwrap_or(NO_EPOCH).to_le_bytes());
         true
@@ -140,14 +209,29 @@ impl Step {
 
 /// Reads the step at `at`, and where it ends.
 pub(super) fn decode(bytes: &[u8], at: usize) -> Option<(Step, usize)> {
+    let (StepRef { cid, parent, tipset, epoch }, end) = decode_ref(bytes, at)?;
+    Some((Step { cid: cid.to_vec(), parent: parent.to_vec(), tipset, epoch }, end))
+}
+
+/// The same without a copy.
+pub(super) fn decode_ref(bytes: &[u8], at: usize) -> Option<(StepRef<'_>, usize)> {
     let all = bytes.get(at..)?;
     let (cid, rest) = part(all)?;
     let (parent, rest) = part(rest)?;
     let (tipset, rest) = rest.split_first_chunk()?;
     let (epoch, rest) = rest.split_first_chunk()?;
     let epoch = Some(u64::from_le_bytes(*epoch)).filter(|&epoch| epoch != NO_EPOCH);
-    let step = Step { cid: cid.to_vec(), parent: parent.to_vec(), tipset: u32::from_le_bytes(*tipset), epoch };
+    let step = StepRef { cid, parent, tipset: u32::from_le_bytes(*tipset), epoch };
     Some((step, at + all.len() - rest.len()))
+}
+
+/// Where the last step ends that is whole within the first `limit` bytes, and how many there are up to it.
+fn whole_steps(bytes: &[u8], limit: usize) -> (usize, u64) {
+    let (mut end, mut count) = (0, 0);
+    while let Some((_, next)) = decode_ref(bytes, end).filter(|(_, next)| *next <= limit) {
+        (end, count) = (next, count + 1);
+    }
+    (end, count)
 }
 
 fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -189,6 +273,38 @@ mod tests {
                 }
             }
             assert_eq!((number, queue.len()), (40_000, 0), "budget {budget}");
+        }
+    }
+
+    #[test]
+    fn pieces_hold_whole_steps_and_all_of_them() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let count = 40_000;
+        for budget in [usize::MAX, 10_000, 0] {
+            let mut queue = Queue::new(budget, dir.path());
+            for numbers in (0..count).collect::<Vec<_>>().chunks(100) {
+                let mut encoded = Vec::new();
+                numbers.iter().for_each(|&number| assert!(step(number).encode(&mut encoded)));
+                queue.append(&encoded, numbers.len() as u64).expect("append");
+            }
+            let bytes = queue.bytes();
+            let (mut number, mut pieces, mut taken) = (0, 0, 0);
+            loop {
+                let piece = queue.take_piece(1).expect("take");
+                if piece.is_empty() {
+                    break;
+                }
+                let mut at = 0;
+                while let Some((found, end)) = decode(&piece, at) {
+                    assert_eq!(found, step(number), "budget {budget}");
+                    (number, at) = (number + 1, end);
+                }
+                assert_eq!(at, piece.len());
+                assert!(piece.len() <= READ);
+                (pieces, taken) = (pieces + 1, taken + piece.len() as u64);
+            }
+            assert_eq!((number, taken, queue.len(), queue.bytes()), (count, bytes, 0, 0), "budget {budget}");
+            assert!(pieces > 1, "{pieces} pieces");
         }
     }
 }

@@ -59,7 +59,8 @@ pub fn stat(options: &StatOptions, observer: &dyn Observer) -> Result<StatReport
 }
 
 fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
-    let reader = Reader::open(&options.db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true })?;
+    let reader =
+        Reader::open(&options.db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
     let files = reader.files()?;
     // A database may have lost its OPTIONS file and be sound all the same.
     let written = OptionsFile::latest(&options.db).ok();

@@ -34,7 +34,7 @@ pub struct WalkReport {
     pub identity: u64,
     /// Blocks whose links cannot be told: they are not what their codec says.
     pub malformed: u64,
-    /// The longest way from a root to a block, counted in links.
+    /// How many links deep the walk went: along the chain of headers, and from there to the deepest block below them.
     pub depth: u64,
     /// The first ten missing blocks, as they were met.
     pub first_missing: Vec<MissingBlock>,

@@ -24,6 +24,8 @@ pub(crate) struct ReaderOptions {
     pub open_files: i32,
     /// Open even when files are missing or damaged: whoever reads them is told.
     pub lenient: bool,
+    /// Most look-ups ascend: the system may read ahead, which it is told not to do otherwise.
+    pub in_order: bool,
 }
 
 /// A database that is open for reading.
@@ -83,6 +85,7 @@ impl Reader {
         let (mut db_options, families) = load(path, options.cache)?;
         db_options.set_max_open_files(options.open_files);
         db_options.set_paranoid_checks(!options.lenient);
+        db_options.set_advise_random_on_open(!options.in_order);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
         let db = DB::open_cf_descriptors_read_only(&db_options, path, families, false).map_err(wrap("open", path))?;
         Ok(Self { db, path: path.to_owned(), families: names })

@@ -47,7 +47,7 @@ impl Job<'_> {
         if !options.into_existing {
             Store::reopen_families(&target.staging, &families.node(), None).map(Store::close)?;
         }
-        let how = ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: false };
+        let how = ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: false, in_order: false };
         let reader = Reader::open(target.working(), &how)?;
         let files = reader.files()?;
         let settled = Settled { reader, files, level0_files };

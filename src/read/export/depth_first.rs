@@ -148,7 +148,7 @@ impl<'a> DepthFirst<'a> {
                 self.links_of(step, span.codec, &inside, parents)
             }
             None => {
-                self.missing.note(step, self.may_below);
+                self.missing.note(step.as_ref(), self.may_below);
                 Ok(())
             }
         }

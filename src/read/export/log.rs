@@ -85,7 +85,8 @@ impl<'a> LogExport<'a> {
         }
         sys::raise_open_files();
         let cache = usize::try_from(options.resources.memory().max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
-        let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false })?;
+        let reader =
+            Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
         Ok(Self { options, record, log, reader, family, framing, head, first: from, last: to })
     }
 

@@ -293,7 +293,8 @@ impl<'a> Export<'a> {
         sys::raise_open_files();
         let memory = options.resources.memory().max(MIN_MEMORY);
         let cache = usize::try_from(memory / 8).unwrap_or(usize::MAX);
-        let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false })?;
+        let reader =
+            Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
         let family = options.location.family(record);
         Ok(Self { options, record, reader, family, layout, roots, memory })
     }

@@ -7,7 +7,7 @@ use super::depth_first::DepthFirst;
 use super::{Export, Selection, Take};
 use crate::error::{Error, Result};
 use crate::read::missing::Missing;
-use crate::read::queue::Step;
+use crate::read::queue::StepRef;
 use crate::read::visited::{Visited, fingerprint};
 use crate::source::car::{RawCid, read_cid};
 
@@ -165,8 +165,8 @@ impl List {
                 match value? {
                     Some(value) => take(cid.as_bytes(), *start, value.as_ref())?,
                     None => {
-                        let step = Step { cid: cid.as_bytes().to_vec(), parent: Vec::new(), tipset: 0, epoch: None };
-                        selected.missing.note(&step, None);
+                        let step = StepRef { cid: cid.as_bytes(), parent: &[], tipset: 0, epoch: None };
+                        selected.missing.note(step, None);
                     }
                 }
             }

@@ -145,8 +145,11 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         seconds: 0.0,
     };
     sys::raise_open_files();
-    let opened = Reader::open(&options.db, &ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true })
-        .and_then(|reader| Ok((reader.files()?, reader)));
+    let opened = Reader::open(
+        &options.db,
+        &ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true, in_order: false },
+    )
+    .and_then(|reader| Ok((reader.files()?, reader)));
     let (files, reader) = match opened {
         Ok(opened) => opened,
         Err(Error::Rocks { message, .. }) => {

@@ -1,14 +1,18 @@
 //! Following links from the roots, as a node does that scans or exports its chain.
 //!
-//! Breadth first: all links found at one distance are followed before the next. Threads take them in batches, sort
-//! each by key and look it up at once. What has been met is remembered in `visited`, what is still to be followed in
-//! `queue`; both go to disk beyond the memory budget.
+//! In waves (`frontier`): the chain of headers first, then what hangs below all of them, level by level. The links of a
+//! wave are sorted by key (`sorted`), and threads look them up in batches: a database is read front to back, and a data
+//! block that has many of them once. What has been met is remembered in `visited`; that and the links still to be
+//! followed go to disk beyond the memory budget.
 //!
 //! A Filecoin header gives what hangs below it an epoch, and its parents a place in the chain; that is how a walk is
 //! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are told from damage.
 
+mod frontier;
+mod sorted;
+
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::access::{Location, Resources};
@@ -16,7 +20,7 @@ use super::count;
 use super::header::chain_header;
 use super::links::{codec, links};
 use super::missing::{LISTED, Missing};
-use super::queue::{Queue, Step};
+use super::queue::StepRef;
 use super::record::{ImportRecord, roots};
 use super::share::share;
 use super::visited::{Visited, fingerprint};
@@ -25,11 +29,17 @@ use crate::progress::{Observer, Phase, Progress};
 use crate::report::{WALK_SCHEMA, WalkReport};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
-use crate::source::car::{CidSpan, RawCid, read_cid};
+use crate::source::car::{RawCid, read_cid};
 use crate::sys;
+
+use self::frontier::{Frontier, Gathered, Kind};
+use self::sorted::{Look, Sorted};
 
 /// Links looked up at once.
 const BATCH: usize = 512;
+
+/// The most bytes of links that are sorted at once.
+const MAX_PIECE: u64 = 1 << 30;
 
 /// The least memory a walk works with, in bytes.
 const MIN_MEMORY: u64 = 8 << 20;
@@ -97,7 +107,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let memory = options.resources.memory().max(MIN_MEMORY);
     sys::raise_open_files();
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
-    let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false })?;
+    let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root")?;
     let family = options.location.family(record.as_ref());
     let work_dir = options.resources.work_dir();
@@ -106,14 +116,16 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         reader: &reader,
         family: &family,
         layout: options.location.layout(record.as_ref()).0,
-        visited: Visited::new(memory / 2, work_dir.clone()),
+        visited: Visited::new(memory * 3 / 8, work_dir.clone()),
         missing: Mutex::default(),
         progress,
     };
     let recorded = record.filter(|record| !record.into_existing);
     progress.begin(Phase::Walk, recorded.as_ref().map(|record| record.payload_bytes));
-    let queue_budget = usize::try_from(memory / 8).unwrap_or(usize::MAX);
-    let (found, depth) = walk.levels(&roots, || Queue::new(queue_budget, &work_dir))?;
+    // Three queues, the wave that is being followed, a piece of it, and its order, a fifth of that.
+    let piece = usize::try_from((memory / 16).min(MAX_PIECE)).unwrap_or(usize::MAX);
+    let mut frontier = Frontier::new(piece, work_dir);
+    let found = walk.waves(&roots, &mut frontier, piece)?;
     let mut unreachable = None;
     let mut first_unreachable = Vec::new();
     if options.tipsets.is_none() {
@@ -144,7 +156,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         commitments: found.commitments,
         identity: found.identity,
         malformed: found.malformed,
-        depth,
+        depth: frontier.depth(),
         first_missing: first,
         first_unreachable,
         seconds: 0.0,
@@ -182,74 +194,87 @@ impl Found {
 }
 
 impl Walk<'_> {
-    /// Follows links level by level; the number of levels is how deep the graph is.
-    fn levels(&self, roots: &[RawCid], queue: impl Fn() -> Queue) -> Result<(Found, u64)> {
-        let mut found = Found::default();
-        let mut level = queue();
+    /// Follows links wave by wave, each in pieces of so many bytes.
+    fn waves(&self, roots: &[RawCid], frontier: &mut Frontier, piece: usize) -> Result<Found> {
+        let (mut found, mut gathered) = (Found::default(), Gathered::default());
         for root in roots {
-            let step = Step { cid: root.as_bytes().to_vec(), parent: Vec::new(), tipset: 0, epoch: None };
-            self.meet(&step.cid, &mut found, |_| level.push(&step))?;
+            let step = StepRef { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None };
+            if self.meet(step.cid, &mut found)? {
+                gathered.push(Kind::Chain, step);
+            }
         }
-        let mut depth = 0;
-        while level.len() > 0 {
-            let batches = usize::try_from(level.len().div_ceil(BATCH as u64)).unwrap_or(usize::MAX);
-            let (taken, next) = (Mutex::new(level), Mutex::new(queue()));
-            let workers = share(self.options.resources.threads(), batches, Found::default, |found, _| {
-                if self.options.resources.stop.asked() {
-                    return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
-                }
-                let steps = lock(&taken).take(BATCH)?;
-                self.follow(steps, found, &next)
-            })?;
-            workers.iter().for_each(|worker| found.merge(worker));
-            level = next.into_inner().unwrap_or_else(PoisonError::into_inner);
-            depth += u64::from(level.len() > 0);
+        frontier.hand_over(&mut gathered)?;
+        while let Some(mut wave) = frontier.wave() {
+            while wave.len() > 0 {
+                let sorted = Sorted::new(wave.take_piece(piece)?, self.layout);
+                self.piece(&sorted, frontier, &mut found)?;
+            }
         }
-        Ok((found, depth))
+        Ok(found)
+    }
+
+    fn piece(&self, sorted: &Sorted, frontier: &Frontier, found: &mut Found) -> Result<()> {
+        let batches = sorted.len().div_ceil(BATCH);
+        let workers = share(self.options.resources.threads(), batches, Found::default, |found, batch| {
+            if self.options.resources.stop.asked() {
+                return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
+            }
+            let batch: Vec<Look<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
+            self.follow(&batch, found, frontier)
+        })?;
+        workers.iter().for_each(|worker| found.merge(worker));
+        Ok(())
     }
 
     /// Looks up a batch of links and queues those that its blocks have.
-    fn follow(&self, steps: Vec<Step>, found: &mut Found, next: &Mutex<Queue>) -> Result<()> {
-        let mut batch: Vec<(Step, CidSpan)> = Vec::with_capacity(steps.len());
-        for step in steps {
-            if let Ok(Some(span)) = read_cid(&step.cid) {
-                batch.push((step, span));
-            }
-        }
-        let key_of = |step: &Step, span: &CidSpan| -> Vec<u8> {
-            step.cid.get(self.layout.key_start(span)..).unwrap_or_default().to_vec()
-        };
-        batch.sort_by_cached_key(|(step, span)| key_of(step, span));
-        let keys: Vec<Vec<u8>> = batch.iter().map(|(step, span)| key_of(step, span)).collect();
+    fn follow(&self, batch: &[Look<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
+        let keys: Vec<&[u8]> = batch.iter().map(|look| look.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
         let (mut bytes, mut blocks) = (0, 0);
-        for ((step, span), value) in batch.iter().zip(values) {
+        let mut gathered = Gathered::default();
+        for (Look { step, span, .. }, value) in batch.iter().zip(values) {
             match value? {
                 Some(value) => {
                     let value = value.as_ref();
                     bytes += value.len() as u64;
                     blocks += 1;
-                    self.links_of(step, span.codec, value, found, next)?;
+                    self.links_of(*step, span.codec, value, found, &mut gathered)?;
                 }
                 None if span.hash == 0 => {
                     found.identity += 1;
                     let inside = step.cid.get(span.digest as usize..).unwrap_or_default();
-                    self.links_of(step, span.codec, inside, found, next)?;
+                    self.links_of(*step, span.codec, inside, found, &mut gathered)?;
                 }
-                None => lock(&self.missing).note(step, self.options.allow_missing_below),
+                None => {
+                    let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+                    missing.note(*step, self.options.allow_missing_below);
+                }
+            }
+            if gathered.is_much() {
+                frontier.hand_over(&mut gathered)?;
             }
         }
+        frontier.hand_over(&mut gathered)?;
         found.reachable += blocks;
         found.bytes += bytes;
         self.progress.add(bytes, blocks);
         Ok(())
     }
 
-    fn links_of(&self, step: &Step, codec: u64, block: &[u8], found: &mut Found, next: &Mutex<Queue>) -> Result<()> {
+    fn links_of(
+        &self,
+        step: StepRef<'_>,
+        codec: u64,
+        block: &[u8],
+        found: &mut Found,
+        gathered: &mut Gathered,
+    ) -> Result<()> {
         let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
         let epoch = header.map(|header| header.height).or(step.epoch);
         let mut parents_left = header.map_or(0, |header| header.parents);
         let last_tipset = self.options.tipsets.is_some_and(|tipsets| step.tipset + 1 >= tipsets);
+        let may_be_missing = self.options.allow_missing_below.is_some_and(|below| epoch.is_some_and(|it| it < below));
+        let below = if may_be_missing { Kind::Lenient } else { Kind::Strict };
         let mut outcome = Ok(());
         let scanned = links(codec, block, &mut |cid| {
             let to_parent = parents_left > 0;
@@ -257,38 +282,34 @@ impl Walk<'_> {
             if outcome.is_err() || (to_parent && last_tipset) {
                 return;
             }
-            outcome = self.meet(cid, found, |cid| {
-                lock(next).push(&Step {
-                    cid: cid.to_vec(),
-                    parent: step.cid.clone(),
-                    tipset: step.tipset + u32::from(to_parent),
-                    epoch,
-                })
-            });
+            match self.meet(cid, found) {
+                Ok(true) => {
+                    let tipset = step.tipset + u32::from(to_parent);
+                    let kind = if to_parent { Kind::Chain } else { below };
+                    gathered.push(kind, StepRef { cid, parent: step.cid, tipset, epoch });
+                }
+                Ok(false) => {}
+                Err(error) => outcome = Err(error),
+            }
         });
         found.malformed += u64::from(scanned.is_err());
         outcome
     }
 
-    /// Meets a link: `follow` is called when it leads to something that has not been met before.
-    fn meet(&self, cid: &[u8], found: &mut Found, follow: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
-        let Ok(Some(span)) = read_cid(cid) else {
+    /// Meets a link: whether it leads to something that is to be followed and has not been met before.
+    fn meet(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
+        let Some(span) = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len()) else {
             found.malformed += 1;
-            return Ok(());
+            return Ok(false);
         };
-        if span.len as usize != cid.len() {
-            found.malformed += 1;
-            return Ok(());
-        }
         let key = cid.get(self.layout.key_start(&span)..).unwrap_or_default();
         match span.codec {
             // Their digests could be those of blocks, so they are remembered under their whole CID.
             codec::COMMITMENT_UNSEALED | codec::COMMITMENT_SEALED => {
                 found.commitments += u64::from(self.visited.insert(!fingerprint(cid))?);
-                Ok(())
+                Ok(false)
             }
-            _ if self.visited.insert(fingerprint(key))? => follow(cid),
-            _ => Ok(()),
+            _ => self.visited.insert(fingerprint(key)),
         }
     }
 
@@ -308,8 +329,4 @@ impl Walk<'_> {
         scan.status()?;
         Ok(listed)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,179 @@
+//! The links that a walk still has to follow, in three queues, and which of them come next.
+//!
+//! ```text
+//! chain     parents of headers, and the roots     first, so that what hangs below many headers lies in one wave
+//! strict    what must be there                    before `lenient`: a block that both lead to counts as one that must be
+//! lenient   what headers below the epoch name of which blocks may be missing
+//! ```
+//!
+//! A wave is all that lies in one queue at once. Few waves that are wide, instead of many that are narrow, let the walk
+//! go through the database in the order of its keys. The chain waits while the two others hold as much as the budget.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use super::super::queue::{Queue, StepRef};
+use crate::error::Result;
+
+/// Encoded steps that a thread gathers before it hands them over, in bytes.
+const HAND_OVER: usize = 64 << 10;
+
+/// Which queue a link belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Chain,
+    Strict,
+    Lenient,
+}
+
+const KINDS: [Kind; 3] = [Kind::Chain, Kind::Strict, Kind::Lenient];
+
+/// All links that wait.
+pub(super) struct Frontier {
+    queues: [Mutex<Queue>; KINDS.len()],
+    budget: usize,
+    dir: PathBuf,
+    /// Whether what hangs below headers is being followed to its end.
+    below: bool,
+    depth: Depth,
+}
+
+/// How many waves there were of each kind; below headers, since the chain was left.
+#[derive(Debug, Clone, Copy, Default)]
+struct Depth {
+    chain: u64,
+    below: [u64; KINDS.len()],
+    deepest: u64,
+}
+
+/// What one thread has found to follow, and not handed over yet.
+#[derive(Default)]
+pub(super) struct Gathered {
+    kinds: [(Vec<u8>, u64); KINDS.len()],
+}
+
+impl Frontier {
+    /// Nothing yet; each of the queues keeps up to `budget` bytes in memory and the rest in files in `dir`.
+    pub fn new(budget: usize, dir: PathBuf) -> Self {
+        let queues = KINDS.map(|_| Mutex::new(Queue::new(budget, &dir)));
+        Self { queues, budget, dir, below: false, depth: Depth::default() }
+    }
+
+    /// The next wave; `None` when nothing is left.
+    pub fn wave(&mut self) -> Option<Queue> {
+        let waiting = self.queues.each_mut().map(|queue| held(queue).bytes());
+        let [chain, strict, lenient] = waiting;
+        if strict + lenient >= self.budget as u64 || chain == 0 {
+            self.below = true;
+        }
+        self.below &= strict + lenient > 0;
+        let kind = match self.below {
+            false if chain == 0 => return None,
+            false => Kind::Chain,
+            true if strict > 0 => Kind::Strict,
+            true => Kind::Lenient,
+        };
+        self.depth.count(kind);
+        let empty = Queue::new(self.budget, &self.dir);
+        self.queues.get_mut(kind as usize).map(|queue| std::mem::replace(held(queue), empty))
+    }
+
+    /// The most links between a root and a block, as the waves went: along the chain first, then below it.
+    pub fn depth(&self) -> u64 {
+        self.depth.chain.saturating_sub(1) + self.depth.deepest
+    }
+
+    /// Takes over what a thread has gathered.
+    pub fn hand_over(&self, gathered: &mut Gathered) -> Result<()> {
+        for (queue, (bytes, count)) in self.queues.iter().zip(&mut gathered.kinds) {
+            if *count > 0 {
+                queue.lock().unwrap_or_else(PoisonError::into_inner).append(bytes, *count)?;
+                bytes.clear();
+                *count = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Depth {
+    fn count(&mut self, kind: Kind) {
+        if kind == Kind::Chain {
+            self.chain += 1;
+            self.below = Default::default();
+        } else if let Some(waves) = self.below.get_mut(kind as usize) {
+            *waves += 1;
+            self.deepest = self.deepest.max(*waves);
+        }
+    }
+}
+
+impl Gathered {
+    /// Adds a link. CIDs longer than a queue takes are those of identity blocks of that size: they are left out.
+    pub fn push(&mut self, kind: Kind, step: StepRef<'_>) {
+        if let Some((bytes, count)) = self.kinds.get_mut(kind as usize)
+            && step.encode(bytes)
+        {
+            *count += 1;
+        }
+    }
+
+    /// Whether it is time to hand over.
+    pub fn is_much(&self) -> bool {
+        self.kinds.iter().map(|(bytes, _)| bytes.len()).sum::<usize>() >= HAND_OVER
+    }
+}
+
+fn held(queue: &mut Mutex<Queue>) -> &mut Queue {
+    queue.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(frontier: &Frontier, kind: Kind, count: u32) {
+        let mut gathered = Gathered::default();
+        for number in 0..count {
+            let cid = number.to_le_bytes();
+            gathered.push(kind, StepRef { cid: &cid, parent: &[], tipset: kind as u32, epoch: None });
+        }
+        frontier.hand_over(&mut gathered).expect("room");
+    }
+
+    fn next(frontier: &mut Frontier) -> Option<(u32, u64)> {
+        let mut wave = frontier.wave()?;
+        let count = wave.len();
+        Some((wave.take(1).expect("a step")[0].tipset, count))
+    }
+
+    #[test]
+    fn the_chain_goes_first_then_what_must_be_there() {
+        let mut frontier = Frontier::new(1 << 20, std::env::temp_dir());
+        for (kind, count) in [(Kind::Lenient, 3), (Kind::Strict, 2), (Kind::Chain, 1)] {
+            add(&frontier, kind, count);
+        }
+        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)));
+        assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 2)));
+        // Below headers it goes to the end before the chain goes on.
+        add(&frontier, Kind::Strict, 4);
+        add(&frontier, Kind::Chain, 5);
+        assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 4)));
+        assert_eq!(next(&mut frontier), Some((Kind::Lenient as u32, 3)));
+        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 5)));
+        assert_eq!(next(&mut frontier), None);
+        assert_eq!(frontier.depth(), 1 + 2, "two waves of the chain, two of what must be there");
+    }
+
+    #[test]
+    fn the_chain_waits_when_much_is_to_be_done_below_it() {
+        let mut frontier = Frontier::new(1000, std::env::temp_dir());
+        add(&frontier, Kind::Chain, 1);
+        add(&frontier, Kind::Strict, 10);
+        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)), "little: the chain goes on");
+        add(&frontier, Kind::Chain, 1);
+        add(&frontier, Kind::Strict, 50);
+        assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 60)));
+        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)));
+    }
+}

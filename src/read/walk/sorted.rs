@@ -1,0 +1,118 @@
+//! The steps of a piece in the order of their keys.
+
+use std::ops::Range;
+
+use super::super::queue::{StepRef, decode_ref};
+use crate::sort::key::KeyLayout;
+use crate::source::car::{CidSpan, read_cid};
+
+/// A step that can be looked up.
+pub(super) struct Look<'a> {
+    pub step: StepRef<'a>,
+    pub span: CidSpan,
+    pub key: &'a [u8],
+}
+
+/// A piece of a queue, and where its steps begin, sorted by key.
+pub(super) struct Sorted {
+    piece: Vec<u8>,
+    layout: KeyLayout,
+    /// Eight bytes of the key, from the first that is not the same in all, and where the step begins.
+    order: Vec<(u64, u32)>,
+}
+
+impl Sorted {
+    /// Sorts a piece of at most 4 GiB. A step whose CID cannot be read is left out: a walk queues none.
+    pub fn new(piece: Vec<u8>, layout: KeyLayout) -> Self {
+        let mut order = Vec::new();
+        let (mut at, mut alike) = (0, None);
+        let mut first: &[u8] = &[];
+        while let Some((step, end)) = decode_ref(&piece, at) {
+            if let (Some(look), Ok(begin)) = (look(step, layout), u32::try_from(at)) {
+                match &mut alike {
+                    None => (first, alike) = (look.key, Some(look.key.len())),
+                    Some(alike) => {
+                        let same = first.iter().zip(look.key).take(*alike).take_while(|(a, b)| a == b).count();
+                        *alike = same;
+                    }
+                }
+                order.push((0, begin));
+            }
+            at = end;
+        }
+        let alike = alike.unwrap_or(0);
+        let mut sorted = Self { piece, layout, order };
+        let mut order = std::mem::take(&mut sorted.order);
+        for (prefix, begin) in &mut order {
+            *prefix = sorted.at(*begin).map_or(0, |look| prefix_of(look.key.get(alike..).unwrap_or_default()));
+        }
+        let key = |begin: u32| sorted.at(begin).map(|look| look.key);
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(&key(b.1))));
+        Self { order, ..sorted }
+    }
+
+    /// How many steps there are.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Some of them.
+    pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = Look<'_>> {
+        let order = self.order.get(range.start..range.end.min(self.len())).unwrap_or_default();
+        order.iter().filter_map(|(_, begin)| self.at(*begin))
+    }
+
+    fn at(&self, begin: u32) -> Option<Look<'_>> {
+        let (step, _) = decode_ref(&self.piece, begin as usize)?;
+        look(step, self.layout)
+    }
+}
+
+fn look(step: StepRef<'_>, layout: KeyLayout) -> Option<Look<'_>> {
+    let span = read_cid(step.cid).ok().flatten()?;
+    Some(Look { step, span, key: step.cid.get(layout.key_start(&span)..)? })
+}
+
+/// The first eight bytes as a number that sorts as they do; what is shorter ends in zeros.
+fn prefix_of(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+    u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cid(codec: u8, digest: &[u8]) -> Vec<u8> {
+        [&[1, codec, 0, digest.len() as u8], digest].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn keys_ascend_and_none_is_lost(
+            cids in prop::collection::vec((prop::sample::select(vec![0x55, 0x71]), prop::collection::vec(0_u8..3, 0..12)), 0..60),
+            layout in prop::sample::select(vec![KeyLayout::Cid, KeyLayout::Multihash, KeyLayout::Digest]),
+        ) {
+            let mut piece = Vec::new();
+            let cids: Vec<Vec<u8>> = cids.iter().map(|(codec, digest)| cid(*codec, digest)).collect();
+            for (cid, tipset) in cids.iter().zip(0..) {
+                let step = StepRef { cid, parent: &[], tipset, epoch: None };
+                prop_assert!(step.encode(&mut piece));
+            }
+            let sorted = Sorted::new(piece, layout);
+            let found: Vec<(Vec<u8>, u32)> =
+                sorted.range(0..usize::MAX).map(|look| (look.key.to_vec(), look.step.tipset)).collect();
+            prop_assert!(found.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+            let key = |cid: &[u8]| read_cid(cid).expect("a CID").map(|span| cid[layout.key_start(&span)..].to_vec());
+            let mut expected: Vec<(Vec<u8>, u32)> =
+                cids.iter().zip(0..).filter_map(|(cid, number)| Some((key(cid)?, number))).collect();
+            let mut found = found;
+            expected.sort();
+            found.sort();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
