@@ -188,11 +188,12 @@ impl Workshop<'_> {
                 cache::evict(db)?;
             }
             // A chain is walked by its links, a log by number; without roots there is nothing to walk from.
+            let resident = cache::resident(db);
             let by_links = report.source.format == "car" && !report.source.roots.is_empty();
             let kind = if report.log.is_some() { ScanKind::Number } else { ScanKind::Order };
             let outcome = if by_links { self.walk(run, db)? } else { self.scan_in_order(db, cache, kind)? };
             match outcome {
-                Ok(scan) => run.scan = Some(scan),
+                Ok(scan) => run.scan = Some(ScanFigures { resident_before: resident, ..scan }),
                 Err(failure) => run.failure = Some(failure),
             }
         }
@@ -232,6 +233,7 @@ impl Workshop<'_> {
             records: report.reachable,
             bytes: report.reachable_bytes,
             missing: Some(report.missing),
+            resident_before: None,
         }))
     }
 
@@ -243,7 +245,7 @@ impl Workshop<'_> {
             return Ok(Err(failure("scan", &ended)));
         }
         let Iterated { records, bytes, seconds, .. } = read_json(&ended.output)?;
-        Ok(Ok(ScanFigures { kind, seconds, records, bytes, missing: None }))
+        Ok(Ok(ScanFigures { kind, seconds, records, bytes, missing: None, resident_before: None }))
     }
 
     /// Draws the keys that every database will be asked for.

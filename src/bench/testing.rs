@@ -130,6 +130,7 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
             records: 250_000,
             bytes: 250 * MIB,
             missing: Some(0),
+            resident_before: Some(0.5),
         }),
         reads: Some(Reads { cold: Some(reads(8.0)), warm: Some(reads(1.0)) }),
         notes: Vec::new(),

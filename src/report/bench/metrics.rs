@@ -109,6 +109,8 @@ metrics! {
         |run| run.import.as_ref()?.check_seconds;
     scan_seconds "scan" Seconds Lower "following all links from the roots; of a block log all blocks by number"
         |run| Some(run.scan.as_ref()?.seconds);
+    scan_resident "cached before scan" Factor Higher "share of the database that the import had left in the page cache"
+        |run| run.scan.as_ref()?.resident_before;
     cpu_seconds "CPU" Seconds Lower "processor time of the import, user and system"
         |run| run.process.as_ref().map(|process| process.user_seconds + process.system_seconds);
     peak_rss_bytes "peak memory" Bytes Lower "resident at once, mapped files included"

@@ -8,6 +8,9 @@ use crate::size::human;
 /// The most names that are listed one by one.
 const LISTED: usize = 4;
 
+/// Shares of databases in the page cache that differ by more make scans hard to compare.
+const UNEVEN: f64 = 0.5;
+
 /// Names, marked; of many only how many more there are.
 pub(crate) fn some_of(names: &[&str]) -> String {
     let shown = if names.len() > LISTED { LISTED - 1 } else { names.len() };
@@ -192,6 +195,7 @@ pub(super) fn warnings(report: &BenchReport) -> Vec<String> {
             }
         }
     }
+    lines.extend(uneven_scans(&report.figures.variants));
     let mut notes: Vec<String> = Vec::new();
     for run in &report.runs {
         for note in run.notes.iter().map(|note| format!("`{}`: {note}", run.variant)) {
@@ -206,6 +210,23 @@ pub(super) fn warnings(report: &BenchReport) -> Vec<String> {
         lines.extend(found.caveats.iter().filter(|caveat| !caveat.contains(" failed in ")).cloned());
     }
     lines
+}
+
+/// Scans that did not begin alike: some imports leave what they wrote in the page cache, others do not.
+fn uneven_scans(variants: &[VariantFigures]) -> Option<String> {
+    let share = |it: &VariantFigures| it.median("scan_resident");
+    let mut known: Vec<(&str, f64)> =
+        variants.iter().filter_map(|it| Some((it.variant.as_str(), share(it)?))).collect();
+    known.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    let ((least, low), (most, high)) = (known.first()?, known.last()?);
+    (high - low > UNEVEN).then(|| {
+        format!(
+            "scans began with {:.0} % (`{least}`) to {:.0} % (`{most}`) of the database in the page cache, as the imports \
+             left it; --cold empties it for all",
+            low * 100.0,
+            high * 100.0
+        )
+    })
 }
 
 /// The recommendation, line by line: what for, and the words.

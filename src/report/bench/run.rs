@@ -188,6 +188,9 @@ pub struct ScanFigures {
     pub bytes: u64,
     /// Links to blocks that are not there; `null` for a scan that follows none.
     pub missing: Option<u64>,
+    /// The share of the database that was in the page cache when it began, from 0 to 1.
+    #[serde(default)]
+    pub resident_before: Option<f64>,
 }
 
 /// Reads from the finished database, each in a process of its own.
