@@ -226,11 +226,9 @@ fn plan(options: &BenchOptions, names: &[String]) -> Vec<(String, Turn)> {
 
 /// What makes one comparison another: everything but how long it goes on.
 fn identity(options: &BenchOptions, infos: &[VariantInfo], source: &std::fs::Metadata) -> Result<Map<String, Value>> {
-    let modified = source.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let mut variants = Vec::new();
     for info in infos {
-        let text = crate::preset::Preset::find(&info.preset)?.text;
-        let digest = format!("{:016x}", twox_hash::XxHash3_64::oneshot(text.as_bytes()));
+        let digest = text_digest(&crate::preset::Preset::find(&info.preset)?.text);
         variants.push(json!({
             "name": info.name, "preset_text": digest, "set": info.set, "arguments": info.arguments,
         }));
@@ -239,7 +237,7 @@ fn identity(options: &BenchOptions, infos: &[VariantInfo], source: &std::fs::Met
         "schema": "bedload-bench-identity-1",
         "snapshot": absolute(&options.source),
         "snapshot_bytes": source.len(),
-        "snapshot_modified_ms": modified.map(|time| time.as_millis() as u64),
+        "snapshot_modified_ms": modified_ms(source),
         "variants": variants,
         "warmup": options.warmup,
         "order": options.order.name(),
@@ -251,10 +249,20 @@ fn identity(options: &BenchOptions, infos: &[VariantInfo], source: &std::fs::Met
         "dir": absolute(options.dir.as_deref().unwrap_or(&options.out)),
         "bedload": env!("CARGO_PKG_VERSION"),
     });
-    match all {
-        Value::Object(map) => Ok(map),
-        _ => Ok(Map::new()),
-    }
+    Ok(object(all))
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    if let Value::Object(map) = value { map } else { Map::new() }
+}
+
+fn text_digest(text: &str) -> String {
+    format!("{:016x}", twox_hash::XxHash3_64::oneshot(text.as_bytes()))
+}
+
+fn modified_ms(file: &std::fs::Metadata) -> Option<u64> {
+    let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(modified.as_millis() as u64)
 }
 
 fn absolute(path: &Path) -> String {

@@ -10,8 +10,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -23,7 +26,14 @@ const MAX_LOG: u64 = 1 << 30;
 /// The folder of one comparison.
 pub(super) struct Store {
     dir: PathBuf,
-    log: File,
+    log: RunLog<Run>,
+}
+
+/// Runs, one a line.
+pub(super) struct RunLog<T> {
+    file: File,
+    path: PathBuf,
+    kind: PhantomData<T>,
 }
 
 impl Store {
@@ -33,25 +43,8 @@ impl Store {
     /// Another comparison lies there, or the folder cannot be used.
     pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<Run>)> {
         fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-        let path = dir.join("bench.json");
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let known: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-                let differences = differences(&known, identity);
-                if !differences.is_empty() {
-                    return Err(Error::State {
-                        path: dir.to_owned(),
-                        reason: format!("another comparison lies here: {}", differences.join("; ")),
-                        hint: "give the same command again to go on with it, or another --out".into(),
-                    });
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                replace(&path, &serde_json::to_vec_pretty(identity).unwrap_or_default())?;
-            }
-            Err(error) => return Err(Error::io("read", path)(error)),
-        }
-        let (log, runs) = open_log(&dir.join("runs.ndjson"))?;
+        claim(&dir.join("bench.json"), identity, "comparison")?;
+        let (log, runs) = RunLog::open(&dir.join("runs.ndjson"))?;
         Ok((Self { dir: dir.to_owned(), log }, runs))
     }
 
@@ -60,13 +53,7 @@ impl Store {
     /// # Errors
     /// The disk is full or fails.
     pub fn append(&mut self, run: &Run) -> Result<()> {
-        let mut line = serde_json::to_vec(run).unwrap_or_default();
-        line.push(b'\n');
-        let write = |log: &mut File| {
-            log.write_all(&line)?;
-            log.sync_data()
-        };
-        write(&mut self.log).map_err(Error::io("write", self.dir.join("runs.ndjson")))
+        self.log.append(run)
     }
 
     /// Writes everything that is made from the runs.
@@ -110,27 +97,71 @@ fn differences(there: &Map<String, Value>, here: &Map<String, Value>) -> Vec<Str
         .collect()
 }
 
-/// Takes the runs that are whole; a line that was being written when the power went is cut off.
-fn open_log(path: &Path) -> Result<(File, Vec<Run>)> {
-    let mut log =
-        OpenOptions::new().read(true).append(true).create(true).open(path).map_err(Error::io("open", path))?;
-    let mut text = Vec::new();
-    (&mut log).take(MAX_LOG).read_to_end(&mut text).map_err(Error::io("read", path))?;
-    let mut runs = Vec::new();
-    let mut whole = 0;
-    for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        let Some(line_text) = line.strip_suffix(b"\n") else { break };
-        runs.push(serde_json::from_slice(line_text).map_err(|error| Error::State {
-            path: path.to_owned(),
-            reason: format!("line {} is no run: {error}", index + 1),
-            hint: "move the folder away, or remove that line".into(),
-        })?);
-        whole += line.len() as u64;
+/// Writes down what a folder is for; what was begun there before must be the same.
+///
+/// # Errors
+/// It is not, or the file cannot be used.
+pub(super) fn claim(path: &Path, identity: &Map<String, Value>, what: &str) -> Result<()> {
+    match fs::read(path) {
+        Ok(bytes) => {
+            let known: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
+            let differences = differences(&known, identity);
+            if differences.is_empty() {
+                return Ok(());
+            }
+            Err(Error::State {
+                path: path.parent().unwrap_or(path).to_owned(),
+                reason: format!("another {what} lies here: {}", differences.join("; ")),
+                hint: "give the same command again to go on with it, or another --out".into(),
+            })
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            replace(path, &serde_json::to_vec_pretty(identity).unwrap_or_default())
+        }
+        Err(error) => Err(Error::io("read", path)(error)),
     }
-    if whole < text.len() as u64 {
-        log.set_len(whole).map_err(Error::io("cut", path))?;
+}
+
+impl<T: Serialize + DeserializeOwned> RunLog<T> {
+    /// Takes the lines that are whole; one that was being written when the power went is cut off.
+    ///
+    /// # Errors
+    /// A line is something else, or the file cannot be used.
+    pub fn open(path: &Path) -> Result<(Self, Vec<T>)> {
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).open(path).map_err(Error::io("open", path))?;
+        let mut text = Vec::new();
+        (&mut file).take(MAX_LOG).read_to_end(&mut text).map_err(Error::io("read", path))?;
+        let mut runs = Vec::new();
+        let mut whole = 0;
+        for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            let Some(line_text) = line.strip_suffix(b"\n") else { break };
+            runs.push(serde_json::from_slice(line_text).map_err(|error| Error::State {
+                path: path.to_owned(),
+                reason: format!("line {} is no run: {error}", index + 1),
+                hint: "move the folder away, or remove that line".into(),
+            })?);
+            whole += line.len() as u64;
+        }
+        if whole < text.len() as u64 {
+            file.set_len(whole).map_err(Error::io("cut", path))?;
+        }
+        Ok((Self { file, path: path.to_owned(), kind: PhantomData }, runs))
     }
-    Ok((log, runs))
+
+    /// Adds a line, and waits until it is on the disk.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn append(&mut self, run: &T) -> Result<()> {
+        let mut line = serde_json::to_vec(run).unwrap_or_default();
+        line.push(b'\n');
+        let write = |file: &mut File| {
+            file.write_all(&line)?;
+            file.sync_data()
+        };
+        write(&mut self.file).map_err(Error::io("write", &self.path))
+    }
 }
 
 /// Puts a new file in the place of an old one, whole or not at all.

@@ -37,6 +37,9 @@ pub struct Args {
     /// Where samples and databases are made and removed again; its file system is part of what is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
+    /// Where runs are kept; the same command goes on from there
+    #[arg(long, value_name = "DIR", default_value = "bedload-tune")]
+    pub out: PathBuf,
     /// Where to write the preset; must not exist
     #[arg(long, value_name = "FILE", default_value = "tuned.toml")]
     pub write: PathBuf,
@@ -72,10 +75,11 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         budget: args.budget,
         pairs: args.pairs,
         dir: args.dir.clone(),
+        out: args.out.clone(),
         seed: args.seed,
         stop: Stop::default(),
     };
-    super::stop::on_signals(&options.stop, "nothing was written; run the same command again, it starts over")?;
+    super::stop::on_signals(&options.stop, "what was measured is kept; run the same command again to go on")?;
     let report = tune(&options, &Narrator { silent: globals.quiet || globals.progress == ProgressStyle::Off })?;
     if let Some(preset) = &report.preset {
         std::fs::write(&args.write, preset).map_err(Error::io("write", &args.write))?;

@@ -7,8 +7,11 @@
 //!
 //! Samples only choose what is tried on the whole: what counts is the last step, interleaved pairs of the start and the
 //! winner on the whole snapshot. A win whose interval reaches one is none, and no preset is written for it.
+//!
+//! Every run is kept (`kept`): the same search, begun again, takes those that were made and goes on.
 
 mod halving;
+mod kept;
 mod preset_file;
 mod sample;
 mod space;
@@ -19,10 +22,13 @@ use std::time::Duration;
 pub use preset_file::preset_file;
 pub use space::{Candidate, Change, candidates};
 
+use serde_json::json;
+
 use self::halving::{Measure, Rung};
+use self::kept::{Kept, Stage};
 use super::matrix::Variant;
 use super::measure::{Place, Turn, Workshop};
-use super::{Clock, interrupted, machine, statistics};
+use super::{Clock, absolute, interrupted, machine, modified_ms, object, statistics, text_digest};
 use crate::error::{Error, Result};
 use crate::preset::Preset;
 use crate::progress::Stop;
@@ -64,12 +70,14 @@ pub struct TuneOptions {
     pub preset: String,
     /// What is to get better.
     pub goal: Goal,
-    /// Time for all of it.
+    /// Time for all of it; what an earlier sitting took is not counted.
     pub budget: Option<Duration>,
     /// Pairs on the whole snapshot.
     pub pairs: u32,
     /// Where samples and databases are made and removed again.
     pub dir: PathBuf,
+    /// Where runs are kept.
+    pub out: PathBuf,
     /// What the choice of keys begins with.
     pub seed: u64,
     /// Asked by somebody else to make it stop.
@@ -94,7 +102,8 @@ impl TuneObserver for crate::progress::Silent {}
 /// Searches.
 ///
 /// # Errors
-/// There is no such preset, the snapshot cannot be read, the start itself fails, or somebody asked to stop.
+/// There is no such preset, the snapshot cannot be read, another search lies in `out`, the start itself fails, or
+/// somebody asked to stop.
 pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneReport> {
     let source = std::fs::metadata(&options.source).map_err(Error::io("open", &options.source))?;
     if options.pairs < FEWEST_PAIRS {
@@ -106,6 +115,19 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
     let start = Preset::find(&options.preset)?;
     let all = candidates(&options.preset, options.goal)?;
     let tried = all.len();
+    let identity = json!({
+        "schema": "bedload-tune-identity-1",
+        "snapshot": absolute(&options.source),
+        "snapshot_bytes": source.len(),
+        "snapshot_modified_ms": modified_ms(&source),
+        "preset": options.preset,
+        "preset_text": text_digest(&start.text),
+        "goal": options.goal,
+        "seed": options.seed,
+        "dir": absolute(&options.dir),
+        "bedload": env!("CARGO_PKG_VERSION"),
+    });
+    let kept = Kept::open(&options.out, &object(identity))?;
     let place = Place::take(&options.dir)?;
     // Beside the folder that runs have to themselves, which each of them renews.
     let samples = tempfile::Builder::new()
@@ -122,12 +144,11 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         scan: options.goal == Goal::Total,
         seed: options.seed,
         limit: None,
-        keys: samples.path().join("whole"),
+        keys: kept.keys(Stage::Whole)?,
         stop: &options.stop,
         place,
     };
-    std::fs::create_dir_all(&workshop.keys).map_err(Error::io("create", &workshop.keys))?;
-    let mut bench = Bench { options, workshop, samples: samples.path(), search, observer, rungs: Vec::new() };
+    let mut bench = Bench { options, workshop, samples: samples.path(), kept, search, observer, rungs: Vec::new() };
     let rungs = bench.rungs_of(source.len())?;
     let winner = halving::search(&mut bench, all, &rungs)?;
     let rungs = std::mem::take(&mut bench.rungs);
@@ -183,6 +204,7 @@ struct Bench<'a> {
     options: &'a TuneOptions,
     workshop: Workshop<'a>,
     samples: &'a Path,
+    kept: Kept,
     search: Clock,
     observer: &'a dyn TuneObserver,
     rungs: Vec<RungReport>,
@@ -192,8 +214,7 @@ impl Measure for Bench<'_> {
     fn ratios(&mut self, rung: &Rung, list: &[Candidate]) -> Result<Option<Vec<Option<f64>>>> {
         let sample = self.sample(rung.bytes);
         let sample = if sample.exists() { sample } else { self.options.source.clone() };
-        let keys = self.samples.join(format!("{}.keys", rung.bytes));
-        std::fs::create_dir_all(&keys).map_err(Error::io("create", &keys))?;
+        let stage = Stage::Sample(rung.bytes);
         self.observer.rung(list.len(), rung.bytes, rung.rounds);
         let mut pairs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); list.len()];
         let mut failed = vec![false; list.len()];
@@ -211,11 +232,11 @@ impl Measure for Bench<'_> {
                     return Ok(None);
                 }
                 let Some(place) = index.checked_sub(1) else {
-                    start = Some(self.cost_of_start(&sample, &keys, round)?);
+                    start = Some(self.cost_of_start(&sample, stage, round)?);
                     continue;
                 };
                 let (Some(candidate), false) = (list.get(place), failed.get(place) == Some(&true)) else { continue };
-                let run = self.run(&candidate.variant(&self.options.preset), &sample, &keys, round)?;
+                let run = self.run(&candidate.variant(&self.options.preset), &sample, stage, round)?;
                 let cost = self.cost(&run);
                 if let Some(slot) = found.get_mut(place) {
                     *slot = cost;
@@ -266,9 +287,30 @@ impl Bench<'_> {
         Ok(rungs)
     }
 
-    fn run(&self, variant: &Variant, source: &Path, keys: &Path, round: u32) -> Result<Run> {
+    /// Runs a variant, unless that has been done.
+    fn run(&mut self, variant: &Variant, source: &Path, stage: Stage, round: u32) -> Result<Run> {
+        match self.kept.run(stage, &variant.name, round) {
+            Some(run) => Ok(run.clone()),
+            None => self.run_anew(variant, source, stage, round),
+        }
+    }
+
+    fn run_anew(&mut self, variant: &Variant, source: &Path, stage: Stage, round: u32) -> Result<Run> {
         let turn = Turn { round, position: 0, warmup: false };
-        self.workshop.import_from(source, keys, variant, turn)
+        let run = self.workshop.import_from(source, &self.kept.keys(stage)?, variant, turn)?;
+        self.kept.keep(stage, run.clone())?;
+        Ok(run)
+    }
+
+    /// Runs two variants one right after the other; what was stopped between them is measured again.
+    fn pair(&mut self, one: &Variant, other: &Variant, round: u32) -> Result<(Run, Run)> {
+        let known = |variant: &Variant| self.kept.run(Stage::Whole, &variant.name, round).cloned();
+        if let (Some(one), Some(other)) = (known(one), known(other)) {
+            return Ok((one, other));
+        }
+        let source = self.workshop.source;
+        let one = self.run_anew(one, source, Stage::Whole, round)?;
+        Ok((one, self.run_anew(other, source, Stage::Whole, round)?))
     }
 
     /// What a run cost; the lower the better. `None` when it failed or did not measure what counts.
@@ -285,9 +327,9 @@ impl Bench<'_> {
         }
     }
 
-    fn cost_of_start(&self, source: &Path, keys: &Path, round: u32) -> Result<f64> {
+    fn cost_of_start(&mut self, source: &Path, stage: Stage, round: u32) -> Result<f64> {
         let start = Candidate::default().variant(&self.options.preset);
-        let run = self.run(&start, source, keys, round)?;
+        let run = self.run(&start, source, stage, round)?;
         self.cost(&run).ok_or_else(|| Error::Usage {
             reason: match &run.failure {
                 Some(failure) => format!("the start itself fails ({}): {}", failure.action, failure.error),
@@ -298,8 +340,8 @@ impl Bench<'_> {
     }
 
     /// The winner against the start, on the whole snapshot, in pairs whose order alternates.
-    fn confirm(&self, winner: &Candidate, clock: &Clock) -> Result<(Option<Confirmation>, Outcome)> {
-        let (source, keys) = (self.workshop.source, self.workshop.keys.clone());
+    fn confirm(&mut self, winner: &Candidate, clock: &Clock) -> Result<(Option<Confirmation>, Outcome)> {
+        let source = self.workshop.source;
         let variant = winner.variant(&self.options.preset);
         self.observer.rung(1, std::fs::metadata(source).map_or(0, |it| it.len()), self.options.pairs);
         let mut pairs: Vec<(f64, f64)> = Vec::new();
@@ -317,7 +359,7 @@ impl Bench<'_> {
             let start = Candidate::default().variant(&self.options.preset);
             let first_is_winner = round % 2 == 1;
             let (one, other) = if first_is_winner { (&variant, &start) } else { (&start, &variant) };
-            let (one, other) = (self.run(one, source, &keys, round)?, self.run(other, source, &keys, round)?);
+            let (one, other) = self.pair(one, other, round)?;
             let (won, started) = if first_is_winner { (one, other) } else { (other, one) };
             let (Some(cost), Some(before)) = (self.cost(&won), self.cost(&started)) else {
                 let failure = won.failure.or(started.failure).map_or_else(String::new, |it| it.error);
