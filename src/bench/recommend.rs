@@ -3,12 +3,20 @@
 //! The default is the fastest by total time (import, settling, and the scan that follows). Where others are not shown to
 //! be slower, the one of them that is shown to look keys up faster goes before. A preset with a failed run is never
 //! recommended while there is one without.
+//!
+//! One round has no interval that could show anything: there a difference is taken for one from `PLAIN` on, and the words
+//! say so.
 
 use super::judge::Rounds;
-use crate::report::bench::{Better, Metric, Pick, Recommendation, Run, VariantFigures, Verdict, metric, some_of};
+use crate::report::bench::{
+    Better, Metric, Pick, Ratio, Recommendation, Run, VariantFigures, Verdict, metric, some_of,
+};
 
 /// Rounds from which an interval begins to mean something.
 const FEW: usize = 3;
+
+/// The factor that a single round must show.
+const PLAIN: f64 = 1.5;
 
 /// What variants are compared by for the total: the scan belongs to it where it was measured.
 const TOTAL: [&str; 2] = ["total_seconds", "wall_seconds"];
@@ -58,7 +66,7 @@ fn pick(candidates: &[&VariantFigures], rounds: &Rounds<'_>, metric: &Metric) ->
         Better::Higher => Verdict::Lower,
     };
     let is_shown = |other: &VariantFigures| {
-        rounds.ratio(metric, &other.variant, &best.variant).is_some_and(|ratio| ratio.verdict == worse)
+        rounds.ratio(metric, &other.variant, &best.variant).is_some_and(|ratio| verdict(&ratio) == worse)
     };
     Some(Pick {
         variant: best.variant.clone(),
@@ -66,6 +74,15 @@ fn pick(candidates: &[&VariantFigures], rounds: &Rounds<'_>, metric: &Metric) ->
         median: *median,
         no_difference_to: rest.iter().filter(|(it, _)| !is_shown(it)).map(|(it, _)| it.variant.clone()).collect(),
     })
+}
+
+/// What a ratio says; where it has no interval, by its size.
+fn verdict(ratio: &Ratio) -> Verdict {
+    match ratio.verdict {
+        Verdict::Unknown if ratio.ratio >= PLAIN => Verdict::Higher,
+        Verdict::Unknown if ratio.ratio <= 1.0 / PLAIN => Verdict::Lower,
+        known => known,
+    }
 }
 
 /// The variant to use, and why.
@@ -81,7 +98,7 @@ fn default(candidates: &[&VariantFigures], rounds: &Rounds<'_>, by_total: &Pick,
         .filter(|it| alike.contains(&it.variant.as_str()))
         .filter(|it| {
             let ratio = lookups.and_then(|metric| rounds.ratio(metric, &it.variant, fastest));
-            ratio.is_some_and(|ratio| ratio.verdict == Verdict::Higher)
+            ratio.is_some_and(|ratio| verdict(&ratio) == Verdict::Higher)
         })
         .max_by(|a, b| {
             a.median("lookups_per_second").unwrap_or(0.0).total_cmp(&b.median("lookups_per_second").unwrap_or(0.0))
@@ -93,6 +110,9 @@ fn default(candidates: &[&VariantFigures], rounds: &Rounds<'_>, by_total: &Pick,
         return (better.variant.clone(), reason);
     }
     let reason = match alike[..] {
+        [] if candidates.iter().any(|it| it.runs == 1) => {
+            format!("the shortest total time, by a factor of {PLAIN} or more")
+        }
         [] => "the shortest total time, by more than the noise".into(),
         _ => format!("the shortest median of total time; no difference is shown to {}", some_of(&alike)),
     };
@@ -193,7 +213,7 @@ mod tests {
 
     #[test]
     fn one_round_is_too_few_and_different_records_are_told() {
-        let mut runs = vec![run("a", 0, 1.0, 1.0), run("b", 0, 2.0, 1.0)];
+        let mut runs = vec![run("a", 0, 1.0, 1.0), run("b", 0, 1.2, 1.0)];
         runs[1].import.as_mut().expect("an import").digest = "ff".into();
         let found = judged(&runs, &["a", "b"]);
         assert_eq!(found.default, "a");
@@ -205,5 +225,19 @@ mod tests {
                 "`a` and `b` made different databases (content digests 00 and ff)"
             ]
         );
+    }
+
+    #[test]
+    fn one_round_shows_only_what_is_plain() {
+        let all = [run("a", 0, 1.0, 100.0), run("b", 0, 1.2, 900.0), run("c", 0, 9.0, 2000.0)];
+        let found = judged(&all, &["a", "b", "c"]);
+        assert_eq!(
+            (found.by_total.variant.as_str(), &found.by_total.no_difference_to[..]),
+            ("a", &["b".to_owned()][..])
+        );
+        assert_eq!(found.default, "b", "nine times the lookups in about the time");
+        assert_eq!(found.trade_off, "`c` looks up 2.22 times as many keys in 6.38 times its time.");
+        let found = judged(&[run("a", 0, 1.0, 1.0), run("b", 0, 4.0, 1.0)], &["a", "b"]);
+        assert_eq!(found.reason, "the shortest total time, by a factor of 1.5 or more");
     }
 }
