@@ -177,6 +177,27 @@ fn the_same_command_goes_on_and_another_is_refused() {
 }
 
 #[test]
+fn a_folder_with_a_block_log_is_a_snapshot_like_a_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (folder, out) = (dir.path().join("log"), dir.path().join("out"));
+    std::fs::create_dir(&folder).expect("room");
+    let log = folder.join("block_log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let runs = ["--presets", "block-log-raw", "--runs", "1", "--lookups", "0"];
+    bench(&folder, &out, &runs).assert().success();
+    let results = results(&out);
+    let bytes = std::fs::metadata(&log).expect("there").len();
+    assert_eq!(results["snapshot"]["bytes"], bytes);
+    assert!(results["figures"]["copy"]["median"].as_f64() > Some(0.0), "the folder is copied");
+    let figures = of(&results, "block-log-raw");
+    assert_eq!((&figures["runs"], &figures["failed"]), (&1.into(), &0.into()), "{figures}");
+    assert_eq!(results["runs"][1]["scan"]["kind"], "number");
+    // What changes in the folder is another snapshot.
+    std::fs::write(folder.join("block_log.artifacts"), "new").expect("room");
+    bench(&folder, &out, &runs).assert().code(4).stderr(contains("another comparison lies here: snapshot_bytes was"));
+}
+
+#[test]
 fn a_comparison_that_was_stopped_goes_on_where_it_was() {
     let (_dir, snapshot, out) = place();
     let words = ["--presets", "ingest,ingest-small", "--runs", "4", "--lookups", "50", "--progress", "off"];

@@ -116,7 +116,10 @@ impl Workshop<'_> {
         let mut run = blank(COPY, turn, cache);
         let target = self.place.dir.join("copy");
         let word = |word: &str| OsString::from(word);
-        let copy = vec![word("--reflink=never"), word("--"), self.source.into(), target.clone().into()];
+        let mut copy = vec![word("--reflink=never"), word("--"), self.source.into(), target.clone().into()];
+        if self.source.is_dir() {
+            copy.insert(0, word("-r"));
+        }
         let sync = vec![word("-f"), target.into()];
         let mut all: Option<ProcessFigures> = None;
         for (program, words) in [("cp", copy), ("sync", sync)] {

@@ -16,6 +16,7 @@ mod options;
 pub mod reads;
 mod recommend;
 mod schedule;
+mod snapshot;
 pub mod statistics;
 mod store;
 #[cfg(test)]
@@ -24,7 +25,7 @@ pub mod tune;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
@@ -90,13 +91,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     if options.runs == 0 {
         return Err(Error::Usage { reason: "no rounds, no results".into(), hint: "give --runs 3 or more".into() });
     }
-    let source = std::fs::metadata(&options.source).map_err(Error::io("open", &options.source))?;
-    if !source.is_file() {
-        return Err(Error::Usage {
-            reason: format!("{} is no regular file: it could be read once only", options.source.display()),
-            hint: "save the snapshot to a file first".into(),
-        });
-    }
+    let source = snapshot::look(&options.source)?;
     let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
     let place = Place::take(dir)?;
@@ -124,7 +119,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         machine: machine(dir),
         snapshot: SnapshotInfo {
             path: options.source.display().to_string(),
-            bytes: source.len(),
+            bytes: source.bytes,
             blocks: None,
             payload_bytes: None,
         },
@@ -225,7 +220,7 @@ fn plan(options: &BenchOptions, names: &[String]) -> Vec<(String, Turn)> {
 }
 
 /// What makes one comparison another: everything but how long it goes on.
-fn identity(options: &BenchOptions, infos: &[VariantInfo], source: &std::fs::Metadata) -> Result<Map<String, Value>> {
+fn identity(options: &BenchOptions, infos: &[VariantInfo], source: &snapshot::Facts) -> Result<Map<String, Value>> {
     let mut variants = Vec::new();
     for info in infos {
         let digest = text_digest(&crate::preset::Preset::find(&info.preset)?.text);
@@ -236,8 +231,8 @@ fn identity(options: &BenchOptions, infos: &[VariantInfo], source: &std::fs::Met
     let all = json!({
         "schema": "bedload-bench-identity-1",
         "snapshot": absolute(&options.source),
-        "snapshot_bytes": source.len(),
-        "snapshot_modified_ms": modified_ms(source),
+        "snapshot_bytes": source.bytes,
+        "snapshot_modified_ms": source.modified_ms,
         "variants": variants,
         "warmup": options.warmup,
         "order": options.order.name(),
@@ -258,11 +253,6 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn text_digest(text: &str) -> String {
     format!("{:016x}", twox_hash::XxHash3_64::oneshot(text.as_bytes()))
-}
-
-fn modified_ms(file: &std::fs::Metadata) -> Option<u64> {
-    let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    Some(modified.as_millis() as u64)
 }
 
 fn absolute(path: &Path) -> String {

@@ -17,7 +17,7 @@ use super::{Globals, ProgressStyle, screen, values};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
 pub struct Args {
-    /// The snapshot: a file
+    /// The snapshot: a file, or a folder with the parts of a block log
     #[arg(value_name = "SNAPSHOT", required_unless_present = "recommend")]
     pub source: Option<PathBuf>,
     /// Presets to compare, by name or file; all stands for all built-in ones

@@ -19,7 +19,7 @@ use super::{Globals, ProgressStyle, bench, screen, values};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload tune snapshot.car --for total --budget 1h --write mine.toml")]
 pub struct Args {
-    /// The snapshot: a file
+    /// The snapshot: a file, or a folder with the parts of a block log
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// The preset to start from, by name or file

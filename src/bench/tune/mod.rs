@@ -28,7 +28,7 @@ use self::halving::{Measure, Rung};
 use self::kept::{Kept, Stage};
 use super::matrix::Variant;
 use super::measure::{Place, Turn, Workshop};
-use super::{Clock, absolute, interrupted, machine, modified_ms, object, statistics, text_digest};
+use super::{Clock, absolute, interrupted, machine, object, snapshot, statistics, text_digest};
 use crate::error::{Error, Result};
 use crate::preset::Preset;
 use crate::progress::Stop;
@@ -105,7 +105,7 @@ impl TuneObserver for crate::progress::Silent {}
 /// There is no such preset, the snapshot cannot be read, another search lies in `out`, the start itself fails, or
 /// somebody asked to stop.
 pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneReport> {
-    let source = std::fs::metadata(&options.source).map_err(Error::io("open", &options.source))?;
+    let source = snapshot::look(&options.source)?;
     if options.pairs < FEWEST_PAIRS {
         return Err(Error::Usage {
             reason: format!("{} pairs confirm nothing", options.pairs),
@@ -118,8 +118,8 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
     let identity = json!({
         "schema": "bedload-tune-identity-1",
         "snapshot": absolute(&options.source),
-        "snapshot_bytes": source.len(),
-        "snapshot_modified_ms": modified_ms(&source),
+        "snapshot_bytes": source.bytes,
+        "snapshot_modified_ms": source.modified_ms,
         "preset": options.preset,
         "preset_text": text_digest(&start.text),
         "goal": options.goal,
@@ -149,7 +149,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         place,
     };
     let mut bench = Bench { options, workshop, samples: samples.path(), kept, search, observer, rungs: Vec::new() };
-    let rungs = bench.rungs_of(source.len())?;
+    let rungs = bench.rungs_of(&source)?;
     let winner = halving::search(&mut bench, all, &rungs)?;
     let rungs = std::mem::take(&mut bench.rungs);
     let (confirmation, outcome) = match &winner {
@@ -160,7 +160,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         machine(&options.dir),
         SnapshotInfo {
             path: options.source.display().to_string(),
-            bytes: source.len(),
+            bytes: source.bytes,
             blocks: None,
             payload_bytes: None,
         },
@@ -271,7 +271,12 @@ impl Bench<'_> {
     }
 
     /// The samples, written. What is no CAR is not cut: its only sample is the whole.
-    fn rungs_of(&self, bytes: u64) -> Result<Vec<Rung>> {
+    fn rungs_of(&self, source: &snapshot::Facts) -> Result<Vec<Rung>> {
+        let bytes = source.bytes;
+        let whole = vec![Rung { bytes, rounds: SAMPLE_ROUNDS }];
+        if source.folder {
+            return Ok(whole);
+        }
         let rungs = rungs(bytes);
         for rung in &rungs {
             let target = self.sample(rung.bytes);
@@ -279,7 +284,7 @@ impl Bench<'_> {
                 Ok(_) => {}
                 Err(Error::BadInput { .. }) => {
                     std::fs::remove_file(&target).map_err(Error::io("remove", &target)).or_else(gone)?;
-                    return Ok(vec![Rung { bytes, rounds: SAMPLE_ROUNDS }]);
+                    return Ok(whole);
                 }
                 Err(error) => return Err(error),
             }
@@ -343,7 +348,7 @@ impl Bench<'_> {
     fn confirm(&mut self, winner: &Candidate, clock: &Clock) -> Result<(Option<Confirmation>, Outcome)> {
         let source = self.workshop.source;
         let variant = winner.variant(&self.options.preset);
-        self.observer.rung(1, std::fs::metadata(source).map_or(0, |it| it.len()), self.options.pairs);
+        self.observer.rung(1, snapshot::look(source)?.bytes, self.options.pairs);
         let mut pairs: Vec<(f64, f64)> = Vec::new();
         let mut walls: Vec<(f64, f64)> = Vec::new();
         let mut longest = Duration::ZERO;

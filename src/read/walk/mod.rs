@@ -122,7 +122,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     };
     let recorded = record.filter(|record| !record.into_existing);
     progress.begin(Phase::Walk, recorded.as_ref().map(|record| record.payload_bytes));
-    // Three queues, the wave that is being followed, a piece of it, and its order, a fifth of that.
+    // Three queues, the wave that is being followed, a piece of it; and its order, with CIDs as usual a fifth of that.
     let piece = usize::try_from((memory / 16).min(MAX_PIECE)).unwrap_or(usize::MAX);
     let mut frontier = Frontier::new(piece, work_dir);
     let found = walk.waves(&roots, &mut frontier, piece)?;
