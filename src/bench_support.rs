@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::digest::ContentDigest;
 use crate::error::Result;
 use crate::load::JournalBench;
 use crate::rocks::option_map::OptionMap;
@@ -98,7 +99,9 @@ impl Snapshot {
         for (chunk, section) in self.sections() {
             let (key, digest_at) = key(chunk, &section);
             let partition = routing.0.route(key, digest_at).partition;
-            pieces.add(&spill, partition, &chunk.bytes[section.start..section.end])?;
+            let mut digest = ContentDigest::default();
+            digest.add_section(&chunk.bytes[section.cid_start..section.end], section.cid.len as usize);
+            pieces.add(&spill, partition, &chunk.bytes[section.start..section.end], digest)?;
         }
         pieces.flush(&spill)?;
         Ok(Spilled(spill))

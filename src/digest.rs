@@ -71,6 +71,33 @@ impl ContentDigest {
     }
 }
 
+/// How many records there are, and their content digest: what one stage of an import hands to the next must come to the
+/// same here as there.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub records: u64,
+    pub digest: ContentDigest,
+}
+
+impl Content {
+    /// Adds one record with this digest.
+    pub fn add(&mut self, record: ContentDigest) {
+        self.merge(Self { records: 1, digest: record });
+    }
+
+    /// Adds all records of another content.
+    pub fn merge(&mut self, other: Self) {
+        self.records += other.records;
+        self.digest.merge(other.digest);
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} records with the content digest {}", self.records, self.digest)
+    }
+}
+
 /// Joins key and value on the stack. Together they are at most `N` bytes.
 fn hash_copy<const N: usize>(key: &[u8], value: &[u8]) -> u128 {
     let mut joined = [0; N];

@@ -162,6 +162,15 @@ impl Error {
         Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
     }
 
+    /// The work of an unfinished import is not as it was left: `what` is a verb and the rest, e.g. `lacks a file`.
+    pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
+        Self::State {
+            path: path.into(),
+            reason: format!("the unfinished import {what}"),
+            hint: "--restart throws the rest away and starts over".into(),
+        }
+    }
+
     /// The exit code this error stands for.
     pub fn exit(&self) -> Exit {
         match self {
@@ -203,7 +212,7 @@ impl Error {
 }
 
 /// RocksDB tells its errors as text only; the system's part of it is the C library's.
-fn errno_of(message: &str) -> Option<rustix::io::Errno> {
+pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {
     use rustix::io::Errno;
     let known = [
         ("No space left on device", Errno::NOSPC),

@@ -349,6 +349,116 @@ fn files_that_are_missing_or_cut_are_noticed() {
     memory.clone().arg(&["--restart"]).finishes();
 }
 
+/// Flips one bit in the middle of a file.
+fn flip(path: &Path) {
+    let mut bytes = std::fs::read(path).expect("a file");
+    let at = bytes.len() / 2;
+    bytes[at] ^= 4;
+    std::fs::write(path, bytes).expect("written");
+}
+
+#[test]
+fn a_flipped_bit_in_the_unfinished_work_is_noticed() {
+    let place = Place::in_memory();
+    let spill = Case::new(&place.path(""), plain(), Way::Spill, From::File);
+    let memory = Case::new(&place.path(""), plain(), Way::Memory, From::File);
+    for (case, point, dir) in [(&spill, "read:3", "spill"), (&spill, "read-done", "spill"), (&memory, "built", "sst")] {
+        case.dies_at(point);
+        flip(&case.partial().join(dir).join(named(case, dir)));
+        case.is_refused(&["the unfinished import is damaged", "records with the content digest"].map(|words| {
+            // RocksDB's own checksum finds a block of an SST first.
+            if dir == "sst" && words.starts_with("records") { "Corruption" } else { words }
+        }));
+        case.clone().arg(&["--restart"]).finishes();
+        case.again();
+    }
+    // Files that RocksDB has taken over are read back, too.
+    memory.dies_at("ingested");
+    let db = memory.partial().join("db");
+    let sst = list(&db).into_iter().find(|path| path.extension().is_some_and(|ending| ending == "sst"));
+    flip(&sst.expect("an SST"));
+    memory.is_refused(&["the unfinished import is damaged", "Corruption"]);
+    memory.clone().arg(&["--restart"]).finishes();
+}
+
+#[test]
+fn a_partition_that_changes_while_the_import_runs_is_noticed() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
+    let ended = case.stopped_at("read-done", || flip(&case.partial().join("spill").join(named(&case, "spill"))));
+    assert_eq!(ended.code, Some(4), "{ended:?}");
+    ended.says(&["the unfinished import is damaged: partition ", "records with the content digest", "--restart"]);
+    case.nothing_under_the_name("a flipped bit");
+    case.clone().arg(&["--restart"]).finishes();
+}
+
+/// A snapshot of one's own that may be changed, and a case that imports it.
+fn own_copy(place: &Place, way: Way) -> (Case, std::path::PathBuf) {
+    let path = place.file("own.car", &plain().bytes);
+    let Snapshot { name, bytes, digest, read, records, .. } = plain();
+    let (bytes, digest) = (bytes.clone(), digest.clone());
+    let own = Snapshot { name, file: path.clone(), bytes, digest, read: *read, records: *records };
+    let snapshot = Box::leak(Box::new(own));
+    (Case::new(&place.path(""), snapshot, way, From::File), path)
+}
+
+/// Changes one byte of a value in the middle and puts size and times back.
+fn change_and_put_times_back(path: &Path) {
+    let times = path.metadata().expect("a file");
+    let mut bytes = std::fs::read(path).expect("a file");
+    let at = bytes.len() / 2;
+    bytes[at..at + 4].iter_mut().for_each(|byte| *byte ^= 0x55);
+    let file = std::fs::File::options().write(true).open(path).expect("a file");
+    std::os::unix::fs::FileExt::write_all_at(&file, &bytes[at..at + 4], at as u64).expect("written");
+    file.set_modified(times.modified().expect("a time")).expect("set");
+}
+
+#[test]
+fn a_source_that_changes_between_hashing_and_building_is_noticed() {
+    let place = Place::in_memory();
+    for way in [Way::Memory, Way::Spill, Way::Memtables] {
+        let (case, path) = own_copy(&place, way);
+        let point = if way == Way::Memory { "held" } else { "read-done" };
+        let ended = case.stopped_at(point, || change_and_put_times_back(&path));
+        assert_eq!(ended.code, Some(4), "{way:?}: {ended:?}");
+        ended.says(&["own.car", "it changed while it was being read", "hint: start over with --restart"]);
+        case.nothing_under_the_name("a changed source");
+        case.again();
+    }
+}
+
+/// The same snapshot with another block of the same length in place of the hundredth.
+fn with_another_block(bytes: &[u8]) -> Vec<u8> {
+    let [old, new] =
+        [100, 777_777].map(|seed| common::car::section(&common::car::block(&common::car::noise(seed, 1700))));
+    let at = bytes.windows(old.len()).position(|window| window == old).expect("the block");
+    [&bytes[..at], &new, &bytes[at + old.len()..]].concat()
+}
+
+#[test]
+fn a_replaced_source_is_not_resumed_as_the_same() {
+    let place = Place::in_memory();
+    for (way, point) in
+        [(Way::Spill, "read:3"), (Way::Spill, "read-done"), (Way::Memory, "built"), (Way::Memtables, "read:3")]
+    {
+        let (case, path) = own_copy(&place, way);
+        case.dies_at(point);
+        // A change in what was taken.
+        let times = path.metadata().expect("a file").modified().expect("a time");
+        let bytes = with_another_block(&case.snapshot.bytes);
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&path, &bytes).expect("written");
+        std::fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(times)).expect("set");
+        case.is_refused(&["the source is not the one that the unfinished import has read"]);
+        // A copy of the same source is the same.
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&path, &case.snapshot.bytes).expect("written");
+        std::fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(times)).expect("set");
+        case.finishes();
+        case.again();
+    }
+}
+
 #[test]
 fn another_source_is_refused_and_both_sides_are_named() {
     let place = Place::in_memory();

@@ -3,7 +3,7 @@
 use super::journal::Journal;
 use super::options::ImportOptions;
 use crate::error::{Error, Result};
-use crate::sort::key::KeyLayout;
+use crate::sort::key::{KeyLayout, Record};
 use crate::source::car::chunks::Chunk;
 use crate::source::car::{CarProblem, CidSpan, next_section, read_cid};
 use crate::verify::{Checker, Claim, problem_of};
@@ -29,6 +29,11 @@ impl<'c> Block<'c> {
         let body = body.get(..len as usize)?;
         let cid = read_cid(body).ok()??;
         (cid.len as usize <= body.len()).then_some(Self { body, cid, start })
+    }
+
+    /// Its record under `layout`.
+    pub fn record(&self, layout: KeyLayout) -> Option<Record<'c>> {
+        Record::new(self.body, &self.cid, layout)
     }
 
     /// Bytes of the value.

@@ -10,18 +10,19 @@ use super::options::ImportOptions;
 use super::plan::Plan;
 use super::publish::sync_dir;
 use super::read::Held;
-use super::{lock, points};
+use super::{identity, lock, points};
 use crate::buffer::Buffer;
+use crate::digest::Content;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::entries::{Entry as Place, Heap, Unsorted};
-use crate::sort::key::Record;
+use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
 use crate::sort::runs::Runs;
 use crate::sort::spill::Spill;
 use crate::source::car::chunks::ChunkBytes;
-use crate::source::car::{CarProblem, Step, next_section};
+use crate::source::car::{CarProblem, Section, Step, next_section};
 
 /// Records between two bumps of the progress counters.
 const BATCH: u64 = 256;
@@ -150,9 +151,14 @@ impl Builder<'_> {
             for partition in job.clone() {
                 self.may_go_on()?;
                 match held {
-                    Held::Memory { heap, entries, .. } => {
+                    Held::Memory { heap, entries, contents, .. } => {
                         let mut entries = entries[partition as usize].take();
                         output.sorted(heap, &mut entries)?;
+                        let verified = contents[partition as usize];
+                        output.end_partition(verified).map_err(|found| {
+                            let what = format!("partition {partition} has {found}, {verified} were verified");
+                            identity::changed(&self.options.source, &what)
+                        })?;
                     }
                     Held::Spilled(spill) => self.spilled(spill, partition, &mut output, &mut spare)?,
                 }
@@ -196,24 +202,51 @@ impl Builder<'_> {
         let layout = self.options.key;
         if memory > self.plan.sort_bytes || extent.bytes > u64::from(u32::MAX) {
             let memory = usize::try_from(self.plan.sort_bytes).unwrap_or(usize::MAX);
-            return Runs { spill, partition, layout, memory }.sorted(|record| output.merged(record));
+            let runs = Runs { spill, partition, layout, memory, max_section: self.options.max_block_size };
+            runs.sorted(|record| output.merged(record))?;
+            return output.end_partition(extent.content()).map_err(|found| spill.damaged(partition, found));
         }
         let bytes = spill.read_all(partition, spare.take())?;
         let mut entries = Vec::with_capacity(usize::try_from(extent.blocks).unwrap_or_default());
-        let mut at = 0;
-        while let Ok(Step::Section(section)) = next_section(&bytes, at, u64::MAX) {
+        for (at, section) in sections(&bytes) {
             let body = &bytes[section.cid_start..section.end];
             let key = Record::new(body, &section.cid, layout).map_or(&[][..], |record| record.key());
             let digest_at = section.cid.digest as usize - layout.key_start(&section.cid);
             entries.push(Place::new(router.route(key, digest_at).prefix, 0, at as u32));
-            at = section.end;
         }
         let mut heap = Heap::new(layout);
         heap.insert(0, bytes);
-        output.sorted(&heap, &mut entries)?;
-        *spare = heap.take(0).and_then(ChunkBytes::release);
+        let outcome = output.sorted(&heap, &mut entries);
+        let bytes = heap.take(0);
+        if let Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) = outcome {
+            // A damaged partition may look like a conflict, or like keys out of order.
+            let found = bytes.map(|bytes| content(&bytes, layout)).unwrap_or_default();
+            return Err(if found == extent.content() { error } else { spill.damaged(partition, found) });
+        }
+        outcome?;
+        output.end_partition(extent.content()).map_err(|found| spill.damaged(partition, found))?;
+        *spare = bytes.and_then(ChunkBytes::release);
         Ok(())
     }
+}
+
+/// The whole sections at the front of `bytes`, and where each begins.
+fn sections(bytes: &[u8]) -> impl Iterator<Item = (usize, Section)> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let Ok(Step::Section(section)) = next_section(bytes, at, u64::MAX) else { return None };
+        Some((std::mem::replace(&mut at, section.end), section))
+    })
+}
+
+/// What a partition's bytes hold.
+fn content(bytes: &[u8], layout: KeyLayout) -> Content {
+    let mut content = Content::default();
+    for (_, section) in sections(bytes) {
+        let record = Record::new(&bytes[section.cid_start..section.end], &section.cid, layout);
+        content.add(record.map(|record| record.digest()).unwrap_or_default());
+    }
+    content
 }
 
 /// The SST files of one job, and what goes into them.
@@ -223,6 +256,8 @@ struct Output<'a> {
     /// Bytes in the file in hand.
     written: u64,
     built: Built,
+    /// What has become of the partition in hand.
+    partition: Tally,
     /// Bytes and records not yet told to the progress counters.
     untold: (u64, u64),
     /// The last record of a merge, whose bytes are gone: its key, and what tells its value from another.
@@ -244,7 +279,15 @@ impl Fingerprint {
 
 impl<'a> Output<'a> {
     fn new(builder: &'a Builder<'a>) -> Self {
-        Self { builder, writer: None, written: 0, built: Built::default(), untold: (0, 0), last: None }
+        Self {
+            builder,
+            writer: None,
+            written: 0,
+            built: Built::default(),
+            partition: Tally::default(),
+            untold: (0, 0),
+            last: None,
+        }
     }
 
     /// Sorts a partition that is in memory and appends its records.
@@ -289,7 +332,8 @@ impl<'a> Output<'a> {
     fn duplicate(&mut self, second: Record<'_>, same: bool) -> Result<()> {
         self.tell(second)?;
         if same {
-            self.built.tally.duplicates += 1;
+            self.partition.duplicates += 1;
+            self.partition.duplicate_digest.merge(second.digest());
             return Ok(());
         }
         let problem = CarProblem::Conflict { key: show_key(second.key()) };
@@ -310,10 +354,18 @@ impl<'a> Output<'a> {
             }
         };
         writer.put(record.key(), record.value())?;
-        self.built.tally.digest.add_section(bytes, key_len);
-        self.built.tally.records += 1;
+        self.partition.digest.add_section(bytes, key_len);
+        self.partition.records += 1;
         self.written += bytes.len() as u64;
         self.tell(record)
+    }
+
+    /// Ends a partition, of which `verified` was read: what went into files and what was there twice must come to the
+    /// same. Otherwise what was found.
+    fn end_partition(&mut self, verified: Content) -> Result<(), Content> {
+        let done = std::mem::take(&mut self.partition);
+        self.built.tally.add(done);
+        if done.read() == verified { Ok(()) } else { Err(done.read()) }
     }
 
     fn tell(&mut self, record: Record<'_>) -> Result<()> {

@@ -57,6 +57,9 @@ struct SourceIdentity {
     /// The other files of a source that consists of several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     more: Vec<FileIdentity>,
+    /// Of all its files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    inodes: Vec<Inode>,
     #[serde(skip)]
     paths: Vec<PathBuf>,
 }
@@ -68,6 +71,15 @@ struct FileIdentity {
     modified_nanoseconds: i64,
     head: String,
     tail: String,
+}
+
+/// What only the system sets, and sets anew whenever a file is replaced or changed: unlike other times, a ctime cannot
+/// be put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Inode {
+    number: u64,
+    changed_seconds: i64,
+    changed_nanoseconds: i64,
 }
 
 impl Identity {
@@ -116,11 +128,7 @@ impl Identity {
         if self.source == SourceIdentity::of(self.source.header.clone(), self.source.paths.clone())? {
             return Ok(());
         }
-        Err(Error::State {
-            path: options.source.clone(),
-            reason: "it changed while it was being read".into(),
-            hint: "start over with --restart when nobody writes to it any more".into(),
-        })
+        Err(changed(&options.source, "its size, its times, its inode or its ends are not what they were"))
     }
 
     /// Where the partitions lie, when not beside the database.
@@ -128,9 +136,20 @@ impl Identity {
         self.work_dir.as_deref()
     }
 
-    /// What differs between this import and the one in the journal: name, there, here.
+    /// Whether the files of the source have another inode or ctime than those in the journal: only their content then
+    /// tells whether they are the same.
+    pub fn is_touched_since(&self, journal: &Self) -> bool {
+        self.source.inodes != journal.source.inodes
+    }
+
+    /// What differs between this import and the one in the journal: name, there, here. A copy of the same source is no
+    /// difference: see [`Identity::is_touched_since`].
     pub fn differences(&self, journal: &Self) -> Vec<(String, String, String)> {
-        let value = |identity| serde_json::to_value::<&Self>(identity).unwrap_or_default();
+        let value = |identity: &Self| {
+            let mut identity = identity.clone();
+            identity.source.inodes.clear();
+            serde_json::to_value(identity).unwrap_or_default()
+        };
         let (mut here, mut there) = (Vec::new(), Vec::new());
         flatten("", &value(self), &mut here);
         flatten("", &value(journal), &mut there);
@@ -152,8 +171,10 @@ impl Identity {
 
 impl SourceIdentity {
     fn of(header: String, paths: Vec<PathBuf>) -> Result<Self> {
-        let mut files = paths.iter().map(|path| file_identity(path)).collect::<Result<Vec<_>>>()?.into_iter();
-        Ok(Self { header, file: files.next(), more: files.collect(), paths })
+        let found = paths.iter().map(|path| file_identity(path)).collect::<Result<Vec<_>>>()?;
+        let (files, inodes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let mut files = files.into_iter();
+        Ok(Self { header, file: files.next(), more: files.collect(), inodes, paths })
     }
 }
 
@@ -161,6 +182,15 @@ impl SourceIdentity {
 fn portable(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     path.to_string_lossy().into_owned().into()
+}
+
+/// The error for a source that is not what it was when its blocks were verified.
+pub(super) fn changed(source: &Path, what: &str) -> Error {
+    Error::State {
+        path: source.to_owned(),
+        reason: format!("it changed while it was being read: {what}"),
+        hint: "start over with --restart when no process writes to it any more".into(),
+    }
 }
 
 /// Whether a source is a plain file, which can be told from another one without reading all of it.
@@ -183,7 +213,7 @@ fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, Stri
     }
 }
 
-fn file_identity(path: &Path) -> Result<FileIdentity> {
+fn file_identity(path: &Path) -> Result<(FileIdentity, Inode)> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let metadata = file.metadata().map_err(Error::io("look at", path))?;
     let sample = |at: u64| -> Result<String> {
@@ -195,13 +225,16 @@ fn file_identity(path: &Path) -> Result<FileIdentity> {
         })?;
         Ok(digest(&bytes))
     };
-    Ok(FileIdentity {
+    let identity = FileIdentity {
         bytes: metadata.len(),
         modified_seconds: metadata.mtime(),
         modified_nanoseconds: metadata.mtime_nsec(),
         head: sample(0)?,
         tail: sample(metadata.len().saturating_sub(SAMPLE))?,
-    })
+    };
+    let inode =
+        Inode { number: metadata.ino(), changed_seconds: metadata.ctime(), changed_nanoseconds: metadata.ctime_nsec() };
+    Ok((identity, inode))
 }
 
 fn digest(bytes: &[u8]) -> String {

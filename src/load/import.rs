@@ -283,6 +283,7 @@ impl Import<'_> {
                     });
                 }
                 // The journal does not name the files; this one does.
+                before.touched = identity.is_touched_since(known);
                 before.identity = Some(identity.clone());
                 target.create()?;
                 target.reconcile(&before)?;

@@ -9,10 +9,12 @@ use super::journal::Entry;
 use super::points;
 use super::publish::sync_dir;
 use super::read::{Held, Reading};
-use crate::error::{Error, Result};
+use crate::digest::Content;
+use crate::error::{Error, Result, errno_of};
 use crate::progress::Phase;
+use crate::read;
 use crate::rocks::settings::IngestSettings;
-use crate::rocks::{Level, SstOptions, Store};
+use crate::rocks::{Level, Reader, ReaderOptions, SstOptions, Store};
 use crate::source::car::chunks::Chunks;
 
 impl Job<'_> {
@@ -37,6 +39,11 @@ impl Job<'_> {
         let building = Building { options, plan, sst: &sst, dir: &target.sst, progress, journal, before };
         let built = build::build(&blocks.held, &blocks.router, &building)?;
         drop(blocks.held);
+        // Each partition was compared when it was built, some by an earlier run; this is the whole.
+        if built.tally.read() != blocks.mark.content() {
+            let what = format!("holds {}, {} were verified", built.tally.read(), blocks.mark.content());
+            return Err(Error::damaged_work(&target.partial, what));
+        }
 
         if let Some(identity) = &before.identity {
             identity.still_holds(options)?;
@@ -70,11 +77,47 @@ impl Job<'_> {
     }
 
     fn lacks(&self, what: String) -> Error {
-        Error::State {
-            path: self.target.partial.clone(),
-            reason: format!("the unfinished import lacks {what}"),
-            hint: "--restart throws the rest away and starts over".into(),
+        Error::damaged_work(&self.target.partial, format!("lacks {what}"))
+    }
+
+    /// What RocksDB says of files that an earlier run has left, where it is not the system that fails.
+    pub(super) fn damaged(&self, error: Error) -> Error {
+        match error {
+            Error::Rocks { message, path, .. } if self.takes_over() && errno_of(&message).is_none() => {
+                Error::damaged_work(path, format!("is damaged: {message}"))
+            }
+            error => error,
         }
+    }
+
+    /// Whether files that an earlier run has built become part of the database.
+    fn takes_over(&self) -> bool {
+        !self.before.files.is_empty() || self.before.ingesting
+    }
+
+    /// Files that lay on the disk between two runs are read back before the database gets its name: each of the column
+    /// families must have the content that went into its files.
+    ///
+    /// # Errors
+    /// [`Error::State`] where it has another one, or a block does not match its checksum.
+    pub(super) fn check_taken_over(&self, families: &[(&str, Content)]) -> Result<()> {
+        if !self.takes_over() {
+            return Ok(());
+        }
+        let staging = &self.target.staging;
+        self.progress.begin(Phase::Check, None);
+        let reader = Reader::open(staging, &ReaderOptions::once()).map_err(|error| self.damaged(error))?;
+        let files = reader.files()?;
+        let pool = self.checkers()?;
+        for &(family, written) in families {
+            let found = pool.install(|| read::content(&reader, &files, family, self.progress, &self.options.stop));
+            let found = found.map_err(|error| self.damaged(error))?;
+            if found != written {
+                let what = format!("is damaged: {family} has {found}, {written} were written");
+                return Err(Error::damaged_work(staging, what));
+            }
+        }
+        Ok(())
     }
 
     fn paths(&self, built: &Built) -> Vec<PathBuf> {
@@ -85,7 +128,7 @@ impl Job<'_> {
     fn hand_over(&self, built: &Built) -> Result<Vec<Level>> {
         let family = &self.options.column_family;
         let staging = &self.target.staging;
-        let store = Store::create(staging, &self.loading, family)?;
+        let store = Store::create(staging, &self.loading, family).map_err(|error| self.damaged(error))?;
         // Taking over is one step for RocksDB: after a crash it has all files or none.
         let found = store.records()?;
         if found != built.tally.records {
@@ -94,7 +137,7 @@ impl Job<'_> {
                 return Err(self.lacks(format!("records: it has {found} of {}", built.tally.records)));
             }
             self.begin_ingest()?;
-            store.ingest(paths, &self.preset.ingest())?;
+            store.ingest(paths, &self.preset.ingest()).map_err(|error| self.damaged(error))?;
             points::reach("ingest");
         }
         drop(store);
@@ -105,9 +148,10 @@ impl Job<'_> {
             points::reach("ingested");
         }
         self.progress.begin(Phase::Settle, None);
-        let store = Store::reopen(staging, &self.preset.node(), family)?;
+        let store = Store::reopen(staging, &self.preset.node(), family).map_err(|error| self.damaged(error))?;
         let levels = store.levels()?;
         drop(store);
+        self.check_taken_over(&[(family, built.tally.written())])?;
         if let Some(level) = levels.iter().find(|level| level.level == 0) {
             return Err(Error::Rocks {
                 action: "settle",

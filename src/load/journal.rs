@@ -21,7 +21,7 @@ use super::identity::Identity;
 use super::lock;
 use super::log::RangeDone;
 use super::publish::sync_dir;
-use crate::digest::ContentDigest;
+use crate::digest::{Content, ContentDigest};
 use crate::error::{Error, Result};
 use crate::sort::router::Router;
 use crate::sort::spill::Extent;
@@ -71,9 +71,16 @@ pub(super) struct Mark {
     pub blocks: u64,
     /// Bytes of their values.
     pub payload: u64,
+    /// Content digest of their records, duplicates included: the sum of all that was verified.
+    pub digest: ContentDigest,
 }
 
 impl Mark {
+    /// The records of all blocks before it.
+    pub fn content(&self) -> Content {
+        Content { records: self.blocks, digest: self.digest }
+    }
+
     /// Whether both stand for the same blocks.
     pub fn is_same(&self, other: &Self) -> bool {
         // How far a decoder has read ahead says nothing.
@@ -99,6 +106,8 @@ pub(super) struct Tally {
     pub duplicates: u64,
     /// Content digest of the records.
     pub digest: ContentDigest,
+    /// Content digest of the duplicates, each as often as it was met.
+    pub duplicate_digest: ContentDigest,
 }
 
 impl Tally {
@@ -106,6 +115,19 @@ impl Tally {
         self.records += other.records;
         self.duplicates += other.duplicates;
         self.digest.merge(other.digest);
+        self.duplicate_digest.merge(other.duplicate_digest);
+    }
+
+    /// What is in the files.
+    pub fn written(&self) -> Content {
+        Content { records: self.records, digest: self.digest }
+    }
+
+    /// What must have been read for this: records and duplicates together.
+    pub fn read(&self) -> Content {
+        let mut content = self.written();
+        content.merge(Content { records: self.duplicates, digest: self.duplicate_digest });
+        content
     }
 }
 
@@ -113,6 +135,8 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(super) struct Progressed {
     pub identity: Option<Identity>,
+    /// Whether the source's inode or ctime is not what it was: what was taken is compared with what is there now.
+    pub touched: bool,
     pub router: Option<Router>,
     pub functions: BTreeSet<u64>,
     /// The last durable mark and the partitions' lengths at it.
@@ -309,8 +333,16 @@ impl JournalBench {
 
     /// Appends what is durable after reading up to `offset` into so many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
-        let mark = Mark { offset, consumed: offset, checksum: None, blocks: offset / 1000, payload: offset };
-        let extent = Extent { bytes: offset / u64::from(partitions.max(1)), blocks: offset / 1000 };
+        let mark = Mark {
+            offset,
+            consumed: offset,
+            checksum: None,
+            blocks: offset / 1000,
+            payload: offset,
+            digest: ContentDigest::default(),
+        };
+        let extent =
+            Extent { bytes: offset / u64::from(partitions.max(1)), blocks: offset / 1000, ..Extent::default() };
         let extents = (0..partitions).map(|partition| (partition, extent)).collect();
         self.0.append(&Entry::Read { mark, extents })
     }
@@ -321,11 +353,12 @@ mod tests {
     use super::*;
 
     fn entries() -> Vec<Entry> {
-        let mark = Mark { offset: 1 << 28, consumed: 9, checksum: Some(u64::MAX), blocks: 7, payload: 5 };
+        let mark =
+            Mark { offset: 1 << 28, consumed: 9, checksum: Some(u64::MAX), blocks: 7, payload: 5, ..Mark::default() };
         let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12 }];
-        let tally = Tally { records: 3, duplicates: 1, digest: ContentDigest::default() };
+        let tally = Tally { records: 3, duplicates: 1, ..Tally::default() };
         vec![
-            Entry::Read { mark, extents: vec![(3, Extent { bytes: 100, blocks: 2 })] },
+            Entry::Read { mark, extents: vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })] },
             Entry::Built { first: 0, end: 4, files, tally },
             Entry::Ingested,
         ]

@@ -134,9 +134,7 @@ impl Ledger {
 impl Pen<'_> {
     /// Notes one block.
     pub fn note(&mut self, record: Record<'_>) -> Result<()> {
-        let (bytes, key_len) = record.parts();
-        let mut content = ContentDigest::default();
-        content.add_section(bytes, key_len);
+        let content = record.digest();
         let key = key_hash(record.key());
         let mut entry = [0; ENTRY];
         entry[..ENTRY / 2].copy_from_slice(&key.to_le_bytes());
@@ -144,7 +142,7 @@ impl Pen<'_> {
         let partitions = u128::from(self.ledger.spill.partitions());
         // The high bits, so that the low ones stay free for sorting.
         let partition = ((key >> 96) * partitions) >> 32;
-        self.pieces.add(&self.ledger.spill, partition as u32, &entry)
+        self.pieces.add(&self.ledger.spill, partition as u32, &entry, content)
     }
 
     /// Writes down what is left.

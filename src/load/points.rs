@@ -1,30 +1,48 @@
 //! Named points of an import at which tests make the program die.
 //!
 //! `BEDLOAD_ABORT_AT=NAME` or `BEDLOAD_ABORT_AT=NAME:N` (the N-th time, from 1) ends the process as a power cut would:
-//! at once, without a word and without cleaning up. Only the crash tests set it.
+//! at once, without a word and without cleaning up. `BEDLOAD_STOP_AT`, with the same values, stops it there by SIGSTOP
+//! instead, so that a test can change a file before it continues the process. Only tests set them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The variable that names the point.
-const VARIABLE: &str = "BEDLOAD_ABORT_AT";
+/// What happens at a point, the variable that names it, and how often it has been reached.
+struct Door {
+    variable: &'static str,
+    wanted: OnceLock<Option<(String, u64)>>,
+    seen: AtomicU64,
+}
 
-/// Dies here if the tests want it.
+impl Door {
+    const fn new(variable: &'static str) -> Self {
+        Self { variable, wanted: OnceLock::new(), seen: AtomicU64::new(0) }
+    }
+
+    fn opens_at(&self, name: &str) -> bool {
+        let wanted = self.wanted.get_or_init(|| {
+            let value = std::env::var(self.variable).ok()?;
+            Some(match value.rsplit_once(':') {
+                Some((name, count)) => (name.to_owned(), count.parse().unwrap_or(1)),
+                None => (value, 1),
+            })
+        });
+        wanted
+            .as_ref()
+            .is_some_and(|(point, count)| point == name && self.seen.fetch_add(1, Ordering::Relaxed) + 1 == *count)
+    }
+}
+
+/// Dies or stops here if the tests want it.
 pub(super) fn reach(name: &str) {
-    static WANTED: OnceLock<Option<(String, u64)>> = OnceLock::new();
-    static SEEN: AtomicU64 = AtomicU64::new(0);
-    let wanted = WANTED.get_or_init(|| {
-        let value = std::env::var(VARIABLE).ok()?;
-        Some(match value.rsplit_once(':') {
-            Some((name, count)) => (name.to_owned(), count.parse().unwrap_or(1)),
-            None => (value, 1),
-        })
-    });
-    if let Some((point, count)) = wanted
-        && point == name
-        && SEEN.fetch_add(1, Ordering::Relaxed) + 1 == *count
-    {
+    static ABORT: Door = Door::new("BEDLOAD_ABORT_AT");
+    static STOP: Door = Door::new("BEDLOAD_STOP_AT");
+    if ABORT.opens_at(name) {
         // SAFETY: ends this process; nothing can be left in a bad state that a power cut would not leave.
         unsafe { libc::_exit(137) };
+    }
+    if STOP.opens_at(name) {
+        // SAFETY: a plain system call; the process goes on when SIGCONT comes.
+        unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
     }
 }

@@ -8,16 +8,17 @@ use crossbeam_channel::Sender;
 
 use super::blocks::{Block, BlockReader};
 use super::durable::{self, Clock, Point};
-use super::identity::is_file;
+use super::identity::{self, is_file};
 use super::journal::{Entry, Journal, Mark, Progressed};
 use super::options::ImportOptions;
 use super::plan::Plan;
 use super::{lock, points};
 use crate::buffer::Buffer;
+use crate::digest::Content;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::sort::entries::{Entry as Place, Heap, Unsorted};
-use crate::sort::key::KeyLayout;
+use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
 use crate::sort::spill::{Pieces, Spill};
 use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
@@ -37,6 +38,8 @@ pub(super) enum Held {
         heap: Heap,
         /// For each partition, what each worker found.
         entries: Vec<Unsorted>,
+        /// For each partition, what was verified.
+        contents: Vec<Content>,
         /// Bytes of all of it.
         bytes: u64,
     },
@@ -96,7 +99,7 @@ impl Reading<'_> {
         let mut mark = Mark::default();
         if let Some((known, _)) = before {
             mark = *known;
-            skip(&mut chunks, &mark, self.options)?;
+            skip(&mut chunks, &mark, self.options, self.before.touched)?;
             self.progress.take_up(mark.consumed, mark.blocks);
         }
         let first = chunks.next(None)?;
@@ -164,7 +167,13 @@ impl Reading<'_> {
                 lock(pieces).flush(&spill)?;
             }
         }
-        let mark = shared.mark(&lock(&shared.source).chunks);
+        let mut contents = vec![Content::default(); router.partitions() as usize];
+        for worker in &workers {
+            contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
+        }
+        let mut verified = spill.content();
+        contents.iter().for_each(|content| verified.merge(*content));
+        let mark = shared.mark(&lock(&shared.source).chunks, verified);
         let tail = lock(&shared.source).chunks.tail();
         if self.options.stop.asked() {
             if spilled {
@@ -206,20 +215,22 @@ impl Reading<'_> {
                 }
             }
         }
-        Ok(Blocks { held: Held::Memory { heap, entries, bytes }, router, mark, tail })
+        Ok(Blocks { held: Held::Memory { heap, entries, contents, bytes }, router, mark, tail })
     }
 
     /// Takes up the work of an earlier run that needs nothing more from the source; `None` if there is none.
     pub fn done_before(&self, chunks: &mut Chunks) -> Result<Option<Blocks>> {
         let Some(router) = &self.before.router else { return Ok(None) };
         let mut skip = |mark: &Mark| {
-            // A file has been compared by now.
-            if is_file(&self.options.source) { Ok(()) } else { self::skip(chunks, mark, self.options) }
+            // A file that nobody has touched is the same.
+            let same = is_file(&self.options.source) && !self.before.touched;
+            if same { Ok(()) } else { self::skip(chunks, mark, self.options, self.before.touched) }
         };
         if let (true, Some((mark, padding))) = (self.before.ingested, self.before.held) {
             skip(&mark)?;
             let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
-            let held = Held::Memory { heap: Heap::new(self.options.key), entries, bytes: 0 };
+            let contents = vec![Content::default(); router.partitions() as usize];
+            let held = Held::Memory { heap: Heap::new(self.options.key), entries, contents, bytes: 0 };
             return Ok(Some(Blocks { router: router.clone(), held, mark, tail: Tail { padding } }));
         }
         let (Some((mark, extents)), Some(padding)) = (&self.before.read, self.before.read_done) else {
@@ -235,11 +246,15 @@ impl Reading<'_> {
     }
 }
 
-/// Passes over what an earlier run has taken, and makes sure that a pipe brings the same again.
+/// Passes over what an earlier run has taken, and makes sure that it is still the same: of a stream by its checksum, of
+/// a plain file that was `touched` by the content digest of its blocks.
 ///
 /// # Errors
-/// It brings something else.
-pub(super) fn skip(chunks: &mut Chunks, mark: &Mark, options: &ImportOptions) -> Result<()> {
+/// [`Error::State`] where it is something else.
+pub(super) fn skip(chunks: &mut Chunks, mark: &Mark, options: &ImportOptions, touched: bool) -> Result<()> {
+    if touched && mark.checksum.is_none() {
+        compare(chunks, mark, options)?;
+    }
     match chunks.skip_to(mark.offset) {
         // What was taken was whole.
         Err(Error::BadInput { .. }) => return Err(another_source(options)),
@@ -249,6 +264,31 @@ pub(super) fn skip(chunks: &mut Chunks, mark: &Mark, options: &ImportOptions) ->
         return Err(another_source(options));
     }
     Ok(())
+}
+
+/// Reads the blocks before `mark` again: their records must come to the same.
+fn compare(chunks: &mut Chunks, mark: &Mark, options: &ImportOptions) -> Result<()> {
+    let mut found = Content::default();
+    let mut spare = None;
+    while chunks.position() < mark.offset {
+        let chunk = match chunks.next(spare.take()) {
+            Ok(Some(chunk)) => chunk,
+            // What was taken was whole.
+            Ok(None) | Err(Error::BadInput { .. }) => return Err(another_source(options)),
+            Err(error) => return Err(error),
+        };
+        let before = |start: &&u32| chunk.base + u64::from(**start) < mark.offset;
+        for &start in chunk.starts.iter().take_while(before) {
+            let record = Block::at(&chunk, start).and_then(|block| block.record(options.key));
+            found.add(record.map(|record| record.digest()).unwrap_or_default());
+        }
+        chunk.bytes.check()?;
+        if options.stop.asked() {
+            return Err(super::interrupted());
+        }
+        spare = chunk.bytes.release();
+    }
+    if found == mark.content() { Ok(()) } else { Err(another_source(options)) }
 }
 
 pub(super) fn another_source(options: &ImportOptions) -> Error {
@@ -273,13 +313,14 @@ fn learn(first: Option<&Chunk>, plan: &Plan, layout: KeyLayout) -> Router {
 }
 
 impl Shared<'_> {
-    fn mark(&self, chunks: &Chunks) -> Mark {
+    fn mark(&self, chunks: &Chunks, verified: Content) -> Mark {
         Mark {
             offset: chunks.position(),
             consumed: chunks.consumed(),
             checksum: chunks.checksum(),
             blocks: self.blocks.load(Ordering::Relaxed),
             payload: self.payload.load(Ordering::Relaxed),
+            digest: verified.digest,
         }
     }
 
@@ -299,7 +340,7 @@ impl Shared<'_> {
         for pieces in &self.pieces {
             lock(pieces).flush(self.spill).inspect_err(|_| self.stopped.store(true, Ordering::Release))?;
         }
-        let point = Point { mark: self.mark(&source.chunks), extents: self.spill.extents() };
+        let point = Point { mark: self.mark(&source.chunks, self.spill.content()), extents: self.spill.extents() };
         drop(nothing_in_hand);
         if let Some(points) = &source.points {
             // The keeper is gone only after a failure, which is told where it is noted.
@@ -321,6 +362,8 @@ struct Worker<'a> {
     reader: BlockReader<'a>,
     pieces: &'a Mutex<Pieces>,
     entries: Vec<Vec<Place>>,
+    /// For each partition, what was verified and is held in memory.
+    contents: Vec<Content>,
     held: Vec<HeldChunk>,
     /// Whether chunks may still be held in memory.
     holds: bool,
@@ -334,6 +377,7 @@ impl<'a> Worker<'a> {
             reader: BlockReader::new(shared.reading.options, shared.reading.journal),
             pieces,
             entries: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
+            contents: vec![Content::default(); shared.router.partitions() as usize],
             held: Vec::new(),
             holds: !shared.spilling.load(Ordering::Relaxed),
             spare: None,
@@ -388,18 +432,23 @@ impl<'a> Worker<'a> {
         let layout = options.key;
         let mut payload = 0;
         let mut pieces = lock(self.pieces);
-        let Self { reader, entries, .. } = self;
+        let Self { reader, entries, contents, .. } = self;
         reader.each(&chunk, |block| {
             let Block { body, cid, start } = *block;
             let from = layout.key_start(&cid);
             let route = shared.router.route(&body[from..cid.len as usize], cid.digest as usize - from);
             payload += block.value_len();
+            // Summed while the block is in the core's cache, which its hash has brought it into.
+            let digest = block.record(layout).map(|record| record.digest()).unwrap_or_default();
             if spilling {
                 let start = start as usize;
                 let section = &chunk.bytes[start..start + varint_len(body.len() as u64) + body.len()];
-                pieces.add(shared.spill, route.partition, section)?;
-            } else if let Some(entries) = entries.get_mut(route.partition as usize) {
+                pieces.add(shared.spill, route.partition, section, digest)?;
+            } else if let (Some(entries), Some(content)) =
+                (entries.get_mut(route.partition as usize), contents.get_mut(route.partition as usize))
+            {
                 entries.push(Place::new(route.prefix, chunk.index, start));
+                content.add(digest);
             }
             Ok(())
         })?;
@@ -440,17 +489,27 @@ impl<'a> Worker<'a> {
         let layout = self.shared.reading.options.key;
         let mut pieces = lock(self.pieces);
         self.entries.iter_mut().for_each(|entries| *entries = Vec::new());
+        let mut moved = Content::default();
         for held in std::mem::take(&mut self.held) {
             let mut at = 0;
             while let Ok(Step::Section(section)) = next_section(&held.bytes, at, u64::MAX) {
                 let from = layout.key_start(&section.cid);
                 let cid = &held.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
                 let route = self.shared.router.route(&cid[from..], section.cid.digest as usize - from);
-                pieces.add(self.shared.spill, route.partition, &held.bytes[section.start..section.end])?;
+                let record = Record::new(&held.bytes[section.cid_start..section.end], &section.cid, layout);
+                let digest = record.map(|record| record.digest()).unwrap_or_default();
+                pieces.add(self.shared.spill, route.partition, &held.bytes[section.start..section.end], digest)?;
+                moved.add(digest);
                 at = section.end;
             }
             held.bytes.check()?;
             held.bytes.release();
+        }
+        let mut verified = Content::default();
+        self.contents.drain(..).for_each(|content| verified.merge(content));
+        if moved != verified {
+            let what = format!("{moved} were read again, {verified} were verified");
+            return Err(identity::changed(&self.shared.reading.options.source, &what));
         }
         self.holds = false;
         self.shared.holders.fetch_sub(1, Ordering::Release);

@@ -200,13 +200,7 @@ impl Target {
         if known.ingested || known.complete {
             return Ok(());
         }
-        let missing = |what: String| {
-            Err(Error::State {
-                path: self.partial.clone(),
-                reason: format!("the unfinished import lacks {what}"),
-                hint: "--restart throws the rest away and starts over".into(),
-            })
-        };
+        let missing = |what: String| Err(Error::damaged_work(&self.partial, format!("lacks {what}")));
         for file in &known.files {
             let path = self.sst.join(&file.name);
             match path.metadata() {

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::ranges::{KeyRange, ranges};
-use crate::digest::ContentDigest;
+pub(crate) use crate::digest::Content;
 use crate::error::{Error, Result};
 use crate::progress::{Progress, Stop};
 use crate::rocks::{DataFile, Reader};
@@ -13,13 +13,6 @@ const BATCH: u64 = 1024;
 
 /// Ranges for each thread where files of level 0 overlap: each range has to look into all of them.
 const PARTS: usize = 4;
-
-/// What is in it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Content {
-    pub records: u64,
-    pub digest: ContentDigest,
-}
 
 /// Goes through all records of `family`, whose files `files` has.
 ///
@@ -34,8 +27,7 @@ pub(crate) fn content(
 ) -> Result<Content> {
     let files: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
     let add = |mut a: Content, b: Content| {
-        a.records += b.records;
-        a.digest.merge(b.digest);
+        a.merge(b);
         Ok(a)
     };
     let of_range = |range: &KeyRange| {

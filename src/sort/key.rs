@@ -1,5 +1,6 @@
 //! From a section to a record: which part of the CID is the key.
 
+use crate::digest::ContentDigest;
 use crate::source::car::CidSpan;
 
 /// What a block is stored under.
@@ -66,6 +67,13 @@ impl<'a> Record<'a> {
 
     pub fn value(&self) -> &'a [u8] {
         &self.bytes[self.key_len..]
+    }
+
+    /// Its part of a content digest.
+    pub fn digest(&self) -> ContentDigest {
+        let mut digest = ContentDigest::default();
+        digest.add_section(self.bytes, self.key_len);
+        digest
     }
 
     /// Key and value in one piece, and the key's length.

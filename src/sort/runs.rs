@@ -15,6 +15,7 @@ use super::entries::{Entry, Heap};
 use super::key::{KeyLayout, Record};
 use super::spill::Spill;
 use crate::buffer::Buffer;
+use crate::digest::Content;
 use crate::error::{Error, Result};
 use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{Section, Step, next_section};
@@ -32,6 +33,8 @@ pub(crate) struct Runs<'a> {
     pub layout: KeyLayout,
     /// Memory for everything here, in bytes.
     pub memory: usize,
+    /// The longest section that was accepted when the partition was written, in bytes.
+    pub max_section: u64,
 }
 
 impl Runs<'_> {
@@ -59,7 +62,9 @@ impl Runs<'_> {
 
     /// Cuts the partition into runs that fit the memory, each sorted.
     fn write_runs(&self) -> Result<Vec<PathBuf>> {
-        let total = self.spill.extent(self.partition).bytes;
+        let extent = self.spill.extent(self.partition);
+        let total = extent.bytes;
+        let mut content = Content::default();
         let mut paths = Vec::new();
         let mut at = 0;
         // Half for the sections, half for their entries: a section has at least 5 bytes, an entry 16.
@@ -75,11 +80,17 @@ impl Runs<'_> {
                 match self.section(&buffer[..len], used)? {
                     Found::Section(section) => {
                         let body = &buffer[section.cid_start..section.end];
-                        let key = Record::new(body, &section.cid, self.layout).map_or(&[][..], |record| record.key());
+                        let record = Record::new(body, &section.cid, self.layout);
+                        content.add(record.map(|record| record.digest()).unwrap_or_default());
                         let mut prefix = [0; 8];
+                        let key = record.map_or(&[][..], |record| record.key());
                         prefix.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
                         entries.push(Entry::new(u64::from_be_bytes(prefix), 0, used as u32));
                         used = section.end;
+                    }
+                    // No section ends behind the partition.
+                    Found::Cut { needed } if needed as u64 > total - at - used as u64 => {
+                        return Err(self.spill.damaged(self.partition, content));
                     }
                     Found::Cut { needed } => {
                         if entries.is_empty() {
@@ -106,23 +117,19 @@ impl Runs<'_> {
             file.flush().map_err(Error::io("write", &path))?;
             paths.push(path);
         }
+        if content != extent.content() {
+            return Err(self.spill.damaged(self.partition, content));
+        }
         Ok(paths)
     }
 
     fn section(&self, bytes: &[u8], at: usize) -> Result<Found> {
-        match next_section(bytes, at, u64::MAX) {
+        match next_section(bytes, at, self.max_section) {
             Ok(Step::Section(section)) => Ok(Found::Section(section)),
             Ok(Step::Cut { missing, .. }) => Ok(Found::Cut { needed: bytes.len() - at + missing as usize }),
             Ok(Step::End) => Ok(Found::End),
-            // What was written a moment ago does not read back: the disk lies.
-            Ok(Step::Padding) | Err(_) => Err(Error::Io {
-                action: "read back",
-                path: self.spill.dir().to_owned(),
-                source: std::io::Error::new(
-                    std::io::ErrorKind::InvalidData,
-                    "a partition changed while it was on disk",
-                ),
-            }),
+            // What was written a moment ago does not read back.
+            Ok(Step::Padding) | Err(_) => Err(self.spill.damaged(self.partition, Content::default())),
         }
     }
 
@@ -249,14 +256,25 @@ mod tests {
     /// A digest and a block's bytes.
     type Pair = (Vec<u8>, Vec<u8>);
 
+    fn spill_of(dir: &std::path::Path, blocks: &[Pair]) -> Spill {
+        let spill = Spill::new(dir.to_owned(), 1);
+        for (digest, data) in blocks {
+            let mut content = Content { records: 1, ..Content::default() };
+            content.digest.add_record(digest, data);
+            spill.append(0, &section(digest, data), content).expect("room");
+        }
+        spill
+    }
+
+    fn runs(spill: &Spill, memory: usize, max_section: u64) -> Runs<'_> {
+        Runs { spill, partition: 0, layout: KeyLayout::Digest, memory, max_section }
+    }
+
     /// Sorts `blocks` outside of memory: the records in the order they come, and how many runs there were at first.
     fn sorted(blocks: &[Pair], memory: usize) -> (Vec<Pair>, usize) {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let spill = Spill::new(dir.path().to_owned(), 1);
-        for (digest, data) in blocks {
-            spill.append(0, &section(digest, data), 1).expect("room");
-        }
-        let runs = Runs { spill: &spill, partition: 0, layout: KeyLayout::Digest, memory };
+        let spill = spill_of(dir.path(), blocks);
+        let runs = runs(&spill, memory, u64::MAX);
         let first_runs = runs.write_runs().expect("room");
         let count = first_runs.len();
         delete(&first_runs).expect("they are there");
@@ -292,6 +310,50 @@ mod tests {
         let (found, _) = sorted(&blocks, 16 << 10);
         assert_eq!(found.iter().map(|(key, _)| key[0]).collect::<Vec<_>>(), [1, 2, 9]);
         assert_eq!(found.iter().map(|(_, value)| value.len()).collect::<Vec<_>>(), [200_000, 10, 300_000]);
+    }
+
+    #[test]
+    fn a_partition_with_a_flipped_bit_is_refused_and_never_read_for_ever() {
+        let blocks: Vec<Pair> = (0..40u8).map(|i| (vec![i; 12], vec![i; 300 + usize::from(i) * 9])).collect();
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let spill = spill_of(dir.path(), &blocks);
+        let path = dir.path().join("00000.part");
+        let bytes = std::fs::read(&path).expect("written");
+        // The heads of sections in full, of the rest a part.
+        for at in (0..bytes.len()).filter(|at| at % 7 == 0 || at % 300 < 40) {
+            for bit in [0, 3, 7] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                std::fs::write(&path, &damaged).expect("damaged");
+                let runs = runs(&spill, 4 << 10, 4096);
+                let mut records = 0;
+                let outcome = runs.sorted(|_| {
+                    records += 1;
+                    Ok(())
+                });
+                // Version, codec and hash function of a CID are no part of a bare digest's record.
+                if let Err(error) = outcome {
+                    assert!(error.to_string().contains("is damaged: partition 0"), "{at}: {error}");
+                } else {
+                    assert!(
+                        records == blocks.len() && [1, 2, 3].iter().any(|of| is_byte_of_cid(&bytes, at, *of)),
+                        "{at}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Whether byte `at` is the `of`-th byte of the CID, counted from 1, of a section of `bytes`.
+    fn is_byte_of_cid(bytes: &[u8], at: usize, of: usize) -> bool {
+        let mut start = 0;
+        while let Ok(Step::Section(section)) = next_section(bytes, start, u64::MAX) {
+            if section.cid_start + of - 1 == at {
+                return true;
+            }
+            start = section.end;
+        }
+        false
     }
 
     #[test]

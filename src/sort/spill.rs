@@ -9,12 +9,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
 use crate::buffer::Buffer;
+use crate::digest::{Content, ContentDigest};
 use crate::error::{Error, Result};
 use crate::mapped::Mapped;
 use crate::source::car::chunks::ChunkBytes;
@@ -24,9 +25,16 @@ use crate::source::car::chunks::ChunkBytes;
 struct Partition {
     file: OnceLock<File>,
     bytes: AtomicU64,
-    blocks: AtomicU64,
+    content: Mutex<Content>,
     /// Bytes that are known to be on the disk.
     synced: AtomicU64,
+}
+
+impl Partition {
+    fn content(&self) -> MutexGuard<'_, Content> {
+        // Both numbers change together, so they are right after a panic as well.
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// All partitions of an import.
@@ -36,10 +44,19 @@ pub(crate) struct Spill {
 }
 
 /// What one partition holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Extent {
     pub bytes: u64,
     pub blocks: u64,
+    /// Content digest of the records, each summed before it was written: what is read back must come to the same.
+    pub digest: ContentDigest,
+}
+
+impl Extent {
+    /// The records that went in.
+    pub fn content(&self) -> Content {
+        Content { records: self.blocks, digest: self.digest }
+    }
 }
 
 impl Spill {
@@ -64,11 +81,7 @@ impl Spill {
         for &(partition, extent) in extents {
             let path = spill.path(partition);
             let Some(slot) = spill.partitions.get(partition as usize) else { continue };
-            let lacks = |what: String| Error::State {
-                path: path.clone(),
-                reason: format!("the unfinished import lacks {what}"),
-                hint: "--restart throws the rest away and starts over".into(),
-            };
+            let lacks = |what: String| Error::damaged_work(&path, format!("lacks {what}"));
             let file = match File::options().read(true).write(true).open(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(lacks("this file".into())),
                 opened => opened.map_err(Error::io("open", &path))?,
@@ -80,7 +93,7 @@ impl Spill {
             file.set_len(extent.bytes).map_err(Error::io("cut", &path))?;
             slot.bytes.store(extent.bytes, Ordering::Relaxed);
             slot.synced.store(extent.bytes, Ordering::Relaxed);
-            slot.blocks.store(extent.blocks, Ordering::Relaxed);
+            *slot.content() = extent.content();
             let _ = slot.file.set(file);
         }
         Ok(spill)
@@ -128,8 +141,25 @@ impl Spill {
         &self.dir
     }
 
-    /// Appends `piece`, which holds `blocks` whole sections.
-    pub fn append(&self, partition: u32, piece: &[u8], blocks: u64) -> Result<()> {
+    /// What all partitions hold together.
+    pub fn content(&self) -> Content {
+        self.partitions.iter().fold(Content::default(), |mut all, slot| {
+            all.merge(*slot.content());
+            all
+        })
+    }
+
+    /// The error for a partition whose records are not those that went in.
+    pub fn damaged(&self, partition: u32, found: Content) -> Error {
+        let written = self.extent(partition).content();
+        Error::damaged_work(
+            self.path(partition),
+            format!("is damaged: partition {partition} has {found}, {written} were verified"),
+        )
+    }
+
+    /// Appends `piece`, which holds whole sections with the records of `content`.
+    pub fn append(&self, partition: u32, piece: &[u8], content: Content) -> Result<()> {
         let Some(slot) = self.partitions.get(partition as usize) else { return Ok(()) };
         let path = || self.path(partition);
         let file = match slot.file.get() {
@@ -143,7 +173,7 @@ impl Spill {
         };
         let at = slot.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
         file.write_all_at(piece, at).map_err(Error::io("write", path()))?;
-        slot.blocks.fetch_add(blocks, Ordering::Relaxed);
+        slot.content().merge(content);
         Ok(())
     }
 
@@ -154,9 +184,9 @@ impl Spill {
 
     /// How much a partition holds.
     pub fn extent(&self, partition: u32) -> Extent {
-        self.partitions.get(partition as usize).map_or(Extent { bytes: 0, blocks: 0 }, |slot| Extent {
-            bytes: slot.bytes.load(Ordering::Relaxed),
-            blocks: slot.blocks.load(Ordering::Relaxed),
+        self.partitions.get(partition as usize).map_or_else(Extent::default, |slot| {
+            let Content { records, digest } = *slot.content();
+            Extent { bytes: slot.bytes.load(Ordering::Relaxed), blocks: records, digest }
         })
     }
 
@@ -199,42 +229,41 @@ impl Spill {
 
 /// What one worker has collected for each partition and not yet appended.
 pub(crate) struct Pieces {
-    pieces: Vec<(Vec<u8>, u64)>,
+    pieces: Vec<(Vec<u8>, Content)>,
     limit: usize,
 }
 
 impl Pieces {
     /// `limit` is the size of a piece in bytes.
     pub fn new(partitions: u32, limit: usize) -> Self {
-        Self { pieces: (0..partitions).map(|_| (Vec::new(), 0)).collect(), limit }
+        Self { pieces: (0..partitions).map(|_| Default::default()).collect(), limit }
     }
 
-    /// Adds one section, appending the partition's piece when it is full.
-    pub fn add(&mut self, spill: &Spill, partition: u32, section: &[u8]) -> Result<()> {
-        let Some((piece, blocks)) = self.pieces.get_mut(partition as usize) else { return Ok(()) };
+    /// Adds one section with its record of `digest`, appending the partition's piece when it is full.
+    pub fn add(&mut self, spill: &Spill, partition: u32, section: &[u8], digest: ContentDigest) -> Result<()> {
+        let Some((piece, content)) = self.pieces.get_mut(partition as usize) else { return Ok(()) };
         if piece.len() + section.len() > self.limit && !piece.is_empty() {
-            spill.append(partition, piece, *blocks)?;
+            spill.append(partition, piece, std::mem::take(content))?;
             piece.clear();
-            *blocks = 0;
         }
+        let one = Content { records: 1, digest };
         if section.len() >= self.limit {
-            return spill.append(partition, section, 1);
+            return spill.append(partition, section, one);
         }
         if piece.capacity() == 0 {
             piece.reserve_exact(self.limit);
         }
         piece.extend_from_slice(section);
-        *blocks += 1;
+        content.merge(one);
         Ok(())
     }
 
     /// Appends everything that is left.
     pub fn flush(&mut self, spill: &Spill) -> Result<()> {
-        for (partition, (piece, blocks)) in self.pieces.iter_mut().enumerate() {
+        for (partition, (piece, content)) in self.pieces.iter_mut().enumerate() {
             if !piece.is_empty() {
-                spill.append(partition as u32, piece, *blocks)?;
+                spill.append(partition as u32, piece, std::mem::take(content))?;
                 piece.clear();
-                *blocks = 0;
             }
         }
         Ok(())
@@ -281,7 +310,10 @@ mod tests {
                     for index in 0..1000u32 {
                         // Some are longer than a piece.
                         let len = 20 + (index as usize * 37) % 300 + if index % 50 == 0 { 5000 } else { 0 };
-                        pieces.add(spill, index % 2, &piece(worker, index, len)).expect("room");
+                        let piece = piece(worker, index, len);
+                        let mut digest = ContentDigest::default();
+                        digest.add_section(&piece, 12);
+                        pieces.add(spill, index % 2, &piece, digest).expect("room");
                     }
                     pieces.flush(spill).expect("room");
                 });
@@ -294,9 +326,18 @@ mod tests {
                 .flat_map(|worker| (0..1000u32).filter(|i| i % 2 == partition).map(move |index| (worker, index)))
                 .collect();
             assert_eq!(found.iter().map(|(worker, index, _)| (*worker, *index)).collect::<Vec<_>>(), expected);
-            assert_eq!(spill.extent(partition).blocks, 2000);
+            let mut content = Content::default();
+            let mut rest = &spill.read_all(partition, None).expect("readable")[..];
+            while let Some((head, _)) = rest.split_first_chunk::<12>() {
+                let len = u64::from_le_bytes(*head.first_chunk().expect("8 of 12")) as usize;
+                let mut digest = ContentDigest::default();
+                digest.add_section(&rest[..len], 12);
+                content.add(digest);
+                rest = &rest[len..];
+            }
+            assert_eq!((content.records, spill.extent(partition).content()), (2000, content));
         }
-        assert_eq!(spill.extent(2), Extent { bytes: 0, blocks: 0 });
+        assert_eq!(spill.extent(2), Extent::default());
         assert!(!dir.path().join("00002.part").exists(), "a partition without blocks has no file");
     }
 
@@ -304,7 +345,7 @@ mod tests {
     fn a_deleted_partition_takes_no_space() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let spill = Spill::new(dir.path().to_owned(), 2);
-        spill.append(0, b"something", 1).expect("room");
+        spill.append(0, b"something", Content::default()).expect("room");
         for partition in 0..2 {
             spill.delete(partition).expect("it is ours");
         }
@@ -314,7 +355,7 @@ mod tests {
     #[test]
     fn a_partition_that_cannot_be_written_is_an_error_that_names_it() {
         let spill = Spill::new("/nonexistent/place".into(), 1);
-        let error = spill.append(0, b"something", 1).expect_err("there is no such folder");
+        let error = spill.append(0, b"something", Content::default()).expect_err("there is no such folder");
         assert_eq!(error.to_string(), "create /nonexistent/place/00000.part");
     }
 }

@@ -246,6 +246,27 @@ impl Case {
         (child, stdin)
     }
 
+    /// Starts it and stops it at a named point; `meanwhile` happens, then it goes on to whatever end.
+    #[track_caller]
+    pub fn stopped_at(&self, point: &str, meanwhile: impl FnOnce()) -> Ended {
+        use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+        let child = self.clone().env("BEDLOAD_STOP_AT", point).start();
+        let pid = Pid::from_child(&child);
+        let started = Instant::now();
+        loop {
+            let found = waitpid(Some(pid), WaitOptions::UNTRACED | WaitOptions::NOHANG).expect("a child");
+            match found {
+                Some((_, status)) if status.stopped() => break,
+                Some((_, status)) => panic!("it ended before {point}: {status:?}"),
+                None => assert!(started.elapsed() < PATIENCE, "it never came to {point}"),
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        meanwhile();
+        kill_process(pid, Signal::CONT).expect("it is there");
+        ended(child)
+    }
+
     /// Runs to whatever end.
     pub fn run(&self) -> Ended {
         ended(self.start())

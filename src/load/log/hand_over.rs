@@ -41,11 +41,8 @@ pub(super) fn hand_over(job: &Job<'_>, families: &Families<'_>, done: &LogDone) 
         }
         let paths: Vec<PathBuf> = family.files.iter().map(|file| job.target.sst.join(&file.name)).collect();
         if found != 0 || job.before.ingested || !paths.iter().all(|path| path.exists()) {
-            return Err(Error::State {
-                path: job.target.partial.clone(),
-                reason: format!("the unfinished import lacks records: {name} has {found} of {records}"),
-                hint: "--restart throws the rest away and starts over".into(),
-            });
+            let what = format!("lacks records: {name} has {found} of {records}");
+            return Err(Error::damaged_work(&job.target.partial, what));
         }
         if !job.before.ingesting {
             job.journal.append(&Entry::Ingesting)?;

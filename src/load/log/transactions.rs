@@ -25,6 +25,7 @@ use super::making::BlockError;
 use super::output::{FamilyDone, Output, Tray};
 use super::way::Way;
 use crate::chain::{self, ChainProblem, Family, Header, TransactionOptions};
+use crate::digest::ContentDigest;
 use crate::error::Result;
 use crate::sort::spill::{Extent, Pieces, Spill};
 use crate::source::block_log::{Log, LogProblem};
@@ -298,7 +299,9 @@ impl Finder<'_> {
             record.extend_from_slice(id.as_bytes());
             record.extend_from_slice(&header.number.to_be_bytes());
             record.extend_from_slice(&position.to_be_bytes());
-            pieces.add(&index.spill, index.partition(&record), &record)?;
+            let mut digest = ContentDigest::default();
+            digest.add_section(&record, id.as_bytes().len());
+            pieces.add(&index.spill, index.partition(&record), &record, digest)?;
             if let Some(tray) = &self.tray {
                 let (key, value) = record.split_at(id.as_bytes().len());
                 tray.put(key, value);

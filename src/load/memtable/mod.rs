@@ -59,7 +59,7 @@ impl Job<'_> {
         chunks.map();
         let ledger = match before {
             Some((mark, extents)) => {
-                reading::skip(&mut chunks, mark, options)?;
+                reading::skip(&mut chunks, mark, options, self.before.touched)?;
                 self.progress.take_up(mark.consumed, mark.blocks);
                 Ledger::resume(&target.spill, self.plan.expected_bytes, extents)?
             }
@@ -101,11 +101,7 @@ impl Job<'_> {
             return Store::create_families(staging, &families.loading(), Some(meter));
         }
         if !staging.join("CURRENT").exists() {
-            return Err(Error::State {
-                path: self.target.partial.clone(),
-                reason: format!("the unfinished import lacks {}", staging.display()),
-                hint: "--restart throws the rest away and starts over".into(),
-            });
+            return Err(Error::damaged_work(&self.target.partial, format!("lacks {}", staging.display())));
         }
         if self.before.read_done.is_some() {
             // A compaction may have begun: what it has made is opened as it was being made.
@@ -222,6 +218,8 @@ struct Load<'a> {
 struct Written {
     blocks: u64,
     payload: u64,
+    /// Content digest of all blocks.
+    digest: ContentDigest,
     batches: u64,
     /// Blocks that are in the ledger.
     noted: u64,
@@ -237,7 +235,8 @@ impl Load<'_> {
         let mut all = Mutex::new(Written::default());
         if let Some((mark, extents)) = &self.job.before.read {
             let noted = extents.iter().map(|(_, extent)| extent.blocks).sum();
-            *lock(&all) = Written { blocks: mark.blocks, payload: mark.payload, noted, ..Written::default() };
+            let Mark { blocks, payload, digest, .. } = *mark;
+            *lock(&all) = Written { blocks, payload, digest, noted, ..Written::default() };
         }
         self.job.watched(self.store, None, || {
             loop {
@@ -277,6 +276,7 @@ impl Load<'_> {
             checksum: position.checksum,
             blocks: written.blocks,
             payload: written.payload,
+            digest: written.digest,
         };
         points::reach("read-synced");
         if position.ended {
@@ -306,8 +306,7 @@ impl Load<'_> {
             feed.each(nearly_full, |chunk: Chunk| {
                 let before = part.done.blocks;
                 reader.each(&chunk, |block| {
-                    let record = Record::new(block.body, &block.cid, options.key);
-                    let Some(record) = record else { return Ok(()) };
+                    let Some(record) = block.record(options.key) else { return Ok(()) };
                     part.add(record, may_conflict(options.verify, options.key, &block.cid))
                 })?;
                 chunk.bytes.check()?;
@@ -321,6 +320,7 @@ impl Load<'_> {
                 let mut all = lock(all);
                 all.blocks += done.blocks;
                 all.payload += done.payload;
+                all.digest.merge(done.digest);
                 all.noted += done.noted;
             }
             Err(error) => feed.fail(u64::MAX, error),
@@ -346,6 +346,7 @@ impl Part<'_> {
         }
         self.gatherer.put(&self.writer, record.key(), record.value());
         self.done.blocks += 1;
+        self.done.digest.merge(record.digest());
         self.done.payload += record.value().len() as u64;
         Ok(())
     }

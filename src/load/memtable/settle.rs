@@ -15,12 +15,6 @@ use crate::sys;
 /// How often RocksDB is asked what lies before it.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// The block cache of the last look at the database, in bytes: nothing is read twice.
-const CACHE: usize = 8 << 20;
-
-/// SST files that are open at the same time in that look.
-const OPEN_FILES: i32 = 64;
-
 /// A database that is settled, opened to be looked at.
 pub(in crate::load) struct Settled {
     pub reader: Reader,
@@ -47,8 +41,7 @@ impl Job<'_> {
         if !options.into_existing {
             Store::reopen_families(&target.staging, &families.node(), None).map(Store::close)?;
         }
-        let how = ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: false, in_order: false };
-        let reader = Reader::open(target.working(), &how)?;
+        let reader = Reader::open(target.working(), &ReaderOptions::once())?;
         let files = reader.files()?;
         let settled = Settled { reader, files, level0_files };
         if !options.no_compact {
