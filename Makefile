@@ -7,6 +7,7 @@ CARGO ?= cargo
 DEMO ?= target/demo
 DEMO_SIZE ?= 256MiB
 FUZZ_SECONDS ?= 30
+ATTACK_MINUTES ?= 60
 PREFIX ?= $(HOME)/.local
 ROOT = $(DESTDIR)$(PREFIX)
 BEDLOAD ?= $(or $(CARGO_TARGET_DIR),target)/release/bedload
@@ -19,7 +20,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-long test-checked lint bench benchmarks fuzz install install-files clean-demo
+.PHONY: help setup build demo test test-long attack test-checked lint bench benchmarks fuzz install install-files clean-demo
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -53,6 +54,10 @@ test: setup ## Run all tests
 test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
 	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test nothing_is_lost --test synced_before_named \
 	  --test failing_disks --test hard_times --test doctor_measures_before_the_start --test memory_stays_in_the_budget
+
+# See docs/reliability.md; BEDLOAD_WRITE_DOCS=1 writes the counts into it.
+attack: setup ## Kill, fill up, flip and swap everything for ATTACK_MINUTES=60, and count what comes out
+	BEDLOAD_ATTACK_MINUTES=$(ATTACK_MINUTES) $(CARGO) test --release --locked --test attack
 
 # CHECKED="--lib" limits it to the unit and property tests, as `.ci/run` does.
 test-checked: setup ## Run all tests with overflow checks and debug assertions in bedload's own code

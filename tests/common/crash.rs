@@ -28,7 +28,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// A snapshot of any format, and the records that a database of it must hold.
-    fn new(name: &'static str, bytes: Vec<u8>, model: &Model) -> Self {
+    pub fn new(name: &'static str, bytes: Vec<u8>, model: &Model) -> Self {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("snapshots-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a folder");
         let file = dir.join(name);
@@ -204,7 +204,8 @@ impl Case {
         self.db.with_file_name(name)
     }
 
-    fn command(&self) -> Command {
+    /// What is run.
+    pub fn command(&self) -> Command {
         let binary = std::ffi::OsString::from(env!("CARGO_BIN_EXE_bedload"));
         let mut words = self.through.iter().chain([&binary]);
         let mut command = Command::new(words.next().expect("at least the binary"));
@@ -377,11 +378,18 @@ pub struct Ended {
 /// Waits for a run to end; one that hangs is killed and fails the test.
 #[track_caller]
 pub fn ended(child: Child) -> Ended {
+    let (ended, hung) = ended_within(child, PATIENCE);
+    assert!(!hung, "it hung: {}", ended.stderr);
+    ended
+}
+
+/// Waits for a run to end, and tells whether it had to be killed because it hung.
+pub fn ended_within(child: Child, patience: Duration) -> (Ended, bool) {
     let started = Instant::now();
     let pid = rustix::process::Pid::from_child(&child);
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
-        if is_done.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if is_done.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             return true;
         }
@@ -389,14 +397,15 @@ pub fn ended(child: Child) -> Ended {
     });
     let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
     drop(done);
-    assert!(!watch.join().expect("a watch"), "it hung: {}", String::from_utf8_lossy(&stderr));
-    Ended {
+    let hung = watch.join().expect("a watch");
+    let ended = Ended {
         code: status.code(),
         signal: status.signal(),
         json: serde_json::from_slice(&stdout).unwrap_or(Value::Null),
         stderr: String::from_utf8_lossy(&stderr).into_owned(),
         took: started.elapsed(),
-    }
+    };
+    (ended, hung)
 }
 
 impl Ended {
@@ -433,6 +442,11 @@ impl Chance {
         let seed = given.unwrap_or_else(now);
         eprintln!("random moments from BEDLOAD_TEST_SEED={seed}");
         Self(seed | 1)
+    }
+
+    /// The same numbers for the same seed.
+    pub fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// A number below `limit`.

@@ -1,28 +1,53 @@
-/* Makes one system call of a program fail: preloaded by the tests into the real binary.
+/* Makes system calls of a program fail: preloaded by the tests into the real binary.
  *
  * BEDLOAD_FAULT=CALL:NUMBER:ERRNO:TEXT fails the calls of CALL (write, read, sync, open or rename), from the NUMBER-th
- * on, on files whose path contains TEXT, or ends with it where TEXT ends with $, with ERRNO. Everything else goes on to the C library. */
+ * on, on files whose path contains TEXT, or ends with it where TEXT ends with $, with ERRNO. Everything else goes on to the C library.
+ *
+ * CALL may be `change`: every call that changes a file or a directory, whoever makes it. Code that makes its calls
+ * without the C library is caught too, because the kernel hands these calls over (seccomp). ERRNO may then be
+ *    0  the process dies before the call
+ *   -1  the process dies behind the call; of a write only the first half is done
+ *   -2  the process stops (SIGSTOP) before the call, once
+ * BEDLOAD_FAULT_TIMES=N lets N calls fail instead of all; BEDLOAD_FAULT_SEEN names a file of 8 bytes that counts them. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static char wanted[16], text[256];
-static long from, error_number;
-static long seen;
+static long from, error_number, times;
+static long seen_here, *seen = &seen_here;
+
+static void catch_changes(void);
 
 __attribute__((constructor)) static void setup(void) {
-  const char *fault = getenv("BEDLOAD_FAULT");
+  const char *fault = getenv("BEDLOAD_FAULT"), *limit = getenv("BEDLOAD_FAULT_TIMES"), *count = getenv("BEDLOAD_FAULT_SEEN");
   if (fault == NULL || sscanf(fault, "%15[^:]:%ld:%ld:%255[^\n]", wanted, &from, &error_number, text) != 4)
     wanted[0] = 0;
+  times = limit == NULL ? 0 : atol(limit);
+  int fd = count == NULL ? -1 : open(count, O_RDWR | O_CLOEXEC);
+  if (fd >= 0) {
+    void *shared = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (shared != MAP_FAILED) seen = shared;
+    close(fd);
+  }
+  if (strcmp(wanted, "change") == 0) catch_changes();
 }
 
 static int is_meant(const char *path) {
@@ -33,7 +58,8 @@ static int is_meant(const char *path) {
 
 static int fails_at(const char *call, const char *path) {
   if (strcmp(call, wanted) != 0 || path == NULL || !is_meant(path)) return 0;
-  if (__atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED) < from) return 0;
+  long number = __atomic_add_fetch(seen, 1, __ATOMIC_RELAXED);
+  if (number < from || (times > 0 && number >= from + times)) return 0;
   errno = (int)error_number;
   return 1;
 }
@@ -135,4 +161,159 @@ int open64(const char *path, int flags, ...) {
 int openat(int dir, const char *path, int flags, ...) {
   NEXT(openat);
   MODE return fails_at("open", path) ? -1 : next(dir, path, flags, mode);
+}
+
+/* `change`: the kernel sends SIGSYS instead of making the call, unless the call is made in `pass_on`. */
+
+#if defined(__x86_64__)
+#define ARCH AUDIT_ARCH_X86_64
+#define REGISTER(context, name) ((context)->uc_mcontext.gregs[name])
+#define ARGUMENTS(context) \
+  { REGISTER(context, REG_RDI), REGISTER(context, REG_RSI), REGISTER(context, REG_RDX), REGISTER(context, REG_R10), \
+    REGISTER(context, REG_R8), REGISTER(context, REG_R9) }
+#define RESULT(context) REGISTER(context, REG_RAX)
+long pass_on(long number, const long *arguments);
+__asm__(
+    ".text\n.local pass_on\n.type pass_on, @function\npass_on:\n"
+    "mov %rdi, %rax\nmov %rsi, %r11\n"
+    "mov (%r11), %rdi\nmov 8(%r11), %rsi\nmov 16(%r11), %rdx\n"
+    "mov 24(%r11), %r10\nmov 32(%r11), %r8\nmov 40(%r11), %r9\n"
+    "syscall\nret\n.size pass_on, . - pass_on\n");
+#elif defined(__aarch64__)
+#define ARCH AUDIT_ARCH_AARCH64
+#define ARGUMENTS(context) \
+  { (context)->uc_mcontext.regs[0], (context)->uc_mcontext.regs[1], (context)->uc_mcontext.regs[2], \
+    (context)->uc_mcontext.regs[3], (context)->uc_mcontext.regs[4], (context)->uc_mcontext.regs[5] }
+#define RESULT(context) ((context)->uc_mcontext.regs[0])
+long pass_on(long number, const long *arguments);
+__asm__(
+    ".text\n.local pass_on\n.type pass_on, %function\npass_on:\n"
+    "mov x8, x0\nmov x9, x1\nldp x0, x1, [x9]\nldp x2, x3, [x9, #16]\nldp x4, x5, [x9, #32]\n"
+    "svc #0\nret\n.size pass_on, . - pass_on\n");
+#else
+#error "the registers of this machine are not known"
+#endif
+
+/* Bytes of `pass_on` at most. */
+#define PASS_ON 64
+
+/* What a call changes: the file of a descriptor, or a name below a directory; -1 is no such argument. */
+static const struct call {
+  int number, fd, dir, name;
+} calls[] = {
+    {SYS_write, 0, -1, -1},       {SYS_pwrite64, 0, -1, -1},        {SYS_writev, 0, -1, -1},
+    {SYS_pwritev, 0, -1, -1},     {SYS_pwritev2, 0, -1, -1},        {SYS_ftruncate, 0, -1, -1},
+    {SYS_fallocate, 0, -1, -1},   {SYS_fsync, 0, -1, -1},           {SYS_fdatasync, 0, -1, -1},
+    {SYS_syncfs, 0, -1, -1},      {SYS_sync_file_range, 0, -1, -1}, {SYS_fchmod, 0, -1, -1},
+    {SYS_sendfile, 0, -1, -1},    {SYS_copy_file_range, 2, -1, -1}, {SYS_unlinkat, -1, 0, 1},
+    {SYS_mkdirat, -1, 0, 1},      {SYS_renameat2, -1, 2, 3},        {SYS_linkat, -1, 2, 3},
+    {SYS_symlinkat, -1, 1, 2},    {SYS_fchmodat, -1, 0, 1},         {SYS_truncate, -1, -1, 0},
+#ifdef SYS_renameat
+    {SYS_renameat, -1, 2, 3},
+#endif
+#ifdef SYS_rename
+    {SYS_rename, -1, -1, 1},      {SYS_unlink, -1, -1, 0},          {SYS_rmdir, -1, -1, 0},
+    {SYS_mkdir, -1, -1, 0},       {SYS_link, -1, -1, 1},            {SYS_symlink, -1, -1, 1},
+    {SYS_chmod, -1, -1, 0},       {SYS_creat, -1, -1, 0},
+#endif
+};
+#define CALLS (sizeof calls / sizeof calls[0])
+static const struct call open_at = {SYS_openat, -1, 0, 1};
+#ifdef SYS_open
+static const struct call open_here = {SYS_open, -1, -1, 0};
+#endif
+
+static int concerns(const struct call *call, const long *arguments) {
+  char path[2048];
+  if (call->fd >= 0) return path_of((int)arguments[call->fd], path, sizeof path) && is_meant(path);
+  const char *name = (const char *)arguments[call->name];
+  if (name == NULL) return 0;
+  if (name[0] != '/' && call->dir >= 0 && (int)arguments[call->dir] != AT_FDCWD) {
+    if (!path_of((int)arguments[call->dir], path, 1024)) return 0;
+    snprintf(path + strlen(path), 1000, "/%.990s", name);
+    return is_meant(path);
+  }
+  return is_meant(name);
+}
+
+static long decide(long number, long *arguments) {
+  const struct call *call = &open_at;
+  for (size_t i = 0; i < CALLS; i++)
+    if (calls[i].number == number) call = &calls[i];
+#ifdef SYS_open
+  if (number == SYS_open) call = &open_here;
+#endif
+  if (!concerns(call, arguments)) return pass_on(number, arguments);
+  long nth = __atomic_add_fetch(seen, 1, __ATOMIC_RELAXED);
+  long die[6] = {137, 0, 0, 0, 0, 0}, stop[6] = {getpid(), SIGSTOP, 0, 0, 0, 0};
+  if (error_number > 0) {
+    int spared = nth < from || (times > 0 && nth >= from + times);
+    return spared ? pass_on(number, arguments) : -error_number;
+  }
+  if (nth != from) return pass_on(number, arguments);
+  if (error_number == -2) pass_on(SYS_kill, stop);
+  if (error_number == -1) {
+    if (number == SYS_write || number == SYS_pwrite64) arguments[2] /= 2;
+    pass_on(number, arguments);
+  }
+  if (error_number > -2) pass_on(SYS_exit_group, die);
+  return pass_on(number, arguments);
+}
+
+static void on_call(int signal, siginfo_t *info, void *context) {
+  (void)signal;
+  int before = errno;
+  long arguments[6] = ARGUMENTS((ucontext_t *)context);
+  RESULT((ucontext_t *)context) = decide(info->si_syscall, arguments);
+  errno = before;
+}
+
+static void catch_changes(void) {
+  struct sock_filter code[2 * CALLS + 32];
+  unsigned short at = 0;
+  uint64_t first = (uint64_t)(uintptr_t)pass_on, last = first + PASS_ON;
+#define PUT(...) code[at++] = (struct sock_filter)__VA_ARGS__
+#define WORD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(offsetof(struct seccomp_data, field)))
+#define WORD_AT(field, more) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(offsetof(struct seccomp_data, field) + (more)))
+#define IF(test, value, yes, no) BPF_JUMP(BPF_JMP | test | BPF_K, (uint32_t)(value), yes, no)
+#define END(action) BPF_STMT(BPF_RET | BPF_K, action)
+  /* Words are little endian on both machines. Calls of `pass_on` pass. */
+  PUT(WORD_AT(instruction_pointer, 4));
+  PUT(IF(BPF_JEQ, first >> 32, 0, 4));
+  PUT(WORD(instruction_pointer));
+  PUT(IF(BPF_JGE, first, 0, 2));
+  PUT(IF(BPF_JGT, last, 1, 0));
+  PUT(END(SECCOMP_RET_ALLOW));
+  PUT(WORD(arch));
+  PUT(IF(BPF_JEQ, ARCH, 1, 0));
+  PUT(END(SECCOMP_RET_ALLOW));
+  PUT(WORD(nr));
+  for (size_t i = 0; i < CALLS; i++) {
+    PUT(IF(BPF_JEQ, calls[i].number, 0, 1));
+    PUT(END(SECCOMP_RET_TRAP));
+  }
+  /* A file is opened to be made or emptied. */
+  const struct { int number, flags; } opens[] = {
+      {SYS_openat, 2},
+#ifdef SYS_open
+      {SYS_open, 1},
+#endif
+  };
+  for (size_t i = 0; i < sizeof opens / sizeof opens[0]; i++) {
+    PUT(IF(BPF_JEQ, opens[i].number, 0, 4));
+    PUT(WORD_AT(args, 8 * opens[i].flags));
+    PUT(IF(BPF_JSET, O_CREAT | O_TRUNC, 0, 1));
+    PUT(END(SECCOMP_RET_TRAP));
+    PUT(END(SECCOMP_RET_ALLOW));
+  }
+  PUT(END(SECCOMP_RET_ALLOW));
+
+  struct sigaction action = {.sa_sigaction = on_call, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART};
+  struct sock_fprog program = {.len = at, .filter = code};
+  if (sigaction(SIGSYS, &action, NULL) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) {
+    static const char why[] = "SKIPPED: the kernel does not hand over system calls (seccomp)\n";
+    (void)!write(2, why, sizeof why - 1);
+    _exit(99);
+  }
 }

@@ -7,6 +7,7 @@
 
 pub mod car;
 pub mod crash;
+pub mod fault;
 pub mod log;
 pub mod model;
 pub mod run;

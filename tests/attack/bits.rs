@@ -1,0 +1,256 @@
+//! Every bit of a small source flipped, one at a time. What is not refused must be exactly what an independent reading
+//! of the changed file yields.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha224, Sha256};
+
+use super::common::car::{header, rooted};
+use super::common::crash::{Case, Chance, From, Snapshot, Way};
+use super::common::log::{antelope_log, raw, words};
+use super::common::model::{Key, Model};
+use super::imports::{World, blocks};
+use super::judge::*;
+use super::{Context, Tell, logs};
+
+/// A small source.
+pub struct Small {
+    pub name: &'static str,
+    pub bytes: Vec<u8>,
+    args: &'static [&'static str],
+    read: fn(&[u8]) -> Option<Families>,
+    /// Where a bit stands.
+    place: fn(&[u8], usize) -> &'static str,
+}
+
+pub fn car() -> Small {
+    let bytes = rooted(&blocks(9, 40, true).into_iter().map(short).collect::<Vec<_>>());
+    Small { name: "CAR", bytes, args: &[], read: read_car, place: place_in_car }
+}
+
+/// A block of the same kind with fewer bytes.
+fn short((cid, data): super::common::car::Block) -> super::common::car::Block {
+    use super::common::car::{RAW, blake, block, identity, sha256, v0};
+    let data = &data[..data.len().min(60)];
+    match cid[..] {
+        [0x12, ..] => v0(data),
+        [1, 0x55, 0, ..] => identity(RAW, data),
+        [1, 0x55, ..] => sha256(RAW, data),
+        [1, 0x70, ..] => blake(0x70, data),
+        _ => block(data),
+    }
+}
+
+pub fn steem(links: bool) -> Small {
+    let (blocks, _) = logs::steem(8, 30, 3);
+    let (name, args): (_, &[&str]) = if links { ("Steem log, links", LINKS) } else { ("Steem log", ALL) };
+    Small { name, bytes: raw(&blocks), args, read: read_steem, place: place_in_steem }
+}
+
+pub fn antelope(links: bool) -> Small {
+    let (blocks, _) = logs::antelope(8, 3);
+    let (name, args): (_, &[&str]) = if links { ("Antelope log, links", LINKS) } else { ("Antelope log", ALL) };
+    Small { name, bytes: antelope_log(3, &blocks), args, read: read_antelope, place: place_in_antelope }
+}
+
+/// Links of a log are checked, and nothing else.
+const LINKS: &[&str] = &["--verify", "hash"];
+/// Merkle roots are checked too.
+const ALL: &[&str] = &["--verify", "full"];
+
+/// Flips bits from `at.index` on: a few at a time, because each takes little.
+pub fn flips(small: &Small, _: &World, at: &Context, _: &mut Chance, tell: Tell<'_>) {
+    let bits = small.bytes.len() as u64 * 8;
+    // Neighbours far apart: a part of the bits is spread over the file.
+    let bit = (at.index.wrapping_mul(7_368_787) + at.seed) % bits;
+    let (byte, mask) = ((bit / 8) as usize, 1 << (bit % 8));
+    let mut flipped = small.bytes.clone();
+    flipped[byte] ^= mask;
+    let file = at.dir.join("source");
+    std::fs::write(&file, &flipped).expect("room");
+    let model = Model { records: BTreeMap::new(), read: 0, payload: 0 };
+    let mut snapshot = Snapshot::new("unused", Vec::new(), &model);
+    snapshot.file = file;
+    let mut case = Case::new(at.dir, Box::leak(Box::new(snapshot)), Way::Memory, From::File);
+    case.args = small.args.iter().map(Into::into).collect();
+    let place = (small.place)(&small.bytes, byte);
+    let what = format!("{}: byte {byte} ^ {mask:#04x}, {place}", small.name);
+    let judge = || {
+        let ended = ends(case.start(), &[0, 3])?;
+        if ended.code == Some(3) {
+            return match case.db.symlink_metadata() {
+                Ok(_) => fail(Harm::Wrong, "refused, and something stands under the final name"),
+                Err(_) => Ok(Outcome::Refused),
+            };
+        }
+        let Some(families) = (small.read)(&flipped) else {
+            return fail(Harm::Wrong, "accepted, and cannot be read in another way");
+        };
+        Wanted::new(at.dir.join("wanted"), &families, &Families::new()).stands_in(&case.db)?;
+        at.uncovered(small.name, place);
+        Ok(Outcome::Uncovered)
+    };
+    tell(&what, judge());
+}
+
+/// A number in base 128, and what stands behind it.
+fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (at, byte) in bytes.iter().enumerate().take(9) {
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            return Some((value, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
+/// CIDs and data of a CAR; `None` when it is not one, or a digest is not that of its data.
+fn read_car(bytes: &[u8]) -> Option<Families> {
+    let (len, rest) = number(bytes)?;
+    let mut rest = rest.get(len as usize..)?;
+    let mut records = BTreeMap::new();
+    while !rest.is_empty() {
+        let (len, behind) = number(rest)?;
+        let section = behind.get(..len as usize)?;
+        rest = &behind[len as usize..];
+        let hash = match section {
+            [0x12, 0x20, ..] => section,
+            [1, codec @ ..] => number(codec)?.1,
+            _ => return None,
+        };
+        let (function, digest) = number(hash)?;
+        let (digest_len, digest) = number(digest)?;
+        let data = digest.get(digest_len as usize..)?;
+        let digest = &digest[..digest_len as usize];
+        let is_right = match function {
+            0 => digest == data,
+            0x12 => digest == &Sha256::digest(data)[..],
+            0xb220 => digest == blake2b_simd::Params::new().hash_length(32).hash(data).as_bytes(),
+            _ => false,
+        };
+        let cid = &section[..section.len() - data.len()];
+        if !is_right {
+            return None;
+        }
+        records.insert(Key::Cid.of(cid), data.to_vec());
+    }
+    Some(BTreeMap::from([("default".into(), records)]))
+}
+
+fn place_in_car(bytes: &[u8], byte: usize) -> &'static str {
+    let (len, rest) = number(bytes).expect("a header");
+    let header_len = bytes.len() - rest.len() + len as usize;
+    debug_assert!(header_len >= header(&[]).len());
+    if byte < header_len {
+        return "the root in the header";
+    }
+    let mut at = header_len;
+    loop {
+        let (len, behind) = number(&bytes[at..]).expect("a section");
+        let start = bytes.len() - behind.len();
+        if byte < start {
+            return "the length of a section";
+        }
+        if byte < start + len as usize {
+            let is_codec = bytes[start] == 1 && byte == start + 1;
+            return if is_codec { "the codec of a CID" } else { "a section" };
+        }
+        at = start + len as usize;
+    }
+}
+
+/// Where the blocks of a log lie.
+fn frames(log: &[u8], from: usize) -> Option<Vec<&[u8]>> {
+    let mut end = log.len();
+    let mut frames = Vec::new();
+    while end > from {
+        let word = log.get(end.checked_sub(8)?..end)?;
+        let start = usize::try_from(u64::from_le_bytes(word.try_into().ok()?)).ok()?;
+        frames.push(log.get(start..end - 8)?);
+        end = start;
+    }
+    frames.reverse();
+    (end == from).then_some(frames)
+}
+
+/// Blocks by number, and their ids by what a header's length is and its hash.
+fn read_log(frames: &[&[u8]], previous_at: usize, id: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Families> {
+    let (mut by_number, mut ids) = (BTreeMap::new(), BTreeMap::new());
+    for block in frames {
+        let previous = block.get(previous_at..previous_at + 4)?;
+        let number = (u32::from_be_bytes(previous.try_into().ok()?).checked_add(1)?).to_be_bytes();
+        let mut id = id(block)?;
+        id[..4].copy_from_slice(&number);
+        by_number.insert(number.to_vec(), block.to_vec());
+        ids.insert(id, number.to_vec());
+    }
+    Some(BTreeMap::from([("default".into(), by_number), ("block_ids".into(), ids)]))
+}
+
+/// Bytes of a Steem header with its signature; the bodies of its extensions are skipped.
+fn steem_header(block: &[u8]) -> Option<usize> {
+    let witness = number(block.get(24..)?)?.0 as usize;
+    let extensions = 24 + 1 + witness + 20;
+    let mut at = extensions + 1;
+    for _ in 0..*block.get(extensions)? {
+        at += 1 + [0, 4, 8].get(usize::from(*block.get(at)?))?;
+    }
+    Some(at + 65)
+}
+
+fn read_steem(log: &[u8]) -> Option<Families> {
+    let id = |block: &[u8]| Some(Sha224::digest(block.get(..steem_header(block)?)?)[..20].to_vec());
+    read_log(&frames(log, 0)?, 0, id)
+}
+
+fn place_in_steem(log: &[u8], byte: usize) -> &'static str {
+    let starts: Vec<usize> = words(log).iter().map(|word| *word as usize).collect();
+    let last = starts.iter().rposition(|start| *start <= byte).expect("a block");
+    let end = starts.get(last + 1).map_or(log.len(), |next| *next);
+    let header = starts[last] + steem_header(&log[starts[last]..]).expect("a block");
+    match (byte < header, byte >= end - 8, last + 1 == starts.len()) {
+        (_, true, _) => "a word behind a block",
+        (true, _, true) => "the header of the last block, which no block follows",
+        (true, _, false) => "the header of a block",
+        (false, ..) => "transactions",
+    }
+}
+
+/// Bytes of an Antelope header without new producers and extensions.
+const ANTELOPE_HEADER: usize = 4 + 8 + 2 + 32 + 32 + 32 + 4 + 1 + 1;
+
+/// Version, number, genesis and totem, as `antelope_log` writes them.
+const ANTELOPE_START: usize = 4 + 4 + (8 + 1 + 33 + 68) + 8;
+
+fn read_antelope(log: &[u8]) -> Option<Families> {
+    let id = |block: &[u8]| match block.get(ANTELOPE_HEADER - 2..ANTELOPE_HEADER)? {
+        [0, 0] => Some(Sha256::digest(&block[..ANTELOPE_HEADER]).to_vec()),
+        _ => None,
+    };
+    read_log(&frames(log, ANTELOPE_START)?, 14, id)
+}
+
+fn place_in_antelope(log: &[u8], byte: usize) -> &'static str {
+    if byte < ANTELOPE_START {
+        return "what stands before the first block";
+    }
+    let all = frames(log, ANTELOPE_START).expect("a log");
+    let mut start = ANTELOPE_START;
+    for (index, block) in all.iter().enumerate() {
+        let end = start + block.len();
+        if byte < end + 8 {
+            let is_last = index + 1 == all.len();
+            return match byte - start {
+                _ if byte >= end => "a word behind a block",
+                at if at < ANTELOPE_HEADER && is_last => "the header of the last block, which no block follows",
+                at if at < ANTELOPE_HEADER => "the header of a block",
+                at if at < ANTELOPE_HEADER + 66 => "the producer's signature",
+                at if at + 1 == block.len() => "the extensions of a block",
+                _ => "transactions",
+            };
+        }
+        start = end + 8;
+    }
+    "nothing"
+}

@@ -1,0 +1,80 @@
+//! Bytes that change in a finished database: `verify` finds them, or nobody reads them; and no command hangs or dies.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::common::crash::{Chance, Ended};
+use super::imports::{Attempt, World, copy, files, flip};
+use super::judge::*;
+use super::{Context, Tell};
+
+/// Runs a command on a database.
+fn bedload(words: &[&str], db: &Path, codes: &[i32]) -> Judged<Ended> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    command.arg(words[0]).arg("--db").arg(db).args(&words[1..]).args(["--json", "--progress", "off"]);
+    if matches!(words[0], "verify" | "walk") {
+        command.args(["--threads", "2"]);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    ends(command.spawn().expect("it starts"), codes).map_err(|mut failure| {
+        failure.text = format!("{words:?}: {}", failure.text);
+        failure
+    })
+}
+
+/// Whether `verify` calls the database sound.
+pub fn verify(db: &Path) -> Judged<bool> {
+    Ok(bedload(&["verify"], db, &[0, 1, 3, 4])?.code == Some(0))
+}
+
+pub fn flips(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
+    // The kinds that leave different databases: by each loader, added to, and logs.
+    let kind = [1, 2, 6, 8, 10, 12, 13][at.index as usize % 7];
+    let attempt = Attempt::new(world.plan_of(kind, at.index as usize / 7 % 3), at.dir);
+    if let Err(failure) = attempt.finishes() {
+        return tell(attempt.plan.kind.name, Err(failure));
+    }
+    let db = &attempt.case.db;
+    let key = attempt.plan.any_key(chance);
+    let right = match bedload(&["get", "--as", "hex", &key], db, &[0]) {
+        Ok(ended) => ended.json,
+        Err(failure) => return tell(attempt.plan.kind.name, Err(failure)),
+    };
+    let kept = at.kept.join("kept");
+    copy(db, &kept);
+    let mut all = files(db);
+    while all.len() > at.few(usize::MAX, 8) {
+        all.swap_remove(chance.below(all.len() as u64) as usize);
+    }
+    for file in all {
+        for _ in 0..at.few(4, 1) {
+            if !at.has_time() {
+                break;
+            }
+            let len = file.metadata().map_or(1, |metadata| metadata.len()).max(1);
+            let byte = if chance.below(3) == 0 { len - 1 - chance.below(len.min(2000)) } else { chance.below(len) };
+            let mask = 1 << chance.below(8);
+            let name = file.strip_prefix(at.dir).expect("below").display().to_string();
+            let kind = attempt.plan.kind.name;
+            flip(&file, byte, mask);
+            let judge = || {
+                let sound = verify(db)?;
+                let get = bedload(&["get", "--as", "hex", &key], db, &[0, 1, 2, 3, 4])?;
+                bedload(&["stat"], db, &[0, 1, 3, 4])?;
+                bedload(&["walk"], db, &[0, 1, 2, 3, 4])?;
+                if get.code == Some(0) && get.json != right {
+                    return fail(Harm::Wrong, format!("get prints {} for {right}", get.json));
+                }
+                if !sound {
+                    return Ok(Outcome::Found);
+                }
+                attempt.stands()?;
+                Ok(Outcome::Unchanged)
+            };
+            tell(&format!("{kind}, {:?}: {name} byte {byte} ^ {mask:#04x}", attempt.plan.key), judge());
+            std::fs::remove_dir_all(db).expect("removed");
+            copy(&kept, db);
+        }
+    }
+    let _ = std::fs::remove_dir_all(kept);
+}

@@ -1,0 +1,411 @@
+//! Every kind of import, and what is true of each after any attack.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+
+use serde_json::Value;
+
+use super::common::car::*;
+use super::common::crash::{Case, Chance, Ended, From, Snapshot, Way};
+use super::common::fault;
+use super::common::model::{Key, Model};
+use super::judge::*;
+use super::logs;
+use super::sources::Twins;
+
+/// One kind of import.
+pub struct Kind {
+    pub name: &'static str,
+    pub way: Way,
+    pub from: From,
+    pub into_existing: bool,
+    pub more: &'static [&'static str],
+    /// The named points that it passes.
+    pub points: &'static [&'static str],
+}
+
+const fn kind(name: &'static str, way: Way, from: From, points: &'static [&'static str]) -> Kind {
+    Kind { name, way, from, into_existing: false, more: &[], points }
+}
+
+const MEMORY: &[&str] =
+    &["start", "held", "built-synced", "built", "ingesting", "ingest", "ingested", "recorded", "complete"];
+const SPILL: &[&str] = &[
+    "start",
+    "read-synced",
+    "read",
+    "read:3",
+    "read-done-synced",
+    "read-done",
+    "built-synced",
+    "built",
+    "built:2",
+    "ingesting",
+    "ingest",
+    "ingested",
+    "recorded",
+    "complete",
+];
+const MEMTABLES: &[&str] = &["start", "read-synced", "read", "read:2", "read-done", "recorded", "complete"];
+const RANGES: &[&str] =
+    &["start", "range-synced", "range", "range:2", "ranges", "ingesting", "ingest", "ingested", "recorded", "complete"];
+const BATCHES: &[&str] = &["start", "range-synced", "range", "range:2", "ranges", "read-done", "recorded", "complete"];
+
+pub const KINDS: [Kind; 14] = [
+    kind("CAR in memory", Way::Memory, From::File, MEMORY),
+    kind("CAR spilled", Way::Spill, From::File, SPILL),
+    kind("CAR through memtables", Way::Memtables, From::File, MEMTABLES),
+    kind("pipe in memory", Way::Memory, From::Pipe, MEMORY),
+    kind("pipe spilled", Way::Spill, From::Pipe, SPILL),
+    kind("pipe through memtables", Way::Memtables, From::Pipe, MEMTABLES),
+    Kind { into_existing: true, ..kind("into existing, spilled", Way::Spill, From::File, SPILL) },
+    Kind { into_existing: true, ..kind("into existing, in memory", Way::Memory, From::File, MEMORY) },
+    Kind { into_existing: true, ..kind("into existing, through memtables", Way::Memtables, From::File, MEMTABLES) },
+    Kind { more: &["--verify", "none"], ..kind("CAR spilled, not verified", Way::Spill, From::File, SPILL) },
+    kind("log", Way::Ranges, From::File, RANGES),
+    kind("log from a pipe", Way::Ranges, From::Pipe, RANGES),
+    kind("log through memtables", Way::Batches, From::File, BATCHES),
+    Kind { more: &["--index", "transactions"], ..kind("log with transactions", Way::Ranges, From::File, RANGES) },
+];
+
+impl Kind {
+    pub fn is_log(&self) -> bool {
+        matches!(self.way, Way::Ranges | Way::Batches)
+    }
+}
+
+const KEYS: [Key; 3] = [Key::Cid, Key::Multihash, Key::Digest];
+
+/// Blocks of several versions, codecs and hash functions, every twentieth one a second time. Blocks that are in their
+/// CIDs have no key under `digest`.
+pub fn blocks(count: u64, seed: u64, identities: bool) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for i in 0..count {
+        let data = noise(seed + i, 100 + (i * 7919 % 1400) as usize);
+        let one = match i % 6 {
+            _ if i % 20 == 19 => blocks[(i / 2) as usize].clone(),
+            0 => v0(&data),
+            1 => sha256(RAW, &data),
+            2 if identities => identity(RAW, &data[..40]),
+            3 => blake(0x70, &data),
+            _ => block(&data),
+        };
+        blocks.push(one);
+    }
+    blocks
+}
+
+/// A snapshot that is imported, and what comes of it.
+pub struct Source {
+    pub snapshot: &'static Snapshot,
+    pub families: Families,
+    pub blocks: Vec<Block>,
+}
+
+/// Families of a database that was made of a CAR.
+pub fn of_car(blocks: &[Block], key: Key) -> Families {
+    BTreeMap::from([("default".into(), Model::new(blocks, key).records)])
+}
+
+fn leak(name: &str, bytes: Vec<u8>, model: &Model) -> &'static Snapshot {
+    Box::leak(Box::new(Snapshot::new(String::from(name).leak(), bytes, model)))
+}
+
+/// A CAR of these blocks.
+pub fn car_of(name: &str, blocks: Vec<Block>, key: Key) -> Source {
+    let model = Model::new(&blocks, key);
+    Source { snapshot: leak(name, rooted(&blocks), &model), families: of_car(&blocks, key), blocks }
+}
+
+/// What all attempts share of a kind with a key layout.
+pub struct Plan {
+    pub kind: &'static Kind,
+    pub key: Key,
+    pub source: &'static Source,
+    /// A database that is added to.
+    old: Option<PathBuf>,
+    /// What must stand in the end.
+    whole: Wanted,
+    /// What must stand before that, where something does.
+    before: Option<Wanted>,
+    changes: OnceLock<u64>,
+}
+
+/// Where all of that lies.
+pub struct World {
+    pub dir: tempfile::TempDir,
+    plans: Mutex<BTreeMap<(usize, usize), &'static Plan>>,
+    sources: Mutex<BTreeMap<&'static str, &'static Source>>,
+    twins: Mutex<BTreeMap<&'static str, &'static Twins>>,
+}
+
+impl World {
+    pub fn new(dir: tempfile::TempDir) -> Self {
+        Self { dir, plans: Mutex::default(), sources: Mutex::default(), twins: Mutex::default() }
+    }
+
+    /// The kind and key layout for this number: one after the other.
+    pub fn plan(&self, number: u64) -> &'static Plan {
+        self.plan_of(number as usize % KINDS.len(), number as usize / KINDS.len() % 3)
+    }
+
+    pub fn plan_of(&self, kind: usize, key: usize) -> &'static Plan {
+        let key_number = if KINDS[kind].is_log() { 0 } else { (key + kind) % 3 };
+        let mut plans = self.plans.lock().expect("no panic");
+        plans.entry((kind, key_number)).or_insert_with(|| {
+            let dir = self.dir.path().join(format!("{kind}-{key_number}"));
+            std::fs::create_dir_all(&dir).expect("a folder");
+            Box::leak(Box::new(self.make(&KINDS[kind], KEYS[key_number], &dir)))
+        })
+    }
+
+    /// Two sources that look alike: CARs for a key layout, or logs.
+    pub fn twins(&self, key: Option<Key>) -> &'static Twins {
+        let name = key.map_or("log", Key::name);
+        let mut twins = self.twins.lock().expect("no panic");
+        twins
+            .entry(name)
+            .or_insert_with(|| Box::leak(Box::new(Twins::new(&self.dir.path().join(format!("twins-{name}")), key))))
+    }
+
+    fn source(&self, name: &'static str, make: impl FnOnce() -> Source) -> &'static Source {
+        let mut sources = self.sources.lock().expect("no panic");
+        sources.entry(name).or_insert_with(|| Box::leak(Box::new(make())))
+    }
+
+    fn make(&self, kind: &'static Kind, key: Key, dir: &Path) -> Plan {
+        let blocks = |count, seed| blocks(count, seed, key != Key::Digest);
+        let source = if kind.is_log() {
+            let name = if kind.more.is_empty() { "log" } else { "log with transactions" };
+            self.source(name, || {
+                let (blocks, mut families) = logs::steem(700, 2900, 5);
+                if kind.more.is_empty() {
+                    families.remove("transactions");
+                }
+                let bytes = super::common::log::raw(&blocks);
+                Source {
+                    snapshot: leak(name, bytes, &super::common::log::model(&blocks)),
+                    families,
+                    blocks: Vec::new(),
+                }
+            })
+        } else {
+            self.source(key.name(), || car_of(&format!("{}.car", key.name()), blocks(420, 0), key))
+        };
+        let (mut whole, none) = (source.families.clone(), Families::new());
+        if !kind.into_existing {
+            let whole = Wanted::new(dir.join("whole"), &whole, &none);
+            return Plan { kind, key, source, old: None, whole, before: None, changes: OnceLock::new() };
+        }
+        // Some of the blocks are there already.
+        let mut there = blocks(200, 5000);
+        there.extend(source.blocks.iter().step_by(9).cloned());
+        let name = format!("old-{}.car", key.name());
+        let first = car_of(&name, there, key);
+        let case = Case::new(dir, Box::leak(Box::new(first)).snapshot, Way::Memory, From::File);
+        case.arg(&["--key", key.name()]).finishes();
+        let old = of_car(&car_blocks(&blocks(200, 5000), source), key);
+        for (family, records) in &old {
+            whole.entry(family.clone()).or_default().extend(records.clone());
+        }
+        let before = Wanted::new(dir.join("before"), &old, &whole);
+        let whole = Wanted::new(dir.join("whole"), &whole, &none);
+        Plan { kind, key, source, old: Some(dir.join("db")), whole, before: Some(before), changes: OnceLock::new() }
+    }
+}
+
+impl Plan {
+    /// What `get` is asked for.
+    pub fn any_key(&self, chance: &mut Chance) -> String {
+        let records = &self.source.families["default"];
+        let key = records.keys().nth(chance.below(records.len() as u64) as usize).expect("a key");
+        if self.kind.is_log() {
+            return u32::from_be_bytes(key[..4].try_into().expect("a number")).to_string();
+        }
+        super::common::log::hex(key)
+    }
+}
+
+/// The blocks of the database that is added to.
+fn car_blocks(own: &[Block], source: &Source) -> Vec<Block> {
+    own.iter().chain(source.blocks.iter().step_by(9)).cloned().collect()
+}
+
+/// Copies with all that belongs to the files; hard links stay hard links.
+pub fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");
+    assert!(done.success(), "{} cannot be copied", from.display());
+}
+
+/// One attempt of a plan, in a folder of its own.
+pub struct Attempt {
+    pub plan: &'static Plan,
+    pub case: Case,
+}
+
+/// What an injected fault does (see `fault.c`).
+#[derive(Debug, Clone, Copy)]
+pub enum Fault {
+    Die,
+    DieHalfway,
+    Stop,
+    Errno(rustix::io::Errno),
+}
+
+impl Attempt {
+    pub fn new(plan: &'static Plan, dir: &Path) -> Self {
+        if let Some(old) = &plan.old {
+            copy(old, &dir.join("db"));
+        }
+        let mut case = Case::new(dir, plan.source.snapshot, plan.kind.way, plan.kind.from).arg(plan.kind.more);
+        case.env.retain(|(name, _)| name != "BEDLOAD_DURABLE_BYTES");
+        let points = if plan.kind.is_log() { 200_000 } else { 40_000 };
+        case = case.env("BEDLOAD_DURABLE_BYTES", &points.to_string());
+        if plan.kind.into_existing {
+            case = case.arg(&["--into-existing"]);
+        }
+        if !plan.kind.is_log() {
+            case = case.arg(&["--key", plan.key.name()]);
+        }
+        Self { plan, case }
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.case.db.parent().expect("a folder")
+    }
+
+    /// The run that meets `fault` at the `number`-th call that changes anything; `times` 0 is from there on.
+    pub fn with(&self, fault: Fault, number: u64, times: u64) -> Case {
+        let library = fault::library().expect("checked at the start").to_str().expect("text");
+        let what = match fault {
+            Fault::Die => 0,
+            Fault::DieHalfway => -1,
+            Fault::Stop => -2,
+            Fault::Errno(errno) => errno.raw_os_error(),
+        };
+        let fault = format!("change:{number}:{what}:{}", self.dir().display());
+        let case = self.case.clone().env("LD_PRELOAD", library).env("BEDLOAD_FAULT", &fault);
+        if times > 0 { case.env("BEDLOAD_FAULT_TIMES", &times.to_string()) } else { case }
+    }
+
+    /// How many calls of this plan change anything.
+    pub fn changes(&self) -> u64 {
+        *self.plan.changes.get_or_init(|| {
+            let seen = tempfile::NamedTempFile::new().expect("a file");
+            seen.as_file().set_len(8).expect("room");
+            let dir = tempfile::tempdir_in(self.dir()).expect("a folder");
+            let probe = Attempt::new(self.plan, dir.path());
+            let case =
+                probe.with(Fault::Die, u64::MAX >> 1, 0).env("BEDLOAD_FAULT_SEEN", seen.path().to_str().expect("text"));
+            let ended = case.run();
+            assert_eq!(ended.code, Some(0), "{}: {ended:?}", self.plan.kind.name);
+            probe.has_finished(&ended).unwrap_or_else(|failure| panic!("undisturbed: {failure:?}"));
+            let count = std::fs::read(seen.path()).expect("a count");
+            let count = u64::from_le_bytes(count[..8].try_into().expect("8 bytes"));
+            assert!(count > 30, "only {count} calls were seen in {}", self.plan.kind.name);
+            count
+        })
+    }
+
+    /// A call of this plan, by chance; a run that goes on makes fewer of them.
+    pub fn any_change(&self, chance: &mut Chance) -> u64 {
+        1 + chance.below(self.changes())
+    }
+
+    /// The report and the database are right, and nothing is left over.
+    pub fn has_finished(&self, ended: &Ended) -> Judged<()> {
+        self.stands()?;
+        let snapshot = self.plan.source.snapshot;
+        let number = |path: &str| ended.json.pointer(path).and_then(Value::as_u64);
+        if number("/blocks/read") != Some(snapshot.read) {
+            return fail(Harm::SaidWrongly, format!("read {:?} of {}", number("/blocks/read"), snapshot.read));
+        }
+        if !self.plan.kind.into_existing && ended.json["digest"] != snapshot.digest {
+            return fail(Harm::SaidWrongly, format!("digest {} for {}", ended.json["digest"], snapshot.digest));
+        }
+        if self.case.partial().exists() {
+            return fail(Harm::SaidWrongly, "something is left of the work");
+        }
+        Ok(())
+    }
+
+    /// The database holds what it should.
+    pub fn stands(&self) -> Judged<()> {
+        self.plan.whole.stands_in(&self.case.db)
+    }
+
+    /// Between two runs: what stands under the final name is complete, or what was there before.
+    pub fn stands_meanwhile(&self) -> Judged<()> {
+        match &self.plan.before {
+            Some(before) => before.stands_in(&self.case.db),
+            None if self.case.db.symlink_metadata().is_ok() => self.stands(),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the sound command after a crash or a disk error: it must go on.
+    pub fn finishes(&self) -> Judged<()> {
+        let ended = ends(self.case.start(), &[0, 4])?;
+        if ended.code == Some(0) {
+            return self.has_finished(&ended);
+        }
+        let is_done = !self.plan.kind.into_existing && ended.stderr.contains("already exists");
+        if !is_done {
+            return fail(Harm::SaidWrongly, format!("it does not go on: {}", ended.stderr));
+        }
+        // It was complete before it was killed.
+        self.stands()
+    }
+
+    /// Runs the same command after its work was damaged: right records, or a refusal that `--restart` cures.
+    pub fn finishes_or_refuses(&self) -> Judged<Outcome> {
+        let ended = ends(self.case.start(), &[0, 4])?;
+        if ended.code == Some(0) {
+            self.has_finished(&ended)?;
+            return Ok(Outcome::WentOn);
+        }
+        if !self.plan.kind.into_existing && ended.stderr.contains("already exists") {
+            self.stands()?;
+            return Ok(Outcome::WentOn);
+        }
+        self.starts_over(&ended)?;
+        Ok(Outcome::Refused)
+    }
+
+    /// The refusal names `--restart`, and that brings the right records.
+    pub fn starts_over(&self, ended: &Ended) -> Judged<()> {
+        self.stands_meanwhile()?;
+        if !ended.json["hint"].as_str().is_some_and(|hint| hint.contains("--restart")) {
+            return fail(Harm::SaidWrongly, format!("no hint at --restart: {}", ended.stderr));
+        }
+        let ended = ends(self.case.clone().arg(&["--restart"]).start(), &[0])?;
+        self.has_finished(&ended)
+    }
+}
+
+/// All files below a folder, in the order of their names.
+pub fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut entries: Vec<_> = dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        match path.symlink_metadata() {
+            Ok(metadata) if metadata.is_dir() => found.extend(files(&path)),
+            Ok(metadata) if metadata.is_file() && metadata.len() > 0 => found.push(path),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Changes one byte of a file in place.
+pub fn flip(path: &Path, at: u64, mask: u8) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::options().read(true).write(true).open(path).expect("a file");
+    let mut byte = [0];
+    if file.read_exact_at(&mut byte, at).is_ok() {
+        file.write_all_at(&[byte[0] ^ mask.max(1)], at).expect("written");
+    }
+}

@@ -1,0 +1,114 @@
+//! Bytes that change in the work folder: between two runs, and while one runs.
+
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::common::crash::Chance;
+use super::imports::{Attempt, Fault, World, copy, files, flip};
+use super::judge::*;
+use super::{Context, Tell};
+
+/// A place in a file: its ends are as likely as all the rest.
+fn place(path: &Path, chance: &mut Chance) -> u64 {
+    let len = path.metadata().map_or(0, |metadata| metadata.len()).max(1);
+    match chance.below(4) {
+        0 => chance.below(64.min(len)),
+        1 => len - 1 - chance.below(64.min(len)),
+        _ => chance.below(len),
+    }
+}
+
+/// Dies somewhere, then a byte of each file of the work changes, one file after the other.
+pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
+    let attempt = Attempt::new(world.plan(at.index), at.dir);
+    let points = attempt.plan.kind.points;
+    let (case, stage) = if chance.below(2) == 0 {
+        let point = points[chance.below(points.len() as u64) as usize];
+        (attempt.case.dying_at(point), point.to_owned())
+    } else {
+        let number = attempt.any_change(chance);
+        (attempt.with(Fault::Die, number, 0), format!("call {number}"))
+    };
+    let what = format!("{}, {:?}: killed at {stage}", attempt.plan.kind.name, attempt.plan.key);
+    match ends(case.start(), &[137, 0]) {
+        Err(failure) => return tell(&what, Err(failure)),
+        // A point that this run does not pass.
+        Ok(ended) if ended.code == Some(0) => return,
+        Ok(_) => {}
+    }
+    let kept = at.kept.join("kept");
+    copy(at.dir, &kept);
+    let mut all = files(&attempt.case.partial());
+    while all.len() > at.few(usize::MAX, 6) {
+        all.swap_remove(chance.below(all.len() as u64) as usize);
+    }
+    for file in all {
+        if !at.has_time() {
+            break;
+        }
+        let (byte, mask) = (place(&file, chance), 1 << chance.below(8));
+        let name = file.strip_prefix(at.dir).expect("below").display().to_string();
+        flip(&file, byte, mask);
+        let what = format!("{what}, then {name} byte {byte} ^ {mask:#04x}");
+        tell(&what, attempt.finishes_or_refuses());
+        std::fs::remove_dir_all(at.dir).expect("removed");
+        copy(&kept, at.dir);
+    }
+    let _ = std::fs::remove_dir_all(kept);
+}
+
+/// Whether a run stops, and does not end before that.
+pub fn stops(child: &std::process::Child) -> bool {
+    let pid = Pid::from_child(child);
+    let what = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let status = waitid(WaitId::Pid(pid), what);
+    status.is_ok_and(|status| status.is_some_and(|status| status.stopped()))
+}
+
+pub fn goes_on(child: &std::process::Child) {
+    kill_process(Pid::from_child(child), Signal::CONT).expect("it lives");
+}
+
+/// Stops somewhere, a byte of one file of the work changes, and it goes on.
+pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
+    let attempt = Attempt::new(world.plan(at.index), at.dir);
+    let number = attempt.any_change(chance);
+    let child = attempt.with(Fault::Stop, number, 0).start();
+    let stopped = stops(&child);
+    let all = if stopped { files(&attempt.case.partial()) } else { Vec::new() };
+    let mut what = format!("{}, {:?}: stopped at call {number}", attempt.plan.kind.name, attempt.plan.key);
+    let mut of_rocksdb = false;
+    if !all.is_empty() {
+        let file = &all[chance.below(all.len() as u64) as usize];
+        let (byte, mask) = (place(file, chance), 1 << chance.below(8));
+        let name = file.strip_prefix(at.dir).expect("below").display().to_string();
+        of_rocksdb = name.ends_with(".sst") || name.contains("partial/db/");
+        flip(file, byte, mask);
+        what = format!("{what}, {name} byte {byte} ^ {mask:#04x}");
+    }
+    if stopped {
+        goes_on(&child);
+    }
+    let judge = || {
+        let ended = ends(child, &[0, 1, 4])?;
+        if ended.code == Some(0) {
+            return match attempt.has_finished(&ended) {
+                Ok(()) => Ok(Outcome::WentOn),
+                // A disk that damages a finished file of RocksDB; its checksums tell.
+                Err(failure) if of_rocksdb => match super::finished::verify(&attempt.case.db)? {
+                    true => Err(failure),
+                    false => Ok(Outcome::Found),
+                },
+                Err(failure) => Err(failure),
+            };
+        }
+        attempt.stands_meanwhile()?;
+        attempt.finishes_or_refuses()?;
+        Ok(Outcome::Refused)
+    };
+    let outcome = judge();
+    if !all.is_empty() || outcome.is_err() {
+        tell(&what, outcome);
+    }
+}

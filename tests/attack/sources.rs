@@ -1,0 +1,186 @@
+//! Sources that change: between a crash and the run that goes on, and under a run. The records are those of one source
+//! or those of the other, and never some of each.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::common::car::{block, noise, rooted};
+use super::common::crash::{Case, Chance, From, Snapshot};
+use super::common::model::{Key, Model};
+use super::imports::{Attempt, Fault, Plan, World, of_car};
+use super::judge::*;
+use super::partial::{goes_on, stops};
+use super::{Context, Tell, logs};
+
+/// Bytes at both ends by which a file is known again.
+const ENDS: usize = 64 << 10;
+
+/// Two sound sources of one size that differ in the middle only, and one that is damaged there.
+pub struct Twins {
+    one: Vec<u8>,
+    other: Vec<u8>,
+    wanted: [Wanted; 2],
+    read: u64,
+}
+
+impl Twins {
+    pub fn new(dir: &Path, key: Option<Key>) -> Self {
+        std::fs::create_dir_all(dir).expect("a folder");
+        let (one, other, families, read) = match key {
+            Some(key) => {
+                let make = |seed: u64| -> Vec<_> {
+                    let middle = |i: u64| if (100..300).contains(&i) { i + seed } else { i };
+                    (0..400).map(|i| block(&noise(middle(i), 900))).collect()
+                };
+                let (one, other) = (make(0), make(7000));
+                let families = [of_car(&one, key), of_car(&other, key)];
+                (rooted(&one), rooted(&other), families, one.len() as u64)
+            }
+            None => {
+                // Another chain from some block on has other links to its very end: only its head is equal.
+                let make = |seed| logs::steem(300, 900, seed);
+                let ((one, one_families), (other, other_families)) = (make(1), make(2));
+                let bytes = [&one, &other].map(|blocks| super::common::log::raw(blocks));
+                let [mut families, mut others] = [one_families, other_families];
+                families.remove("transactions");
+                others.remove("transactions");
+                let [one_bytes, other_bytes] = bytes;
+                (one_bytes, other_bytes, [families, others], one.len() as u64)
+            }
+        };
+        assert!(one.len() == other.len() && one.len() > 3 * ENDS, "{} and {}", one.len(), other.len());
+        if key.is_some() {
+            assert!(one[..ENDS] == other[..ENDS] && one[one.len() - ENDS..] == other[other.len() - ENDS..]);
+        }
+        let none = Families::new();
+        let [a, b] = families;
+        let wanted = [Wanted::new(dir.join("one"), &a, &none), Wanted::new(dir.join("other"), &b, &none)];
+        Self { one, other, wanted, read }
+    }
+}
+
+/// What happens to the file.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    /// Its bytes are written over where it lies.
+    InPlace,
+    /// Another file gets its name.
+    Replaced,
+    Cut,
+    Damaged,
+    Gone,
+}
+
+const CHANGES: [Change; 5] = [Change::InPlace, Change::Replaced, Change::Cut, Change::Damaged, Change::Gone];
+
+fn change(file: &Path, change: Change, twins: &Twins, modified: SystemTime, chance: &mut Chance) {
+    let with_time = |path: &Path| {
+        let file = std::fs::File::options().write(true).open(path).expect("opened");
+        file.set_modified(modified).expect("a time");
+    };
+    match change {
+        Change::InPlace => {
+            use std::os::unix::fs::FileExt;
+            let opened = std::fs::File::options().write(true).open(file).expect("opened");
+            opened.write_all_at(&twins.other, 0).expect("written");
+        }
+        Change::Replaced => {
+            let new: PathBuf = file.with_extension("new");
+            std::fs::write(&new, &twins.other).expect("written");
+            with_time(&new);
+            std::fs::rename(&new, file).expect("renamed");
+        }
+        Change::Cut => {
+            let len = ENDS as u64 + chance.below((twins.one.len() - ENDS) as u64);
+            std::fs::File::options().write(true).open(file).expect("opened").set_len(len).expect("cut");
+        }
+        Change::Damaged => {
+            let at = ENDS as u64 + chance.below((twins.one.len() - 2 * ENDS) as u64);
+            super::imports::flip(file, at, 1 << chance.below(8));
+        }
+        Change::Gone => std::fs::remove_file(file).expect("removed"),
+    }
+    if file.exists() {
+        with_time(file);
+    }
+}
+
+fn attempt(world: &World, at: &Context) -> (Attempt, &'static Twins, PathBuf) {
+    // New databases of files.
+    let kind = [0, 1, 2, 10, 12][at.index as usize % 5];
+    let plan: &'static Plan = world.plan_of(kind, at.index as usize / 5 % 3);
+    let twins = world.twins((!plan.kind.is_log()).then_some(plan.key));
+    let mut attempt = Attempt::new(plan, at.dir);
+    let file = at.dir.join("source");
+    std::fs::write(&file, &twins.one).expect("room");
+    let old = SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(&file).expect("opened").set_modified(old).expect("a time");
+    let model = Model { records: Default::default(), read: twins.read, payload: 0 };
+    let mut snapshot = Snapshot::new("unused", Vec::new(), &model);
+    snapshot.file.clone_from(&file);
+    // A few hundred bytes for each attempt.
+    attempt.case = Case { snapshot: Box::leak(Box::new(snapshot)), from: From::File, ..attempt.case };
+    (attempt, twins, file)
+}
+
+/// The end of a run whose source was changed, or of a run after that.
+fn judge(attempt: &Attempt, twins: &Twins, ended: &super::common::crash::Ended) -> Judged<Outcome> {
+    if ended.code != Some(0) {
+        return match attempt.case.db.symlink_metadata() {
+            Ok(_) => fail(Harm::Wrong, "refused, and something stands under the final name"),
+            Err(_) => Ok(Outcome::Refused),
+        };
+    }
+    let one = twins.wanted[0].stands_in(&attempt.case.db);
+    if one.is_ok() || twins.wanted[1].stands_in(&attempt.case.db).is_ok() {
+        return Ok(Outcome::WentOn);
+    }
+    let failure = one.expect_err("it is not");
+    fail(Harm::Wrong, format!("neither one source nor the other: {}", failure.text))
+}
+
+pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
+    let (attempt, twins, file) = attempt(world, at);
+    let points = attempt.plan.kind.points;
+    let point = points[chance.below(points.len() as u64) as usize];
+    let how = CHANGES[chance.below(5) as usize];
+    let what = format!("{}, {:?}: killed at {point}, then {how:?}", attempt.plan.kind.name, attempt.plan.key);
+    let mut run = || {
+        if ends(attempt.case.dying_at(point).start(), &[137, 0])?.code == Some(0) {
+            return Ok(None);
+        }
+        let modified = file.metadata().and_then(|metadata| metadata.modified()).expect("a time");
+        change(&file, how, twins, modified, chance);
+        let ended = ends(attempt.case.start(), &[0, 1, 3, 4])?;
+        judge(&attempt, twins, &ended).map(Some)
+    };
+    match run() {
+        Ok(None) => {}
+        Ok(Some(outcome)) => tell(&what, Ok(outcome)),
+        Err(failure) => tell(&what, Err(failure)),
+    }
+}
+
+pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
+    let (attempt, twins, file) = attempt(world, at);
+    let number = attempt.any_change(chance) * 2 / 3 + 1;
+    let how = CHANGES[chance.below(5) as usize];
+    let child = attempt.with(Fault::Stop, number, 0).start();
+    if stops(&child) {
+        let modified = file.metadata().and_then(|metadata| metadata.modified()).expect("a time");
+        change(&file, how, twins, modified, chance);
+        goes_on(&child);
+    }
+    let what = format!("{}, {:?}: stopped at call {number}, {how:?}", attempt.plan.kind.name, attempt.plan.key);
+    let run = || {
+        let ended = ends(child, &[0, 1, 3, 4])?;
+        let outcome = judge(&attempt, twins, &ended)?;
+        if outcome == Outcome::Refused {
+            // The next run must not make a mix of what was taken before and what stands there now.
+            let ended = ends(attempt.case.start(), &[0, 1, 3, 4])?;
+            judge(&attempt, twins, &ended)?;
+        }
+        Ok(outcome)
+    };
+    tell(&what, run());
+}

@@ -1,0 +1,28 @@
+//! The library that lets system calls of the real binary fail: `fault.c`, compiled here.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The preloaded library; `None`, said loudly, where it cannot be made.
+pub fn library() -> Option<&'static PathBuf> {
+    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let made = LIBRARY.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/fault.c");
+        // Each run its own: another may be reading it.
+        let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fault-{}.so", std::process::id()));
+        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+        let made = Command::new(compiler)
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&library)
+            .args([source, "-ldl"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        made.then_some(library)
+    });
+    if made.is_none() {
+        eprintln!("SKIPPED: no C compiler makes the library that lets disks fail");
+    }
+    made.as_ref()
+}
