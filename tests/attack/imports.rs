@@ -148,7 +148,11 @@ impl World {
 
     /// The kind and key layout for this number: one after the other.
     pub fn plan(&self, number: u64) -> &'static Plan {
-        self.plan_of(number as usize % KINDS.len(), number as usize / KINDS.len() % 3)
+        let wanted = std::env::var("BEDLOAD_ATTACK_KIND").unwrap_or_default();
+        let kinds: Vec<usize> = (0..KINDS.len()).filter(|kind| KINDS[*kind].name.contains(&wanted)).collect();
+        assert!(!kinds.is_empty(), "no kind of import is called like {wanted}");
+        let number = number as usize;
+        self.plan_of(kinds[number % kinds.len()], number / kinds.len() % 3)
     }
 
     pub fn plan_of(&self, kind: usize, key: usize) -> &'static Plan {

@@ -8,6 +8,7 @@
 //! | `BEDLOAD_TEST_SEED=N` | the same attacks again |
 //! | `BEDLOAD_ATTACK_MINUTES=N` | the long form, for about so long |
 //! | `BEDLOAD_ATTACK_AT=N` | only the attempt of this number |
+//! | `BEDLOAD_ATTACK_KIND=TEXT` | only kinds of imports with this text in their names |
 //! | `BEDLOAD_WRITE_DOCS=1` | writes the counts into `docs/reliability.md` |
 //!
 //! Arguments choose attacks by parts of their names. The long form takes all of them, the short form leaves out those
@@ -27,7 +28,7 @@ mod sources;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -269,17 +270,31 @@ fn main() -> ExitCode {
         eprintln!("not covered:\n{}", board.places());
     }
     if minutes.is_some() && number("BEDLOAD_WRITE_DOCS") == Some(1) {
-        write_docs(&table, &board.places());
+        let minutes = minutes.unwrap_or_default().as_secs() / 60;
+        let command = format!("BEDLOAD_TEST_SEED={seed} make attack ATTACK_MINUTES={minutes}");
+        let today = std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]).output().expect("a date").stdout;
+        let told = format!("`{command}` on {}:\n\n{table}", String::from_utf8_lossy(&today).trim());
+        write_docs(&told, &board.places());
     }
     common::crash::sweep_old_snapshots();
+    let missing: Vec<_> = all.iter().filter(|class| !document().contains(&format!("| {} |", class.name))).collect();
+    if !missing.is_empty() {
+        eprintln!("FAILED: docs/reliability.md lacks {:?}", missing.iter().map(|class| class.name).collect::<Vec<_>>());
+        return ExitCode::FAILURE;
+    }
     let harmed = !board.harms.lock().expect("no panic").is_empty();
     if harmed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reliability.md");
+
+fn document() -> String {
+    std::fs::read_to_string(DOCUMENT).expect("docs/reliability.md")
+}
+
 /// The tables of `docs/reliability.md`.
 fn write_docs(table: &str, places: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/reliability.md");
-    let mut text = std::fs::read_to_string(&path).expect("the document");
+    let mut text = document();
     let places = format!("| where | bits |\n|---|--:|\n{places}");
     for (name, table) in [("counts", table), ("places", &places)] {
         let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
@@ -287,5 +302,5 @@ fn write_docs(table: &str, places: &str) {
         let to = text.find(&end).expect("its end");
         text.replace_range(from..to, table);
     }
-    std::fs::write(path, text).expect("written");
+    std::fs::write(DOCUMENT, text).expect("written");
 }
