@@ -1,6 +1,7 @@
 //! The only module that names `rust_rocksdb`: everything else speaks of stores, SSTs, option
 //! maps and settings.
 
+mod log_format;
 mod meta_blocks;
 mod meter;
 pub mod option_map;

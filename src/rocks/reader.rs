@@ -9,7 +9,7 @@ use rust_rocksdb::{
     Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, Options, ReadOptions,
 };
 
-use super::wrap;
+use super::{log_format, wrap};
 use crate::error::{Error, Result};
 
 /// Bytes read ahead by a scan.
@@ -217,6 +217,7 @@ impl Reader {
 
 /// The options that lie in a database, with a block cache of `cache` bytes.
 fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
+    log_format::check(path)?;
     let env = Env::new().map_err(wrap("open", path))?;
     let cache = Cache::new_lru_cache(cache);
     match Options::load_latest(path, env, true, cache) {

@@ -11,8 +11,8 @@ use super::option_map::OptionMap;
 use super::options::{self, Refusal};
 use super::options_file::OptionsFile;
 use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
-use super::wrap;
 use super::writer::Writer;
+use super::{log_format, wrap};
 use crate::error::{Error, Result};
 use crate::progress::{Backlog, Writes};
 
@@ -78,6 +78,7 @@ impl Store {
         meter: Option<&Meter>,
         create: bool,
     ) -> Result<Self> {
+        log_format::check(path)?;
         let mut options = families.first().map_or_else(|| Ok(Options::default()), |(_, map)| build(path, map))?;
         if meter.is_some() {
             Meter::attach(&mut options);
@@ -101,6 +102,7 @@ impl Store {
     /// # Errors
     /// It is no database, another process has it open, or its options name something this RocksDB does not know.
     pub fn open(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
+        log_format::check(path)?;
         let file = OptionsFile::latest(path)?;
         let mut own = map.clone();
         if let Some(found) = file.family(family).or_else(|| file.family(DEFAULT_FAMILY)) {

@@ -152,9 +152,10 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     .and_then(|reader| Ok((reader.files()?, reader)));
     let (files, reader) = match opened {
         Ok(opened) => opened,
-        Err(Error::Rocks { message, .. }) => {
+        Err(Error::Rocks { message, path, .. }) => {
             let problems = Collector::new(layout, &[]);
-            problems.add(ProblemKind::Open, None, format!("RocksDB does not open it: {message}"));
+            let file = (path != options.db).then_some(path.as_path());
+            problems.add(ProblemKind::Open, file, format!("RocksDB does not open it: {message}"));
             report.problems = problems.take();
             return Ok(report);
         }

@@ -1,0 +1,238 @@
+//! Looks through a database's MANIFEST and WAL files before RocksDB does, because one flipped bit in them makes it spin.
+//!
+//! Both are logs: blocks of 32 KiB of records, each with a header of a masked CRC-32C, a length and a type (RocksDB's wiki,
+//! "Write Ahead Log File Format"). Records of some types belong to a file that is used again and have a longer header.
+//! RocksDB's reader (11.12, `ReadPhysicalRecord`) looks at the type before the checksum: where such a record follows one
+//! of the other types it neither takes nor skips it, and meets it again for ever. Here everything goes as it goes there,
+//! but for that record, which is an error.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use super::options_file::OptionsFile;
+use crate::error::{Error, Result};
+
+/// Bytes of a block.
+const BLOCK: usize = 32 << 10;
+
+/// Bytes of a header: checksum, length, type.
+const HEADER: usize = 7;
+
+/// Bytes of the header in a file that is used again: the number of the file follows.
+const REUSED_HEADER: usize = 11;
+
+/// The bytes of CURRENT that are looked at; it holds one file name.
+const CURRENT: u64 = 256;
+
+/// What a log is read for, which decides what RocksDB makes of damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Damage is an error.
+    Manifest,
+    /// Damage ends what is taken from it: behind it a crash may have left anything.
+    Wal { number: u64 },
+}
+
+/// Checks the MANIFEST and the WAL files of the database in `dir`. Without a database there, nothing is wrong.
+///
+/// # Errors
+/// [`Error::Rocks`] with the damaged file, or [`Error::Io`].
+pub(super) fn check(dir: &Path) -> Result<()> {
+    if let Some(manifest) = manifest(dir)? {
+        check_file(&manifest, Kind::Manifest)?;
+    }
+    let elsewhere = OptionsFile::latest(dir).ok().and_then(|file| wal_dir(&file));
+    for dir in std::iter::once(dir.to_owned()).chain(elsewhere.filter(|other| other != dir)) {
+        // What is not there RocksDB misses by itself.
+        for entry in dir.read_dir().into_iter().flatten().flatten() {
+            let path = entry.path();
+            if let Some(number) = numbered(&path, "", ".log") {
+                check_file(&path, Kind::Wal { number })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the WAL lies, as the database's options have it.
+fn wal_dir(file: &OptionsFile) -> Option<PathBuf> {
+    file.db.iter().find(|line| line.name == "wal_dir" && !line.value.is_empty()).map(|line| PathBuf::from(&line.value))
+}
+
+/// The MANIFEST that CURRENT names; `None` when it names none, which RocksDB then says.
+fn manifest(dir: &Path) -> Result<Option<PathBuf>> {
+    let Some(file) = open(&dir.join("CURRENT"))? else { return Ok(None) };
+    let mut name = Vec::new();
+    file.take(CURRENT).read_to_end(&mut name).map_err(Error::io("read", dir.join("CURRENT")))?;
+    let Ok(name) = String::from_utf8(name) else { return Ok(None) };
+    let path = dir.join(name.trim_end());
+    Ok((path.parent() == Some(dir) && numbered(&path, "MANIFEST-", "").is_some()).then_some(path))
+}
+
+/// The number in a file name that RocksDB gives.
+fn numbered(path: &Path, begin: &str, end: &str) -> Option<u64> {
+    path.file_name()?.to_str()?.strip_prefix(begin)?.strip_suffix(end)?.parse().ok()
+}
+
+/// Opens a file to be read; `None` where it is not, as while a node replaces it.
+fn open(path: &Path) -> Result<Option<File>> {
+    match path.metadata() {
+        // Opening a pipe would wait for a writer.
+        Ok(metadata) if !metadata.is_file() => Err(damaged(path, "it is no regular file".into())),
+        Ok(_) => match File::open(path) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("open", path)(error)),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("look at", path)(error)),
+    }
+}
+
+fn damaged(path: &Path, what: String) -> Error {
+    Error::Rocks { action: "read", path: path.to_owned(), message: format!("Corruption: {what}") }
+}
+
+fn check_file(path: &Path, kind: Kind) -> Result<()> {
+    let Some(file) = open(path)? else { return Ok(()) };
+    match check_log(file, kind) {
+        Ok(None) => Ok(()),
+        Ok(Some((offset, what))) => Err(damaged(path, format!("the record at byte {offset} {what}"))),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
+}
+
+/// Goes through the records of a log: the first fault that counts, and where it is.
+fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'static str)>> {
+    let mut block = Vec::with_capacity(BLOCK);
+    // Whether a whole record has been met, and whether one of a file that is used again.
+    let (mut begun, mut reused) = (false, false);
+    for number in 0u64.. {
+        block.clear();
+        file.by_ref().take(BLOCK as u64).read_to_end(&mut block)?;
+        let is_last = block.len() < BLOCK;
+        let mut rest = block.as_slice();
+        while let Some(&[a, b, c, d, low, high, kind_of_record]) = rest.first_chunk::<HEADER>() {
+            let at = number * BLOCK as u64 + (block.len() - rest.len()) as u64;
+            let is_reused = matches!(kind_of_record, 5..=8 | 11 | 131);
+            if is_reused && begun && !reused {
+                return Ok(Some((at, "is of a type that cannot stand there")));
+            }
+            reused |= is_reused;
+            let header = if is_reused { REUSED_HEADER } else { HEADER };
+            let end = header + usize::from(u16::from_le_bytes([low, high]));
+            let Some(record) = rest.get(..end) else {
+                // At the end of the file its writer has died, or is at work.
+                if kind == Kind::Manifest && !is_last {
+                    return Ok(Some((at, "is longer than its block")));
+                }
+                break;
+            };
+            if let (Some(owner), Kind::Wal { number }) = (record.get(HEADER..REUSED_HEADER), kind)
+                && is_reused
+                && owner != (number as u32).to_le_bytes()
+            {
+                // From here on the file holds what it held before.
+                return Ok(None);
+            }
+            if kind_of_record == 0 && end == HEADER {
+                // Room that was allocated and not written.
+                break;
+            }
+            if unmasked(u32::from_le_bytes([a, b, c, d])) != crc32c::crc32c(&record[HEADER - 1..]) {
+                if kind == Kind::Manifest {
+                    return Ok(Some((at, "does not match its checksum")));
+                }
+                break;
+            }
+            begun |= matches!(kind_of_record, 1 | 4 | 5 | 8);
+            rest = &rest[end..];
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// The checksum that RocksDB stores as another number, because a checksum over checksums would say little.
+fn unmasked(masked: u32) -> u32 {
+    masked.wrapping_sub(0xa282_ead8).rotate_left(15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAL: Kind = Kind::Wal { number: 9 };
+
+    /// A record of a type, with a right checksum.
+    fn record(kind: u8, owner: Option<u32>, payload: &[u8]) -> Vec<u8> {
+        let mut covered = vec![kind];
+        covered.extend(owner.into_iter().flat_map(u32::to_le_bytes));
+        covered.extend(payload);
+        let masked = crc32c::crc32c(&covered).rotate_right(15).wrapping_add(0xa282_ead8);
+        let mut record = masked.to_le_bytes().to_vec();
+        record.extend((payload.len() as u16).to_le_bytes());
+        record.extend(covered);
+        record
+    }
+
+    fn check(log: &[u8], kind: Kind) -> Option<(u64, &'static str)> {
+        check_log(log, kind).expect("it is in memory")
+    }
+
+    /// Two full records, and where the second one begins.
+    fn two() -> (Vec<u8>, usize) {
+        let first = record(1, None, b"the first");
+        let second = first.len();
+        ([first, record(1, None, b"the second")].concat(), second)
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_manifest_is_found_and_every_cut_is_a_writer_that_died() {
+        let (log, second) = two();
+        assert_eq!(check(&log, Kind::Manifest), None);
+        for bit in 0..log.len() * 8 {
+            let mut log = log.clone();
+            log[bit / 8] ^= 1 << (bit % 8);
+            let at = if bit / 8 < second { 0 } else { second };
+            let length = bit / 8 - at == 4 || bit / 8 - at == 5;
+            match check(&log, Kind::Manifest) {
+                Some((found, _)) => assert_eq!(found, at as u64, "bit {bit}"),
+                // A length beyond the end, or a first record of a file that is used again, is RocksDB's to judge.
+                None => assert!(length || bit / 8 == 6, "bit {bit} is not found"),
+            }
+        }
+        for cut in 0..log.len() {
+            assert_eq!(check(&log[..cut], Kind::Manifest), None, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_type_of_a_file_that_is_used_again_is_found_behind_another_even_in_a_wal() {
+        for kind in [5, 6, 7, 8, 11, 131] {
+            let (mut log, second) = two();
+            log[second + 6] = kind;
+            let found = Some((second as u64, "is of a type that cannot stand there"));
+            assert_eq!((check(&log, WAL), check(&log, Kind::Manifest)), (found, found));
+        }
+        let reused = [record(5, Some(9), b"one"), record(1, None, b"two"), record(5, Some(9), b"three")].concat();
+        assert_eq!(check(&reused, WAL), None);
+        let older = [record(5, Some(9), b"one"), record(5, Some(8), b"from before"), vec![0xff; 100]].concat();
+        assert_eq!(check(&older, WAL), None);
+    }
+
+    #[test]
+    fn a_wal_ends_where_it_is_damaged_but_its_next_block_is_read() {
+        let (mut log, second) = two();
+        log[second + HEADER] ^= 1;
+        log.resize(BLOCK, 0);
+        log.extend(two().0);
+        assert_eq!(check(&log, WAL), None);
+        assert_eq!(check(&log, Kind::Manifest), Some((second as u64, "does not match its checksum")));
+        log[BLOCK + second + 6] = 5;
+        assert_eq!(check(&log, WAL), Some(((BLOCK + second) as u64, "is of a type that cannot stand there")));
+    }
+}
