@@ -20,7 +20,8 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-long attack test-checked lint bench benchmarks fuzz install install-files clean-demo
+.PHONY: help setup build demo test test-long test-compat attack test-checked lint bench benchmarks fuzz install install-files \
+  clean-demo
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -54,6 +55,10 @@ test: setup ## Run all tests
 test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
 	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test nothing_is_lost --test synced_before_named \
 	  --test failing_disks --test hard_times --test doctor_measures_before_the_start --test memory_stays_in_the_budget
+
+test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
+	@scripts/old-rocksdb
+	$(CARGO) test --release --locked --test old_nodes_lose_nothing
 
 # See docs/reliability.md; BEDLOAD_WRITE_DOCS=1 writes the counts into it.
 attack: setup ## Kill, fill up, flip and swap everything for ATTACK_MINUTES=60, and count what comes out

@@ -7,6 +7,7 @@ use bedload::load::PlanChoice;
 use bedload::report::{DoctorReport, Latency, Prediction, Rate};
 use bedload::size::human;
 
+use super::shared::advice;
 use super::{Globals, import, screen, values};
 
 /// Measure what decides an import: disk, cores, limits; and what could be better
@@ -19,7 +20,7 @@ pub struct Args {
     /// A snapshot to choose a plan for and to predict the import of
     #[arg(value_name = "SNAPSHOT")]
     pub source: Option<PathBuf>,
-    /// Where the database would stand
+    /// Where the database would stand, or stands
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     /// Memory that the import may use; the default is half of what the machine or its cgroup has
@@ -139,9 +140,7 @@ fn summary(report: &DoctorReport) -> String {
     if report.warnings.is_empty() {
         line("advice", "none: nothing here holds an import back".into());
     }
-    for warning in &report.warnings {
-        line("advice", format!("{}\n{:<9}   {}", warning.finding, "", warning.remedy));
-    }
+    text.push_str(&advice(&report.warnings));
     text
 }
 

@@ -4,9 +4,16 @@ use std::path::PathBuf;
 
 use bedload::progress::Stop;
 use bedload::read::{Location, Resources};
+use bedload::report::Advice;
 use bedload::sort::key::KeyLayout;
 
 use super::{import, values};
+
+/// What is worth knowing, each with what to do about it.
+pub fn advice(all: &[Advice]) -> String {
+    let line = |Advice { finding, remedy, .. }: &Advice| format!("{:<9} {finding}\n{:<11} {remedy}\n", "advice", "");
+    all.iter().map(line).collect()
+}
 
 /// What the work may use.
 #[derive(Debug, Clone, clap::Args)]

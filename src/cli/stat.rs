@@ -6,6 +6,7 @@ use bedload::read::stat::{StatOptions, stat};
 use bedload::report::{FamilyStat, StatReport};
 use bedload::size::human;
 
+use super::shared::advice;
 use super::{Globals, bars, screen};
 
 /// Show levels, sizes, options and the import's record of a database
@@ -65,6 +66,8 @@ fn summary(report: &StatReport) -> String {
         (None, ..) => "no record".to_owned(),
     };
     text.push_str(&format!("{:<9} {import}\n", "import"));
+    text.push_str(&format!("{:<9} {}\n", "sequence", report.last_sequence));
+    text.push_str(&advice(&report.warnings));
     for family in &report.column_families {
         describe(family, &mut text);
     }

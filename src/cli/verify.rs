@@ -8,7 +8,7 @@ use bedload::sort::key::KeyLayout;
 use bedload::source::car::NullPadding;
 use bedload::{Error, VerifyOptions};
 
-use super::shared::{LocationArgs, ResourceArgs};
+use super::shared::{LocationArgs, ResourceArgs, advice};
 use super::{Globals, bars, import, screen};
 
 /// Check a database: files, every value against its key, and the whole against its record or its source
@@ -138,5 +138,6 @@ fn summary(report: &VerifyReport) -> String {
     if unlisted > 0 {
         text.push_str(&format!("  and {unlisted} more\n"));
     }
+    text.push_str(&advice(&report.warnings));
     text
 }

@@ -26,6 +26,7 @@ use crate::load::rehearse_log;
 use crate::load::{ImportOptions, Outcome, Plan};
 use crate::preset::{self, Loader};
 use crate::progress::{Silent, Stop};
+use crate::read;
 use crate::report::{DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Prediction, Rate, WorkSpeed};
 use crate::rocks::option_map::OptionMap;
 use crate::source::block_log::Log;
@@ -58,7 +59,7 @@ const WORTH_A_LOOK: u64 = 1 << 30;
 /// What to look at.
 #[derive(Debug, Clone)]
 pub struct DoctorOptions {
-    /// Where a database would stand. Defaults to the current directory.
+    /// Where a database would stand, or stands. Defaults to the current directory.
     pub dir: PathBuf,
     /// The import that is meant; its `db` does not count. Without a source there is no forecast.
     pub import: ImportOptions,
@@ -143,14 +144,16 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
         kind: place.kind,
     };
     let budget = forecast.as_ref().map_or_else(|| options.import.memory_budget(), |forecast| forecast.plan.memory);
-    let warnings = advice::advise(&advice::Known {
+    // What does not open is for `verify` to tell.
+    let mut warnings = read::advice::on_database_in(&options.dir).unwrap_or_default();
+    warnings.extend(advice::advise(&advice::Known {
         dir: &dir,
         file_system: &file_system,
         disk: disk.as_ref(),
         machine: &machine,
         budget,
         forecast: forecast.as_ref(),
-    });
+    }));
     Ok(DoctorReport {
         schema: DOCTOR_SCHEMA.into(),
         dir,

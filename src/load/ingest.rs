@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::build::{self, Building, Built};
+use super::families::Families;
 use super::import::Loaded;
 use super::job::Job;
 use super::journal::Entry;
@@ -82,12 +83,7 @@ impl Job<'_> {
 
     /// What RocksDB says of files that an earlier run has left, where it is not the system that fails.
     pub(super) fn damaged(&self, error: Error) -> Error {
-        match error {
-            Error::Rocks { message, path, .. } if self.takes_over() && errno_of(&message).is_none() => {
-                Error::damaged_work(path, format!("is damaged: {message}"))
-            }
-            error => error,
-        }
+        if self.takes_over() { damaged_by(error) } else { error }
     }
 
     /// Whether files that an earlier run has built become part of the database.
@@ -124,11 +120,25 @@ impl Job<'_> {
         built.files.iter().map(|file| self.target.sst.join(&file.name)).collect()
     }
 
+    /// The database under its working name, before or while it takes files over.
+    pub(super) fn open_to_ingest(&self, families: &Families<'_>) -> Result<Store> {
+        if !self.before.ingesting {
+            // An earlier run may have died while it made the database; no file has gone into it.
+            self.target.remove_staging()?;
+        }
+        let staging = &self.target.staging;
+        let store = Store::create_families(staging, &families.loading(), None);
+        let mut store = store.map_err(|error| self.damaged(error))?;
+        store.leave_sequence_zero()?;
+        Ok(store)
+    }
+
     /// A new database takes the files at its last level; then it is opened once as its node will open it.
     fn hand_over(&self, built: &Built) -> Result<Vec<Level>> {
-        let family = &self.options.column_family;
         let staging = &self.target.staging;
-        let store = Store::create(staging, &self.loading, family).map_err(|error| self.damaged(error))?;
+        let family = self.options.column_family.as_str();
+        let families = Families::of_car(self);
+        let store = self.open_to_ingest(&families)?;
         // Taking over is one step for RocksDB: after a crash it has all files or none.
         let found = store.records()?;
         if found != built.tally.records {
@@ -148,7 +158,7 @@ impl Job<'_> {
             points::reach("ingested");
         }
         self.progress.begin(Phase::Settle, None);
-        let store = Store::reopen(staging, &self.preset.node(), family).map_err(|error| self.damaged(error))?;
+        let store = Store::reopen_families(staging, &families.node(), None).map_err(|error| self.damaged(error))?;
         let levels = store.levels()?;
         drop(store);
         self.check_taken_over(&[(family, built.tally.written())])?;
@@ -191,5 +201,15 @@ impl Job<'_> {
             store.compact(&self.options.column_family, &self.preset.compaction())?;
         }
         store.levels()
+    }
+}
+
+/// What RocksDB says of what an earlier run has left, where it is not the system that fails.
+pub(super) fn damaged_by(error: Error) -> Error {
+    match error {
+        Error::Rocks { message, path, .. } if errno_of(&message).is_none() => {
+            Error::damaged_work(path, format!("is damaged: {message}"))
+        }
+        error => error,
     }
 }

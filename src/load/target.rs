@@ -168,6 +168,11 @@ impl Target {
         Ok(())
     }
 
+    /// Removes the database under its working name.
+    pub fn remove_staging(&self) -> Result<()> {
+        remove(&self.staging, |path| std::fs::remove_dir_all(path))
+    }
+
     /// Removes everything that is not the finished database.
     pub fn remove(&self) -> Result<()> {
         self.clear()?;

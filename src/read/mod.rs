@@ -3,6 +3,7 @@
 //! Databases are opened read-only here. What an import left in `BEDLOAD.json` says how to read their keys.
 
 mod access;
+pub(crate) mod advice;
 pub mod block;
 mod content;
 mod count;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::access::Resources;
+use super::advice;
 use super::count::count;
 use super::record::RECORD_FILE;
 use crate::error::{Error, Result};
@@ -91,6 +92,8 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         schema: STAT_SCHEMA.into(),
         db: options.db.display().to_string(),
         rocksdb: written.and_then(|written| written.rocksdb_version),
+        last_sequence: reader.last_sequence(),
+        warnings: advice::on_database(&reader, &options.db)?,
         column_families,
         import,
     })

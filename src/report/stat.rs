@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::digest::ContentDigest;
+use crate::report::Advice;
 use crate::rocks::Level;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
@@ -17,6 +18,10 @@ pub struct StatReport {
     pub db: String,
     /// The RocksDB that last wrote its options; `null` when it has no OPTIONS file.
     pub rocksdb: Option<String>,
+    /// The number of the last change to it. It is 0 where files were ingested and nothing was ever written.
+    pub last_sequence: u64,
+    /// What is worth knowing about it, and what to do about it.
+    pub warnings: Vec<Advice>,
     /// Its column families.
     pub column_families: Vec<FamilyStat>,
     /// What the import recorded (`BEDLOAD.json` as it is); `null` when there is none.

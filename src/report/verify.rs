@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::ContentDigest;
+use crate::report::Advice;
 use crate::sort::key::KeyLayout;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
@@ -43,6 +44,8 @@ pub struct VerifyReport {
     pub against: Option<Against>,
     /// What is wrong.
     pub problems: Problems,
+    /// What is worth knowing about a database all the same, and what to do about it.
+    pub warnings: Vec<Advice>,
     /// How long it took.
     pub seconds: f64,
 }

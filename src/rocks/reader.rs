@@ -119,6 +119,11 @@ impl Reader {
         Ok(found.map(|value| value.len()))
     }
 
+    /// The number of the last change that was made to the database; 0 if nothing but ingesting has been done to it.
+    pub fn last_sequence(&self) -> u64 {
+        self.db.latest_sequence_number()
+    }
+
     /// The column families, `default` among them.
     pub fn families(&self) -> &[String] {
         &self.families

@@ -19,6 +19,9 @@ use crate::progress::{Backlog, Writes};
 /// RocksDB's name for the column family that every database has.
 const DEFAULT_FAMILY: &str = "default";
 
+/// The column family that [`Store::leave_sequence_zero`] makes and drops.
+const PASSING_FAMILY: &str = "bedload-leaves-sequence-0";
+
 /// An open database, and the column family in it that is worked on.
 pub(crate) struct Store {
     db: DB,
@@ -38,21 +41,13 @@ pub struct Level {
 }
 
 impl Store {
-    /// Makes a database with the options of `map`, and `family` in it.
-    ///
-    /// # Errors
-    /// RocksDB refuses the options or the directory.
-    pub fn create(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
-        Self::with_options(path, &with_default(map, family), family, None, true)
-    }
-
     /// Makes a database with several column families, each with options of its own; the first one is worked on unless
     /// another is named, and its options are those of the database. A `meter` counts what happens in it.
     ///
     /// # Errors
     /// RocksDB refuses the options or the directory.
     pub fn create_families(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
-        Self::with_options(path, families, families.first().map_or(DEFAULT_FAMILY, |(name, _)| name), meter, true)
+        Self::with_options(path, families, meter, true)
     }
 
     /// Opens a database that [`Store::create_families`] has made, with the options it is to keep.
@@ -60,24 +55,10 @@ impl Store {
     /// # Errors
     /// RocksDB refuses the options.
     pub fn reopen_families(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
-        Self::with_options(path, families, families.first().map_or(DEFAULT_FAMILY, |(name, _)| name), meter, false)
+        Self::with_options(path, families, meter, false)
     }
 
-    /// Opens a database that [`Store::create`] has made, with the options it is to keep.
-    ///
-    /// # Errors
-    /// RocksDB refuses the options.
-    pub fn reopen(path: &Path, map: &OptionMap, family: &str) -> Result<Self> {
-        Self::with_options(path, &with_default(map, family), family, None, false)
-    }
-
-    fn with_options(
-        path: &Path,
-        families: &[(&str, &OptionMap)],
-        family: &str,
-        meter: Option<&Meter>,
-        create: bool,
-    ) -> Result<Self> {
+    fn with_options(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>, create: bool) -> Result<Self> {
         log_format::check(path)?;
         let mut options = families.first().map_or_else(|| Ok(Options::default()), |(_, map)| build(path, map))?;
         if meter.is_some() {
@@ -93,11 +74,30 @@ impl Store {
             .collect::<Result<Vec<_>>>()?;
         let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
         meter.into_iter().for_each(|meter| meter.keep(options.clone()));
-        Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
+        let family = families.first().map_or(DEFAULT_FAMILY, |(name, _)| name).to_owned();
+        Ok(Self { db, path: path.to_owned(), family })
+    }
+
+    /// Takes the database past sequence number 0, where ingesting files leaves it: there, RocksDB before its change
+    /// 13155 drops every ingested key when it compacts while a snapshot of number 0 lives.
+    ///
+    /// The number is spent on a record of a column family that is dropped at once, so that nothing stays but the number,
+    /// in the MANIFEST. A crash in between leaves that family, and only [`Store::open`] opens such a database.
+    ///
+    /// # Errors
+    /// RocksDB fails, e.g. because the disk is full.
+    pub fn leave_sequence_zero(&mut self) -> Result<()> {
+        if self.db.latest_sequence_number() > 0 {
+            return Ok(());
+        }
+        self.db.create_cf(PASSING_FAMILY, &Options::default()).map_err(wrap("add a column family to", &self.path))?;
+        self.db.put_cf(self.named(PASSING_FAMILY)?, [], []).map_err(wrap("write to", &self.path))?;
+        self.flush(PASSING_FAMILY)?;
+        self.db.drop_cf(PASSING_FAMILY).map_err(wrap("drop a column family of", &self.path))
     }
 
     /// Opens a database that is there, each column family with the options it has; `family` is made with those of
-    /// `map` where it is missing.
+    /// `map` where it is missing. A database at sequence number 0 leaves it.
     ///
     /// # Errors
     /// It is no database, another process has it open, or its options name something this RocksDB does not know.
@@ -125,9 +125,14 @@ impl Store {
                 Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?))
             })
             .collect::<Result<Vec<_>>>()?;
-        let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
+        let mut db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
         meter.into_iter().for_each(|meter| meter.keep(options.clone()));
-        Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
+        if family != PASSING_FAMILY && db.cf_handle(PASSING_FAMILY).is_some() {
+            db.drop_cf(PASSING_FAMILY).map_err(wrap("drop a column family of", path))?;
+        }
+        let mut store = Self { db, path: path.to_owned(), family: family.to_owned() };
+        store.leave_sequence_zero()?;
+        Ok(store)
     }
 
     /// A writer for one thread.
@@ -305,12 +310,6 @@ impl Store {
 
     /// Closes it; what still runs in the background is given up.
     pub fn close(self) {}
-}
-
-/// The families of a database with one column family of our own.
-fn with_default<'a>(map: &'a OptionMap, family: &'a str) -> Vec<(&'a str, &'a OptionMap)> {
-    let own = (family != DEFAULT_FAMILY).then_some((family, map));
-    std::iter::once((DEFAULT_FAMILY, map)).chain(own).collect()
 }
 
 /// Levels from the level and size in bytes of each file.

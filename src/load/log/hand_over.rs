@@ -32,7 +32,7 @@ pub(super) fn handed<'a>(done: &LogDone, families: &Families<'a>) -> Vec<(&'a st
 pub(super) fn hand_over(job: &Job<'_>, families: &Families<'_>, done: &LogDone) -> Result<Vec<FamilyReport>> {
     let staging = &job.target.staging;
     let handed = handed(done, families);
-    let store = Store::create_families(staging, &families.loading(), None)?;
+    let store = job.open_to_ingest(families)?;
     for (name, family) in &handed {
         // Taking over is one step for RocksDB: after a crash a family has all files or none.
         let (found, records) = (store.records_in(name)?, family.tally.records);
@@ -59,7 +59,7 @@ pub(super) fn hand_over(job: &Job<'_>, families: &Families<'_>, done: &LogDone) 
         points::reach("ingested");
     }
     job.progress.begin(Phase::Settle, None);
-    let store = Store::reopen_families(staging, &families.node(), None)?;
+    let store = Store::reopen_families(staging, &families.node(), None).map_err(|error| job.damaged(error))?;
     handed
         .into_iter()
         .map(|(name, FamilyDone { tally, .. })| {

@@ -22,6 +22,7 @@ use super::build::show_key;
 use super::families::Families;
 use super::feed::{Feed, Position};
 use super::import::Loaded;
+use super::ingest::damaged_by;
 use super::job::Job;
 use super::journal::{Entry, Mark};
 use super::ledger::{Ledger, Pen, Sum, key_hash, may_conflict};
@@ -94,20 +95,16 @@ impl Job<'_> {
     pub(super) fn open_staging(&self, families: &Families<'_>, has_begun: bool, meter: &Meter) -> Result<Store> {
         let staging = &self.target.staging;
         if !has_begun {
-            if staging.exists() {
-                // Nothing in it was durable.
-                std::fs::remove_dir_all(staging).map_err(Error::io("remove", staging))?;
-            }
+            // Nothing in it was durable.
+            self.target.remove_staging()?;
             return Store::create_families(staging, &families.loading(), Some(meter));
         }
         if !staging.join("CURRENT").exists() {
             return Err(Error::damaged_work(&self.target.partial, format!("lacks {}", staging.display())));
         }
-        if self.before.read_done.is_some() {
-            // A compaction may have begun: what it has made is opened as it was being made.
-            return Store::reopen_families(staging, &families.settling(), Some(meter));
-        }
-        Store::reopen_families(staging, &families.loading(), Some(meter))
+        // A compaction may have begun: what it has made is opened as it was being made.
+        let options = if self.before.read_done.is_some() { families.settling() } else { families.loading() };
+        Store::reopen_families(staging, &options, Some(meter)).map_err(damaged_by)
     }
 
     /// Bytes from which on a memtable is as good as full.

@@ -22,6 +22,7 @@ use self::claims::KeyReader;
 use self::problems::Collector;
 use self::scan::{Totals, Worker};
 use super::access::{Location, Resources};
+use super::advice;
 use super::ranges::{KeyRange, Window, ranges};
 use super::record::{ImportRecord, RECORD_FILE};
 use super::share::share;
@@ -142,6 +143,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         }),
         against: None,
         problems: crate::report::Problems::default(),
+        warnings: Vec::new(),
         seconds: 0.0,
     };
     sys::raise_open_files();
@@ -161,6 +163,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         }
         Err(error) => return Err(error),
     };
+    report.warnings = advice::on_database(&reader, &options.db)?;
     report.files = files.len() as u64;
     report.file_bytes = files.iter().map(|file| file.size).sum();
     let problems = Collector::new(layout, &files);

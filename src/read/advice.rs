@@ -1,0 +1,44 @@
+//! What is worth knowing about a database that is sound, and what to do about it.
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::report::Advice;
+use crate::rocks::{Reader, ReaderOptions};
+
+/// The block cache, in bytes: no record is read.
+const CACHE: usize = 1 << 20;
+
+/// The same of the database that stands in `dir`, if one does.
+///
+/// # Errors
+/// It cannot be opened.
+pub(crate) fn on_database_in(dir: &Path) -> Result<Vec<Advice>> {
+    if !dir.join("CURRENT").exists() {
+        return Ok(Vec::new());
+    }
+    let how = ReaderOptions { cache: CACHE, open_files: 16, lenient: true, in_order: false };
+    on_database(&Reader::open(dir, &how)?, dir)
+}
+
+/// What is worth knowing about an open database.
+///
+/// # Errors
+/// RocksDB does not tell.
+pub(crate) fn on_database(reader: &Reader, db: &Path) -> Result<Vec<Advice>> {
+    if reader.last_sequence() > 0 || reader.files()?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let db = db.display();
+    Ok(vec![Advice {
+        id: "sequence-zero".into(),
+        finding: format!(
+            "{db} stands at sequence number 0: an older RocksDB (seen: 7.8 to 9.8) drops its records when it compacts \
+             while a snapshot lives that is older than the first write"
+        ),
+        remedy: format!(
+            "write one record before any snapshot is taken, with the node or with its RocksDB's tool (ldb --db={db} \
+             --ignore_unknown_options put KEY VALUE); what an import makes today stands higher"
+        ),
+    }])
+}
