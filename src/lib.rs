@@ -50,6 +50,7 @@ pub mod generate;
 pub mod load;
 mod mapped;
 pub mod output;
+mod own;
 pub mod preset;
 pub mod progress;
 pub mod read;

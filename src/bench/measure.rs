@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::BufReader;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -69,7 +70,10 @@ impl Place {
         fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
         let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
         let path = dir.join(LOCK);
-        let lock = File::create(&path).map_err(Error::io("create", &path))?;
+        // Others may write there: no link of theirs is followed, and nothing is cut.
+        let mut options = File::options();
+        options.write(true).create(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+        let lock = options.open(&path).map_err(Error::io("create", &path))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(Error::State {
                 path: dir,

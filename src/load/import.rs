@@ -108,7 +108,7 @@ pub(super) struct Loaded {
 impl Import<'_> {
     fn run(&self) -> Result<Outcome> {
         let options = self.options;
-        let target = Target::new(options)?;
+        let mut target = Target::new(options)?;
         let finished = target.is_finished();
         if !finished && let Err(error) = target.check() {
             // Perhaps an import that was complete died over its very last file.
@@ -187,8 +187,9 @@ impl Import<'_> {
             self.progress.tell(&Event::Warning { message });
         }
         let identity = Identity::of(options, &preset, &plan, reader.origin(options))?;
-        let explained = |error| space::explain(error, || space::of(&plan, preset.loader, plain, &target));
-        let lock = target.lock().map_err(explained)?;
+        let explained =
+            |error, target: &Target| space::explain(error, || space::of(&plan, preset.loader, plain, target));
+        let lock = target.lock().map_err(|error| explained(error, &target))?;
         if finished && let Some(outcome) = self.sweep(&target, &identity)? {
             lock.release();
             return Ok(outcome);
@@ -198,7 +199,7 @@ impl Import<'_> {
             target.remove_if_unused()?;
             return Err(error);
         }
-        let (journal, before) = self.take_up(&target, &identity).map_err(explained)?;
+        let (journal, before) = self.take_up(&mut target, &identity).map_err(|error| explained(error, &target))?;
         let is_new = before.read.is_none() && before.held.is_none() && before.ranges.is_empty();
         let log = match &reader {
             Reader::Log(log) => Some(&**log),
@@ -232,7 +233,7 @@ impl Import<'_> {
         // What was checked and what was stored may have been read at different times.
         let loaded = loaded.and_then(|loaded| identity.still_holds(options).map(|()| loaded));
         let outcome = loaded.and_then(|loaded| self.publish(&target, &journal, &plan, &preset, &source, loaded));
-        let outcome = outcome.map_err(explained).map_err(|error| self.cut_by_signal(error));
+        let outcome = outcome.map_err(|error| self.cut_by_signal(explained(error, &target)));
         if let Err(Error::BadInput { .. }) = &outcome {
             // Going on would only meet the same fault again; and what is left could mislead.
             target.remove()?;
@@ -258,7 +259,7 @@ impl Import<'_> {
     }
 
     /// Takes up what an earlier run has left, or starts a journal.
-    fn take_up(&self, target: &Target, identity: &Identity) -> Result<(Journal, Progressed)> {
+    fn take_up(&self, target: &mut Target, identity: &Identity) -> Result<(Journal, Progressed)> {
         if self.options.restart {
             if let Some(known) = Journal::peek(&target.partial).identity
                 && let Some(work_dir) = known.work_dir()

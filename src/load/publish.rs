@@ -6,6 +6,7 @@ use std::path::Path;
 use super::points;
 use super::target::Target;
 use crate::error::{Error, Result};
+use crate::own;
 use crate::rocks::options_file::OptionsFile;
 
 /// What bedload knows about an import, beside RocksDB's files.
@@ -54,8 +55,9 @@ pub(super) fn sync_dir(dir: &Path) -> Result<()> {
 
 /// Writes a small file so that it is there whole or not at all.
 pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    own::remove(path)?;
     let write = || {
-        let mut file = File::create(path)?;
+        let mut file = File::create_new(path)?;
         std::io::Write::write_all(&mut file, bytes)?;
         file.sync_all()
     };

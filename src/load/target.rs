@@ -4,15 +4,18 @@
 //! <db>.partial/
 //!   lock        held while an import runs; says whose it is
 //!   journal     what is done and durable, line by line
-//!   spill/      partitions (in `<name>.<hash of where it is>.spill` below --work-dir when that is given)
+//!   spill/      partitions (in `<name>.<hash of where it is>.<random>.spill` below --work-dir when that is given)
 //!   sst/        finished SST files, until RocksDB takes them over
 //!   db/         the database, until it gets its name
 //! ```
+//!
+//! Both directories are this user's own and closed to others (`own`): what lies in them was put there by this user.
 
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -21,6 +24,13 @@ use super::journal::{Journal, Progressed};
 use super::options::ImportOptions;
 use super::publish::{RECORD, sync_dir};
 use crate::error::{Error, Result};
+use crate::own;
+
+/// Held while an import runs.
+const LOCK: &str = "lock";
+
+/// What the names of directories with partitions end with, in a work directory.
+const SPILL: &str = ".spill";
 
 /// The paths of one import.
 #[derive(Debug, Clone)]
@@ -29,7 +39,7 @@ pub(super) struct Target {
     pub db: PathBuf,
     /// `<db>.partial`.
     pub partial: PathBuf,
-    /// Partitions.
+    /// Partitions. In a work directory the place is certain only behind [`Target::create`].
     pub spill: PathBuf,
     /// SST files before they are ingested.
     pub sst: PathBuf,
@@ -37,6 +47,8 @@ pub(super) struct Target {
     pub staging: PathBuf,
     /// Whether the database is there already and is added to.
     pub into_existing: bool,
+    work_dir: Option<PathBuf>,
+    restart: bool,
 }
 
 /// The right to work on a target; given back when it is dropped, and by the system when its owner dies.
@@ -61,17 +73,27 @@ impl Target {
             name
         };
         let partial = db.with_file_name(with(".partial"));
-        let spill = match &options.work_dir {
-            Some(dir) => spill_below(dir, &partial),
-            None => partial.join("spill"),
-        };
-        let into_existing = options.into_existing;
-        Ok(Self { spill, sst: partial.join("sst"), staging: partial.join("db"), partial, db, into_existing })
+        let (sst, staging) = (partial.join("sst"), partial.join("db"));
+        let (into_existing, work_dir, restart) = (options.into_existing, options.work_dir.clone(), options.restart);
+        let mut target = Self { spill: PathBuf::new(), sst, staging, partial, db, into_existing, work_dir, restart };
+        target.spill = target.spills().pop().unwrap_or_else(|| {
+            // Nothing is there yet; this only tells where room is needed.
+            options.work_dir.as_deref().unwrap_or(&target.partial).join(spill_prefix(&target.partial))
+        });
+        Ok(target)
+    }
+
+    /// Where this import has partitions: in a work directory all that its runs may have left.
+    fn spills(&self) -> Vec<PathBuf> {
+        match &self.work_dir {
+            Some(dir) => spills_below(dir, &self.partial),
+            None => vec![self.partial.join("spill")],
+        }
     }
 
     /// Removes the partitions that an import with this work directory has left.
     pub fn clear_spill_below(&self, work_dir: &Path) -> Result<()> {
-        remove(&spill_below(work_dir, &self.partial), |path| std::fs::remove_dir_all(path))
+        spills_below(work_dir, &self.partial).iter().try_for_each(|dir| own::remove(dir))
     }
 
     /// Checks that an import may write here.
@@ -105,7 +127,8 @@ impl Target {
     /// Takes the lock, making the partial directory.
     ///
     /// # Errors
-    /// Another import holds it, or the directory cannot be made.
+    /// [`Error::State`] when another import holds it, or another user may have prepared the directory; or it cannot be
+    /// made.
     pub fn lock(&self) -> Result<Lock> {
         loop {
             if let Some(lock) = self.try_lock()? {
@@ -116,15 +139,25 @@ impl Target {
 
     /// `None` when the file was removed between opening and locking it: an import has just ended.
     fn try_lock(&self) -> Result<Option<Lock>> {
-        std::fs::create_dir_all(&self.partial).map_err(Error::io("create", &self.partial))?;
-        let path = self.partial.join("lock");
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(Error::io("open", &path))?;
+        own::create_dir(&self.partial)?;
+        let path = self.partial.join(LOCK);
+        // An import makes its lock first and removes it last.
+        let is_own = || path.symlink_metadata().is_ok() || Journal::path(&self.partial).symlink_metadata().is_ok();
+        if !is_empty_dir(&self.partial) && !is_own() {
+            return Err(Error::State {
+                path: self.partial.clone(),
+                reason: "holds files that are not of an import".into(),
+                hint: "choose another --db, or move away what is there".into(),
+            });
+        }
+        let mut file = match own::open_file(&path, true) {
+            // It is no lock that anybody could hold.
+            Err(Error::State { .. }) if self.restart => {
+                own::remove(&path)?;
+                own::open_file(&path, true)?
+            }
+            opened => opened?,
+        };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -151,39 +184,57 @@ impl Target {
     }
 
     /// Makes the directories that are missing.
-    pub fn create(&self) -> Result<()> {
-        for dir in [&self.sst, &self.spill] {
-            std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+    ///
+    /// # Errors
+    /// [`Error::State`] when something else stands in the place of one.
+    pub fn create(&mut self) -> Result<()> {
+        for dir in [&self.sst, &self.staging, &self.partial.join("spill")] {
+            if dir.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
+                return Err(Error::damaged_work(dir, "has something here that is no directory"));
+            }
         }
+        self.spill = match (self.spills().pop(), &self.work_dir) {
+            (Some(spill), _) => spill,
+            (None, Some(dir)) => new_spill_below(dir, &self.partial)?,
+            (None, None) => self.partial.join("spill"),
+        };
+        own::create_dir(&self.sst)?;
+        own::create_dir(&self.spill)?;
         sync_dir(&self.partial)
     }
 
     /// Removes everything an import has left but the lock, so that it can start over.
     pub fn clear(&self) -> Result<()> {
         // The journal first: without it nothing here means anything.
-        remove(&Journal::path(&self.partial), |path| std::fs::remove_file(path))?;
-        for dir in [&self.spill, &self.sst, &self.staging] {
-            remove(dir, |path| std::fs::remove_dir_all(path))?;
-        }
-        Ok(())
+        own::remove(&Journal::path(&self.partial))?;
+        self.remove_work()
+    }
+
+    fn remove_work(&self) -> Result<()> {
+        self.spills().iter().chain([&self.sst, &self.staging]).try_for_each(|dir| own::remove(dir))
     }
 
     /// Removes the database under its working name.
     pub fn remove_staging(&self) -> Result<()> {
-        remove(&self.staging, |path| std::fs::remove_dir_all(path))
+        own::remove(&self.staging)
     }
 
     /// Removes everything that is not the finished database.
     pub fn remove(&self) -> Result<()> {
         self.clear()?;
-        remove(&self.partial, |path| std::fs::remove_dir_all(path))
+        own::remove(&self.partial.join(LOCK))?;
+        match std::fs::remove_dir(&self.partial) {
+            // What is left is not ours, or another import has just begun.
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => {
+                Err(Error::io("remove", &self.partial)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Removes what a complete import has left. The journal goes last: until then it says that all this may go.
     pub fn remove_leftovers(&self) -> Result<()> {
-        for dir in [&self.spill, &self.sst, &self.staging] {
-            remove(dir, |path| std::fs::remove_dir_all(path))?;
-        }
+        self.remove_work()?;
         self.remove()
     }
 
@@ -208,8 +259,8 @@ impl Target {
         let missing = |what: String| Err(Error::damaged_work(&self.partial, format!("lacks {what}")));
         for file in &known.files {
             let path = self.sst.join(&file.name);
-            match path.metadata() {
-                Ok(metadata) if metadata.len() == file.bytes => {}
+            match path.symlink_metadata() {
+                Ok(there) if there.is_file() && there.len() == file.bytes => {}
                 Ok(_) => return missing(format!("a whole {}", path.display())),
                 // While RocksDB takes files over they leave one by one; the database then knows them all.
                 Err(_) if known.ingesting => {}
@@ -219,7 +270,7 @@ impl Target {
         for entry in self.sst.read_dir().map_err(Error::io("list", &self.sst))? {
             let entry = entry.map_err(Error::io("list", &self.sst))?;
             if !known.files.iter().any(|file| entry.file_name() == file.name.as_str()) {
-                remove(&entry.path(), |path| std::fs::remove_file(path))?;
+                own::remove(&entry.path())?;
             }
         }
         Ok(())
@@ -233,20 +284,37 @@ impl Lock {
     }
 }
 
-/// Where the partitions of the import in `partial` lie in a work directory. Several imports may share one, also those
-/// of databases with the same name in different places.
-fn spill_below(work_dir: &Path, partial: &Path) -> PathBuf {
+/// What the names of directories begin with that hold partitions of the import in `partial`. Several imports may share
+/// a work directory, also those of databases with the same name in different places.
+fn spill_prefix(partial: &Path) -> OsString {
     let whole = std::path::absolute(partial).unwrap_or_else(|_| partial.to_owned());
     let mut name = partial.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(".{:016x}.spill", twox_hash::XxHash3_64::oneshot(whole.as_os_str().as_bytes())));
-    work_dir.join(name)
+    name.push(format!(".{:016x}.", twox_hash::XxHash3_64::oneshot(whole.as_os_str().as_bytes())));
+    name
 }
 
-fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<()> {
-    match how(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
-        _ => Ok(()),
-    }
+/// The directories in a work directory that hold partitions of the import in `partial`. Others may write there too: what
+/// they have made is passed over.
+fn spills_below(work_dir: &Path, partial: &Path) -> Vec<PathBuf> {
+    let prefix = spill_prefix(partial);
+    let is_spill = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        name.starts_with(prefix.as_bytes()) && name.ends_with(SPILL.as_bytes()) && own::is_own_dir(path)
+    };
+    let entries = work_dir.read_dir().into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(is_spill).collect()
+}
+
+/// Makes one, under a name that nobody can foretell.
+fn new_spill_below(work_dir: &Path, partial: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(work_dir).map_err(Error::io("create", work_dir))?;
+    let made = tempfile::Builder::new()
+        .prefix(&spill_prefix(partial))
+        .rand_bytes(16)
+        .suffix(SPILL)
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir_in(work_dir);
+    Ok(made.map_err(Error::io("create a directory in", work_dir))?.keep())
 }
 
 fn is_empty_dir(path: &Path) -> bool {

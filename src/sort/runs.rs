@@ -17,6 +17,7 @@ use super::spill::Spill;
 use crate::buffer::Buffer;
 use crate::digest::Content;
 use crate::error::{Error, Result};
+use crate::own;
 use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{Section, Step, next_section};
 
@@ -162,7 +163,8 @@ enum Found {
 }
 
 fn create(path: &PathBuf) -> Result<File> {
-    File::create(path).map_err(Error::io("create", path))
+    own::remove(path)?;
+    own::open_file(path, true)
 }
 
 fn delete(paths: &[PathBuf]) -> Result<()> {
@@ -185,7 +187,7 @@ struct Reader {
 
 impl Reader {
     fn open(path: PathBuf, read: usize) -> Result<Self> {
-        let file = File::open(&path).map_err(Error::io("open", &path))?;
+        let file = own::read_file(&path)?;
         let len = file.metadata().map_err(Error::io("look at", &path))?.len();
         Ok(Self { file, path, len, at: 0, buffer: Vec::new(), next: 0, read, current: None })
     }

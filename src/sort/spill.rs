@@ -18,6 +18,7 @@ use crate::buffer::Buffer;
 use crate::digest::{Content, ContentDigest};
 use crate::error::{Error, Result};
 use crate::mapped::Mapped;
+use crate::own;
 use crate::source::car::chunks::ChunkBytes;
 
 /// One partition's file.
@@ -75,16 +76,18 @@ impl Spill {
         for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
             let path = entry.map_err(Error::io("list", &spill.dir))?.path();
             if !extents.iter().any(|(partition, _)| spill.path(*partition) == path) {
-                std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
+                own::remove(&path)?;
             }
         }
         for &(partition, extent) in extents {
             let path = spill.path(partition);
             let Some(slot) = spill.partitions.get(partition as usize) else { continue };
             let lacks = |what: String| Error::damaged_work(&path, format!("lacks {what}"));
-            let file = match File::options().read(true).write(true).open(&path) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(lacks("this file".into())),
-                opened => opened.map_err(Error::io("open", &path))?,
+            let file = match own::open_file(&path, false) {
+                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                    return Err(lacks("this file".into()));
+                }
+                opened => opened?,
             };
             let len = file.metadata().map_err(Error::io("look at", &path))?.len();
             if len < extent.bytes {
@@ -165,8 +168,7 @@ impl Spill {
         let file = match slot.file.get() {
             Some(file) => file,
             None => {
-                let made = File::options().read(true).write(true).create(true).truncate(false).open(path());
-                let made = made.map_err(Error::io("create", path()))?;
+                let made = own::open_file(&path(), true)?;
                 // Two workers may open the same file at once; both handles are good, one is kept.
                 slot.file.get_or_init(|| made)
             }
@@ -356,6 +358,6 @@ mod tests {
     fn a_partition_that_cannot_be_written_is_an_error_that_names_it() {
         let spill = Spill::new("/nonexistent/place".into(), 1);
         let error = spill.append(0, b"something", Content::default()).expect_err("there is no such folder");
-        assert_eq!(error.to_string(), "create /nonexistent/place/00000.part");
+        assert_eq!(error.to_string(), "open /nonexistent/place/00000.part");
     }
 }

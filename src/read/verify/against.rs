@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -117,7 +118,9 @@ impl SourceIndex {
             return Ok(());
         }
         if dir.is_none() {
-            let made = tempfile::Builder::new().prefix("bedload-verify-").tempdir_in(&self.work_dir);
+            let mut builder = tempfile::Builder::new();
+            builder.prefix("bedload-verify-").permissions(std::fs::Permissions::from_mode(0o700));
+            let made = builder.tempdir_in(&self.work_dir);
             *dir = Some(made.map_err(Error::io("create a directory in", &self.work_dir))?);
         }
         let Some(dir) = dir.as_ref() else { return Ok(()) };

@@ -1,0 +1,136 @@
+//! Directories and files that nobody but this user can have prepared.
+//!
+//! Work lies under names that others may foretell, and sometimes in a directory where they may write. What stands there
+//! is used only when it is a real directory of this user that no other user may write to; then nobody else can have put
+//! a link into it. Files in it are opened without following links, which guards against links of the user's own.
+
+use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use crate::error::{Error, Result};
+
+/// What directories may be used for: by this user only.
+const MODE: u32 = 0o700;
+
+/// The rights of others to write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Makes a directory with all above it, or takes the one that is there.
+///
+/// # Errors
+/// [`Error::State`] when it is a link or a file, belongs to another user, or others may write to it.
+pub(crate) fn create_dir(path: &Path) -> Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+    }
+    match DirBuilder::new().mode(MODE).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => return made.map_err(Error::io("create", path)),
+    }
+    let there = path.symlink_metadata().map_err(Error::io("look at", path))?;
+    refusal(path, &there).map_or(Ok(()), Err)
+}
+
+/// Whether a path is a directory that only this user can have filled.
+pub(crate) fn is_own_dir(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|there| refusal(path, &there).is_none())
+}
+
+/// Why what stands there is not used: others may have prepared it.
+fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
+    let refuse = |reason: String| {
+        let hint =
+            "bedload uses only a directory of its own user there: look at what it is and remove it, or work elsewhere";
+        Some(Error::State { path: path.to_owned(), reason, hint: hint.into() })
+    };
+    if !there.is_dir() {
+        return refuse(format!("is {}, not a directory", kind(there)));
+    }
+    let own = rustix::process::geteuid().as_raw();
+    if there.uid() == own && there.mode() & OTHERS_WRITE == 0 {
+        return None;
+    }
+    // Some file systems give every directory the same owner and mode, or hide root's: then it is as ours come out there.
+    let made = tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempdir_in(path);
+    if let Ok(ours) = made.and_then(|made| made.path().symlink_metadata())
+        && there.uid() == ours.uid()
+        && there.mode() & OTHERS_WRITE & !ours.mode() == 0
+    {
+        return None;
+    }
+    if there.uid() == own {
+        return refuse(format!("may be written to by other users (mode {:o})", there.mode() & 0o7777));
+    }
+    refuse(format!("belongs to user {}, not to user {own}", there.uid()))
+}
+
+/// Opens a file for reading and writing; `create` makes it where there is none.
+///
+/// # Errors
+/// [`Error::State`] when it is a link, has a second name, or is no regular file. Otherwise what the system says.
+pub(crate) fn open_file(path: &Path, create: bool) -> Result<File> {
+    let mut options = File::options();
+    open(options.write(true).create(create), path)
+}
+
+/// Opens a file for reading.
+///
+/// # Errors
+/// As [`open_file`].
+pub(crate) fn read_file(path: &Path) -> Result<File> {
+    open(&mut File::options(), path)
+}
+
+fn open(options: &mut std::fs::OpenOptions, path: &Path) -> Result<File> {
+    // Without NONBLOCK a named pipe would be waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = match options.read(true).custom_flags(flags).mode(0o600).open(path) {
+        Ok(file) => file,
+        Err(error) => {
+            return Err(match path.symlink_metadata() {
+                Ok(there) if !there.is_file() => no_file(path, &there),
+                _ => Error::io("open", path)(error),
+            });
+        }
+    };
+    let there = file.metadata().map_err(Error::io("look at", path))?;
+    if !there.is_file() {
+        return Err(no_file(path, &there));
+    }
+    if there.nlink() > 1 {
+        return Err(Error::damaged_work(path, "has a file here that has another name too"));
+    }
+    Ok(file)
+}
+
+fn no_file(path: &Path, there: &Metadata) -> Error {
+    Error::damaged_work(path, format!("has {} here, not a file", kind(there)))
+}
+
+/// What it is, for a reason.
+fn kind(there: &Metadata) -> &'static str {
+    match there.file_type() {
+        kind if kind.is_symlink() => "a symbolic link",
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_file() => "a file",
+        _ => "a special file",
+    }
+}
+
+/// Removes what stands there, with all in it when it is a directory; follows no link. Nothing there is right as well.
+///
+/// # Errors
+/// The system refuses it.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    let removed = path
+        .symlink_metadata()
+        .and_then(|there| if there.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) });
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
