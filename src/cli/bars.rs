@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
 use bedload::progress::{Event, Observer, Sample};
+use bedload::report::{shown_in_line, shown_json};
 use bedload::size::human;
 
 use super::bar::Bar;
@@ -62,7 +63,7 @@ pub fn line(event: &Event) -> Option<String> {
         Event::Warning { message } => format!("warning: {message}"),
         _ => return None,
     };
-    Some(screen::fit(&line, INDENT, screen::stderr_columns()))
+    Some(screen::fit(&shown_in_line(&line), INDENT, screen::stderr_columns()))
 }
 
 /// One JSON object a line.
@@ -76,7 +77,7 @@ impl Json {
             fields.insert("schema".into(), "bedload-progress-1".into());
         }
         // A reader who has gone away must not stop an import.
-        let _ = writeln!(io::stderr(), "{document}");
+        let _ = writeln!(io::stderr(), "{}", shown_json(&document.to_string()));
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bedload::bench::{self, BenchObserver, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS, Order, Step, Vary};
 use bedload::report::bench::{BenchReport, Run, table};
+use bedload::report::{shown, shown_json};
 use bedload::{Error, preset::Preset};
 
 use super::{Globals, ProgressStyle, screen, values};
@@ -112,9 +113,9 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result
         return super::print_json(report);
     }
     let mut out = std::io::stdout().lock();
-    write!(out, "{}", screen::fit(&table(report), 14, screen::stdout_columns()))?;
+    write!(out, "{}", screen::fit(&shown(&table(report)), 14, screen::stdout_columns()))?;
     if args.recommend.is_none() && !globals.quiet {
-        writeln!(out, "results       {}", args.out.display())?;
+        write!(out, "{}", screen::row("results", 13, &args.out.display().to_string()))?;
     }
     Ok(())
 }
@@ -148,11 +149,10 @@ impl Narrator {
         if self.quiet {
             return;
         }
-        // Nobody is left to hear that nobody listens.
-        let _ = match self.style {
-            ProgressStyle::Json => writeln!(std::io::stderr(), "{}", object()),
-            _ => writeln!(std::io::stderr(), "{text}"),
-        };
+        match self.style {
+            ProgressStyle::Json => screen::say(&shown_json(&object().to_string())),
+            _ => screen::say(text),
+        }
     }
 }
 

@@ -68,7 +68,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 /// The result for people.
 fn summary(report: &DoctorReport) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
+    let mut line = |name: &str, value: String| text.push_str(&screen::row(name, 9, &value));
     line("directory", report.dir.clone());
     let system = &report.file_system;
     let turns = match system.rotational {

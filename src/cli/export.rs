@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use bedload::Error;
 use bedload::read::export::{ExportOptions, Format, Selection, export, export_to};
-use bedload::report::{ExportReport, ExportedLog};
+use bedload::report::{ExportReport, ExportedLog, shown, shown_json};
 use bedload::size::human;
 use bedload::source::car::RawCid;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -110,11 +110,10 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     // Standard output has the snapshot then, and nothing else.
     let mut out: Box<dyn Write> = if to_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
     if globals.json {
-        serde_json::to_writer_pretty(&mut out, &report)?;
-        writeln!(out)?;
+        writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(&report)?))?;
     } else if !globals.quiet || !report.complete {
         let columns = if to_stdout { screen::stderr_columns() } else { screen::stdout_columns() };
-        write!(out, "{}", screen::fit(&summary(&report), 10, columns))?;
+        write!(out, "{}", screen::fit(&shown(&summary(&report)), 10, columns))?;
     }
     if report.complete || args.allow_missing {
         return Ok(());
@@ -166,7 +165,7 @@ fn summary(report: &ExportReport) -> String {
         lines.push(("malformed", format!("{} blocks that are not what their codec says", report.malformed)));
     }
     lines.push(("time", format!("{:.1} s, {rate}/s", report.seconds)));
-    let mut text: String = lines.into_iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect();
+    let mut text: String = lines.into_iter().map(|(name, value)| screen::row(name, 9, &value)).collect();
     for block in &report.first_missing {
         let from = block.parent.as_ref().map(|parent| format!(", named by {parent}")).unwrap_or_default();
         let epoch = block.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();

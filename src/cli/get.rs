@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use bedload::Error;
 use bedload::read::block::{BlockLookup, FoundBlock};
 use bedload::read::get::{Lookup, to_json};
+use bedload::report::shown_json;
 use clap::ValueEnum;
 
-use super::Globals;
 use super::shared::LocationArgs;
+use super::{Globals, screen};
 
 /// Keys looked up at once.
 const BATCH: usize = 256;
@@ -120,15 +121,15 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Resul
                 "schema": "bedload-get-1", "key": key, "found": found.is_some(),
                 "bytes": found.as_ref().map(|found| found.block.len()), name: content,
             });
-            writeln!(out, "{line}")?;
+            writeln!(out, "{}", shown_json(&line.to_string()))?;
             return Ok(());
         }
         match (form, found) {
             // Said on standard error: standard output has blocks and nothing else.
-            (_, None) => writeln!(std::io::stderr(), "not in the database: {key}")?,
+            (_, None) => screen::say(&format!("not in the database: {key}")),
             (Form::Raw, Some(found)) => out.write_all(&found.block)?,
             (Form::Hex, Some(found)) => writeln!(out, "{}", hex(&found.block))?,
-            (Form::Json, Some(found)) => writeln!(out, "{}", fields(lookup, &found))?,
+            (Form::Json, Some(found)) => writeln!(out, "{}", shown_json(&fields(lookup, &found).to_string()))?,
         }
         Ok(())
     })?;
@@ -191,15 +192,15 @@ impl<W: Write> Printer<'_, W> {
                     "schema": "bedload-get-1", "key": text, "found": block.is_some(),
                     "bytes": block.as_ref().map(Vec::len), form: content,
                 });
-                writeln!(self.out, "{line}")?;
+                writeln!(self.out, "{}", shown_json(&line.to_string()))?;
                 continue;
             }
             match (self.args.form_or(Form::Hex), block) {
                 // Said on standard error: standard output has blocks and nothing else.
-                (_, None) => writeln!(std::io::stderr(), "not in the database: {text}")?,
+                (_, None) => screen::say(&format!("not in the database: {text}")),
                 (Form::Raw, Some(block)) => self.out.write_all(&block)?,
                 (Form::Hex, Some(block)) => writeln!(self.out, "{}", hex(&block))?,
-                (Form::Json, Some(block)) => writeln!(self.out, "{}", to_json(wanted.codec, &block))?,
+                (Form::Json, Some(block)) => writeln!(self.out, "{}", shown_json(&to_json(wanted.codec, &block)))?,
             }
         }
         Ok(())

@@ -288,7 +288,7 @@ fn summary(report: &ImportReport) -> String {
         cost.push(format!("{} written", human(written)));
     }
     lines.push(("cost", cost.join(", ")));
-    lines.into_iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect()
+    lines.into_iter().map(|(name, value)| screen::row(name, 9, &value)).collect()
 }
 
 /// What the summary says about a block log.

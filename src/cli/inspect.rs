@@ -91,7 +91,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 /// The result for people.
 fn summary(report: &InspectReport) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
+    let mut line = |name: &str, value: String| text.push_str(&screen::row(name, 9, &value));
     line("snapshot", report.source.clone());
     let size = report.bytes.map_or_else(String::new, |bytes| format!(", {}", human(bytes)));
     if let Some(log) = &report.log {

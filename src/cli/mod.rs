@@ -29,6 +29,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use bedload::report::{shown_in_line, shown_json};
 use bedload::{Error, Exit};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -171,10 +172,7 @@ pub fn no_terminal() -> anyhow::Error {
 
 /// Prints a result: one JSON document on standard output.
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value)?;
-    writeln!(out)?;
-    Ok(())
+    Ok(writeln!(io::stdout(), "{}", shown_json(&serde_json::to_string_pretty(value)?))?)
 }
 
 /// Tells an error, once: what, why, and the next step; and turns the outcome into an exit code.
@@ -202,7 +200,7 @@ fn tell(error: &str, hint: &str, color: bool) {
     let columns = screen::stderr_columns();
     let mut err = io::stderr().lock();
     for (style, name, text) in [(red, "error:", error), (bold, "hint:", hint)] {
-        let lines = screen::fit(&format!("{name} {text}"), name.len() + 1, columns);
+        let lines = screen::fit(&format!("{name} {}", shown_in_line(text)), name.len() + 1, columns);
         let rest = lines.strip_prefix(name).unwrap_or(&lines);
         // Nobody is left to hear of a failure to print a failure.
         let _ = writeln!(err, "{style}{name}{off}{rest}");

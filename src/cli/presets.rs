@@ -1,9 +1,10 @@
 //! `bedload presets`: what there is to choose from, and what each choice does.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use bedload::preset::{self, Difference, Loader, Overrides, Preset, Resolved};
+use bedload::report::{shown, shown_in_line};
 use clap::{Args as ClapArgs, Subcommand};
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
@@ -127,7 +128,9 @@ fn show(word: &str, globals: &Globals) -> anyhow::Result<()> {
             "schema": "bedload-preset-1", "name": name, "loader": loader, "summary": summary, "text": text,
         }));
     }
-    Ok(write!(io::stdout(), "{}", preset.text)?)
+    // Into a file or a pipe it goes as it is.
+    let text = if io::stdout().is_terminal() { shown(&preset.text) } else { (&*preset.text).into() };
+    Ok(write!(io::stdout(), "{text}")?)
 }
 
 fn diff(a: &str, b: &str, globals: &Globals) -> anyhow::Result<()> {
@@ -144,13 +147,13 @@ fn diff(a: &str, b: &str, globals: &Globals) -> anyhow::Result<()> {
             "options": differences,
         }));
     }
-    let mut table = table(&["OPTION", &a.preset, &b.preset]);
+    let mut table = table(&["OPTION", &shown_in_line(&a.preset), &shown_in_line(&b.preset)]);
     if a.loader != b.loader {
         table.add_row(["loader".to_owned(), a.loader.to_string(), b.loader.to_string()]);
     }
     for Difference { option, a, b, unnamed } in differences {
         let cell = |value: String, side| if unnamed == Some(side) { format!("({value})") } else { value };
-        table.add_row([option.to_string(), cell(a, "a"), cell(b, "b")]);
+        table.add_row([option.to_string(), cell(a, "a"), cell(b, "b")].map(|cell| shown_in_line(&cell).into_owned()));
     }
     if table.row_iter().next().is_none() {
         return Ok(writeln!(io::stdout(), "no difference")?);

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use bedload::report::{shown, shown_in_line};
 use rustix::termios::{Winsize, tcgetwinsize};
 
 /// The longest name that stands before a value, in columns.
@@ -24,7 +25,17 @@ fn columns(size: rustix::io::Result<Winsize>) -> Option<usize> {
 
 /// Prints a text of lines such as `digest    1f2e..`, whose values stand at the column `indent`.
 pub fn print(text: &str, indent: usize) -> io::Result<()> {
-    write!(io::stdout(), "{}", fit(text, indent, stdout_columns()))
+    write!(io::stdout(), "{}", fit(&shown(text), indent, stdout_columns()))
+}
+
+/// Says a line on standard error. A reader who has gone away must not stop anything.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", shown_in_line(line));
+}
+
+/// A line such as `digest    1f2e..`, whose value stands behind `width` columns.
+pub fn row(name: &str, width: usize, value: &str) -> String {
+    format!("{name:<width$} {}\n", shown_in_line(value))
 }
 
 /// Breaks lines that are longer than `columns` at spaces. What follows stands below the value, or deeper than a line that

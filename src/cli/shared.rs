@@ -7,11 +7,13 @@ use bedload::read::{Location, Resources};
 use bedload::report::Advice;
 use bedload::sort::key::KeyLayout;
 
-use super::{import, values};
+use super::{import, screen, values};
 
 /// What is worth knowing, each with what to do about it.
 pub fn advice(all: &[Advice]) -> String {
-    let line = |Advice { finding, remedy, .. }: &Advice| format!("{:<9} {finding}\n{:<11} {remedy}\n", "advice", "");
+    let line = |Advice { finding, remedy, .. }: &Advice| {
+        format!("{}{}", screen::row("advice", 9, finding), screen::row("", 11, remedy))
+    };
     all.iter().map(line).collect()
 }
 

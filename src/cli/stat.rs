@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bedload::read::stat::{StatOptions, stat};
-use bedload::report::{FamilyStat, StatReport};
+use bedload::report::{FamilyStat, StatReport, shown_in_line};
 use bedload::size::human;
 
 use super::shared::advice;
@@ -46,9 +46,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 
 /// The result for people.
 fn summary(report: &StatReport) -> String {
-    let mut text = format!("{:<9} {}\n", "database", report.db);
+    let mut text = screen::row("database", 9, &report.db);
     let version = report.rocksdb.as_deref().unwrap_or("unknown: there is no OPTIONS file");
-    text.push_str(&format!("{:<9} {version}\n", "rocksdb"));
+    text.push_str(&screen::row("rocksdb", 9, version));
     let field = |name: &str| report.import.as_ref().and_then(|import| import.pointer(name));
     let import = match (field("/source/path"), field("/preset"), field("/digest"), field("/versions/bedload")) {
         (Some(source), preset, digest, version) => {
@@ -65,8 +65,8 @@ fn summary(report: &StatReport) -> String {
         }
         (None, ..) => "no record".to_owned(),
     };
-    text.push_str(&format!("{:<9} {import}\n", "import"));
-    text.push_str(&format!("{:<9} {}\n", "sequence", report.last_sequence));
+    text.push_str(&screen::row("import", 9, &import));
+    text.push_str(&screen::row("sequence", 9, &report.last_sequence.to_string()));
     text.push_str(&advice(&report.warnings));
     for family in &report.column_families {
         describe(family, &mut text);
@@ -75,8 +75,8 @@ fn summary(report: &StatReport) -> String {
 }
 
 fn describe(family: &FamilyStat, text: &mut String) {
-    text.push_str(&format!("column family {}\n", family.name));
-    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<9} {value}\n"));
+    text.push_str(&format!("column family {}\n", shown_in_line(&family.name)));
+    let mut line = |name: &str, value: String| text.push_str(&format!("  {}", screen::row(name, 9, &value)));
     let levels: Vec<String> = family
         .levels
         .iter()

@@ -1,5 +1,6 @@
 //! `bedload tune`: better options for this snapshot on this machine.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use bedload::Error;
 use bedload::bench::tune::{DEFAULT_PAIRS, TuneObserver, TuneOptions, tune};
 use bedload::progress::Stop;
+use bedload::report::shown;
 use bedload::report::tune::Goal;
 use bedload::size::human;
 
@@ -82,21 +84,24 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     super::stop::on_signals(&options.stop, "what was measured is kept; run the same command again to go on")?;
     let report = tune(&options, &Narrator { silent: globals.quiet || globals.progress == ProgressStyle::Off })?;
     if let Some(preset) = &report.preset {
-        std::fs::write(&args.write, preset).map_err(Error::io("write", &args.write))?;
+        // Not over what has come there since.
+        let written = File::create_new(&args.write).and_then(|mut file| file.write_all(preset.as_bytes()));
+        written.map_err(Error::io("write", &args.write))?;
     }
     if globals.json {
         return super::print_json(&report);
     }
     let mut out = std::io::stdout().lock();
-    write!(out, "{}", screen::fit(&report.describe(), 14, screen::stdout_columns()))?;
+    write!(out, "{}", screen::fit(&shown(&report.describe()), 14, screen::stdout_columns()))?;
     if report.preset.is_some() {
-        writeln!(out, "written       {0}: bedload import .. --preset {0}", shown(&args.write))?;
+        let written = named(&args.write);
+        write!(out, "{}", screen::row("written", 13, &format!("{written}: bedload import .. --preset {written}")))?;
     }
     Ok(())
 }
 
 /// A path that `--preset` takes for a path.
-fn shown(path: &std::path::Path) -> String {
+fn named(path: &std::path::Path) -> String {
     let text = path.display().to_string();
     if text.contains('/') || text.ends_with(".toml") { text } else { format!("./{text}") }
 }
@@ -108,14 +113,14 @@ struct Narrator {
 impl TuneObserver for Narrator {
     fn rung(&self, candidates: usize, bytes: u64, rounds: u32) {
         if !self.silent {
-            let _ = writeln!(std::io::stderr(), "{candidates} candidates on {}, {rounds} rounds", human(bytes));
+            screen::say(&format!("{candidates} candidates on {}, {rounds} rounds", human(bytes)));
         }
     }
 
     fn ran(&self, candidate: &str, ratio: Option<f64>) {
         if !self.silent {
             let ratio = ratio.map_or_else(|| "failed".into(), |ratio| format!("{ratio:.3} times the start"));
-            let _ = writeln!(std::io::stderr(), "  {candidate}: {ratio}");
+            screen::say(&format!("  {candidate}: {ratio}"));
         }
     }
 }

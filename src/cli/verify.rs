@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bedload::report::{KeyFrom, VerifyReport};
+use bedload::report::{KeyFrom, VerifyReport, shown_in_line};
 use bedload::size::human;
 use bedload::sort::key::KeyLayout;
 use bedload::source::car::NullPadding;
@@ -125,12 +125,12 @@ fn summary(report: &VerifyReport) -> String {
     let kinds: Vec<String> = problems.kinds.iter().map(|(kind, count)| format!("{count} {}", kind.name())).collect();
     let verdict = if report.sound { "none".to_owned() } else { format!("{} ({})", problems.total, kinds.join(", ")) };
     lines.push(("problems", verdict));
-    let mut text: String = lines.into_iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect();
+    let mut text: String = lines.into_iter().map(|(name, value)| screen::row(name, 9, &value)).collect();
     for problem in &problems.first {
-        text.push_str(&format!("  {}: {}\n", problem.kind.name(), problem.message));
+        text.push_str(&format!("  {}: {}\n", problem.kind.name(), shown_in_line(&problem.message)));
         for (name, value) in [("key", &problem.key), ("file", &problem.file)] {
             if let Some(value) = value {
-                text.push_str(&format!("    {name} {value}\n"));
+                text.push_str(&format!("    {name} {}\n", shown_in_line(value)));
             }
         }
     }

@@ -103,7 +103,7 @@ fn summary(report: &WalkReport) -> String {
         lines.push(("malformed", format!("{} blocks or links that are not what their codec says", report.malformed)));
     }
     lines.push(("time", format!("{:.1} s, {rate:.0} blocks/s, {bytes}/s", report.seconds)));
-    let mut text: String = lines.into_iter().map(|(name, value)| format!("{name:<11} {value}\n")).collect();
+    let mut text: String = lines.into_iter().map(|(name, value)| screen::row(name, 11, &value)).collect();
     for block in &report.first_missing {
         let allowed = if block.allowed { "allowed to be missing" } else { "missing" };
         let epoch = block.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();

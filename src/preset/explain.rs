@@ -9,6 +9,7 @@ use super::key::{Key, Loader, Moment, Origin};
 use super::registry::{self, Owner};
 use super::resolve::Resolved;
 use super::settings::agrees;
+use crate::report::shown_in_line;
 
 /// The form of the JSON that [`Explanation`] serializes to.
 pub const SCHEMA: &str = "bedload-preset-explanation-1";
@@ -70,13 +71,13 @@ pub fn explain(resolved: &Resolved) -> Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", self.preset, self.summary)?;
+        writeln!(f, "{}: {}", shown_in_line(&self.preset), shown_in_line(&self.summary))?;
         writeln!(f, "loader: {}", self.loader)?;
         for row in &self.options {
             writeln!(f, "\n{row}")?;
         }
         for note in &self.notes {
-            writeln!(f, "\nnote: {note}")?;
+            writeln!(f, "\nnote: {}", shown_in_line(note))?;
         }
         Ok(())
     }
@@ -84,17 +85,17 @@ impl fmt::Display for Explanation {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}", self.option, self.value)?;
+        write!(f, "{} = {}", self.option, shown_in_line(&self.value))?;
         if let Some(written) = &self.written {
-            write!(f, " (written {written})")?;
+            write!(f, " (written {})", shown_in_line(written))?;
         }
         write!(f, "\n  default  {} ({})", self.default, self.default_of)?;
-        write!(f, "\n  from     {}", self.from)?;
+        write!(f, "\n  from     {}", shown_in_line(&self.from.to_string()))?;
         if let Some(via) = self.via {
             write!(f, ", through {via}")?;
         }
         for (title, text) in [("reason", &self.reason), ("loading", &self.effect), ("after", &self.cost)] {
-            write!(f, "\n  {title:<8} {}", text.as_deref().unwrap_or("-"))?;
+            write!(f, "\n  {title:<8} {}", shown_in_line(text.as_deref().unwrap_or("-")))?;
         }
         Ok(())
     }

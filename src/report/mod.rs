@@ -6,6 +6,7 @@ mod export;
 mod import;
 mod inspect;
 mod log;
+mod shown;
 mod stat;
 pub mod tune;
 mod verify;
@@ -21,6 +22,7 @@ pub use inspect::{
     BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo,
 };
 pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, Packings, Speed};
+pub use shown::{shown, shown_in_line, shown_json};
 pub use stat::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifyReport};
 pub use walk::{MissingBlock, WALK_SCHEMA, WalkReport};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bench::{BenchMachine, Ratio, SnapshotInfo};
 use crate::bench::tune::Change;
+use crate::report::shown_in_line;
 use crate::size::human;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
@@ -111,8 +112,12 @@ pub struct Confirmation {
 impl TuneReport {
     /// The result for people.
     pub fn describe(&self) -> String {
-        let mut text =
-            format!("searched      around {} for the least {}: {} changes", self.start, self.goal.what(), self.tried);
+        let mut text = format!(
+            "searched      around {} for the least {}: {} changes",
+            shown_in_line(&self.start),
+            self.goal.what(),
+            self.tried
+        );
         for rung in &self.rungs {
             let better = rung.ratios.iter().filter(|(_, ratio)| ratio.is_some_and(|ratio| ratio < 1.0)).count();
             text.push_str(&format!(
@@ -122,7 +127,7 @@ impl TuneReport {
             ));
         }
         if let Some(winner) = &self.winner {
-            text.push_str(&format!("\nwinner        {winner}"));
+            text.push_str(&format!("\nwinner        {}", shown_in_line(winner)));
         }
         if let Some(Confirmation { ratio, .. }) = &self.confirmation {
             let interval = match (ratio.low, ratio.high) {
@@ -136,7 +141,7 @@ impl TuneReport {
                 self.goal.what()
             ));
         }
-        let words = match &self.outcome {
+        let words: String = match &self.outcome {
             Outcome::Better => "better than the start by more than the noise".into(),
             Outcome::WithinNoise => "no win: no difference to the start is shown on the whole snapshot".into(),
             Outcome::NothingBetter => "no win: nothing was better than the start on the samples".into(),
@@ -144,7 +149,7 @@ impl TuneReport {
             Outcome::OutOfTime => "no win: the time was over before anything could be confirmed".into(),
             Outcome::Failed { why } => format!("no win: the winner failed on the whole snapshot: {why}"),
         };
-        text.push_str(&format!("\nresult        {words}\n"));
+        text.push_str(&format!("\nresult        {}\n", shown_in_line(&words)));
         text
     }
 }

@@ -9,6 +9,7 @@ use bedload::chain::Family;
 use bedload::error::Error;
 use bedload::generate::log::files::{IndexKind, IndexWriter};
 use bedload::generate::log::{self, LogSpec, LogSummary};
+use bedload::report::shown_in_line;
 use bedload::size::human;
 
 use super::{Args, Document, Place, place, write_file};
@@ -71,7 +72,7 @@ pub(super) fn run(args: &Args, family: Family, globals: &Globals) -> anyhow::Res
     writeln!(
         io::stdout(),
         "{}: blocks {} to {}, {} transactions, {} ({}/s), head {}",
-        args.file.display(),
+        shown_in_line(&args.file.display().to_string()),
         summary.first,
         summary.last,
         summary.transactions,

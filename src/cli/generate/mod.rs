@@ -11,6 +11,7 @@ use bedload::chain::Family;
 use bedload::error::Error;
 use bedload::generate::{self, DUPLICATES_MAX, Format, Profile, Spec, Summary};
 use bedload::output::Output;
+use bedload::report::shown_in_line;
 use bedload::size::human;
 
 use super::Globals;
@@ -107,7 +108,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     writeln!(
         io::stdout(),
         "{}: {} blocks, {} ({}/s)",
-        args.file.display(),
+        shown_in_line(&args.file.display().to_string()),
         summary.blocks,
         human(summary.bytes),
         human(rate as u64)

@@ -2,6 +2,7 @@
 
 use super::metrics::METRICS;
 use super::results::BenchReport;
+use crate::report::shown;
 
 /// All runs, warm-up and failed ones too; empty where nothing was measured.
 pub fn csv(report: &BenchReport) -> String {
@@ -26,7 +27,8 @@ pub fn csv(report: &BenchReport) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    let text = shown(text);
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::metrics::METRICS;
 use super::phrases::{NOTHING, circumstances, columns, recommendation_lines, spread, warnings};
 use super::results::BenchReport;
+use crate::report::shown_in_line;
 
 /// The comparison as Markdown: the short table, the recommendation, and every metric folded away below.
 pub fn markdown(report: &BenchReport) -> String {
@@ -21,7 +22,7 @@ pub fn markdown(report: &BenchReport) -> String {
     text.push_str(&format!(
         "\nMedians. The reference is `{}`. Ratios are taken round by round; in brackets their 95 % interval (Student's t \
          over the logarithms).\n",
-        report.figures.reference
+        shown_in_line(&report.figures.reference)
     ));
     let warnings = warnings(report);
     if !warnings.is_empty() {
@@ -54,5 +55,5 @@ fn table(text: &mut String, headings: &[String], rows: impl Iterator<Item = Vec<
 }
 
 fn escape(cell: &str) -> String {
-    cell.replace('|', "\\|")
+    shown_in_line(cell).replace('|', "\\|").replace('<', "&lt;")
 }

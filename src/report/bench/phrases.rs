@@ -3,6 +3,7 @@
 use super::figures::{Ratio, Recommendation, Spread, VariantFigures, Verdict};
 use super::metrics::{Metric, Unit, metric};
 use super::results::BenchReport;
+use crate::report::shown_in_line;
 use crate::size::human;
 
 /// The most names that are listed one by one.
@@ -115,7 +116,7 @@ pub(super) fn columns(report: &BenchReport) -> Vec<(&'static str, Vec<String>)> 
         failed => format!("{} ({failed} failed)", it.runs + failed),
     };
     let mut columns = vec![
-        ("preset", all.iter().map(|it| it.variant.clone()).collect::<Vec<_>>()),
+        ("preset", all.iter().map(|it| shown_in_line(&it.variant).into_owned()).collect::<Vec<_>>()),
         ("total", medians("total_seconds")),
         ("import", medians("import_seconds")),
         ("settle", medians("settle_seconds")),
@@ -138,7 +139,7 @@ pub(super) fn columns(report: &BenchReport) -> Vec<(&'static str, Vec<String>)> 
 pub(super) fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
     let (machine, setup, snapshot) = (&report.machine, &report.setup, &report.snapshot);
     let mut lines = Vec::new();
-    let mut say = |name, text: Option<String>| lines.extend(text.map(|text| (name, text)));
+    let mut say = |name, text: Option<String>| lines.extend(text.map(|text| (name, shown_in_line(&text).into_owned())));
     let cpu = machine.cpu.as_deref().unwrap_or("an unknown processor");
     let memory = machine.memory_bytes.map_or(String::new(), |bytes| format!(", {} of memory", human(bytes)));
     say("machine", Some(format!("{} cores of {cpu}{memory}", machine.cores)));
@@ -209,7 +210,7 @@ pub(super) fn warnings(report: &BenchReport) -> Vec<String> {
         // Failures are told above, one by one.
         lines.extend(found.caveats.iter().filter(|caveat| !caveat.contains(" failed in ")).cloned());
     }
-    lines
+    lines.iter().map(|line| shown_in_line(line).into_owned()).collect()
 }
 
 /// Scans that did not begin alike: some imports leave what they wrote in the page cache, others do not.
@@ -244,5 +245,5 @@ pub fn recommendation_lines(found: &Recommendation) -> Vec<(&'static str, String
             if alike.is_empty() { String::new() } else { format!("; no difference shown to {}", some_of(&alike)) };
         lines.push((name, format!("`{}`, {} {}{alike}", pick.variant, metric.label, value(metric.unit, pick.median))));
     }
-    lines
+    lines.into_iter().map(|(name, words)| (name, shown_in_line(&words).into_owned())).collect()
 }

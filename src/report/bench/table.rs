@@ -2,6 +2,7 @@
 
 use super::phrases::{circumstances, columns, recommendation_lines, warnings};
 use super::results::BenchReport;
+use crate::report::shown_in_line;
 
 /// The comparison as text: circumstances, one line a variant, what to beware of, and the recommendation.
 pub fn table(report: &BenchReport) -> String {
@@ -14,7 +15,7 @@ pub fn table(report: &BenchReport) -> String {
     if !report.figures.reference.is_empty() {
         text.push_str(&format!(
             "\nmedians; reference: {}; ratios are taken round by round, in brackets their 95 % interval\n",
-            report.figures.reference
+            shown_in_line(&report.figures.reference)
         ));
     }
     for warning in warnings(report) {

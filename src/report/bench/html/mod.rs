@@ -8,6 +8,7 @@ mod sections;
 
 use super::phrases::{circumstances, columns, recommendation_lines, warnings};
 use super::results::BenchReport;
+use crate::report::shown;
 
 /// The comparison as a page.
 pub fn html(report: &BenchReport) -> String {
@@ -124,7 +125,7 @@ fn with_range(cell: &str) -> String {
 
 /// Text for a page.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    shown(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Text in which backquotes mark names.

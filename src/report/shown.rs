@@ -1,0 +1,74 @@
+//! Text from outside, made fit to be shown: names of files, records, options, and what others say about them.
+//!
+//! A terminal obeys what it is given: a name can set its title, move its cursor, or write one text over another. So
+//! whatever is printed for people goes through here.
+
+use std::borrow::Cow;
+
+/// A text in which every character that steers a terminal, or that hides or reorders what is beside it, is written as
+/// `\\u{1b}`. Line breaks and tabs stay.
+///
+/// ```
+/// use bedload::report::{shown, shown_in_line};
+///
+/// assert_eq!(shown("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\n");
+/// assert_eq!(shown_in_line("one\nline"), "one\\u{a}line");
+/// ```
+pub fn shown(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| steers(c) && c != '\n' && c != '\t', |c, out| out.extend(c.escape_unicode()))
+}
+
+/// The same for what must not leave its line.
+pub fn shown_in_line(text: &str) -> Cow<'_, str> {
+    escaped(text, steers, |c, out| out.extend(c.escape_unicode()))
+}
+
+/// The same for a JSON document, which stays the same document.
+pub fn shown_json(document: &str) -> Cow<'_, str> {
+    let escape = |c: char, out: &mut String| {
+        c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+    };
+    // Between its strings there are line breaks; in them there are none.
+    escaped(document, |c| steers(c) && c != '\n', escape)
+}
+
+fn escaped(text: &str, must: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
+    if !text.contains(&must) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    text.chars().for_each(|c| if must(c) { escape(c, &mut out) } else { out.push(c) });
+    out.into()
+}
+
+/// Control characters (C0, DEL, C1), and those of formatting: of direction, joining, invisible, and breaks of lines.
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_is_spelled_out_and_all_else_stays() {
+        let hostile = "\u{1b}]0;x\u{7}\r\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}";
+        let spelled = r"\u{1b}]0;x\u{7}\u{d}\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}";
+        assert_eq!(shown(hostile), spelled);
+        assert_eq!(shown_in_line(hostile), spelled);
+        assert_eq!(shown_in_line("a\tb\n"), r"a\u{9}b\u{a}");
+        let plain = "a\tb\n Grüße, 数据, नमस्ते, e\u{301}, ▁▂█, \\ \"quoted\"";
+        assert!(matches!(shown(plain), Cow::Borrowed(same) if same == plain));
+    }
+
+    #[test]
+    fn a_json_document_stays_the_same() {
+        let value = serde_json::json!({ "a\u{9b}": ["\u{1b}\n\u{7f}", "\u{202e}\u{e0041}😀"] });
+        let text = serde_json::to_string_pretty(&value).expect("JSON");
+        let shown = shown_json(&text);
+        assert!(!shown.chars().any(|c| steers(c) && c != '\n'), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("JSON"), value);
+    }
+}
