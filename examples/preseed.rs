@@ -53,7 +53,7 @@ fn start(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::
     for root in roots.unwrap_or_default().iter().filter_map(|root| root.as_str()) {
         let wanted = lookup.wanted(root)?;
         let found = lookup.get(&[wanted])?.pop().flatten();
-        let size = found.map_or_else(|| "not in the snapshot".into(), |block| human(block.len() as u64));
+        let size = found.map_or_else(|| "not in the snapshot".into(), |found| human(found.block.len() as u64));
         note(log, &format!("head {root}: {size}"));
     }
     Ok(())

@@ -1,11 +1,13 @@
 //! `bedload get`: keys as people write them, blocks as they want them.
 
+mod common;
 mod database;
 
 use std::path::{Path, PathBuf};
 
 use cid::Cid;
 use cid::multibase::Base;
+use common::car;
 use database::{bedload, fixtures, generate, import, open, some_keys};
 use predicates::str::contains;
 
@@ -119,4 +121,52 @@ fn an_identity_cid_carries_its_block() {
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
     get(&db, &["--as", "json", "0171000180"]).success().stdout("[]\n");
+}
+
+/// A block whose digest reads as a multihash: a code of one byte, and the length of what follows.
+fn reads_as_a_multihash() -> car::Block {
+    let mut blocks = (0u32..).map(|number| car::sha256(car::RAW, &number.to_le_bytes()));
+    let found = blocks.find(|(cid, _)| matches!(cid[4..], [code, 30, ..] if code < 0x80));
+    found.expect("one of 512 does")
+}
+
+#[test]
+fn a_digest_that_reads_as_a_multihash_is_found_under_its_own_bytes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (odd, other) = (reads_as_a_multihash(), car::sha256(car::RAW, b"another block"));
+    let path = dir.path().join("odd.car");
+    std::fs::write(&path, car::car(&[odd.0.clone()], &[odd.clone(), other.clone()])).expect("write");
+    let db = import(dir.path(), &path, &["--key", "digest"]);
+    for (cid, data) in [&odd, &other] {
+        for key in [&cid[4..], &cid[2..], &cid[..]] {
+            get(&db, &[&hex(key)]).success().stdout(hex(data) + "\n");
+        }
+    }
+    get(&db, &["--as", "json", &hex(&odd.0[4..])]).success().stdout(contains("bytes"));
+}
+
+#[test]
+fn the_bytes_of_a_key_come_before_every_other_reading() {
+    for (layout, key) in [
+        // As a CID: raw, sha2-256; as a multihash: sha2-256.
+        ("digest", [&[1, 0x55, 0x12, 32][..], &[7; 32]].concat()),
+        ("digest", [&[0x12, 32][..], &[7; 32]].concat()),
+        // A multihash of identity, longer than those of other functions, whose code begins as a CID does.
+        ("multihash", [&[0, 0xc8, 1][..], &[9; 200]].concat()),
+        ("multihash", [&[1, 4][..], &[0, 2, 9, 9]].concat()),
+        ("cid", [&[1, 0x55, 0x12, 32][..], &[7; 32]].concat()),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let car = generate(dir.path(), "1MiB");
+        let db = import(dir.path(), &car, &["--key", layout]);
+        let store = open(&db);
+        store.put(&key, b"exact").expect("put");
+        store.put([7; 32], b"otherwise").expect("put");
+        drop(store);
+        get(&db, &["--as", "raw", &hex(&key)]).success().stdout("exact");
+        if layout == "digest" {
+            open(&db).delete(&key).expect("delete");
+            get(&db, &["--as", "raw", &hex(&key)]).success().stdout("otherwise");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bedload::Error;
 use bedload::read::block::{BlockLookup, FoundBlock};
-use bedload::read::get::{Lookup, to_json};
+use bedload::read::get::{Found, Lookup, to_json};
 use bedload::report::shown_json;
 use clap::ValueEnum;
 
@@ -179,28 +179,32 @@ impl<W: Write> Printer<'_, W> {
     fn print(&mut self, batch: &mut Vec<String>) -> anyhow::Result<()> {
         let wanted = batch.iter().map(|text| self.lookup.wanted(text)).collect::<Result<Vec<_>, _>>()?;
         let blocks = self.lookup.get(&wanted)?;
-        for ((text, wanted), block) in batch.drain(..).zip(&wanted).zip(blocks) {
+        for (text, found) in batch.drain(..).zip(blocks) {
             self.asked += 1;
-            self.lost += u64::from(block.is_none());
+            self.lost += u64::from(found.is_none());
             if self.globals.json {
-                let (form, content) = match (self.args.form_or(Form::Hex), &block) {
+                let (form, content) = match (self.args.form_or(Form::Hex), &found) {
                     (_, None) => ("block", serde_json::Value::Null),
-                    (Form::Json, Some(block)) => ("block", serde_json::from_str(&to_json(wanted.codec, block))?),
-                    (Form::Hex | Form::Raw, Some(block)) => ("hex", hex(block).into()),
+                    (Form::Json, Some(Found { block, codec })) => {
+                        ("block", serde_json::from_str(&to_json(*codec, block))?)
+                    }
+                    (Form::Hex | Form::Raw, Some(found)) => ("hex", hex(&found.block).into()),
                 };
                 let line = serde_json::json!({
-                    "schema": "bedload-get-1", "key": text, "found": block.is_some(),
-                    "bytes": block.as_ref().map(Vec::len), form: content,
+                    "schema": "bedload-get-1", "key": text, "found": found.is_some(),
+                    "bytes": found.as_ref().map(|found| found.block.len()), form: content,
                 });
                 writeln!(self.out, "{}", shown_json(&line.to_string()))?;
                 continue;
             }
-            match (self.args.form_or(Form::Hex), block) {
+            match (self.args.form_or(Form::Hex), found) {
                 // Said on standard error: standard output has blocks and nothing else.
                 (_, None) => screen::say(&format!("not in the database: {text}")),
-                (Form::Raw, Some(block)) => self.out.write_all(&block)?,
-                (Form::Hex, Some(block)) => writeln!(self.out, "{}", hex(&block))?,
-                (Form::Json, Some(block)) => writeln!(self.out, "{}", shown_json(&to_json(wanted.codec, &block)))?,
+                (Form::Raw, Some(found)) => self.out.write_all(&found.block)?,
+                (Form::Hex, Some(found)) => writeln!(self.out, "{}", hex(&found.block))?,
+                (Form::Json, Some(found)) => {
+                    writeln!(self.out, "{}", shown_json(&to_json(found.codec, &found.block)))?
+                }
             }
         }
         Ok(())

@@ -36,15 +36,31 @@ pub struct Lookup {
     layout: KeyLayout,
 }
 
-/// What is looked for.
+/// What is looked for: a text may read as more than one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
+    /// What the text may mean; the first that is in the database is it.
+    readings: Vec<Reading>,
+}
+
+/// One thing that a text may mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reading {
     /// The key in the database.
-    pub key: Vec<u8>,
+    key: Vec<u8>,
     /// The multicodec of the block's content, where the text or the key names it.
-    pub codec: Option<u64>,
+    codec: Option<u64>,
     /// The block itself, when the CID carries it.
     inside: Option<Vec<u8>>,
+}
+
+/// A block that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its bytes.
+    pub block: Vec<u8>,
+    /// The multicodec of its content, where the text or the key names it.
+    pub codec: Option<u64>,
 }
 
 impl Lookup {
@@ -58,37 +74,35 @@ impl Lookup {
         Ok(Self { reader, family: location.family(record.as_ref()), layout: location.layout(record.as_ref()).0 })
     }
 
-    /// Reads a key as people write it: a CID in any multibase, or the key's own bytes as hex; where keys are bare
-    /// digests also a multihash as hex.
+    /// Reads a key as people write it: the key's own bytes as hex, or a CID in any multibase or as hex; where keys are
+    /// bare digests also a multihash as hex. What reads as several of these is looked for in this order.
     ///
     /// # Errors
-    /// The text is none of these.
+    /// [`Error::Usage`]: the text is none of these.
     pub fn wanted(&self, text: &str) -> Result<Wanted> {
         let text = text.trim();
-        if let Ok(cid) = text.parse::<RawCid>() {
-            return Ok(self.wanted_of_cid(cid.as_bytes()));
-        }
-        let bytes = from_hex(text).ok_or_else(|| self.unknown(text))?;
-        if read_cid(&bytes).is_ok_and(|cid| cid.is_some_and(|cid| cid.len as usize == bytes.len())) {
-            return Ok(self.wanted_of_cid(&bytes));
-        }
-        let multihash = cid::multihash::Multihash::<128>::from_bytes(&bytes).ok();
-        match (self.layout, multihash) {
-            (KeyLayout::Cid | KeyLayout::Number, _) | (KeyLayout::Multihash, None) => Err(self.unknown(text)),
-            (KeyLayout::Digest, Some(multihash)) => {
-                Ok(Wanted { key: multihash.digest().to_vec(), codec: None, inside: None })
-            }
-            (KeyLayout::Multihash, Some(_)) | (KeyLayout::Digest, None) => {
-                Ok(Wanted { key: bytes, codec: None, inside: None })
-            }
-        }
+        let bytes = from_hex(text);
+        let of_hex = bytes.as_deref().and_then(|bytes| RawCid::from_bytes(bytes).ok());
+        let multihash = bytes.as_deref().and_then(read_multihash).map(|(_, digest)| digest);
+        let is_key = match self.layout {
+            KeyLayout::Cid => of_hex.is_some(),
+            KeyLayout::Multihash => multihash.is_some(),
+            KeyLayout::Digest | KeyLayout::Number => true,
+        };
+        let bare = |key: &[u8]| Reading { key: key.to_vec(), codec: None, inside: None };
+        let mut readings: Vec<Reading> = Vec::new();
+        readings.extend(bytes.as_deref().filter(|_| is_key && self.layout != KeyLayout::Cid).map(bare));
+        readings.extend(of_hex.iter().chain(text.parse().ok().as_ref()).map(|cid| self.reading_of_cid(cid)));
+        readings.extend(multihash.filter(|_| self.layout == KeyLayout::Digest).map(bare));
+        if readings.is_empty() { Err(self.unknown(text)) } else { Ok(Wanted { readings }) }
     }
 
-    fn wanted_of_cid(&self, cid: &[u8]) -> Wanted {
-        let Ok(Some(span)) = read_cid(cid) else { return Wanted { key: cid.to_vec(), codec: None, inside: None } };
+    fn reading_of_cid(&self, cid: &RawCid) -> Reading {
+        let cid = cid.as_bytes();
+        let Ok(Some(span)) = read_cid(cid) else { return Reading { key: cid.to_vec(), codec: None, inside: None } };
         let inside = (span.hash == 0).then(|| cid.get(span.digest as usize..).unwrap_or_default().to_vec());
         let key = cid.get(self.layout.key_start(&span)..).unwrap_or_default().to_vec();
-        Wanted { key, codec: Some(span.codec), inside }
+        Reading { key, codec: Some(span.codec), inside }
     }
 
     fn unknown(&self, text: &str) -> Error {
@@ -100,21 +114,36 @@ impl Lookup {
                 "this database is keyed by block number: give a number, or the id of a block or transaction"
             }
         };
-        Error::Usage { reason: format!("{text:?} is no key of this database"), hint: hint.into() }
+        Error::Usage { reason: format!("`{text}` is no key of this database"), hint: hint.into() }
     }
 
     /// Looks up blocks; in the order of `wanted`, `None` for what is not there.
     ///
     /// # Errors
     /// A block cannot be read.
-    pub fn get(&self, wanted: &[Wanted]) -> Result<Vec<Option<Vec<u8>>>> {
-        let keys: Vec<&[u8]> = wanted.iter().map(|wanted| wanted.key.as_slice()).collect();
-        let values = self.reader.get_many(&self.family, &keys, false)?;
-        values
-            .into_iter()
-            .zip(wanted)
-            .map(|(value, wanted)| Ok(value?.map(|value| value.as_ref().to_vec()).or_else(|| wanted.inside.clone())))
-            .collect()
+    pub fn get(&self, wanted: &[Wanted]) -> Result<Vec<Option<Found>>> {
+        let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
+        // Nearly always one round: what is there is mostly there under the first reading.
+        for round in 0.. {
+            let open: Vec<(usize, &Reading)> = wanted
+                .iter()
+                .enumerate()
+                .filter(|(number, _)| found.get(*number).is_some_and(Option::is_none))
+                .filter_map(|(number, wanted)| Some((number, wanted.readings.get(round)?)))
+                .collect();
+            if open.is_empty() {
+                break;
+            }
+            let keys: Vec<&[u8]> = open.iter().map(|(_, reading)| reading.key.as_slice()).collect();
+            let values = self.reader.get_many(&self.family, &keys, false)?;
+            for ((number, reading), value) in open.into_iter().zip(values) {
+                let block = value?.map(|value| value.as_ref().to_vec()).or_else(|| reading.inside.clone());
+                if let Some(place) = found.get_mut(number) {
+                    *place = block.map(|block| Found { block, codec: reading.codec });
+                }
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -123,6 +152,13 @@ impl Lookup {
 pub fn to_json(codec: Option<u64>, block: &[u8]) -> String {
     let as_bytes = || dag_json(super::links::codec::RAW, block).unwrap_or_default();
     codec.map_or_else(as_bytes, |codec| dag_json(codec, block).unwrap_or_else(|_| as_bytes()))
+}
+
+/// Code and digest of bytes that are one whole multihash.
+pub(super) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (code, rest) = unsigned_varint::decode::u64(bytes).ok()?;
+    let (length, digest) = unsigned_varint::decode::u64(rest).ok()?;
+    (length == digest.len() as u64).then_some((code, digest))
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
