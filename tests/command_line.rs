@@ -117,6 +117,63 @@ fn a_reader_who_has_seen_enough_ends_it_quietly() {
     }
 }
 
+/// Runs a command whose standard output is `/dev/full`: exit code and standard error.
+fn onto_a_full_disk(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let output = program().args(["--progress", "off"]).args(args).current_dir(dir).stdout(full).output().expect("run");
+    (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+}
+
+#[test]
+fn a_report_that_cannot_be_written_says_that_the_work_is_done() {
+    let dir = tempfile::tempdir().expect("a directory");
+    generate(dir.path(), "1MiB");
+    let told = |args: &[&str], done: &str| {
+        let (code, stderr) = onto_a_full_disk(dir.path(), args);
+        assert_eq!(code, Some(1), "{args:?}: {stderr}");
+        let said = format!("error: {done}; only the report could not be written: ");
+        assert!(stderr.starts_with(&said) && stderr.contains("No space left on device"), "{args:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 2, "{args:?}: {stderr}");
+        assert!(!stderr.contains("run it again"), "{args:?}: {stderr}");
+    };
+    let import = |db: &str, more: &[&str]| {
+        told(&[&["import", "snapshot.car", "--db", db], more].concat(), &format!("the database {db} is complete"));
+        assert!(!dir.path().join(format!("{db}.partial")).exists());
+        bedload().args(["verify", "--quiet", "--db"]).arg(dir.path().join(db)).assert().success();
+    };
+    import("text", &[]);
+    import("json", &["--json"]);
+    import("file", &["--report", "/dev/full", "--quiet"]);
+    import("memtable", &["--preset", "memtable"]);
+    for (file, more) in [("a.car", &[][..]), ("b.car", &["--json"]), ("c.car", &["--report", "/dev/full", "--quiet"])] {
+        told(&[&["export", "--db", "text", file], more].concat(), &format!("the snapshot {file} is complete"));
+        assert!(dir.path().join(file).metadata().expect("a file").len() > 1 << 19);
+    }
+    told(&["generate", "d.car", "--size", "1MiB"], "d.car is complete");
+    told(&["generate", "d.log", "--size", "1MiB", "--profile", "steem"], "d.log is complete");
+    bedload().arg("import").arg(dir.path().join("d.car")).arg("--db").arg(dir.path().join("d")).assert().success();
+    let bench = ["bench", "snapshot.car", "--presets", "ingest", "--runs", "1", "--warmup", "0", "--lookups", "0"];
+    told(&[&bench[..], &["--no-scan", "--quiet"]].concat(), "all runs are done and kept in bedload-bench");
+    assert!(dir.path().join("bedload-bench/results.json").exists());
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure_of_an_import() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    for (db, more) in [("text", None), ("json", Some("--json"))] {
+        let db = dir.path().join(db);
+        let mut command = program();
+        command.arg("import").arg(&car).arg("--db").arg(&db).args(["--progress", "off"]).args(more);
+        let mut child =
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().expect("run");
+        drop(child.stdout.take());
+        let done = child.wait_with_output().expect("ours");
+        assert_eq!((done.status.code(), String::from_utf8_lossy(&done.stderr).as_ref()), (Some(0), ""));
+        bedload().args(["verify", "--quiet", "--db"]).arg(&db).assert().success();
+    }
+}
+
 #[test]
 fn nothing_is_coloured_without_a_terminal_or_against_the_users_will() {
     let failing = |args: &[&str], env: &[(&str, &str)]| {

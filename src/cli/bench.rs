@@ -105,7 +105,16 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    print(&report, globals, args)
+    match &args.recommend {
+        // Nothing was run: there is nothing to keep.
+        Some(_) => print(&report, globals, args),
+        None => {
+            let done = format!("all runs are done and kept in {}", args.out.display());
+            super::after(done, "look at report.md there, or judge them again with --recommend", || {
+                print(&report, globals, args)
+            })
+        }
+    }
 }
 
 fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result<()> {

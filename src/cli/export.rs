@@ -95,7 +95,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.allow_missing_below = args.allow_missing_below;
     options.location = args.location.location();
     options.resources = args.resources.resources()?;
-    let report_file = super::report_file(args.report.as_deref())?;
+    let report_file = super::ReportFile::create(args.report.as_deref())?;
     let observer = bars::renderer(globals);
     let outcome = if to_stdout {
         export_to(&options, &mut io::stdout(), observer.as_ref())
@@ -104,17 +104,22 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     };
     observer.finish();
     let report = outcome?;
-    if let Some(file) = report_file {
-        serde_json::to_writer_pretty(file, &report)?;
-    }
-    // Standard output has the snapshot then, and nothing else.
-    let mut out: Box<dyn Write> = if to_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
-    if globals.json {
-        writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(&report)?))?;
-    } else if !globals.quiet || !report.complete {
-        let columns = if to_stdout { screen::stderr_columns() } else { screen::stdout_columns() };
-        write!(out, "{}", screen::fit(&shown(&summary(&report)), 10, columns))?;
-    }
+    let done = match report.published {
+        true => format!("the snapshot {} is complete", report.file),
+        false => format!("{} is read to its end", report.db),
+    };
+    super::after(done, "use the snapshot as it is; `bedload inspect` tells what is in it", || {
+        report_file.write(&report)?;
+        // Standard output has the snapshot then, and nothing else.
+        let mut out: Box<dyn Write> = if to_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+        if globals.json {
+            writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(&report)?))?;
+        } else if !globals.quiet || !report.complete {
+            let columns = if to_stdout { screen::stderr_columns() } else { screen::stdout_columns() };
+            write!(out, "{}", screen::fit(&shown(&summary(&report)), 10, columns))?;
+        }
+        Ok(())
+    })?;
     if report.complete || args.allow_missing {
         return Ok(());
     }

@@ -185,7 +185,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         }
         options.max_block_size = size;
     }
-    let report_file = super::report_file(args.report.as_deref())?;
+    let report_file = super::ReportFile::create(args.report.as_deref())?;
     super::stop::on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = bars::renderer(globals);
     let outcome = bedload::import(&options, observer.as_ref());
@@ -205,16 +205,17 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
             Ok(())
         }
         Outcome::Imported(report) => {
-            if let Some(file) = report_file {
-                serde_json::to_writer_pretty(file, &report)?;
-            }
-            if globals.json {
-                return super::print_json(&report);
-            }
-            if !globals.quiet {
-                screen::print(&summary(&report), 10)?;
-            }
-            Ok(())
+            let done = format!("the database {} is complete", report.db);
+            super::after(done, "use the database as it is: its BEDLOAD.json has the same report", || {
+                report_file.write(&report)?;
+                if globals.json {
+                    return super::print_json(&report);
+                }
+                if !globals.quiet {
+                    screen::print(&summary(&report), 10)?;
+                }
+                Ok(())
+            })
         }
     }
 }

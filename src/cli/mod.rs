@@ -26,7 +26,7 @@ pub mod walk;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bedload::report::{shown_in_line, shown_json};
@@ -159,9 +159,43 @@ pub fn parse() -> Cli {
     parsed.unwrap_or_else(|error| usage::end(&error))
 }
 
-/// Opens the file that a report goes to. Before the long work: a path that cannot be written should fail now.
-pub fn report_file(path: Option<&Path>) -> anyhow::Result<Option<File>> {
-    Ok(path.map(|path| File::create(path).map_err(Error::io("create", path))).transpose()?)
+/// The file that a report goes to.
+pub struct ReportFile(Option<(PathBuf, File)>);
+
+impl ReportFile {
+    /// Opens it, if there is to be one. Before the long work: a path that cannot be written should fail now.
+    pub fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else { return Ok(Self(None)) };
+        let file = File::create(path).map_err(Error::io("create", path))?;
+        Ok(Self(Some((path.to_owned(), file))))
+    }
+
+    /// Writes the report, where one is wanted.
+    pub fn write(self, report: &impl serde::Serialize) -> anyhow::Result<()> {
+        let Some((path, mut file)) = self.0 else { return Ok(()) };
+        let text = serde_json::to_vec_pretty(report)?;
+        Ok(file.write_all(&text).map_err(Error::io("write", path))?)
+    }
+}
+
+/// Lasting work is done, and only telling of it failed: running the command again is no remedy.
+#[derive(Debug, thiserror::Error)]
+#[error("{done}; only the report could not be written")]
+pub struct Untold {
+    /// What is done, and where.
+    done: String,
+    /// Where to learn what the report would have said.
+    hint: String,
+    source: anyhow::Error,
+}
+
+/// Tells of lasting work by `tell`. Whoever closed the pipe that a result goes to has seen enough; any other failure is
+/// an error that says first that the work is done.
+pub fn after(done: String, hint: &str, tell: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    match tell() {
+        Err(error) if !is_broken_pipe(&error) => Err(Untold { done, hint: hint.to_owned(), source: error }.into()),
+        _ => Ok(()),
+    }
 }
 
 /// What to say when a snapshot would go to a terminal.
@@ -182,9 +216,10 @@ pub fn exit(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
         // Whoever read our output has seen enough.
         return ExitCode::from(Exit::Done as u8);
     }
-    let (exit, hint) = match error.downcast_ref::<Error>() {
-        Some(known) => (known.exit(), known.hint()),
-        None => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
+    let (exit, hint) = match (error.downcast_ref::<Error>(), error.downcast_ref::<Untold>()) {
+        (Some(known), _) => (known.exit(), known.hint()),
+        (None, Some(untold)) => (Exit::Failed, untold.hint.clone()),
+        (None, None) => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
     };
     tell(&format!("{error:#}"), &hint, globals.color_on_stderr());
     // A report of what was found has been printed already.

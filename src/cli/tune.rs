@@ -83,21 +83,27 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     };
     super::stop::on_signals(&options.stop, "what was measured is kept; run the same command again to go on")?;
     let report = tune(&options, &Narrator { silent: globals.quiet || globals.progress == ProgressStyle::Off })?;
-    if let Some(preset) = &report.preset {
-        // Not over what has come there since.
-        let written = File::create_new(&args.write).and_then(|mut file| file.write_all(preset.as_bytes()));
-        written.map_err(Error::io("write", &args.write))?;
-    }
-    if globals.json {
-        return super::print_json(&report);
-    }
-    let mut out = std::io::stdout().lock();
-    write!(out, "{}", screen::fit(&shown(&report.describe()), 14, screen::stdout_columns()))?;
-    if report.preset.is_some() {
-        let written = named(&args.write);
-        write!(out, "{}", screen::row("written", 13, &format!("{written}: bedload import .. --preset {written}")))?;
-    }
-    Ok(())
+    let done = match &report.preset {
+        Some(preset) => {
+            // Not over what has come there since.
+            let written = File::create_new(&args.write).and_then(|mut file| file.write_all(preset.as_bytes()));
+            written.map_err(Error::io("write", &args.write))?;
+            format!("the preset {} is written", args.write.display())
+        }
+        None => format!("all runs are done and kept in {}", args.out.display()),
+    };
+    super::after(done, "the same command with another --write takes every run from what is kept", || {
+        if globals.json {
+            return super::print_json(&report);
+        }
+        let mut out = std::io::stdout().lock();
+        write!(out, "{}", screen::fit(&shown(&report.describe()), 14, screen::stdout_columns()))?;
+        if report.preset.is_some() {
+            let written = named(&args.write);
+            write!(out, "{}", screen::row("written", 13, &format!("{written}: bedload import .. --preset {written}")))?;
+        }
+        Ok(())
+    })
 }
 
 /// A path that `--preset` takes for a path.

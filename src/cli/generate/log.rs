@@ -1,7 +1,7 @@
 //! `bedload generate` for block logs.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -9,10 +9,9 @@ use bedload::chain::Family;
 use bedload::error::Error;
 use bedload::generate::log::files::{IndexKind, IndexWriter};
 use bedload::generate::log::{self, LogSpec, LogSummary};
-use bedload::report::shown_in_line;
 use bedload::size::human;
 
-use super::{Args, Document, Place, place, write_file};
+use super::{Args, Place, place, tell, write_file};
 use crate::cli::Globals;
 
 /// What only block logs have.
@@ -65,22 +64,18 @@ pub(super) fn run(args: &Args, family: Family, globals: &Globals) -> anyhow::Res
     if args.file == Path::new("-") || globals.quiet {
         return Ok(());
     }
-    if globals.json {
-        return crate::cli::print_json(&Document::new(&summary));
-    }
     let rate = summary.raw_bytes as f64 / started.elapsed().as_secs_f64().max(0.001);
-    writeln!(
-        io::stdout(),
-        "{}: blocks {} to {}, {} transactions, {} ({}/s), head {}",
-        shown_in_line(&args.file.display().to_string()),
-        summary.first,
-        summary.last,
-        summary.transactions,
-        human(summary.bytes),
-        human(rate as u64),
-        summary.head
-    )?;
-    Ok(())
+    tell(args, globals, &summary, || {
+        format!(
+            "blocks {} to {}, {} transactions, {} ({}/s), head {}",
+            summary.first,
+            summary.last,
+            summary.transactions,
+            human(summary.bytes),
+            human(rate as u64),
+            summary.head
+        )
+    })
 }
 
 /// The log, and the index if it is asked for. The log appears last.

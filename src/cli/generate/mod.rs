@@ -101,19 +101,27 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if args.file == Path::new("-") || globals.quiet {
         return Ok(());
     }
-    if globals.json {
-        return super::print_json(&Document::new(&summary));
-    }
     let rate = summary.car_bytes as f64 / started.elapsed().as_secs_f64().max(0.001);
-    writeln!(
-        io::stdout(),
-        "{}: {} blocks, {} ({}/s)",
-        shown_in_line(&args.file.display().to_string()),
-        summary.blocks,
-        human(summary.bytes),
-        human(rate as u64)
-    )?;
-    Ok(())
+    tell(args, globals, &summary, || {
+        format!("{} blocks, {} ({}/s)", summary.blocks, human(summary.bytes), human(rate as u64))
+    })
+}
+
+/// Tells what is in the file that is done.
+fn tell(
+    args: &Args,
+    globals: &Globals,
+    summary: &impl serde::Serialize,
+    words: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    let file = shown_in_line(&args.file.display().to_string());
+    super::after(format!("{file} is complete"), "use the file as it is; `bedload inspect` tells what is in it", || {
+        if globals.json {
+            return super::print_json(&Document::new(summary));
+        }
+        writeln!(io::stdout(), "{file}: {}", words())?;
+        Ok(())
+    })
 }
 
 fn generate(args: &Args, profile: Profile) -> anyhow::Result<Summary> {
