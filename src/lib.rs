@@ -39,6 +39,7 @@ pub mod bench;
 #[doc(hidden)]
 pub mod bench_support;
 mod buffer;
+mod cbor;
 pub mod chain;
 pub mod digest;
 pub mod doctor;

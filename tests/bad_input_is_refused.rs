@@ -282,6 +282,18 @@ fn a_wrong_header() {
     refused_both(&cbor(b"\xa1\x67version\x01"), 1, "it names no roots");
     refused_both(&cbor(b"\xa2\x65roots\x81\x01\x67version\x01"), 1, "the header cannot be read");
     refused_both(&cbor(b"\xa2\x65roots"), 1, "the header cannot be read");
+    // Numbers of another type where a link's bytes, a list and a map belong.
+    let sound = header_cbor(&[common::car::identity(0x55, b"a").0], 1);
+    for (at, byte, reason) in [
+        (7, 0x01, "`roots` is an unsigned number, not a list"),
+        (10, 0x06, "a root's link is an unsigned number, not bytes"),
+        (25, 0x20, "`version` is a negative number, not an unsigned number"),
+        (0, 0xbf, "the header has no definite length"),
+    ] {
+        let mut changed = sound.clone();
+        changed[at] = byte;
+        refused_both(&cbor(&changed), 1, &format!("the header cannot be read: {reason}"));
+    }
     refused_both(b"\x00\x00\x00", 0, "this is not a CAR: its header has length zero");
     // Version 2 inside version 2.
     let inner = v2(&rooted(&blocks()), 0, &[]);

@@ -1,7 +1,6 @@
 //! The few pieces of DAG-CBOR that generated blocks are made of, always in their shortest form.
 //!
 //! ```text
-//! head  = major type (3 bits) | value 0..=23, or 24..=27 and 1, 2, 4, 8 big-endian bytes
 //! link  = d8 2a (tag 42) | 58 27 (39 bytes) | 00 | CID
 //! CID   = 01 (v1) | codec | a0 e4 02 (blake2b-256, 0xb220) | 20 (32 bytes) | digest
 //! ```
@@ -11,7 +10,7 @@
 use cid::Cid;
 use multihash::Multihash;
 
-pub(super) use crate::source::car::cbor_head as head;
+pub(super) use crate::cbor::{ARRAY, BYTES, UINT, push_head as head};
 
 /// Multicodec of the one hash function that generated blocks have.
 pub(super) const BLAKE2B_256: u64 = 0xb220;
@@ -25,11 +24,6 @@ pub(super) const CID_PREFIX: usize = 6;
 pub(super) const CID_LEN: usize = CID_PREFIX + 32;
 /// Bytes of a link to a CID.
 pub(super) const LINK_LEN: usize = 5 + CID_LEN;
-
-/// Major types.
-pub(super) const UINT: u8 = 0;
-pub(super) const BYTES: u8 = 2;
-pub(super) const ARRAY: u8 = 4;
 
 /// A block's name, without the parts that all generated blocks share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

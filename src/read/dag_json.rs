@@ -5,7 +5,8 @@
 
 use std::fmt::Write;
 
-use super::links::{Field, Head, Malformed, codec, field, head, link, string};
+use super::links::{Field, Malformed, codec, field, link};
+use crate::cbor::{Head, head, string};
 
 /// How deep a block may be nested; dag-cbor decoders stop at about the same.
 const MAX_DEPTH: u32 = 1024;

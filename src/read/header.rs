@@ -8,7 +8,8 @@
 //!
 //! Specification: <https://spec.filecoin.io/#section-systems.filecoin_blockchain.struct.block>.
 
-use super::links::{Head, head, link, string};
+use super::links::link;
+use crate::cbor::{Head, head, string};
 
 /// How many fields a header has.
 const FIELDS: u64 = 16;

@@ -2,6 +2,8 @@
 //!
 //! Text is stepped over unread. Early chain data has strings that are not UTF-8, and a decoder would stop there.
 
+use crate::cbor::{LINK_TAG, head, string};
+
 /// Multicodecs of what links lead to.
 pub(crate) mod codec {
     pub const DAG_PB: u64 = 0x70;
@@ -11,9 +13,6 @@ pub(crate) mod codec {
     pub const COMMITMENT_UNSEALED: u64 = 0xf101;
     pub const COMMITMENT_SEALED: u64 = 0xf102;
 }
-
-/// The tag of a link in dag-cbor.
-const LINK_TAG: u64 = 42;
 
 /// Why a block's links cannot be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,37 +28,6 @@ pub(crate) fn links(codec: u64, block: &[u8], found: &mut dyn FnMut(&[u8])) -> R
         codec::DAG_PB => pb_links(block, found),
         _ => Ok(()),
     }
-}
-
-/// One head of a CBOR item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
-    /// 0 unsigned, 1 negative, 2 bytes, 3 text, 4 list, 5 map, 6 tag, 7 other.
-    pub major: u8,
-    /// The number in it: a value, a length, a count.
-    pub value: u64,
-    /// How the number is written: the lower five bits of the first byte.
-    pub info: u8,
-}
-
-/// Reads the head of an item; `None` at the end, and for what dag-cbor does not have (indefinite lengths).
-pub(crate) fn head(bytes: &[u8]) -> Option<(Head, &[u8])> {
-    let (&first, rest) = bytes.split_first()?;
-    let (major, info) = (first >> 5, first & 0x1f);
-    let (value, rest) = match info {
-        0..24 => (u64::from(info), rest),
-        24 => rest.split_first().map(|(&value, rest)| (u64::from(value), rest))?,
-        25 => rest.split_first_chunk().map(|(value, rest)| (u64::from(u16::from_be_bytes(*value)), rest))?,
-        26 => rest.split_first_chunk().map(|(value, rest)| (u64::from(u32::from_be_bytes(*value)), rest))?,
-        27 => rest.split_first_chunk().map(|(value, rest)| (u64::from_be_bytes(*value), rest))?,
-        _ => return None,
-    };
-    Some((Head { major, value, info }, rest))
-}
-
-/// The bytes of a string, and what follows it.
-pub(crate) fn string(len: u64, rest: &[u8]) -> Option<(&[u8], &[u8])> {
-    rest.split_at_checked(usize::try_from(len).ok()?)
 }
 
 /// The CID in the byte string of a link, which has a zero before it.

@@ -1,8 +1,7 @@
 //! The header of a CAR, of both versions.
 
-use serde::Deserialize;
-
 use super::{CarProblem, MAX_HEADER, RawCid, varint};
+use crate::cbor::{self, ARRAY, BYTES, LINK_TAG, MAP, TAG, TEXT, UINT, push_head};
 
 /// `{version: 2}` as a section: how every CARv2 begins.
 const V2_PRAGMA: [u8; 11] = [0x0a, 0xa1, 0x67, b'v', b'e', b'r', b's', b'i', b'o', b'n', 0x02];
@@ -45,46 +44,26 @@ impl Header {
 
 /// The header of a CARv1 with these roots, as it stands at the front of a file.
 pub fn header_bytes<'a>(roots: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let mut map = vec![0xa2];
+    let mut map = Vec::new();
+    push_head(&mut map, MAP, 2);
     push_text(&mut map, "roots");
-    cbor_head(&mut map, 4, roots.len() as u64);
+    push_head(&mut map, ARRAY, roots.len() as u64);
     for root in roots {
-        cbor_head(&mut map, 6, 42);
-        cbor_head(&mut map, 2, root.len() as u64 + 1);
+        push_head(&mut map, TAG, LINK_TAG);
+        push_head(&mut map, BYTES, root.len() as u64 + 1);
         map.push(0);
         map.extend_from_slice(root);
     }
     push_text(&mut map, "version");
-    cbor_head(&mut map, 0, 1);
+    push_head(&mut map, UINT, 1);
     let mut header = unsigned_varint::encode::usize(map.len(), &mut unsigned_varint::encode::usize_buffer()).to_vec();
     header.extend_from_slice(&map);
     header
 }
 
 fn push_text(cbor: &mut Vec<u8>, text: &str) {
-    cbor_head(cbor, 3, text.len() as u64);
+    push_head(cbor, TEXT, text.len() as u64);
     cbor.extend_from_slice(text.as_bytes());
-}
-
-/// The head of a CBOR item, as short as it goes.
-pub(crate) fn cbor_head(cbor: &mut Vec<u8>, major: u8, value: u64) {
-    let major = major << 5;
-    match value {
-        0..24 => cbor.push(major | value as u8),
-        24..0x100 => cbor.extend([major | 24, value as u8]),
-        0x100..0x1_0000 => {
-            cbor.push(major | 25);
-            cbor.extend((value as u16).to_be_bytes());
-        }
-        0x1_0000..0x1_0000_0000 => {
-            cbor.push(major | 26);
-            cbor.extend((value as u32).to_be_bytes());
-        }
-        _ => {
-            cbor.push(major | 27);
-            cbor.extend(value.to_be_bytes());
-        }
-    }
 }
 
 /// The outcome of looking for a header at the front of a buffer.
@@ -94,13 +73,6 @@ pub enum HeaderStep {
     Header(Header),
     /// The buffer must hold at least this many bytes from the start of the file before it can be said.
     NeedMore(u64),
-}
-
-#[derive(Deserialize)]
-struct Wire {
-    version: u64,
-    #[serde(default)]
-    roots: Option<Vec<RawCid>>,
 }
 
 /// Reads the header at the front of `head`, which begins at byte 0 of the file. `size` is the size of the file (of the
@@ -210,15 +182,97 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<Inner, (CarPr
     let Some(cbor) = rest.get(len_bytes..len_bytes + len as usize) else {
         return Ok(Inner::NeedMore(header_end));
     };
-    let header: Wire = serde_ipld_dagcbor::from_slice(cbor)
-        .map_err(|error| (CarProblem::Header { reason: error.to_string() }, cbor_start))?;
-    if header.version != 1 {
-        return Err((CarProblem::Version { version: header.version }, cbor_start));
-    }
-    let roots = header.roots.ok_or_else(|| {
-        (CarProblem::Header { reason: "it names no roots, not even an empty list".into() }, cbor_start)
-    })?;
+    let roots = decode(cbor).map_err(|problem| (problem, cbor_start))?;
     Ok(Inner::Found { roots, end: header_end })
+}
+
+/// Reads `{roots: [links], version: 1}`, strictly: nothing else, and nothing of another type.
+fn decode(cbor: &[u8]) -> Result<Vec<RawCid>, CarProblem> {
+    let mut fields = Fields { rest: cbor };
+    let (version, roots) = fields.read().map_err(|reason| CarProblem::Header { reason })?;
+    // Another version may well have no roots.
+    match (version, roots) {
+        (None, _) => Err(CarProblem::Header { reason: "it has no `version`".into() }),
+        (Some(version), _) if version != 1 => Err(CarProblem::Version { version }),
+        (_, None) => Err(CarProblem::Header { reason: "it names no roots, not even an empty list".into() }),
+        (_, Some(roots)) => Ok(roots),
+    }
+}
+
+/// What is left of the header's CBOR.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// Version and roots, as far as they are there. The error says what is wrong.
+    fn read(&mut self) -> Result<(Option<u64>, Option<Vec<RawCid>>), String> {
+        let (mut version, mut roots) = (None, None);
+        for _ in 0..self.head(MAP, "the header")? {
+            let len = self.head(TEXT, "a key")?;
+            match self.take(len, "a key")? {
+                b"version" if version.is_none() => version = Some(self.head(UINT, "`version`")?),
+                b"roots" if roots.is_none() => roots = Some(self.roots()?),
+                key @ (b"version" | b"roots") => {
+                    return Err(format!("the key `{}` occurs twice", String::from_utf8_lossy(key)));
+                }
+                key => return Err(format!("the key `{}` is unknown", key.escape_ascii())),
+            }
+        }
+        if self.rest.is_empty() { Ok((version, roots)) } else { Err("more follows its map".into()) }
+    }
+
+    fn roots(&mut self) -> Result<Vec<RawCid>, String> {
+        let mut roots = Vec::new();
+        for _ in 0..self.head(ARRAY, "`roots`")? {
+            let tag = self.head(TAG, "a root")?;
+            if tag != LINK_TAG {
+                return Err(format!("a root has the tag {tag}, a link has {LINK_TAG}"));
+            }
+            let len = self.head(BYTES, "a root's link")?;
+            let (&zero, cid) = self.take(len, "a root's link")?.split_first().ok_or("a root's link is empty")?;
+            if zero != 0 {
+                return Err("a root's link does not begin with a zero byte".into());
+            }
+            roots.push(RawCid::from_bytes(cid).map_err(|problem| format!("a root is no CID: {problem}"))?);
+        }
+        Ok(roots)
+    }
+
+    /// The value of the next head, which must be of one type.
+    fn head(&mut self, major: u8, what: &str) -> Result<u64, String> {
+        const NAMES: [&str; 8] = [
+            "an unsigned number",
+            "a negative number",
+            "bytes",
+            "a text",
+            "a list",
+            "a map",
+            "a tag",
+            "a simple value",
+        ];
+        let name = |major: u8| NAMES.get(usize::from(major)).copied().unwrap_or_default();
+        match (cbor::head(self.rest), self.rest.first()) {
+            (Some((head, rest)), _) if head.major == major => {
+                self.rest = rest;
+                Ok(head.value)
+            }
+            (_, Some(first)) if first >> 5 != major => {
+                Err(format!("{what} is {}, not {}", name(first >> 5), name(major)))
+            }
+            (_, Some(first)) if first & 0x1f == 0x1f => Err(format!("{what} has no definite length")),
+            (_, Some(first)) if (0x1c..0x1f).contains(&(first & 0x1f)) => {
+                Err(format!("{what} begins with the reserved byte {first:#04x}"))
+            }
+            _ => Err(format!("it ends inside {what}")),
+        }
+    }
+
+    fn take(&mut self, len: u64, what: &str) -> Result<&'a [u8], String> {
+        let (taken, rest) = cbor::string(len, self.rest).ok_or_else(|| format!("it ends inside {what}"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
 }
 
 #[cfg(test)]
@@ -226,6 +280,81 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// A header of these bytes.
+    fn read(cbor: &[u8]) -> Result<Vec<RawCid>, String> {
+        let mut bytes =
+            unsigned_varint::encode::usize(cbor.len(), &mut unsigned_varint::encode::usize_buffer()).to_vec();
+        bytes.extend_from_slice(cbor);
+        match read_header(&bytes, Some(bytes.len() as u64)) {
+            Ok(HeaderStep::Header(header)) => Ok(header.roots),
+            Ok(HeaderStep::NeedMore(_)) => panic!("all of it is there"),
+            Err((problem, _)) => Err(problem.to_string()),
+        }
+    }
+
+    /// `{roots: [identity CID of "a"], version: 1}`, and where in it the parts lie.
+    const SOUND: &[u8] = b"\xa2\x65roots\x81\xd8\x2a\x46\x00\x01\x55\x00\x01a\x67version\x01";
+
+    /// [`SOUND`] with the bytes at `at` replaced.
+    fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut changed = SOUND.to_vec();
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        changed
+    }
+
+    #[test]
+    fn a_header_of_another_form_is_refused_and_says_why() {
+        let root: RawCid = "bafkqaalb".parse().expect("a CID");
+        assert_eq!(read(SOUND), Ok(vec![root.clone()]));
+        let other_order = b"\xa2\x67version\x01\x65roots\x81\xd8\x2a\x46\x00\x01\x55\x00\x01a";
+        assert_eq!(read(other_order), Ok(vec![root]));
+        let longer = |more: &[u8]| [SOUND, more].concat();
+        for (cbor, reason) in [
+            (with(1, b"\x45"), "a key is bytes, not a text"),
+            (with(1, b"\x05"), "a key is an unsigned number, not a text"),
+            (with(7, b"\x01"), "`roots` is an unsigned number, not a list"),
+            (with(7, b"\xa1"), "`roots` is a map, not a list"),
+            (with(7, b"\x9f"), "`roots` has no definite length"),
+            (with(8, b"\x58"), "a root is bytes, not a tag"),
+            (with(8, b"\x18"), "a root is an unsigned number, not a tag"),
+            (with(9, b"\x2b"), "a root has the tag 43, a link has 42"),
+            (with(10, b"\x66"), "a root's link is a text, not bytes"),
+            (with(10, b"\x06"), "a root's link is an unsigned number, not bytes"),
+            (with(10, b"\x5f"), "a root's link has no definite length"),
+            (with(11, b"\x01"), "a root's link does not begin with a zero byte"),
+            (with(12, b"\x02"), "a root is no CID: CID version 2 does not exist"),
+            (with(15, b"\x00"), "a root is no CID: a CID's length is another than it says"),
+            (with(25, b"\x20"), "`version` is a negative number, not an unsigned number"),
+            (with(25, b"\x80"), "`version` is a list, not an unsigned number"),
+            (with(25, b"\xf5"), "`version` is a simple value, not an unsigned number"),
+            (with(25, b"\x1c"), "`version` begins with the reserved byte 0x1c"),
+            (with(25, b"\x19"), "it ends inside `version`"),
+            (with(18, b"w"), "the key `wersion` is unknown"),
+            (with(0, b"\xbf"), "the header has no definite length"),
+            (with(0, b"\xa1"), "more follows its map"),
+            (with(0, b"\xa3"), "it ends inside a key"),
+            (longer(b"\x00"), "more follows its map"),
+            ([&b"\xa3"[..], &SOUND[1..], &SOUND[17..]].concat(), "the key `version` occurs twice"),
+            ([&b"\xa3"[..], &SOUND[1..], &SOUND[1..17]].concat(), "the key `roots` occurs twice"),
+            (b"\xa1\x65roots\x80".to_vec(), "it has no `version`"),
+            (b"\xa1\x67version\x01".to_vec(), "it names no roots, not even an empty list"),
+            (b"\xa2\x65roots\xf6\x67version\x01".to_vec(), "`roots` is a simple value, not a list"),
+            (b"\xa1\x65roots\x81\xd8\x2a\x40".to_vec(), "a root's link is empty"),
+            (b"\xa1\x65roots\x9b\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(), "it ends inside a root"),
+            (b"\xa1\x7b\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(), "it ends inside a key"),
+            (b"\xa1\x61\x1b".to_vec(), "the key `\\x1b` is unknown"),
+        ] {
+            assert_eq!(read(&cbor), Err(format!("the header cannot be read: {reason}")), "{}", cbor.escape_ascii());
+        }
+        assert_eq!(read(&with(25, b"\x03")), Err("CAR version 3 is not supported here".into()));
+    }
+
+    /// What another reader makes of it; that one wants a root, and knows digests of up to 64 bytes.
+    fn read_by_another(cbor: &[u8]) -> Result<Vec<RawCid>, String> {
+        let header = iroh_car::CarHeader::decode(cbor).map_err(|error| error.to_string())?;
+        Ok(header.roots().iter().map(|root| RawCid::from_bytes(root.to_bytes()).expect("a CID")).collect())
+    }
 
     proptest! {
         #[test]
@@ -240,6 +369,25 @@ mod tests {
             let bytes = header_bytes(roots.iter().map(RawCid::as_bytes));
             let Ok(HeaderStep::Header(header)) = read_header(&bytes, None) else { panic!("no header") };
             prop_assert_eq!((header.roots, header.blocks_start), (roots, bytes.len() as u64));
+        }
+
+        #[test]
+        fn another_reader_reads_what_is_read_here(
+            digests in proptest::collection::vec(proptest::collection::vec(0u8.., 0..64), 1..4),
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), 0u8..), 0..3),
+        ) {
+            let cid = |digest: &Vec<u8>| cid::Cid::new_v1(0x71, cid::multihash::Multihash::wrap(0x12, digest).expect("short"));
+            let roots: Vec<cid::Cid> = digests.iter().map(cid).collect();
+            let mut cbor = iroh_car::CarHeader::new_v1(roots).encode().expect("a header");
+            prop_assert_eq!(read(&cbor), read_by_another(&cbor));
+            for (place, byte) in changes {
+                let place = place.index(cbor.len());
+                cbor[place] = byte;
+            }
+            // That one takes some other types for the right ones; what is read here, it reads as well.
+            if let Ok(roots) = read(&cbor) && !roots.is_empty() {
+                prop_assert_eq!(Ok(roots), read_by_another(&cbor));
+            }
         }
     }
 }

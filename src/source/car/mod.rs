@@ -20,7 +20,6 @@ mod section;
 mod varint;
 
 pub use cid::{NoCid, RawCid};
-pub(crate) use header::cbor_head;
 pub use header::{Header, HeaderStep, V2Header, header_bytes, read_header};
 pub use problem::CarProblem;
 pub use section::{CidSpan, Section, Step, next_section, read_cid};

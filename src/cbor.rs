@@ -1,0 +1,70 @@
+//! The heads of CBOR items, read and written: all that headers, links and generated blocks need of the format.
+//!
+//! ```text
+//! head = major type (3 bits) | value 0..=23, or 24..=27 and 1, 2, 4, 8 big-endian bytes
+//! ```
+//!
+//! Specification: <https://www.rfc-editor.org/rfc/rfc8949>.
+
+/// Major types.
+pub(crate) const UINT: u8 = 0;
+pub(crate) const BYTES: u8 = 2;
+pub(crate) const TEXT: u8 = 3;
+pub(crate) const ARRAY: u8 = 4;
+pub(crate) const MAP: u8 = 5;
+pub(crate) const TAG: u8 = 6;
+
+/// The tag of a link in dag-cbor.
+pub(crate) const LINK_TAG: u64 = 42;
+
+/// One head of a CBOR item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// 0 unsigned, 1 negative, 2 bytes, 3 text, 4 list, 5 map, 6 tag, 7 other.
+    pub major: u8,
+    /// The number in it: a value, a length, a count.
+    pub value: u64,
+    /// How the number is written: the lower five bits of the first byte.
+    pub info: u8,
+}
+
+/// Reads the head of an item; `None` at the end, and for what dag-cbor does not have (indefinite lengths).
+pub(crate) fn head(bytes: &[u8]) -> Option<(Head, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    let (major, info) = (first >> 5, first & 0x1f);
+    let (value, rest) = match info {
+        0..24 => (u64::from(info), rest),
+        24 => rest.split_first().map(|(&value, rest)| (u64::from(value), rest))?,
+        25 => rest.split_first_chunk().map(|(value, rest)| (u64::from(u16::from_be_bytes(*value)), rest))?,
+        26 => rest.split_first_chunk().map(|(value, rest)| (u64::from(u32::from_be_bytes(*value)), rest))?,
+        27 => rest.split_first_chunk().map(|(value, rest)| (u64::from_be_bytes(*value), rest))?,
+        _ => return None,
+    };
+    Some((Head { major, value, info }, rest))
+}
+
+/// The bytes of a string, and what follows it.
+pub(crate) fn string(len: u64, rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    rest.split_at_checked(usize::try_from(len).ok()?)
+}
+
+/// The head of a CBOR item, as short as it goes.
+pub(crate) fn push_head(cbor: &mut Vec<u8>, major: u8, value: u64) {
+    let major = major << 5;
+    match value {
+        0..24 => cbor.push(major | value as u8),
+        24..0x100 => cbor.extend([major | 24, value as u8]),
+        0x100..0x1_0000 => {
+            cbor.push(major | 25);
+            cbor.extend((value as u16).to_be_bytes());
+        }
+        0x1_0000..0x1_0000_0000 => {
+            cbor.push(major | 26);
+            cbor.extend((value as u32).to_be_bytes());
+        }
+        _ => {
+            cbor.push(major | 27);
+            cbor.extend(value.to_be_bytes());
+        }
+    }
+}
