@@ -1,7 +1,7 @@
 //! gzip: one or more members (<https://www.rfc-editor.org/rfc/rfc1952>), each with its CRC and length checked.
 //!
-//! What follows the last member is refused, zeros included: nobody pads snapshots, and a cut-off member that was
-//! overwritten with zeros looks just like padding.
+//! Zeros up to the end of the file are padding, as gzip(1) has it: tapes and block devices leave them. Everything else that
+//! follows a member and is none is refused, another member behind zeros included.
 
 use std::io::Read;
 
@@ -38,7 +38,26 @@ fn next_member(source: &mut Source) -> Result<bool> {
         [] => Ok(false),
         head if head == detect::GZIP => Ok(true),
         head if detect::GZIP.starts_with(head) => Err(source.truncated(Wrapping::Gzip)),
-        _ => Err(source.bad(source.offset(), WrappingProblem::TrailingData { wrapping: Wrapping::Gzip })),
+        _ => {
+            let end = source.offset();
+            pass_zeros(source)?;
+            match source.available()? {
+                [] => Ok(false),
+                _ => Err(source.bad(end, WrappingProblem::TrailingData { wrapping: Wrapping::Gzip })),
+            }
+        }
+    }
+}
+
+/// Passes over the zeros that come next.
+fn pass_zeros(source: &mut Source) -> Result<()> {
+    loop {
+        let here = source.available()?;
+        let zeros = here.iter().take_while(|byte| **byte == 0).count();
+        if zeros == 0 {
+            return Ok(());
+        }
+        source.take(zeros);
     }
 }
 
@@ -47,8 +66,9 @@ impl Unwrapper for Gzip {
         loop {
             match std::mem::replace(&mut self.state, State::Failed) {
                 State::Between(mut source) => {
+                    let has_next = next_member(&mut source)?;
                     self.consumed = source.offset();
-                    if !next_member(&mut source)? {
+                    if !has_next {
                         self.state = State::Between(source);
                         return Ok(0);
                     }

@@ -91,6 +91,28 @@ fn whole(tail: &Tail, start: u64, checksum: bool) -> Result<()> {
     Err(source.bad(start, WrappingProblem::Corrupt { wrapping: Wrapping::Lz4, detail }))
 }
 
+/// What `lz4_flex` found, in words: its own text is the name of a variant.
+fn in_words(error: io::Error) -> io::Error {
+    use lz4_flex::frame::Error as Lz4Error;
+    let text = match error.get_ref().and_then(|inner| inner.downcast_ref::<Lz4Error>()) {
+        None => return error,
+        Some(Lz4Error::DecompressionError(inner)) => inner.to_string(),
+        Some(Lz4Error::UnsupportedBlocksize(size)) => format!("blocks of the kind {size} do not exist"),
+        Some(Lz4Error::UnsupportedVersion(version)) => format!("version {version} of the format is not supported"),
+        Some(Lz4Error::ReservedBitsSet) => "a reserved bit of its header is set".into(),
+        Some(Lz4Error::BlockTooBig) => "a block is larger than its header allows".into(),
+        Some(Lz4Error::HeaderChecksumError) => "its header does not match its checksum".into(),
+        Some(Lz4Error::BlockChecksumError) => "a block does not match its checksum".into(),
+        Some(Lz4Error::ContentChecksumError) => "its content does not match its checksum".into(),
+        Some(Lz4Error::DictionaryNotSupported) => "it needs a dictionary, which is not supported".into(),
+        Some(Lz4Error::ContentLengthError { expected, actual }) => {
+            format!("it holds {actual} bytes, its header says {expected}")
+        }
+        Some(_) => "a block's header cannot be right".into(),
+    };
+    io::Error::new(error.kind(), text)
+}
+
 impl Unwrapper for Lz4 {
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
         loop {
@@ -112,7 +134,10 @@ impl Unwrapper for Lz4 {
                         self.state = State::Frame { decoder, start, checksum };
                         return Ok(count);
                     }
-                    Err(error) => return Err(decoder.get_ref().source.decoder_failed(Wrapping::Lz4, start, error)),
+                    Err(error) => {
+                        let source = &decoder.get_ref().source;
+                        return Err(source.decoder_failed(Wrapping::Lz4, start, in_words(error)));
+                    }
                 },
                 // Never called again after an error.
                 State::Failed => return Err(thread_died("-".as_ref())),
