@@ -237,6 +237,120 @@ fn a_damaged_record_is_a_problem_too() {
     assert_eq!(kinds(&report), [("record".into(), 1)]);
 }
 
+/// The bytes of a record with the checksum that belongs to them.
+fn resealed(record: &Value) -> Vec<u8> {
+    let mut record = record.clone();
+    record.as_object_mut().expect("fields").shift_remove("checksum").expect("a checksum");
+    let text = serde_json::to_string_pretty(&record).expect("JSON");
+    let body = text.strip_suffix("\n}").expect("an object");
+    let checksum = twox_hash::XxHash3_128::oneshot(body.as_bytes());
+    format!("{body},\n  \"checksum\": \"{checksum:032x}\"\n}}").into_bytes()
+}
+
+#[test]
+fn a_record_that_was_cut_or_edited_is_noticed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let path = db.join("BEDLOAD.json");
+    let good = std::fs::read(&path).expect("a record");
+    verify(&db, &[], 0);
+    let mut spoiled: Vec<Vec<u8>> = vec![good[..good.len() - 1].to_vec(), [&good[..], b"\n"].concat(), Vec::new()];
+    let ends = (0..60).step_by(7).map(|back| good.len() - 1 - back);
+    for at in (0..good.len()).step_by(good.len() / 12).chain(ends) {
+        let mut changed = good.clone();
+        changed[at] ^= 1;
+        spoiled.push(changed);
+    }
+    // Written anew by somebody, with the same fields but one.
+    let mut record: Value = serde_json::from_slice(&good).expect("JSON");
+    record["preset"] = "another".into();
+    spoiled.push(serde_json::to_vec_pretty(&record).expect("JSON"));
+    record.as_object_mut().expect("fields").shift_remove("checksum");
+    spoiled.push(serde_json::to_vec_pretty(&record).expect("JSON"));
+    for bytes in spoiled {
+        std::fs::write(&path, &bytes).expect("write");
+        let report = verify(&db, &[], 3);
+        assert_eq!(count(&report, "record"), 1, "{}\n{report:#}", String::from_utf8_lossy(&bytes));
+    }
+    record["checksum"] = "".into();
+    std::fs::write(&path, resealed(&record)).expect("write");
+    verify(&db, &[], 0);
+}
+
+#[test]
+fn counts_of_the_record_that_do_not_add_up_are_a_problem() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let of_log = dir.path().join("of_log");
+    let mut command = bedload();
+    command.arg("import").arg(&log).arg("--db").arg(&of_log).args(["--index", "transactions", "--quiet"]);
+    command.assert().success();
+    for (db, places) in [
+        (&db, &["/blocks/read", "/blocks/duplicate"][..]),
+        (&of_log, &["/log/families/1/duplicates", "/log/families/2/duplicates", "/log/transactions"]),
+    ] {
+        let path = db.join("BEDLOAD.json");
+        let good: Value = serde_json::from_slice(&std::fs::read(&path).expect("a record")).expect("JSON");
+        verify(db, &[], 0);
+        for place in places {
+            for by in [1, u64::MAX >> 1] {
+                let mut record = good.clone();
+                let number = record.pointer_mut(place).expect("a number");
+                *number = (number.as_u64().expect("a number") + by).into();
+                std::fs::write(&path, resealed(&record)).expect("write");
+                assert_eq!(kinds(&verify(db, &[], 3)), [("tally".into(), 1)], "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn small_files_that_are_gone_or_changed_are_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    assert_eq!(verify(&db, &[], 0)["notes"], serde_json::json!([]));
+    let list = || std::fs::read_dir(&db).expect("list").map(|entry| entry.expect("entry").path());
+    let options = list().find(|path| path.to_string_lossy().contains("/OPTIONS-")).expect("an OPTIONS file");
+    for path in [&db.join("IDENTITY"), &options] {
+        let good = std::fs::read(path).expect("read");
+        let changed: [&dyn Fn(); 3] = [
+            &|| std::fs::remove_file(path).expect("remove"),
+            &|| std::fs::write(path, [&good[..], b"\n# more"].concat()).expect("write"),
+            &|| std::fs::write(path, &good[..good.len() / 2]).expect("write"),
+        ];
+        for change in changed {
+            change();
+            let report = verify(&db, &[], 3);
+            assert_eq!(count(&report, "file"), 1, "{report:#}");
+            let first = report["problems"]["first"].as_array().expect("a list");
+            assert!(first.iter().any(|problem| problem["file"] == path.to_str().expect("text")), "{report:#}");
+            std::fs::write(path, &good).expect("restore");
+        }
+    }
+    let current = db.join("CURRENT");
+    let good = std::fs::read(&current).expect("read");
+    std::fs::remove_file(&current).expect("remove");
+    assert_eq!(kinds(&verify(&db, &[], 3)), [("open".into(), 1)]);
+    std::fs::write(&current, good).expect("restore");
+    verify(&db, &[], 0);
+}
+
+#[test]
+fn options_that_a_node_has_written_since_are_said_and_no_problem() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    for times in 1..4 {
+        open(&db).put([&[1, 0x71, 0, 1][..], &[0x80]].concat(), [0x80]).expect("put");
+        let report = verify(&db, &[], 3);
+        // The record that was put is one too many; the files are what they should be.
+        assert_eq!(kinds(&report), [("count".into(), 1), ("digest".into(), 1)], "opened {times} times");
+        let note = report["notes"][0].as_str().expect("a note");
+        assert!(note.starts_with("a node has opened it since the import: its options are those of OPTIONS-"), "{note}");
+    }
+}
+
 #[test]
 fn a_sample_checks_as_many_records_as_asked_for() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -121,6 +121,7 @@ fn summary(report: &VerifyReport) -> String {
         lines.push(("source", text));
     }
     lines.push(("time", format!("{:.1} s, {rate}/s", report.seconds)));
+    lines.extend(report.notes.iter().map(|note| ("note", note.clone())));
     let problems = &report.problems;
     let kinds: Vec<String> = problems.kinds.iter().map(|(kind, count)| format!("{count} {}", kind.name())).collect();
     let verdict = if report.sound { "none".to_owned() } else { format!("{} ({})", problems.total, kinds.join(", ")) };

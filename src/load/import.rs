@@ -18,6 +18,7 @@ use crate::doctor;
 use crate::error::{Error, Result};
 use crate::preset::{self, Loader, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
+use crate::read::record::sealed;
 use crate::report::{
     Blocks, Compared, ImportReport, LogReport, MemtableReport, Prediction, SCHEMA, SourceInfo, Versions,
 };
@@ -372,13 +373,14 @@ impl Import<'_> {
             log: loaded.log,
             memtable: loaded.memtable,
             options: preset.effective_node(&effective).into_iter().map(Into::into).collect(),
+            small_files: publish::small_files(target.working())?,
             reading: self.progress.tenths(),
             reading_steps: self.progress.reading_steps(),
             samples: Vec::new(),
             versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
         };
         self.measure(&mut report, source);
-        let record = serde_json::to_vec_pretty(&report).unwrap_or_default();
+        let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
         publish::write_synced(&target.working().join(publish::RECORD), &record)?;
         points::reach("recorded");
         publish::seal(target)?;
@@ -415,7 +417,8 @@ impl Reader {
             Self::Log(log) => log::origin(log, options),
             Self::Car(car) => {
                 let files = identity::is_file(&options.source).then(|| options.source.clone());
-                let head = format!("{} {:?}", car.0.version, car.0.roots).into_bytes();
+                let roots: Vec<String> = car.0.roots.iter().map(ToString::to_string).collect();
+                let head = format!("{} {}", car.0.version, roots.join(" ")).into_bytes();
                 Origin { head, files: files.into_iter().collect(), log: String::new() }
             }
         }

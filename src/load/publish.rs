@@ -1,16 +1,33 @@
 //! The last step: everything synced, one rename, the parent directory synced.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::points;
 use super::target::Target;
 use crate::error::{Error, Result};
 use crate::own;
+use crate::read::record::checksum;
+use crate::report::RecordedFile;
 use crate::rocks::options_file::OptionsFile;
 
 /// What bedload knows about an import, beside RocksDB's files.
 pub(super) const RECORD: &str = "BEDLOAD.json";
+
+/// The files of the database in `dir` that say which it is and how it is opened, for its record.
+///
+/// # Errors
+/// There is no OPTIONS file, or one of them cannot be read.
+pub(super) fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
+    // The options may leave this one out.
+    let identity = Some(dir.join("IDENTITY")).filter(|path| path.exists());
+    let record = |path: PathBuf| {
+        let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(RecordedFile { name, checksum: checksum(&bytes) })
+    };
+    identity.into_iter().chain([OptionsFile::latest_path(dir)?]).map(record).collect()
+}
 
 /// Makes the finished database durable under its working name.
 pub(super) fn seal(target: &Target) -> Result<()> {

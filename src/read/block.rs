@@ -65,7 +65,7 @@ impl BlockLookup {
             };
         }
         let id: Id = text.parse().map_err(|error| Error::Usage {
-            reason: format!("{text:?} is neither the number of a block nor an id: {error}"),
+            reason: format!("`{text}` is neither the number of a block nor an id: {error}"),
             hint: "give a number, or the id of a block or of a transaction as hex".into(),
         })?;
         if let Some(value) = self.value(BLOCK_IDS, id.as_bytes())? {

@@ -16,7 +16,7 @@ mod links;
 mod missing;
 mod queue;
 mod ranges;
-mod record;
+pub(crate) mod record;
 mod share;
 mod snapshot;
 pub mod stat;

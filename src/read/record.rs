@@ -1,4 +1,15 @@
 //! `BEDLOAD.json`: what the import that made a database says about it.
+//!
+//! Its last field is a checksum of all the bytes before it, so that a record that was cut or edited shows:
+//!
+//! ```text
+//! {
+//!   "schema": "bedload-import-1",
+//!   ..
+//!   "versions": {..},
+//!   "checksum": "<XXH3-128 of every byte before this line's comma, as hex>"
+//! }
+//! ```
 
 use std::path::Path;
 
@@ -7,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::Family;
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
-use crate::report::{BlockRef, FamilyReport, LogLayout, Packings};
+use crate::report::{BlockRef, FamilyReport, LogLayout, Packings, RecordedFile};
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
@@ -45,13 +56,20 @@ pub struct ImportRecord {
     /// Multicodecs of the hash functions, where the key does not name them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
+    /// `IDENTITY` and the OPTIONS file, as the import left them.
+    #[serde(default)]
+    pub small_files: Vec<RecordedFile>,
 }
 
 /// How many records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedBlocks {
+    /// In the source.
+    pub read: u64,
     /// In the database.
     pub written: u64,
+    /// In the source more than once.
+    pub duplicate: u64,
 }
 
 /// Where the blocks came from.
@@ -90,6 +108,9 @@ pub struct RecordedLog {
     pub packings: Packings,
     /// Bytes behind the last whole block that were left out.
     pub trimmed_bytes: u64,
+    /// Transactions; `None` when they were not counted.
+    #[serde(default)]
+    pub transactions: Option<u64>,
     /// The column families.
     pub families: Vec<FamilyReport>,
 }
@@ -115,6 +136,14 @@ impl ImportRecord {
     /// # Errors
     /// It cannot be read, or says something else than a record.
     pub fn load(db: &Path) -> Result<Option<Self>> {
+        Ok(Self::load_sealed(db)?.map(|(record, _)| record))
+    }
+
+    /// The same, and whether it is as the import wrote it.
+    ///
+    /// # Errors
+    /// As [`ImportRecord::load`].
+    pub(super) fn load_sealed(db: &Path) -> Result<Option<(Self, bool)>> {
         let path = db.join(RECORD_FILE);
         let size = match path.metadata() {
             Ok(metadata) => metadata.len(),
@@ -131,9 +160,34 @@ impl ImportRecord {
         }
         let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
         serde_json::from_slice(&bytes)
-            .map(Some)
+            .map(|record| Some((record, is_sealed(&bytes))))
             .map_err(|error| unreadable(format!("is no record of an import: {error}")))
     }
+}
+
+/// What stands before the checksum.
+const SEAL: &[u8] = b",\n  \"checksum\": \"";
+/// What stands behind it.
+const END: &[u8] = b"\"\n}";
+
+/// The text of a record with its checksum. `report` is an object as `serde_json` prints it for people.
+pub(crate) fn sealed(mut report: Vec<u8>) -> Vec<u8> {
+    // The object's end moves behind one more field.
+    report.truncate(report.strip_suffix(b"\n}").map_or(report.len(), <[u8]>::len));
+    let checksum = checksum(&report);
+    [&report, SEAL, checksum.as_bytes(), END].concat()
+}
+
+fn is_sealed(record: &[u8]) -> bool {
+    let Some(place) = memchr::memmem::rfind(record, SEAL) else { return false };
+    let (report, seal) = record.split_at(place);
+    let found = seal.strip_prefix(SEAL).and_then(|seal| seal.strip_suffix(END));
+    found == Some(checksum(report).as_bytes())
+}
+
+/// XXH3-128 of a file's bytes, as hex.
+pub(crate) fn checksum(bytes: &[u8]) -> String {
+    format!("{:032x}", twox_hash::XxHash3_128::oneshot(bytes))
 }
 
 /// The roots to begin at: those that were given, or those the import recorded.

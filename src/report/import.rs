@@ -77,6 +77,10 @@ pub struct ImportReport {
     pub memtable: Option<MemtableReport>,
     /// Options of the database that were asked for or differ from RocksDB's defaults, read back from its OPTIONS file.
     pub options: Vec<OptionRow>,
+    /// `IDENTITY`, where the options ask for that file, and the newest OPTIONS file, as they were published. A node that
+    /// opens the database writes newer OPTIONS files.
+    #[serde(default)]
+    pub small_files: Vec<RecordedFile>,
     /// How fast both ends of the source were read.
     pub reading: Tenths,
     /// When each step of the source had been taken: at most 64 equal steps; none where the size is not known.
@@ -86,6 +90,15 @@ pub struct ImportReport {
     pub samples: Vec<Sample>,
     /// What ran.
     pub versions: Versions,
+}
+
+/// A file of the database, and what tells whether it was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedFile {
+    /// Its name in the database's directory.
+    pub name: String,
+    /// XXH3-128 of its bytes, as hex.
+    pub checksum: String,
 }
 
 /// One option of the finished database.

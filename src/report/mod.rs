@@ -17,7 +17,7 @@ pub use doctor::{
     Prediction, Rate, WorkSpeed,
 };
 pub use export::{EXPORT_SCHEMA, ExportReport, ExportedLog};
-pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, SCHEMA, SourceInfo, Versions};
+pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions};
 pub use inspect::{
     BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo,
 };

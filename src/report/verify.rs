@@ -42,6 +42,9 @@ pub struct VerifyReport {
     pub recorded: Option<Recorded>,
     /// The comparison with the source; `null` when none was asked for.
     pub against: Option<Against>,
+    /// What is no problem and worth knowing, in words.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// What is wrong.
     pub problems: Problems,
     /// What is worth knowing about a database all the same, and what to do about it.
@@ -107,10 +110,12 @@ pub struct Problems {
 pub enum ProblemKind {
     /// RocksDB does not open the database.
     Open,
-    /// A file is missing or has another size than the database says.
+    /// A file is missing, has another size than the database says, or is another than the import left.
     File,
-    /// `BEDLOAD.json` cannot be read.
+    /// `BEDLOAD.json` cannot be read, or was changed after the import.
     Record,
+    /// The counts in `BEDLOAD.json` do not add up: what was read is not what was written and what was a duplicate.
+    Tally,
     /// There are more or fewer records than recorded.
     Count,
     /// The content digest is another than recorded.
@@ -142,6 +147,7 @@ impl ProblemKind {
             Self::Open => "open",
             Self::File => "file",
             Self::Record => "record",
+            Self::Tally => "tally",
             Self::Count => "count",
             Self::Digest => "digest",
             Self::Checksum => "checksum",

@@ -96,14 +96,10 @@ impl OptionsFile {
     /// # Errors
     /// There is none, or the directory cannot be read.
     pub fn latest_path(dir: &Path) -> Result<PathBuf> {
-        let number = |path: &Path| {
-            let name = path.file_name()?.to_str()?.strip_prefix("OPTIONS-")?;
-            name.parse::<u64>().ok()
-        };
         let mut newest: Option<(u64, PathBuf)> = None;
         for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {
             let path = entry.map_err(Error::io("read", dir))?.path();
-            if let Some(number) = number(&path)
+            if let Some(number) = Self::number(&path)
                 && newest.as_ref().is_none_or(|(of, _)| number > *of)
             {
                 newest = Some((number, path));
@@ -114,6 +110,11 @@ impl OptionsFile {
             reason: "there is no OPTIONS file in it".into(),
             hint: "name the directory of a RocksDB database".into(),
         })
+    }
+
+    /// The number in the name of an OPTIONS file.
+    pub(crate) fn number(path: &Path) -> Option<u64> {
+        path.file_name()?.to_str()?.strip_prefix("OPTIONS-")?.parse().ok()
     }
 
     /// Reads the text of a file; what is wrong with it, and in which line.

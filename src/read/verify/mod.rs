@@ -9,6 +9,7 @@
 
 mod against;
 mod claims;
+mod files;
 mod log;
 mod problems;
 mod scan;
@@ -116,8 +117,11 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
 }
 
 fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport> {
-    let (record, bad_record) = match ImportRecord::load(&options.db) {
-        Ok(record) => (record, None),
+    let (record, bad_record) = match ImportRecord::load_sealed(&options.db) {
+        Ok(Some((record, false))) => {
+            (Some(record), Some("was changed after the import: it does not match its checksum".to_owned()))
+        }
+        Ok(record) => (record.map(|(record, _)| record), None),
         Err(error @ Error::State { .. }) => (None, Some(error.to_string())),
         Err(error) => return Err(error),
     };
@@ -142,6 +146,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             digest: record.digest,
         }),
         against: None,
+        notes: Vec::new(),
         problems: crate::report::Problems::default(),
         warnings: Vec::new(),
         seconds: 0.0,
@@ -152,24 +157,43 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         &ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true, in_order: false },
     )
     .and_then(|reader| Ok((reader.files()?, reader)));
-    let (files, reader) = match opened {
-        Ok(opened) => opened,
-        Err(Error::Rocks { message, path, .. }) => {
-            let problems = Collector::new(layout, &[]);
-            let file = (path != options.db).then_some(path.as_path());
-            problems.add(ProblemKind::Open, file, format!("RocksDB does not open it: {message}"));
-            report.problems = problems.take();
-            return Ok(report);
+    let check_import = |problems: &Collector<'_>, notes: &mut Vec<String>| {
+        if let Some(words) = &bad_record {
+            problems.add(ProblemKind::Record, Some(&options.db.join(RECORD_FILE)), words.clone());
         }
-        Err(error) => return Err(error),
+        if let Some(record) = &record {
+            files::check(&options.db, record, problems, notes);
+            files::check_tally(record, problems);
+        }
     };
+    let refused = match &opened {
+        Err(Error::Rocks { message, path, .. }) => {
+            let file = (*path != options.db).then(|| path.clone());
+            Some((file, format!("RocksDB does not open it: {message}")))
+        }
+        // It has the record of an import: it was a database.
+        Err(Error::State { .. }) if record.is_some() || bad_record.is_some() => {
+            Some((None, "there is no file CURRENT: RocksDB finds no database here".to_owned()))
+        }
+        _ => None,
+    };
+    if let Some((file, words)) = refused {
+        let problems = Collector::new(layout, &[]);
+        problems.add(ProblemKind::Open, file.as_deref(), words);
+        check_import(&problems, &mut report.notes);
+        report.problems = problems.take();
+        return Ok(report);
+    }
+    let (files, reader) = opened?;
     report.warnings = advice::on_database(&reader, &options.db)?;
+    // A record that was changed may name any family.
+    if bad_record.is_some() && !reader.families().contains(&report.column_family) {
+        report.column_family = options.location.family(None);
+    }
     report.files = files.len() as u64;
     report.file_bytes = files.iter().map(|file| file.size).sum();
     let problems = Collector::new(layout, &files);
-    if let Some(words) = bad_record {
-        problems.add(ProblemKind::Record, Some(&options.db.join(RECORD_FILE)), words);
-    }
+    check_import(&problems, &mut report.notes);
     check_sizes(&files, &problems);
     let job = Job {
         options,

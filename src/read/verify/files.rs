@@ -1,0 +1,75 @@
+//! The files beside the SST files, and the record of the import: are they as the import left them, and does the record
+//! agree with itself?
+//!
+//! A node that opens the database writes a newer OPTIONS file and deletes those before the last two. That is no problem,
+//! but it is said. `IDENTITY` it keeps.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use super::problems::Collector;
+use crate::load::TRANSACTIONS;
+use crate::read::record::{ImportRecord, checksum};
+use crate::report::{ProblemKind, RecordedFile};
+use crate::rocks::options_file::OptionsFile;
+
+/// The most bytes of a file that are read; RocksDB's are far smaller.
+const MAX_FILE: u64 = 16 << 20;
+
+/// Compares the small files of the database in `db` with what the import recorded, and adds what else is worth saying to
+/// `notes`.
+pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, notes: &mut Vec<String>) {
+    let newest = OptionsFile::latest_path(db).ok();
+    for RecordedFile { name, checksum: known } in &record.small_files {
+        // What has a separator in it was never recorded: nothing outside the database is looked at.
+        let name = Path::new(name).file_name().unwrap_or_default();
+        let number = OptionsFile::number(Path::new(name));
+        let newer = newest.as_deref().filter(|newest| number.is_some() && OptionsFile::number(newest) > number);
+        if let Some(newer) = newer.and_then(Path::file_name) {
+            notes.push(format!("a node has opened it since the import: its options are those of {}", newer.display()));
+        }
+        let path = db.join(name);
+        let message = match read(&path) {
+            Ok(Some(bytes)) if checksum(&bytes) == *known => continue,
+            Ok(Some(_)) => "the file is another than the import left".to_owned(),
+            Ok(None) if newer.is_some() => continue,
+            Ok(None) => "the file is missing".to_owned(),
+            Err(error) => format!("the file cannot be used: {error}"),
+        };
+        problems.add(ProblemKind::File, Some(&path), message);
+    }
+}
+
+/// A whole file; `None` where there is none.
+fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(MAX_FILE).read_to_end(&mut bytes).map(|_| Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is read is what is written: the counts of the record.
+pub(super) fn check_tally(record: &ImportRecord, problems: &Collector<'_>) {
+    let blocks = &record.blocks;
+    let mut claims = vec![(String::new(), "blocks", blocks.read, blocks.written, blocks.duplicate)];
+    for family in record.log.iter().flat_map(|log| &log.families) {
+        let (what, read) = match family.name.as_str() {
+            TRANSACTIONS => ("transactions", record.log.as_ref().and_then(|log| log.transactions)),
+            _ => ("blocks", Some(blocks.read)),
+        };
+        if let Some(read) = read {
+            claims.push((format!(" to {}", family.name), what, read, family.records, family.duplicates));
+        }
+    }
+    for (to, what, read, written, duplicates) in claims {
+        if written.checked_add(duplicates) != Some(read) {
+            let message = format!(
+                "the record says that {read} {what} were read, {written} written{to} and {duplicates} duplicates"
+            );
+            problems.add(ProblemKind::Tally, None, message);
+        }
+    }
+}
