@@ -127,7 +127,7 @@ impl fmt::Display for ContentDigest {
 
 /// A text that is not a content digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read content digest {text:?}: it must be 32 hex digits")]
+#[error("read content digest `{text}`: it must be 32 hex digits")]
 pub struct ParseDigestError {
     text: String,
 }
@@ -224,7 +224,7 @@ mod tests {
     fn other_texts_are_refused() {
         for text in ["", "0", "+0000000000000000123456789abcdef", "0000000000000000123456789abcdeg0", "é0000"] {
             let error = text.parse::<ContentDigest>().expect_err(text);
-            assert_eq!(error.to_string(), format!("read content digest {text:?}: it must be 32 hex digits"));
+            assert_eq!(error.to_string(), format!("read content digest `{text}`: it must be 32 hex digits"));
         }
         let long = "0".repeat(33);
         assert!(long.parse::<ContentDigest>().is_err());

@@ -14,13 +14,13 @@ const MAX_FRACTION: usize = 12;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// There is no number at the start of the text.
-    #[error("{text:?} is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096")]
+    #[error("`{text}` is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096")]
     NoNumber {
         /// The text.
         text: String,
     },
     /// What stands behind the number is not a unit.
-    #[error("{unit:?} is not a unit of size: use K, M, G or T (or KiB, MiB, GiB, TiB), powers of 1024")]
+    #[error("`{unit}` is not a unit of size: use K, M, G or T (or KiB, MiB, GiB, TiB), powers of 1024")]
     UnknownUnit {
         /// What stands behind the number.
         unit: String,
@@ -38,19 +38,19 @@ pub enum SizeError {
         letter: char,
     },
     /// A fraction of a byte.
-    #[error("{text:?} is not a whole number of bytes")]
+    #[error("`{text}` is not a whole number of bytes")]
     PartOfByte {
         /// The text.
         text: String,
     },
     /// The fraction has more digits than are read.
-    #[error("{text:?} has more than {MAX_FRACTION} digits after the point")]
+    #[error("`{text}` has more than {MAX_FRACTION} digits after the point")]
     TooFine {
         /// The text.
         text: String,
     },
     /// It does not fit into 64 bits.
-    #[error("{text:?} is too large: the largest size is {} bytes", u64::MAX)]
+    #[error("`{text}` is too large: the largest size is {} bytes", u64::MAX)]
     Overflow {
         /// The text.
         text: String,
@@ -165,7 +165,7 @@ mod tests {
     fn the_largest_sizes_fit_and_the_next_do_not() {
         assert_eq!(parse("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(parse("16777215T"), Ok(16_777_215 << 40));
-        let expected = |text| format!("{text:?} is too large: the largest size is 18446744073709551615 bytes");
+        let expected = |text| format!("`{text}` is too large: the largest size is 18446744073709551615 bytes");
         for text in ["18446744073709551616", "16777216T", "20000000TiB", "99999999999999999999999999999999999999999"] {
             assert_eq!(parse(text).expect_err(text).to_string(), expected(text));
         }
@@ -177,7 +177,7 @@ mod tests {
             let error = parse(text).expect_err(text);
             assert_eq!(
                 error.to_string(),
-                format!("{text:?} is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096")
+                format!("`{text}` is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096")
             );
         }
     }
@@ -193,10 +193,10 @@ mod tests {
 
     #[test]
     fn part_of_a_byte_is_refused() {
-        assert_eq!(parse("1.5").expect_err("a fraction").to_string(), "\"1.5\" is not a whole number of bytes");
+        assert_eq!(parse("1.5").expect_err("a fraction").to_string(), "`1.5` is not a whole number of bytes");
         assert_eq!(parse("1.5B"), Err(SizeError::PartOfByte { text: "1.5B".into() }));
         let fine = parse("1.0000000000001G").expect_err("13 digits");
-        assert_eq!(fine.to_string(), "\"1.0000000000001G\" has more than 12 digits after the point");
+        assert_eq!(fine.to_string(), "`1.0000000000001G` has more than 12 digits after the point");
     }
 
     #[test]

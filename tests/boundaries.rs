@@ -84,3 +84,80 @@ fn nobody_prints_by_macro() {
     let (_, printing) = naming(&["println!", "print!", "eprintln!", "eprint!", "dbg!"], "nowhere");
     assert_eq!(printing, NOBODY);
 }
+
+/// Format strings with Rust's debug form in them, in what is no unit test. What panics says is for those who repair it.
+fn debug_texts(file: &syn::File) -> Vec<String> {
+    use syn::visit::{self, Visit};
+    #[derive(Default)]
+    struct Texts(Vec<String>);
+    impl Texts {
+        fn look(&mut self, tokens: proc_macro2::TokenStream) {
+            for token in tokens {
+                match token {
+                    proc_macro2::TokenTree::Literal(literal) => {
+                        let text = literal.to_string();
+                        let form = |part: &str| {
+                            part.split('}')
+                                .next()
+                                .is_some_and(|form| form.split_once(':').is_some_and(|(_, form)| form.ends_with('?')))
+                        };
+                        if text.split('{').skip(1).any(form) {
+                            self.0.push(text);
+                        }
+                    }
+                    proc_macro2::TokenTree::Group(group) => self.look(group.stream()),
+                    _ => {}
+                }
+            }
+        }
+    }
+    impl<'ast> Visit<'ast> for Texts {
+        fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+            if module.ident != "tests" {
+                visit::visit_item_mod(self, module);
+            }
+        }
+        fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+            let of = item.trait_.as_ref().and_then(|(_, path, _)| path.segments.last());
+            if of.is_none_or(|name| name.ident != "Debug") {
+                visit::visit_item_impl(self, item);
+            }
+        }
+        fn visit_macro(&mut self, called: &'ast syn::Macro) {
+            let name = called.path.segments.last().map(|name| name.ident.to_string()).unwrap_or_default();
+            if !["assert", "assert_eq", "assert_ne", "debug_assert", "panic", "unreachable"].contains(&name.as_str()) {
+                self.look(called.tokens.clone());
+            }
+        }
+        fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+            if let syn::Meta::List(list) = &attribute.meta {
+                self.look(list.tokens.clone());
+            }
+        }
+    }
+    let mut texts = Texts::default();
+    texts.visit_file(file);
+    texts.0
+}
+
+#[test]
+fn nothing_that_is_said_has_the_debug_form_of_a_value() {
+    let seen =
+        "#[error(\"{text:?} is bad\")] struct A; fn f() { format!(\"{} {:#?}\", 1, 2); g(format!(\"{x:>5?}\")) }";
+    assert_eq!(debug_texts(&syn::parse_file(seen).expect("it compiles")).len(), 3, "the scan sees them");
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&src, &mut files);
+    let mut found = Vec::new();
+    for path in files {
+        let name = path.strip_prefix(&src).expect("below src").display().to_string();
+        // What fuzzing finds is read by those who repair it.
+        if name.contains("tests") || name.starts_with("fuzzing") || name == "bench_support.rs" {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a source file");
+        let texts = debug_texts(&syn::parse_file(&text).expect("it compiles"));
+        found.extend(texts.into_iter().map(|text| format!("{name}: {text}")));
+    }
+    assert_eq!(found, NOBODY);
+}

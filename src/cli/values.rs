@@ -13,7 +13,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 
 /// A time such as `45s`, `90m`, `1h30m` or `2d`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time: write it as 45s, 90m or 1h30m");
+    let wrong = || format!("`{text}` is no time: write it as 45s, 90m or 1h30m");
     let (mut seconds, mut number) = (0_u64, None::<u64>);
     for letter in text.trim().chars() {
         let unit = match letter {

@@ -149,7 +149,7 @@ fn a_wrong_unit_or_an_overflow_is_refused_though_rocksdb_would_take_it() {
         refused("node.cf.write_buffer_size=99999999999T")
             .ends_with("too large: the largest size is 18446744073709551615 bytes")
     );
-    assert!(refused("node.cf.write_buffer_size=64X").contains("\"X\" is not a unit of size"));
+    assert!(refused("node.cf.write_buffer_size=64X").contains("`X` is not a unit of size"));
     assert_eq!(
         refused("node.cf.num_levels=4G"),
         "--set node.cf.num_levels=4G: RocksDB refuses `node.cf.num_levels` = `4294967296`: Error parsing num_levels:stoi"

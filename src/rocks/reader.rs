@@ -214,7 +214,7 @@ impl Reader {
     fn family(&self, name: &str) -> Result<&ColumnFamily> {
         self.db.cf_handle(name).ok_or_else(|| Error::State {
             path: self.path.clone(),
-            reason: format!("has no column family {name:?}"),
+            reason: format!("has no column family `{name}`"),
             hint: format!("--column-family takes one of: {}", self.families.join(", ")),
         })
     }

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use super::super::identity::Origin;
-use super::super::options::{Format, ImportOptions};
+use super::super::options::{Format, ImportOptions, LogOptions};
 use super::output::RangeDone;
+use crate::chain::Id;
 use crate::error::{Error, Result};
-use crate::source::block_log::{Dictionaries, Log, LogBody, LogProblem, Opened, Sought};
+use crate::source::block_log::{Dictionaries, Log, LogBody, LogProblem, Opened, Sought, TornTail};
 use crate::source::input::Input;
 
 /// Bytes of a pipe that tell it from another one.
@@ -36,7 +37,7 @@ pub(in crate::load) fn detect(input: Input, options: &ImportOptions, dictionarie
 
 /// What tells a log from another one.
 pub(in crate::load) fn origin(log: &Log, options: &ImportOptions) -> Origin {
-    let chosen = format!("{:?}", options.log);
+    let chosen = chosen(&options.log);
     match &log.body {
         LogBody::Files(files) => {
             let files = files.parts.iter().map(|part| part.path.clone()).collect();
@@ -48,6 +49,42 @@ pub(in crate::load) fn origin(log: &Log, options: &ImportOptions) -> Origin {
             Origin { head: head.get(..HEAD).unwrap_or(head).to_vec(), files: Vec::new(), log: chosen }
         }
     }
+}
+
+/// What was chosen, as the command line says it; nothing where that is the default.
+fn chosen(options: &LogOptions) -> String {
+    let LogOptions {
+        dictionaries,
+        tail,
+        from,
+        to,
+        expect_head,
+        checkpoints,
+        no_id_index,
+        index_transactions,
+        full,
+        skip_unknown_operations,
+    } = options;
+    let number = |name: &str, number: &Option<u32>| number.map(|number| format!("{name} {number}"));
+    let block = |name: &str, (number, id): &(u32, Id)| format!("{name} {number}:{id}");
+    let flag = |text: &str, given: bool| given.then(|| text.to_owned());
+    let mut words: Vec<String> = Vec::new();
+    words.extend(dictionaries.as_ref().map(|dir| format!("--dictionaries {}", dir.display())));
+    words.extend(flag("--tail trim", *tail == TornTail::Trim));
+    words.extend(number("--from", from));
+    words.extend(number("--to", to));
+    words.extend(expect_head.as_ref().map(|head| block("--expect-head", head)));
+    // There may be as many as blocks.
+    if !checkpoints.is_empty() {
+        let all: String = checkpoints.iter().map(|checkpoint| block("\n", checkpoint)).collect();
+        let hash = twox_hash::XxHash3_64::oneshot(all.as_bytes());
+        words.push(format!("--checkpoint ({} blocks, {hash:016x})", checkpoints.len()));
+    }
+    words.extend(flag("--no-id-index", *no_id_index));
+    words.extend(flag("--index transactions", *index_transactions));
+    words.extend(flag("--verify full", *full));
+    words.extend(flag("--unknown-operations skip", *skip_unknown_operations));
+    words.join(" ")
 }
 
 /// Checks the blocks that are asked for against those that are there: the first one, and the last one where that is
