@@ -1,15 +1,17 @@
 //! A file in memory as the page cache has it: nothing is copied, no page is cleared.
 //!
-//! Touching a mapped page that the file no longer has (somebody cut it), or that the disk cannot deliver, raises
-//! SIGBUS, which would end the program without a word. So a handler is installed once: for an address inside one of
-//! our maps it puts an empty page there and notes the fault, and whoever reads asks [`Mapped::check`] before believing
-//! what was read. Any other SIGBUS goes on to whoever had it before.
+//! Touching a mapped page that the file no longer has (it was cut), or that the disk cannot deliver, raises SIGBUS,
+//! which would end the program without a word. So a handler is installed once: for an address inside one of our maps it
+//! notes the fault and puts empty pages in the place of the whole map, and the reader asks [`Mapped::check`] before it
+//! believes what it has read. Any other SIGBUS goes on to the handler that was there before.
+//!
+//! The whole map and not the page: a process has some 65,530 maps at most, and a large file that is cut has more pages.
 
 use std::fs::File;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use memmap2::Mmap;
 
@@ -20,14 +22,60 @@ const SLOTS: usize = 256;
 
 /// One watched map. Only atomics: the handler may run between any two instructions.
 struct Slot {
+    /// Odd while `start` and `len` are being written: the two are believed only together.
+    epoch: AtomicUsize,
     /// Address of the map; 0 while the slot is free.
     start: AtomicUsize,
     len: AtomicUsize,
     tripped: AtomicBool,
 }
 
-static WATCHED: [Slot; SLOTS] =
-    [const { Slot { start: AtomicUsize::new(0), len: AtomicUsize::new(0), tripped: AtomicBool::new(false) } }; SLOTS];
+impl Slot {
+    const FREE: Self = Self {
+        epoch: AtomicUsize::new(0),
+        start: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        tripped: AtomicBool::new(false),
+    };
+
+    /// Takes the slot for a map, if it is free.
+    fn take(&self, start: usize, len: usize) -> bool {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        // An odd epoch belongs to another thread that takes it or gives it back, and after it the exchange fails.
+        let is_free = epoch.is_multiple_of(2) && self.start.load(Ordering::Acquire) == 0;
+        if !is_free || self.epoch.compare_exchange(epoch, epoch + 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.tripped.store(false, Ordering::Relaxed);
+        self.write(epoch + 1, start, len);
+        true
+    }
+
+    /// Gives the slot back; before its map goes, so that no two slots ever tell of the same address.
+    fn free(&self) {
+        let epoch = self.epoch.load(Ordering::Relaxed) + 1;
+        self.epoch.store(epoch, Ordering::Relaxed);
+        self.write(epoch, 0, 0);
+    }
+
+    /// Only for the thread that has made the epoch odd.
+    fn write(&self, odd: usize, start: usize, len: usize) {
+        fence(Ordering::Release);
+        self.start.store(start, Ordering::Release);
+        self.len.store(len, Ordering::Release);
+        self.epoch.store(odd + 1, Ordering::Release);
+    }
+
+    /// Start and length of the watched map. `None` while they change, which they do not for a map that is being read.
+    fn read(&self) -> Option<(usize, usize)> {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let (start, len) = (self.start.load(Ordering::Acquire), self.len.load(Ordering::Acquire));
+        fence(Ordering::Acquire);
+        (epoch.is_multiple_of(2) && start != 0 && epoch == self.epoch.load(Ordering::Relaxed)).then_some((start, len))
+    }
+}
+
+static WATCHED: [Slot; SLOTS] = [const { Slot::FREE }; SLOTS];
 
 /// What SIGBUS did before us.
 static BEFORE: [AtomicUsize; 2] = [AtomicUsize::new(libc::SIG_DFL), AtomicUsize::new(0)];
@@ -53,12 +101,7 @@ impl Mapped {
         // SAFETY: the bytes may change under us if somebody writes to the file. They are only ever read as bytes, every
         // length found in them is checked against the map each time it is used, and a vanished page is handled below.
         let map = unsafe { memmap2::MmapOptions::new().len(len).map(file) }.ok()?;
-        let start = map.as_ptr() as usize;
-        let slot = WATCHED
-            .iter()
-            .find(|slot| slot.start.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok())?;
-        slot.tripped.store(false, Ordering::Release);
-        slot.len.store(map.len(), Ordering::Release);
+        let slot = WATCHED.iter().find(|slot| slot.take(map.as_ptr() as usize, map.len()))?;
         Some(Self { map, slot, path: path.to_owned() })
     }
 
@@ -102,8 +145,7 @@ impl Deref for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        self.slot.len.store(0, Ordering::Release);
-        self.slot.start.store(0, Ordering::Release);
+        self.slot.free();
     }
 }
 
@@ -130,17 +172,18 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
     // SAFETY: the kernel passes a valid siginfo to a handler with SA_SIGINFO.
     let address = unsafe { (*info).si_addr() } as usize;
     for slot in &WATCHED {
-        let start = slot.start.load(Ordering::Acquire);
-        let len = slot.len.load(Ordering::Acquire);
-        if start == 0 || address < start || address - start >= len {
+        let Some((start, len)) = slot.read() else { continue };
+        if address < start || address - start >= len {
             continue;
         }
-        let page = 4096;
-        // SAFETY: replaces one page of our own read-only map by an empty one; nothing holds a promise about its bytes.
+        // Before the empty pages are there: another thread may read them at once, and must not believe them.
+        slot.tripped.store(true, Ordering::SeqCst);
+        // SAFETY: replaces our own read-only map, which starts at a page and which the thread that this handler
+        // interrupted borrows; nothing holds a promise about its bytes. The system rounds the length up to a page.
         let put = unsafe {
             libc::mmap(
-                (address & !(page - 1)) as *mut libc::c_void,
-                page,
+                start as *mut libc::c_void,
+                len,
                 libc::PROT_READ,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
                 -1,
@@ -148,7 +191,6 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
             )
         };
         if put != libc::MAP_FAILED {
-            slot.tripped.store(true, Ordering::Release);
             return;
         }
     }
@@ -194,6 +236,52 @@ mod tests {
         let error = map.check().expect_err("cut");
         let cause = std::error::Error::source(&error).expect("a cause").to_string();
         assert_eq!(cause, "the file shrank, or the disk failed, while it was being read");
+    }
+
+    #[test]
+    fn a_file_with_more_pages_than_a_process_has_maps_is_cut_and_every_page_can_be_read() {
+        let page = rustix::param::page_size();
+        // One map for every other page would be 76,800.
+        let len = 2 * 76_800 * page;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        file.as_file().set_len(len as u64).expect("a sparse file");
+        let map = Mapped::new(file.as_file(), len, file.path()).expect("mapped");
+        file.as_file().set_len(0).expect("cut");
+        let odd = (0..len / page).filter(|number| number % 2 == 1);
+        let even = (0..len / page).filter(|number| number % 2 == 0);
+        for number in odd.chain(even.rev()) {
+            assert_eq!(map[number * page], 0);
+        }
+        map.check().expect_err("cut");
+    }
+
+    #[test]
+    fn a_slot_never_tells_the_start_of_one_map_with_the_length_of_another() {
+        let slot = Slot::FREE;
+        let is_over = AtomicBool::new(false);
+        let torn = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0.. {
+                    let start = 1 + round % 7;
+                    assert!(slot.take(start, start * 1000));
+                    slot.free();
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
+            let (mut last, mut changes) = (0, 0);
+            let mut torn = None;
+            while changes < 500 && torn.is_none() {
+                let Some((start, len)) = slot.read() else { continue };
+                torn = (len != start * 1000).then_some((start, len));
+                changes += u32::from(start != last);
+                last = start;
+            }
+            is_over.store(true, Ordering::Relaxed);
+            torn
+        });
+        assert_eq!(torn, None);
     }
 
     #[test]
