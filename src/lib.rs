@@ -52,6 +52,7 @@ pub mod load;
 mod mapped;
 pub mod output;
 mod own;
+mod points;
 pub mod preset;
 pub mod progress;
 pub mod read;
@@ -61,6 +62,7 @@ pub mod size;
 pub mod sort;
 pub mod source;
 pub mod sys;
+mod threads;
 pub mod verify;
 
 pub use error::{Error, Exit, Result};

@@ -19,6 +19,7 @@ use super::limit::Limit;
 use crate::error::{Error, Result};
 use crate::progress::Stop;
 use crate::report::bench::{MemorySample, ProcessFigures};
+use crate::threads;
 
 /// The time between two looks at a process that has just begun; it grows as the process gets older.
 const LOOK: Duration = Duration::from_millis(10);
@@ -84,7 +85,8 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     let pid = Pid::from_child(&child);
     let (over, is_over) = bounded::<()>(0);
     let (samples, seconds, last) = std::thread::scope(|scope| {
-        let sampler = scope.spawn(move || Samples::take(pid, start, job.stop, &is_over));
+        // Without a thread for it there are no samples.
+        let sampler = threads::start(scope, move || Samples::take(pid, start, job.stop, &is_over));
         // The only ways to fail are a wrong number and an interruption, which is tried again.
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {
@@ -92,7 +94,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
         let seconds = start.elapsed().as_secs_f64();
         let last = Io::of(pid);
         drop(over);
-        (sampler.join().unwrap_or_default(), seconds, last)
+        (sampler.map(|sampler| sampler.join().unwrap_or_default()).unwrap_or_default(), seconds, last)
     });
     let (status, usage) = reap(pid).map_err(Error::io("wait for", job.program))?;
     // It has been waited for; dropping the handle does nothing more.

@@ -5,7 +5,7 @@
 //! to be warm, all of it is done once before, unmeasured.
 
 use std::path::PathBuf;
-use std::sync::Barrier;
+use std::sync::RwLock;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::report::bench::{LookupTimes, ReadFigures};
 use crate::rocks::Reader;
 use crate::sys;
+use crate::threads;
 
 /// Keys in one `multi_get`.
 pub const MULTI_GET: usize = 100;
@@ -160,28 +161,29 @@ impl Reading<'_> {
         if each == 0 {
             return Ok(None);
         }
-        let barrier = Barrier::new(threads + 1);
+        // Held until all have started, or one was refused.
+        let gate = RwLock::new(());
         let (done, seconds) = std::thread::scope(|scope| {
-            let workers: Vec<_> = keys
+            let closed = gate.write();
+            let workers: Result<Vec<_>> = keys
                 .chunks_exact(each)
                 .take(threads)
                 .map(|keys| {
-                    let barrier = &barrier;
-                    scope.spawn(move || {
-                        barrier.wait();
+                    let gate = &gate;
+                    threads::start(scope, move || {
+                        drop(gate.read());
                         self.singly(keys).map(|times| times.len())
                     })
                 })
                 .collect();
-            barrier.wait();
             let start = Instant::now();
-            let done: Result<usize> = workers
+            drop(closed);
+            let done: Result<usize> = workers?
                 .into_iter()
                 .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .sum();
-            (done, start.elapsed().as_secs_f64())
-        });
-        let done = done?;
+            done.map(|done| (done, start.elapsed().as_secs_f64()))
+        })?;
         Ok((seconds > 0.0).then(|| done as f64 / seconds))
     }
 

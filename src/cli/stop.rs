@@ -7,6 +7,7 @@ use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use bedload::Error;
 use bedload::progress::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -27,33 +28,43 @@ const INTERRUPTED: i32 = bedload::error::Exit::Interrupted as i32;
 pub fn on_signals(stop: &Stop, hint: &'static str) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let stop = stop.clone();
-    std::thread::spawn(move || {
+    let watch = move || {
         for _ in signals.forever() {
             if stop.asked() {
                 end(None);
             }
             stop.ask();
             // Beside this thread: a terminal that takes nothing must not keep the second signal waiting.
-            std::thread::spawn(|| bar::say("stopping; press Ctrl-C again to stop at once"));
-            std::thread::spawn(move || {
+            let told = beside(|| bar::say("stopping; press Ctrl-C again to stop at once"));
+            let late = beside(move || {
                 std::thread::sleep(PATIENCE);
                 end(Some(hint));
             });
+            if told.and(late).is_err() {
+                end(Some(hint));
+            }
         }
-    });
-    Ok(())
+    };
+    Ok(beside(watch)?)
+}
+
+/// Starts a thread beside this one.
+fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    std::thread::Builder::new().spawn(work).map(drop).map_err(Error::io("start", "a thread"))
 }
 
 /// Leaves a clean terminal, if that takes next to no time, and ends the program.
 fn end(hint: Option<&'static str>) -> ! {
     let (over, is_over) = mpsc::channel::<()>();
-    std::thread::spawn(move || {
+    let clear = move || {
         bar::clear();
         if let Some(hint) = hint {
             let _ = writeln!(std::io::stderr(), "error: interrupted\nhint: {hint}");
         }
         drop(over);
-    });
+    };
+    // Without a thread for it the terminal stays as it is.
+    let _ = beside(clear);
     let _ = is_over.recv_timeout(CLEANING);
     low_level::exit(INTERRUPTED);
 }

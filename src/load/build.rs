@@ -23,6 +23,7 @@ use crate::sort::runs::Runs;
 use crate::sort::spill::Spill;
 use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{CarProblem, Section, Step, next_section};
+use crate::threads;
 
 /// Records between two bumps of the progress counters.
 const BATCH: u64 = 256;
@@ -62,24 +63,20 @@ pub(super) fn build(held: &Held, router: &Router, building: &Building<'_>) -> Re
     };
     let known = Built { files: before.files.clone(), tally: before.tally };
     let built = Mutex::new(Ok(known));
-    std::thread::scope(|scope| {
-        for _ in 0..plan.threads {
-            scope.spawn(|| {
-                let outcome = builder.work(&jobs, held);
-                if outcome.is_err() {
-                    builder.stopped.store(true, Ordering::Relaxed);
-                }
-                let mut all = lock(&built);
-                match (&mut *all, outcome) {
-                    (Ok(all), Ok(mine)) => all.add(mine),
-                    (all @ Ok(_), Err(error)) => *all = Err(error),
-                    // Whoever stopped because another thread failed must not hide why.
-                    (Err(known @ Error::Interrupted { .. }), Err(error)) => *known = error,
-                    (Err(_), _) => {}
-                }
-            });
+    let note = |outcome: Result<Built>| {
+        if outcome.is_err() {
+            builder.stopped.store(true, Ordering::Relaxed);
         }
-    });
+        let mut all = lock(&built);
+        match (&mut *all, outcome) {
+            (Ok(all), Ok(mine)) => all.add(mine),
+            (all @ Ok(_), Err(error)) => *all = Err(error),
+            // Whoever stopped because another thread failed must not hide why.
+            (Err(known @ Error::Interrupted { .. }), Err(error)) => *known = error,
+            (Err(_), _) => {}
+        }
+    };
+    threads::run(plan.threads, || note(builder.work(&jobs, held)), |error| note(Err(error)));
     built.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -21,12 +21,13 @@ mod memtable;
 mod options;
 mod outlook;
 mod plan;
-mod points;
 mod publish;
 mod read;
 pub(crate) mod rehearse;
 mod space;
 mod target;
+
+use crate::points;
 
 pub(crate) use families::{BLOCK_IDS, TRANSACTIONS};
 pub use import::{Outcome, import};

@@ -23,6 +23,7 @@ use crate::sort::router::Router;
 use crate::sort::spill::{Pieces, Spill};
 use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
 use crate::source::car::{Step, next_section};
+use crate::threads;
 
 /// The blocks of a source, checked and routed.
 pub(super) struct Blocks {
@@ -135,15 +136,21 @@ impl Reading<'_> {
             stopped: AtomicBool::new(false),
         };
         let mut workers: Vec<Worker<'_>> = std::thread::scope(|scope| {
-            scope.spawn(|| durable::keep(&is_point, &spill, self.journal, &shared.failed, &shared.stopped));
+            let keep = || durable::keep(&is_point, &spill, self.journal, &shared.failed, &shared.stopped);
+            let kept = threads::start(scope, keep);
+            kept.map_or_else(|error| shared.fail(u64::MAX, error), drop);
             let mut handles = Vec::new();
             for pieces in &shared.pieces {
                 let shared = &shared;
-                handles.push(scope.spawn(move || {
+                let work = move || {
                     let mut worker = Worker::new(shared, pieces);
                     worker.run();
                     worker
-                }));
+                };
+                match threads::start(scope, work) {
+                    Ok(handle) => handles.push(handle),
+                    Err(error) => shared.fail(u64::MAX, error),
+                }
             }
             let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
                 Ok(worker) => worker,
@@ -324,6 +331,18 @@ impl Shared<'_> {
         }
     }
 
+    /// Notes what went wrong with the chunk at `base`, and stops the workers. The chunks before it are all in some
+    /// worker's hands and will be looked through: the first fault in the order of the file is the one that is told,
+    /// however the threads were scheduled.
+    fn fail(&self, base: u64, error: Error) {
+        self.stopped.store(true, Ordering::Release);
+        let base = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { base };
+        let mut failed = lock(&self.failed);
+        if failed.as_ref().is_none_or(|(known, _)| base < *known) {
+            *failed = Some((base, error));
+        }
+    }
+
     /// Notes a durable point if one is due. Nobody can take a chunk meanwhile: the caller holds the source.
     fn note_point(&self, source: &mut Source) -> Result<()> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
@@ -409,16 +428,7 @@ impl<'a> Worker<'a> {
             };
             if let Err((base, error)) = outcome {
                 // Before the chunk leaves the hand: see `note_point`.
-                shared.stopped.store(true, Ordering::Release);
-
-                // The chunks before this one are all in somebody's hands and will be looked through: the first fault
-                // in the order of the file is the one that is told, however the threads were scheduled.
-                let base = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { base };
-                let mut failed = lock(&shared.failed);
-                if failed.as_ref().is_none_or(|(known, _)| base < *known) {
-                    *failed = Some((base, error));
-                }
-                return;
+                return shared.fail(base, error);
             }
             drop(in_hand);
         }

@@ -21,6 +21,7 @@ use crate::sort::router::Router;
 use crate::source::car::chunks::{Chunk, Chunks, Limits};
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 use crate::source::input::{self, InputOptions};
+use crate::threads;
 use crate::verify::{Checker, Claim};
 
 /// Bytes of one chunk, as an import with a usual budget takes them.
@@ -188,8 +189,9 @@ impl Sample {
 pub(super) fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     std::thread::scope(|scope| {
         let work = &work;
-        let handles: Vec<_> = (0..threads.max(1)).map(|number| scope.spawn(move || work(number))).collect();
-        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
+        let start = |number| threads::start(scope, move || work(number));
+        let handles: Vec<_> = (0..threads.max(1)).map(start).collect();
+        let join = |handle: Result<std::thread::ScopedJoinHandle<'_, _>>| match handle?.join() {
             Ok(outcome) => outcome,
             Err(panic) => std::panic::resume_unwind(panic),
         };

@@ -16,6 +16,7 @@ pub use tenths::{ReadStep, Tenths};
 
 use crate::report::Speed;
 use crate::sys;
+use crate::threads;
 
 /// What an import is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -427,13 +428,15 @@ impl<'a> Progress<'a> {
     pub fn sampled<T>(&self, work: impl FnOnce() -> T) -> T {
         let (over, is_over) = crossbeam_channel::bounded::<()>(0);
         std::thread::scope(|scope| {
-            scope.spawn(move || {
+            let sample = move || {
                 while is_over.recv_timeout(INTERVAL) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
                     let sample = self.look();
                     self.keep(sample);
                     self.observer.sample(&sample);
                 }
-            });
+            };
+            // Without a thread for it there are no samples; the work goes on.
+            let _ = threads::start(scope, sample);
             let result = work();
             drop(over);
             result

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
+use crate::threads;
 
 /// Does `work` for each of `items` numbers on up to `threads` threads, each with a worker of its own, and hands the
 /// workers back. The first failure ends it.
@@ -40,10 +41,9 @@ pub(super) fn share<W: Send>(
         // Not worth a thread.
         run();
     } else {
-        std::thread::scope(|scope| {
-            for _ in 0..threads.min(items) {
-                scope.spawn(run);
-            }
+        threads::run(threads.min(items), run, |error| {
+            failed.store(true, Ordering::Relaxed);
+            *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
         });
     }
     outcome.into_inner().unwrap_or_else(PoisonError::into_inner)

@@ -10,6 +10,7 @@ use crate::progress::{Phase, Progress, Stop};
 use crate::source::car::chunks::{Chunk, Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
 use crate::source::input::{self, Input, InputOptions, Wrapping};
+use crate::threads;
 
 /// Bytes read at once.
 const CHUNK: usize = 2 << 20;
@@ -88,6 +89,14 @@ impl<'a> Snapshot<'a> {
         let failed: Mutex<Option<(u64, Error)>> = Mutex::default();
         let stopped = AtomicBool::new(false);
         let chunks = Mutex::new(&mut self.chunks);
+        let fail = |error| {
+            let place = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { u64::MAX };
+            let mut failed = lock(&failed);
+            if failed.as_ref().is_none_or(|(known, _)| place < *known) {
+                *failed = Some((place, error));
+            }
+            stopped.store(true, Ordering::Relaxed);
+        };
         let run = |worker: &mut W| {
             let mut spare: Option<Buffer> = None;
             while !stopped.load(Ordering::Relaxed) && !stop.asked() {
@@ -103,19 +112,13 @@ impl<'a> Snapshot<'a> {
                     Err(error) => Err(error),
                 };
                 if let Err(error) = outcome {
-                    let place =
-                        if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { u64::MAX };
-                    let mut failed = lock(&failed);
-                    if failed.as_ref().is_none_or(|(known, _)| place < *known) {
-                        *failed = Some((place, error));
-                    }
-                    stopped.store(true, Ordering::Relaxed);
+                    fail(error);
                 }
             }
         };
         std::thread::scope(|scope| {
             for worker in workers {
-                scope.spawn(|| run(worker));
+                threads::start(scope, || run(worker)).map_or_else(fail, drop);
             }
         });
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {

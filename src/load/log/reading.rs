@@ -25,6 +25,7 @@ use crate::progress::Phase;
 use crate::source::block_log::{
     Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker, begins_later,
 };
+use crate::threads;
 use crate::verify::{Chain, Expectations};
 
 /// Bytes of a log that are read at once.
@@ -273,15 +274,11 @@ impl<'a> Reading<'a> {
     fn on_all_threads(&self, work: impl Fn(&mut Hand) + Sync) -> Result<()> {
         let plan = self.job.plan;
         let work = |outbox: Option<Outbox>| {
-            std::thread::scope(|scope| {
-                for _ in 0..plan.threads {
-                    let (work, outbox) = (&work, outbox.clone());
-                    scope.spawn(move || {
-                        let gatherer = outbox.map(|outbox| Rc::new(RefCell::new(Gatherer::new(outbox, plan))));
-                        work(&mut Hand { batch: Batch::default(), gatherer });
-                    });
-                }
-            });
+            let work = || {
+                let gatherer = outbox.clone().map(|outbox| Rc::new(RefCell::new(Gatherer::new(outbox, plan))));
+                work(&mut Hand { batch: Batch::default(), gatherer });
+            };
+            threads::run(plan.threads, work, |error| self.fail(0, error));
         };
         match self.way {
             Way::Files(_) => work(None),

@@ -29,6 +29,7 @@ use crate::digest::ContentDigest;
 use crate::error::Result;
 use crate::sort::spill::{Extent, Pieces, Spill};
 use crate::source::block_log::{Log, LogProblem};
+use crate::threads;
 
 /// Bytes of a record's value.
 pub(super) const VALUE: usize = 8;
@@ -166,28 +167,26 @@ impl<'a> Transactions<'a> {
         let known = FamilyDone { files: job.before.built_files.clone(), tally: job.before.tally };
         let done = Mutex::new(Ok(known));
         let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..job.plan.threads {
-                scope.spawn(|| {
-                    loop {
-                        let partition = next.fetch_add(1, Ordering::Relaxed) as u32;
-                        if partition >= index.spill.partitions() || lock(&done).is_err() {
-                            return;
-                        }
-                        if job.before.is_built(partition) {
-                            continue;
-                        }
-                        let built = self.build_partition(index, partition, way);
-                        let mut done = lock(&done);
-                        match (&mut *done, built) {
-                            (Ok(all), Ok(built)) => all.add(&built),
-                            (Ok(_), Err(error)) => *done = Err(error),
-                            (Err(_), _) => {}
-                        }
-                    }
-                });
+        let note = |built: Result<FamilyDone>| {
+            let mut done = lock(&done);
+            match (&mut *done, built) {
+                (Ok(all), Ok(built)) => all.add(&built),
+                (Ok(_), Err(error)) => *done = Err(error),
+                (Err(_), _) => {}
             }
-        });
+        };
+        let work = || {
+            loop {
+                let partition = next.fetch_add(1, Ordering::Relaxed) as u32;
+                if partition >= index.spill.partitions() || lock(&done).is_err() {
+                    return;
+                }
+                if !job.before.is_built(partition) {
+                    note(self.build_partition(index, partition, way));
+                }
+            }
+        };
+        threads::run(job.plan.threads, work, |error| note(Err(error)));
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 

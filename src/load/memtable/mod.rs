@@ -37,6 +37,7 @@ use crate::rocks::{Meter, Store, Writer};
 use crate::sort::key::Record;
 use crate::source::car::CarProblem;
 use crate::source::car::chunks::{Chunk, Chunks, Tail};
+use crate::threads;
 
 /// What a memtable may lack to count as full, as a share of it, as its reciprocal.
 const NEARLY: u64 = 8;
@@ -150,10 +151,7 @@ impl Job<'_> {
 
     /// Threads that read a finished database.
     pub(super) fn checkers(&self) -> Result<rayon::ThreadPool> {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(self.plan.threads)
-            .build()
-            .map_err(|error| Error::io("start threads to check", self.target.working())(std::io::Error::other(error)))
+        threads::pool(self.plan.threads)
     }
 
     /// Compares what is there with what was written.
@@ -239,12 +237,7 @@ impl Load<'_> {
             loop {
                 let fail = |error| feed.fail(u64::MAX, error);
                 let ((), batches) = beside_writers(self.store, preset, plan.threads, &fail, |outbox| {
-                    std::thread::scope(|scope| {
-                        for _ in 0..plan.threads {
-                            let outbox = outbox.clone();
-                            scope.spawn(|| self.read(&feed, outbox, &all));
-                        }
-                    });
+                    threads::run(plan.threads, || self.read(&feed, outbox.clone(), &all), fail);
                 });
                 let position = feed.pause()?;
                 let written = all.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::progress::{Backlog, Phase};
 use crate::rocks::{DataFile, Level, Meter, Reader, ReaderOptions, Store, levels_of};
 use crate::sys;
+use crate::threads;
 
 /// How often RocksDB is asked what lies before it.
 const WATCH: Duration = Duration::from_millis(200);
@@ -112,7 +113,7 @@ impl Job<'_> {
         let written = || sys::io_bytes().map_or(0, |(_, written)| written);
         let before = written();
         std::thread::scope(|scope| {
-            scope.spawn(move || {
+            let watch = move || {
                 let mut cancelled = false;
                 loop {
                     // What cannot be told is not shown; whatever is wrong, the work will hear of it.
@@ -133,7 +134,9 @@ impl Job<'_> {
                         break;
                     }
                 }
-            });
+            };
+            // Without a thread to show it the work goes on all the same.
+            let _ = threads::start(scope, watch);
             let result = work();
             drop(over);
             result

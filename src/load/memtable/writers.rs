@@ -8,6 +8,7 @@ use super::super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::preset::Resolved;
 use crate::rocks::{Batch, Store, Writer};
+use crate::threads;
 
 /// Batches gathered ahead, for each writer.
 const AHEAD: usize = 2;
@@ -48,11 +49,14 @@ pub(in crate::load) fn beside_writers<T>(
     let result = std::thread::scope(|scope| {
         for _ in 0..writers {
             let (to_write, written, batches) = (to_write.clone(), written.clone(), &batches);
-            scope.spawn(move || {
+            let work = move || {
                 let count = write(store.writer(&preset.write()), fail, &to_write, &written);
                 batches.fetch_add(count, Ordering::Relaxed);
-            });
+            };
+            threads::start(scope, work).map_or_else(fail, drop);
         }
+        // Without any writer batches must have nowhere to wait.
+        drop(to_write);
         // The writers end when the last outbox is gone.
         work(Outbox { full, empty })
     });

@@ -16,6 +16,7 @@ use zstd::zstd_safe::CParameter;
 use super::{Format, Loader, forest};
 use crate::error::{Error, Result};
 use crate::source::forest::{Frame, Index, LEVEL, Packer};
+use crate::threads;
 
 /// Whole sections, and what becomes of them.
 #[derive(Debug, Default)]
@@ -81,10 +82,10 @@ impl Shipping<'_> {
         let (loaded, written) = std::thread::scope(|scope| {
             for _ in 0..self.threads {
                 let packing = packing.clone();
-                scope.spawn(move || pack_all(self.format, &packing));
+                threads::start(scope, move || pack_all(self.format, &packing))?;
             }
             drop(packing);
-            let writer = scope.spawn(move || writer.write_all(&writing));
+            let writer = threads::start(scope, move || writer.write_all(&writing))?;
             let send = move |batch: Batch| {
                 let (reply, packed) = bounded(1);
                 to_pack.send((batch, reply)).map_err(|_| Gone)?;
@@ -97,8 +98,8 @@ impl Shipping<'_> {
                 Ok(written) => written,
                 Err(panic) => std::panic::resume_unwind(panic),
             };
-            (loaded, written)
-        });
+            Ok::<_, Error>((loaded, written))
+        })?;
         let failed = || Error::io("write", self.path);
         // A loader that found nobody to send to has nothing to say.
         let (mut position, index) = written.map_err(failed())?;

@@ -34,7 +34,7 @@ impl Door {
 }
 
 /// Dies or stops here if the tests want it.
-pub(super) fn reach(name: &str) {
+pub(crate) fn reach(name: &str) {
     static ABORT: Door = Door::new("BEDLOAD_ABORT_AT");
     static STOP: Door = Door::new("BEDLOAD_STOP_AT");
     if ABORT.opens_at(name) {
