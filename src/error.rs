@@ -157,6 +157,14 @@ impl Error {
         move |source| Self::Io { action, path, source }
     }
 
+    /// What RocksDB says: as the system's error where its words name one.
+    pub(crate) fn of_rocks(action: &'static str, path: &Path, message: String) -> Self {
+        match errno_of(&message) {
+            Some(errno) => Self::io(action, path)(errno.into()),
+            None => Self::Rocks { action, path: path.to_owned(), message },
+        }
+    }
+
     /// A bad input, at a place in it.
     pub fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Into<BadInput>) -> Self {
         Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
@@ -220,6 +228,9 @@ pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {
         ("Input/output error", Errno::IO),
         ("Read-only file system", Errno::ROFS),
         ("Permission denied", Errno::ACCESS),
+        ("File too large", Errno::FBIG),
+        ("Cannot allocate memory", Errno::NOMEM),
+        ("Resource temporarily unavailable", Errno::AGAIN),
     ];
     known.into_iter().find(|(text, _)| message.contains(text)).map(|(_, errno)| errno)
 }
@@ -230,15 +241,28 @@ fn io_hint(source: &std::io::Error, path: &Path) -> String {
         Kind::NotFound => "check the path".into(),
         Kind::PermissionDenied => format!("check who may use it: ls -ld {}", path.display()),
         Kind::StorageFull | Kind::QuotaExceeded => {
-            format!("make room (df -h {}) or name another place with --work-dir, then run it again", path.display())
+            format!(
+                "make room (df -h {}) or name another place (--work-dir; TMPDIR for what is only tried), then run it again",
+                path.display()
+            )
         }
         Kind::ReadOnlyFilesystem => "the file system is mounted read-only; choose another place".into(),
+        Kind::FileTooLarge => {
+            "files may not grow as large here: raise the limit (ulimit -f), or use a file system that takes larger ones; \
+             then run the same command again: it goes on"
+                .into()
+        }
         Kind::IsADirectory => "name a file, not a directory".into(),
         _ if [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
             .iter()
             .any(|errno| source.raw_os_error() == Some(errno.raw_os_error())) =>
         {
             "too many open files: raise the limit (ulimit -n) or lower --threads".into()
+        }
+        Kind::OutOfMemory | Kind::WouldBlock => {
+            "the system gives no more memory or threads: raise the limit (ulimit -v, ulimit -u) or lower --memory and \
+             --threads; then run the same command again"
+                .into()
         }
         _ => "run it again; if it stays, look at the disk (dmesg, smartctl)".into(),
     }

@@ -5,7 +5,7 @@
 //! written down, and what is reported is what it does, not what it was asked. What its parser does not read, the options
 //! of single operations, is copied field by field.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rust_rocksdb::{
     BottommostLevelCompaction, CompactOptions, DB, ErrorKind, IngestExternalFileOptions, Options, WriteOptions,
@@ -15,8 +15,9 @@ use super::option_map::{Group, OptionMap};
 use super::options_file::OptionsFile;
 use super::scratch::{self, Tried};
 use super::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
-use super::wrap;
 use crate::error::{Error, Result};
+use crate::points;
+use crate::threads;
 
 /// RocksDB's own words about options it does not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,22 +72,45 @@ pub fn effective(map: &OptionMap) -> Result<OptionMap, ProbeError> {
     probe(build(map).map_err(ProbeError::Refused)?, map)
 }
 
+/// Checks that RocksDB can start the threads that it starts when it opens a database: where one is refused it throws what
+/// no caller can catch, with its locks held. It keeps them, so only more than before are looked for.
+///
+/// # Errors
+/// The system refuses one.
+pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
+    static FOUND: Mutex<usize> = Mutex::new(0);
+    /// For what is done from time to time, and one to spare.
+    const BESIDE: usize = 2;
+    let jobs = map.get(Group::Db, "max_background_jobs").and_then(|jobs| jobs.parse().ok()).unwrap_or(2);
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let needed = BESIDE + jobs;
+    if needed > *found {
+        threads::check(needed - *found)?;
+        *found = needed;
+    }
+    Ok(())
+}
+
 fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError> {
+    check_threads(map).map_err(ProbeError::Failed)?;
     options.create_if_missing(true);
     options.set_error_if_exists(false);
     let file = scratch::try_in_places(|dir| match DB::open(&options, dir) {
         Ok(db) => {
             drop(db);
+            points::reach("probed");
             Tried::Answered(OptionsFile::latest(dir).map_err(ProbeError::Failed))
         }
-        Err(error) => {
-            // A disk that is full, or does not do direct I/O, says nothing about the options.
-            match error.kind() {
-                ErrorKind::IOError => Tried::NotHere(Err(ProbeError::Failed(wrap("try the options in", dir)(error)))),
-                ErrorKind::NotSupported => Tried::NotHere(Err(ProbeError::Refused(error.into()))),
-                _ => Tried::Answered(Err(ProbeError::Refused(error.into()))),
+        // A disk that is full, or does not do direct I/O, says nothing about the options.
+        Err(error) => match error.kind() {
+            ErrorKind::IOError => {
+                // The directory is gone when this is read.
+                let place = dir.parent().unwrap_or(dir);
+                Tried::Failed(Error::of_rocks("try the options in", place, error.into_string()))
             }
-        }
+            ErrorKind::NotSupported => Tried::Unsupported(Err(ProbeError::Refused(error.into()))),
+            _ => Tried::Answered(Err(ProbeError::Refused(error.into()))),
+        },
     });
     let file = file.map_err(ProbeError::Failed)??;
     let family = file.family("default").expect("a database has a default column family");

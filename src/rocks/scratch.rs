@@ -1,26 +1,43 @@
 //! Where RocksDB is asked what it makes of options: an empty database that lives for some milliseconds.
 //!
 //! It tells its options only as a file in the database's directory, so a directory it must be; in memory where the
-//! system has one there, because there a full or read-only disk does not matter and nobody waits for a sync. A place
-//! that cannot be used gives way to the next. What a killed process has left is swept by the next one.
+//! system has one there, because there a full or read-only disk does not matter and no sync is waited for. A place that
+//! cannot be used gives way to the next.
+//!
+//! A killed process leaves its directory. Each process holds a lock on its own, so the next one can tell and removes
+//! what the same user has left: never what is in use, and never what another user has made.
 
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
+use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 
-/// How the directories are named.
+/// How the directories are named, before [`RANDOM`] letters and digits.
 const PREFIX: &str = "bedload-options-";
 
-/// A directory this old is nobody's any more: it is needed for some milliseconds.
-const STALE: Duration = Duration::from_secs(600);
+/// Letters and digits that cannot be foretold.
+const RANDOM: usize = 6;
 
 /// What became of a try in one place.
 pub(super) enum Tried<T> {
     /// It worked, or failed in a way that has nothing to do with the place.
     Answered(T),
-    /// Perhaps another place is better; this is what to say if not.
-    NotHere(T),
+    /// Perhaps another place can do what this one cannot; this is what to say if none can.
+    Unsupported(T),
+    /// The place failed, which says nothing about what was tried.
+    Failed(Error),
+}
+
+/// A directory that is in use as long as this lives, and then goes.
+struct Held {
+    dir: TempDir,
+    /// Open and locked.
+    _held: File,
 }
 
 /// The places, best first.
@@ -42,28 +59,82 @@ pub(super) fn try_in_places<T>(attempt: impl FnMut(&Path) -> Tried<T>) -> Result
 }
 
 fn try_in<T>(places: &[PathBuf], mut attempt: impl FnMut(&Path) -> Tried<T>) -> Result<T> {
-    let mut refused = None;
-    let mut failed = None;
+    let (mut unsupported, mut failed, mut unusable) = (None, None, None);
     for place in places {
         sweep(place);
-        match tempfile::Builder::new().prefix(PREFIX).tempdir_in(place) {
-            Ok(dir) => match attempt(dir.path()) {
+        match Held::make(place) {
+            Ok(held) => match attempt(held.dir.path()) {
                 Tried::Answered(answer) => return Ok(answer),
-                Tried::NotHere(answer) => refused = Some(answer),
+                Tried::Unsupported(answer) => unsupported = Some(answer),
+                Tried::Failed(error) => failed = Some(error),
             },
-            Err(error) => failed = Some(Error::io("create a directory in", place)(error)),
+            Err(error) if is_full(&error) => failed = Some(Error::io("create a directory in", place)(error)),
+            Err(error) => unusable = Some(Error::io("create a directory in", place)(error)),
         }
     }
-    refused.ok_or_else(|| failed.unwrap_or_else(|| Error::io("find", "/tmp")(std::io::ErrorKind::NotFound.into())))
+    // A place that failed might have had another answer than those that do not support what was tried.
+    match (failed, unsupported) {
+        (Some(failed), _) => Err(failed),
+        (None, Some(answer)) => Ok(answer),
+        (None, None) => Err(unusable.unwrap_or_else(|| Error::io("find", "/tmp")(std::io::ErrorKind::NotFound.into()))),
+    }
 }
 
-/// Removes what killed processes have left; what cannot be removed is somebody else's.
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
+impl Held {
+    fn make(place: &Path) -> std::io::Result<Self> {
+        loop {
+            let owner_only = std::fs::Permissions::from_mode(0o700);
+            let dir =
+                tempfile::Builder::new().prefix(PREFIX).rand_bytes(RANDOM).permissions(owner_only).tempdir_in(place)?;
+            // Missing, locked or another one: swept by another process before it was locked here.
+            let opened = match open(dir.path()) {
+                Err(Errno::NOENT) => None,
+                opened => Some(opened?),
+            };
+            let held = opened.filter(|file| match flock(file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => false,
+                // On a file system without locks nothing is swept.
+                Ok(()) | Err(_) => is_still(dir.path(), file),
+            });
+            match held {
+                Some(held) => return Ok(Self { dir, _held: held }),
+                None => drop(dir.keep()),
+            }
+        }
+    }
+}
+
+/// Opens a directory that is no link.
+fn open(dir: &Path) -> Result<File, Errno> {
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(dir, how, Mode::empty()).map(File::from)
+}
+
+/// Whether `path` is what has been opened, and no other file under its name.
+fn is_still(path: &Path, opened: &File) -> bool {
+    let (Ok(there), Ok(here)) = (path.symlink_metadata(), opened.metadata()) else { return false };
+    (there.dev(), there.ino()) == (here.dev(), here.ino())
+}
+
+/// Removes what killed processes of this user have left: what has our form of name and is not locked.
 fn sweep(place: &Path) {
     for entry in place.read_dir().into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        let age = || entry.metadata().and_then(|metadata| metadata.modified()).ok()?.elapsed().ok();
-        if is_ours && age().is_some_and(|age| age > STALE) {
-            let _ = std::fs::remove_dir_all(entry.path());
+        let name = entry.file_name();
+        let random = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).unwrap_or_default();
+        if random.len() != RANDOM || !random.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(opened) = open(&path) else { continue };
+        let uid = rustix::process::geteuid().as_raw();
+        let is_ours = opened.metadata().is_ok_and(|dir| dir.uid() == uid);
+        if is_ours && flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok() && is_still(&path, &opened) {
+            // What cannot be removed stays for a later process.
+            let _ = std::fs::remove_dir_all(path);
         }
     }
 }
@@ -83,30 +154,79 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_everywhere_is_told_as_the_last_place_has_it() {
+    fn what_no_place_supports_is_told_as_the_last_place_has_it() {
         let (one, two) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let places = [one.path().to_owned(), two.path().to_owned(), "/nonexistent".into()];
         let mut tries = 0;
         let told = try_in(&places, |_| {
             tries += 1;
-            Tried::NotHere(tries)
+            Tried::Unsupported(tries)
         });
         assert_eq!((told.expect("an answer"), tries), (2, 2));
     }
 
     #[test]
-    fn only_old_leftovers_are_swept() {
+    fn a_place_that_fails_is_told_and_not_what_another_does_not_support() {
+        let (one, two) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        for full in [one.path(), two.path()] {
+            let told = try_in(&[one.path().to_owned(), two.path().to_owned()], |dir| {
+                if dir.starts_with(full) {
+                    Tried::Failed(Error::io("try", full)(Errno::NOSPC.into()))
+                } else {
+                    Tried::Unsupported(())
+                }
+            });
+            assert_eq!(told.expect_err("not tried everywhere").to_string(), format!("try {}", full.display()));
+        }
+    }
+
+    /// A directory as an earlier process has made it.
+    fn left(place: &Path, name: &str) -> PathBuf {
+        let path = place.join(name);
+        std::fs::create_dir(&path).expect("made");
+        std::fs::write(path.join("CURRENT"), "x").expect("written");
+        path
+    }
+
+    #[test]
+    fn what_a_dead_process_has_left_is_swept_at_once_and_what_is_in_use_is_not() {
         let place = tempfile::tempdir().expect("a directory");
-        let make = |name: &str, old: bool| {
-            let path = place.path().join(name);
-            std::fs::create_dir(&path).expect("made");
-            std::fs::write(path.join("CURRENT"), "x").expect("written");
-            let time = std::time::SystemTime::now() - if old { STALE * 2 } else { Duration::ZERO };
-            std::fs::File::open(&path).and_then(|dir| dir.set_modified(time)).expect("set");
-            path
-        };
-        let (old, new, other) = (make("bedload-options-a", true), make("bedload-options-b", false), make("x", true));
+        let dead = left(place.path(), "bedload-options-a1B2c3");
+        let used = left(place.path(), "bedload-options-a1B2c4");
+        let lock = open(&used).expect("opened");
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("locked");
+        let others = ["bedload-options-", "bedload-options-a.B2c3", "bedload-options-a1B2c3x", "x"];
+        let others = others.map(|name| left(place.path(), name));
+        let (elsewhere, link) = (left(place.path(), "elsewhere"), place.path().join("bedload-options-a1B2c5"));
+        std::os::unix::fs::symlink(&elsewhere, &link).expect("linked");
         try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
-        assert_eq!([old.exists(), new.exists(), other.exists()], [false, true, true]);
+        assert!(!dead.exists() && used.join("CURRENT").exists() && link.is_symlink());
+        assert!(others.iter().chain([&elsewhere]).all(|dir| dir.join("CURRENT").exists()));
+        drop(lock);
+        try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
+        assert!(!used.exists(), "nobody uses it any more");
+    }
+
+    #[test]
+    fn what_another_user_has_made_is_not_swept() {
+        let place = tempfile::tempdir().expect("a directory");
+        let dir = left(place.path(), "bedload-options-a1B2c3");
+        if std::os::unix::fs::chown(&dir, Some(65534), None).is_err() {
+            eprintln!("SKIPPED: only root can make a directory of another user");
+            return;
+        }
+        try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
+        assert!(dir.join("CURRENT").exists());
+    }
+
+    #[test]
+    fn a_directory_is_only_for_its_owner_and_is_not_swept_while_it_is_used() {
+        let place = tempfile::tempdir().expect("a directory");
+        let mode = try_in(&[place.path().to_owned()], |dir| {
+            try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("another one beside it");
+            Tried::Answered(dir.metadata().expect("still there").mode() & 0o777)
+        });
+        assert_eq!(mode.expect("a place"), 0o700);
+        assert_eq!(place.path().read_dir().expect("there").count(), 0);
     }
 }

@@ -60,6 +60,7 @@ impl Store {
 
     fn with_options(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>, create: bool) -> Result<Self> {
         log_format::check(path)?;
+        families.first().map_or(Ok(()), |(_, map)| options::check_threads(map))?;
         let mut options = families.first().map_or_else(|| Ok(Options::default()), |(_, map)| build(path, map))?;
         if meter.is_some() {
             Meter::attach(&mut options);
@@ -108,6 +109,7 @@ impl Store {
         if let Some(found) = file.family(family).or_else(|| file.family(DEFAULT_FAMILY)) {
             own = file.options(found);
         }
+        options::check_threads(&own)?;
         let mut options = build(path, &own)?;
         if meter.is_some() {
             Meter::attach(&mut options);
