@@ -5,6 +5,7 @@ mod cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    cli::last_resort::install();
     let cli = cli::parse();
     let outcome = match &cli.command {
         cli::Command::Import(args) => cli::import::run(args, &cli.globals),

@@ -22,12 +22,14 @@ pub fn io_bytes() -> Option<(u64, u64)> {
     Some((field("/proc/self/io", "rchar:")?, field("/proc/self/io", "wchar:")?))
 }
 
-/// Memory of this machine in bytes, or of the control group if that allows less.
+/// Memory of this machine in bytes, or less where the control group or the limit of the address space allows less.
 pub fn memory() -> Option<u64> {
-    match (machine_memory(), cgroup_memory()) {
-        (Some(machine), Some(group)) => Some(machine.min(group)),
-        (machine, group) => machine.or(group),
-    }
+    [machine_memory(), cgroup_memory(), address_space()].into_iter().flatten().min()
+}
+
+/// Bytes of address space that this process may have; `None` without a limit.
+pub fn address_space() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::As).current
 }
 
 /// Memory of this machine in bytes.

@@ -7,16 +7,9 @@
 mod common;
 
 use common::crash::*;
-use common::fault::library;
+use common::fault::failing;
 use common::run::Place;
 use rustix::io::Errno;
-
-/// Calls of `call` on files named like `text`, from the `number`-th on, fail with `errno`.
-fn failing(case: &Case, call: &str, number: u32, errno: Errno, text: &str) -> Option<Case> {
-    let library = library()?.to_str().expect("text");
-    let fault = format!("{call}:{number}:{}:{text}", errno.raw_os_error());
-    Some(case.clone().env("LD_PRELOAD", library).env("BEDLOAD_FAULT", &fault))
-}
 
 /// Where a fault strikes: the way of the import, the call, from which one on, which files, and what is said of them.
 type Fault = (Way, &'static str, u32, &'static str, &'static [&'static str]);

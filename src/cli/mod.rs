@@ -10,6 +10,7 @@ pub mod generate;
 pub mod get;
 pub mod import;
 pub mod inspect;
+pub mod last_resort;
 pub mod presets;
 mod rates;
 mod screen;

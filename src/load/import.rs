@@ -123,7 +123,7 @@ impl Import<'_> {
         }
         let mut preset = self.preset(preset::DEFAULT)?;
         let memory = options.memory_budget();
-        plan::check_memory(memory)?;
+        plan::check_memory(options)?;
         let threads = |preset: &Resolved| options.threads.unwrap_or_else(|| preset.sst_threads()).max(1);
         let max_files = sys::raise_open_files();
 

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::options::PlanChoice;
+use super::options::{ImportOptions, PlanChoice};
 use super::space::Space;
 use crate::error::{Error, Result};
 use crate::size::human;
+use crate::sys;
 
 /// The least budget an import can work with, in bytes.
 pub const MIN_MEMORY: u64 = 16 << 20;
@@ -108,11 +109,25 @@ pub struct MemtablePlan {
     pub compact: bool,
 }
 
-/// Checks that a budget is large enough to work with.
+/// Address space that an import takes beside its budget, at least: the program, RocksDB, stacks.
+const BESIDE: u64 = 96 << 20;
+
+/// Checks that a budget is large enough to work with, and that this process may have as much.
 ///
 /// # Errors
-/// Less than [`MIN_MEMORY`].
-pub(super) fn check_memory(memory: u64) -> Result<()> {
+/// Less than [`MIN_MEMORY`], or more than the limit of the address space leaves.
+pub(super) fn check_memory(options: &ImportOptions) -> Result<()> {
+    let memory = options.memory_budget();
+    let needed = memory.max(MIN_MEMORY) + BESIDE;
+    if let Some(limit) = sys::address_space()
+        && limit < needed
+    {
+        return Err(Error::State {
+            path: options.db.clone(),
+            reason: format!("needs {} of address space, and this process may have {}", human(needed), human(limit)),
+            hint: format!("raise the limit (ulimit -v {}), or lower --memory", needed >> 10),
+        });
+    }
     if memory >= MIN_MEMORY {
         return Ok(());
     }

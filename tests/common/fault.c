@@ -2,6 +2,7 @@
  *
  * BEDLOAD_FAULT=CALL:NUMBER:ERRNO:TEXT fails the calls of CALL (write, read, sync, open or rename), from the NUMBER-th
  * on, on files whose path contains TEXT, or ends with it where TEXT ends with $, with ERRNO. Everything else goes on to the C library.
+ * With CALL `thread` fewer than NUMBER threads may run at once beside the first; TEXT is then any.
  *
  * CALL may be `change`: every call that changes a file or a directory, whoever makes it. Code that makes its calls
  * without the C library is caught too, because the kernel hands these calls over (seccomp). ERRNO may then be
@@ -16,6 +17,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,6 +95,35 @@ static void *map(void *at, size_t len, int protection, int flags, int fd, off64_
 #define NEXT(name) \
   static __typeof__(name) *next; \
   if (next == NULL) next = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+
+static long threads;
+
+struct thread {
+  void *(*start)(void *);
+  void *argument;
+};
+
+static void *run_thread(void *given) {
+  struct thread thread = *(struct thread *)given;
+  free(given);
+  void *result = thread.start(thread.argument);
+  __atomic_sub_fetch(&threads, 1, __ATOMIC_RELAXED);
+  return result;
+}
+
+int pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+  NEXT(pthread_create);
+  if (strcmp("thread", wanted) != 0) return next(id, attributes, start, argument);
+  struct thread *thread = malloc(sizeof *thread);
+  *thread = (struct thread){start, argument};
+  int refused = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED) >= from;
+  int error = refused ? (int)error_number : next(id, attributes, run_thread, thread);
+  if (error != 0) {
+    free(thread);
+    __atomic_sub_fetch(&threads, 1, __ATOMIC_RELAXED);
+  }
+  return error;
+}
 
 ssize_t write(int fd, const void *bytes, size_t len) {
   NEXT(write);

@@ -4,6 +4,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use rustix::io::Errno;
+
+use super::crash::Case;
+
 /// The preloaded library; `None`, said loudly, where it cannot be made.
 pub fn library() -> Option<&'static PathBuf> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -25,4 +29,11 @@ pub fn library() -> Option<&'static PathBuf> {
         eprintln!("SKIPPED: no C compiler makes the library that lets disks fail");
     }
     made.as_ref()
+}
+
+/// Calls of `call` on files named like `text`, from the `number`-th on, fail with `errno`.
+pub fn failing(case: &Case, call: &str, number: u32, errno: Errno, text: &str) -> Option<Case> {
+    let library = library()?.to_str().expect("text");
+    let fault = format!("{call}:{number}:{}:{text}", errno.raw_os_error());
+    Some(case.clone().env("LD_PRELOAD", library).env("BEDLOAD_FAULT", &fault))
 }
