@@ -114,7 +114,8 @@ fn tell(
     summary: &impl serde::Serialize,
     words: impl FnOnce() -> String,
 ) -> anyhow::Result<()> {
-    let file = shown_in_line(&args.file.display().to_string());
+    let file = args.file.display().to_string();
+    let file = shown_in_line(&file);
     super::after(format!("{file} is complete"), "use the file as it is; `bedload inspect` tells what is in it", || {
         if globals.json {
             return super::print_json(&Document::new(summary));
