@@ -131,6 +131,60 @@ fn a_disk_that_fails_to_read_is_told_and_the_work_is_kept() {
     }
 }
 
+/// The `number`-th call that changes something fails, `once` or with all that follow: the old database opens with all of
+/// its records, and the same command finishes once the disk is well. Whether there was such a call.
+fn survives(case: &Case, number: u32, once: bool, errno: Errno) -> Option<bool> {
+    case.put_old();
+    let seen = tempfile::NamedTempFile::new().expect("a file");
+    seen.as_file().set_len(8).expect("room");
+    let below = case.db.parent().expect("a folder").to_str().expect("text").trim_end_matches('/');
+    let failing = failing(case, "change", number, errno, below)?;
+    let failing = failing.env("BEDLOAD_FAULT_SEEN", seen.path().to_str().expect("text"));
+    let ended = if once { failing.env("BEDLOAD_FAULT_TIMES", "1") } else { failing }.run();
+    let what = format!("call {number}, {once}, {errno:?}: {ended:?}");
+    let count = std::fs::read(seen.path()).expect("a count");
+    if u64::from_le_bytes(count[..8].try_into().expect("8 bytes")) < u64::from(number) {
+        case.has_finished(&ended);
+        return Some(false);
+    }
+    assert_eq!(ended.signal, None, "{what}");
+    if ended.code == Some(0) {
+        // It was nothing that matters, such as RocksDB's own log.
+        case.holds_everything();
+    } else {
+        assert_eq!(ended.code, Some(1), "{what}");
+        if once {
+            case.holds_the_old(&what, false);
+        }
+        let ended = case.run();
+        assert_eq!(ended.code, Some(0), "{what}, then {ended:?}");
+        case.holds_everything();
+        assert!(!case.partial().exists(), "{what}: something is left of the work");
+    }
+    Some(true)
+}
+
+#[test]
+fn a_database_that_is_added_to_survives_a_failure_of_every_call() {
+    let place = Place::in_memory();
+    let mut chance = Chance::new();
+    for way in [Way::Memory, Way::Memtables] {
+        let case = Case::new(&place.path(""), small(), way, From::File).into_existing(older());
+        for (once, errno) in [(true, Errno::IO), (true, Errno::NOSPC), (false, Errno::IO)] {
+            let mut number = 1;
+            loop {
+                match survives(&case, number, once, errno) {
+                    Some(true) => {}
+                    Some(false) => break,
+                    None => return,
+                }
+                number += 1 + rounds(chance.below(70) as usize, 0) as u32;
+            }
+            assert!(number > 100, "{way:?}: only {number} calls");
+        }
+    }
+}
+
 #[test]
 fn a_name_that_cannot_be_given_leaves_the_work_complete() {
     let place = Place::in_memory();

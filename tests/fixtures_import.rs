@@ -155,7 +155,12 @@ fn every_key_layout_holds_what_an_independent_reader_finds() {
             let model = Model::new(&blocks, key);
             for args in [&["--plan", "memory"][..], &["--plan", "spill", "--memory", "16MiB", "--threads", "2"]] {
                 let place = Place::new();
-                import(&place, &fixture.path).key(key).args(args).run().holds(&model);
+                let done = import(&place, &fixture.path).key(key).args(args).run();
+                if key == Key::Digest && common::car::with_digests(&blocks).len() < blocks.len() {
+                    assert_eq!(done.code, Some(3), "{}", done.stderr);
+                } else {
+                    done.holds(&model);
+                }
             }
         }
         assert_eq!(Model::new(&blocks, Key::Cid).digest(), fixture.expected["digest"]);

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::crash::*;
+use common::model::Key;
 use common::run::Place;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -16,7 +17,9 @@ use rustix::process::{Pid, Signal, kill_process};
 const OF_ALL: [&str; 4] = ["start", "recorded", "complete", "renamed"];
 const OF_INGEST: [&str; 5] = ["built-synced", "built", "ingesting", "ingest", "ingested"];
 const OF_MEMORY: [&str; 1] = ["held"];
-const OF_MEMTABLES: [&str; 4] = ["read-synced", "read", "read:3", "read-done"];
+const OF_MEMTABLES: [&str; 6] = ["read-synced", "read", "read:3", "read-done", "settled", "checked"];
+/// Those of a database that is added to.
+const OF_EXISTING: [&str; 3] = ["checkpoint", "opening", "opened"];
 const OF_RANGES: [&str; 8] =
     ["range-synced", "range", "range:3", "ranges", "ingesting", "ingest", "ingest:2", "ingested"];
 const OF_BATCHES: [&str; 5] = ["range-synced", "range", "range:3", "ranges", "read-done"];
@@ -70,6 +73,62 @@ fn killed_at_every_named_point_it_goes_on() {
             case.dies_at(point);
             case.finishes();
             case.again();
+        }
+    }
+}
+
+/// Every combination of loader, key layout, verification, and a database that is new or was there.
+fn combinations(place: &Place) -> Vec<(Way, Case)> {
+    let mut all = Vec::new();
+    for way in [Way::Memory, Way::Spill, Way::Memtables] {
+        for key in [Key::Cid, Key::Multihash, Key::Digest] {
+            for verify in ["hash", "none"] {
+                for existing in [false, true] {
+                    let dir = place.path(&format!("{way:?}-{}-{verify}-{existing}", key.name()));
+                    std::fs::create_dir_all(&dir).expect("a folder");
+                    let case = Case::new(&dir, plain(), way, From::File).key(key).arg(&["--verify", verify]);
+                    all.push((way, if existing { case.into_existing(older()) } else { case }));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn goes_on_from(case: &Case, point: &str) {
+    case.put_old();
+    case.dies_at(point);
+    case.finishes();
+    case.again();
+}
+
+#[test]
+fn every_combination_of_loader_and_choices_goes_on_from_every_point() {
+    let place = Place::in_memory();
+    let first = Chance::new().below(20) as usize;
+    let mut number = first;
+    for (way, case) in combinations(&place) {
+        let more: &[&str] = if case.old.is_some() { &OF_EXISTING } else { &[] };
+        for point in points(way).iter().chain(more) {
+            let is_new = case.old.is_none();
+            number += 1;
+            if (*point == "renamed" && !is_new) || (rounds(0, 1) == 0 && number % 20 != 0) {
+                continue;
+            }
+            goes_on_from(&case, point);
+        }
+    }
+}
+
+#[test]
+fn the_memtable_loader_goes_on_from_its_last_steps() {
+    let place = Place::in_memory();
+    for (args, existing) in [(["--key", "digest"], false), (["--verify", "none"], false), (["--key", "cid"], true)] {
+        let mut case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).arg(&args);
+        case.key = if args[1] == "digest" { Key::Digest } else { Key::Cid };
+        case = if existing { case.into_existing(older()) } else { case };
+        for point in ["read-done", "settled", "checked", "recorded", "complete"] {
+            goes_on_from(&case, point);
         }
     }
 }
@@ -397,7 +456,7 @@ fn own_copy(place: &Place, way: Way) -> (Case, std::path::PathBuf) {
     let path = place.file("own.car", &plain().bytes);
     let Snapshot { name, bytes, digest, read, records, .. } = plain();
     let (bytes, digest) = (bytes.clone(), digest.clone());
-    let own = Snapshot { name, file: path.clone(), bytes, digest, read: *read, records: *records };
+    let own = Snapshot { name, file: path.clone(), bytes, digest, blocks: Vec::new(), read: *read, records: *records };
     let snapshot = Box::leak(Box::new(own));
     (Case::new(&place.path(""), snapshot, way, From::File), path)
 }

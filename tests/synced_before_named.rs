@@ -136,7 +136,10 @@ fn what_the_journal_names_is_synced_before_its_line_is_written() {
             }
         }
         if entry["entry"] == "complete" {
-            assert!(synced("BEDLOAD.json", 0, line.begin) && synced("db", 0, line.begin), "the record is not synced");
+            assert!(
+                synced("BEDLOAD.json.bedload", 0, line.begin) && synced("db", 0, line.begin),
+                "the record is not synced"
+            );
             let renamed = calls.iter().rfind(|call| call.name.starts_with("rename")).expect("it got its name");
             assert!(renamed.begin > is_synced, "it had its name before it was complete");
         }

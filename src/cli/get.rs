@@ -202,9 +202,7 @@ impl<W: Write> Printer<'_, W> {
                 (_, None) => screen::say(&format!("not in the database: {text}")),
                 (Form::Raw, Some(found)) => self.out.write_all(&found.block)?,
                 (Form::Hex, Some(found)) => writeln!(self.out, "{}", hex(&found.block))?,
-                (Form::Json, Some(found)) => {
-                    writeln!(self.out, "{}", shown_json(&to_json(found.codec, &found.block)))?
-                }
+                (Form::Json, Some(found)) => writeln!(self.out, "{}", shown_json(&to_json(found.codec, &found.block)))?,
             }
         }
         Ok(())

@@ -11,6 +11,9 @@ use crate::verify::{Checker, Claim, problem_of};
 /// How many blocks are hashed side by side.
 const LANES: usize = 256;
 
+/// The hash function of CIDs that hold their block instead of a digest.
+const IDENTITY: u64 = 0;
+
 /// A block where it lies in its chunk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<'c> {
@@ -79,7 +82,7 @@ impl<'a> BlockReader<'a> {
                 self.check(chunk, &blocks)?;
             }
             if self.options.key == KeyLayout::Digest {
-                self.note_functions(&blocks);
+                self.note_functions(chunk, &blocks)?;
             }
             blocks.iter().try_for_each(&mut take)?;
         }
@@ -87,15 +90,23 @@ impl<'a> BlockReader<'a> {
     }
 
     /// Whoever verifies a bare digest later must know what it may be of.
-    fn note_functions(&mut self, blocks: &[Block<'_>]) {
-        for Block { cid, .. } in blocks {
+    ///
+    /// # Errors
+    /// A block that is in its CID: what stands there for the digest is the block, which may be the digest of another.
+    fn note_functions(&mut self, chunk: &Chunk, blocks: &[Block<'_>]) -> Result<()> {
+        for Block { cid, start, .. } in blocks {
             if !self.functions.contains(&cid.hash) {
+                if cid.hash == IDENTITY {
+                    let at = chunk.base + u64::from(*start);
+                    return Err(Error::bad_input(&self.options.source, at, CarProblem::NoDigest));
+                }
                 self.functions.push(cid.hash);
                 if let Some(journal) = self.journal {
                     journal.met(cid.hash);
                 }
             }
         }
+        Ok(())
     }
 
     fn check<'c>(&mut self, chunk: &'c Chunk, blocks: &[Block<'c>]) -> Result<()> {

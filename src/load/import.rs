@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::existing::Existing;
 use super::families::{BLOCK_IDS, TRANSACTIONS};
 use super::identity::{Identity, Origin};
 use super::job::{self, Job};
@@ -200,7 +201,18 @@ impl Import<'_> {
             target.remove_if_unused()?;
             return Err(error);
         }
-        let (journal, before) = self.take_up(&mut target, &identity).map_err(|error| explained(error, &target))?;
+        // The paths that a checkpoint has; those of partitions are chosen later.
+        let paths = target.clone();
+        let existing = if paths.into_existing { Some(Existing::lock(&paths)) } else { None };
+        let existing = match existing.transpose() {
+            Ok(existing) => existing,
+            Err(error) => {
+                target.remove_if_unused()?;
+                return Err(error);
+            }
+        };
+        let taken_up = self.take_up(&mut target, existing.as_ref(), &identity);
+        let (journal, before) = taken_up.map_err(|error| explained(error, &target))?;
         let is_new = before.read.is_none() && before.held.is_none() && before.ranges.is_empty();
         let log = match &reader {
             Reader::Log(log) => Some(&**log),
@@ -220,6 +232,7 @@ impl Import<'_> {
             plan: &plan,
             preset: &preset,
             target: &target,
+            existing: existing.as_ref(),
             journal: &journal,
             before: &before,
             progress: self.progress,
@@ -235,12 +248,34 @@ impl Import<'_> {
         let loaded = loaded.and_then(|loaded| identity.still_holds(options).map(|()| loaded));
         let outcome = loaded.and_then(|loaded| self.publish(&target, &journal, &plan, &preset, &source, loaded));
         let outcome = outcome.map_err(|error| self.cut_by_signal(explained(error, &target)));
-        if let Err(Error::BadInput { .. }) = &outcome {
+        let is_bad = matches!(&outcome, Err(Error::BadInput { .. }));
+        let has_gone_back = match (&existing, &outcome) {
+            (Some(existing), Err(error)) if !matches!(error, Error::Interrupted { .. }) => {
+                self.go_back(existing, is_bad)
+            }
+            _ => true,
+        };
+        if is_bad && has_gone_back {
             // Going on would only meet the same fault again; and what is left could mislead.
             target.remove()?;
         }
         lock.release();
         outcome
+    }
+
+    /// After a failure: an existing database is brought back to what it was. Whether it is that now.
+    fn go_back(&self, existing: &Existing<'_>, all_goes: bool) -> bool {
+        let (has_gone_back, message) = match existing.go_back(all_goes) {
+            Ok(false) => return true,
+            Ok(true) => (true, existing.restored()),
+            Err(error) => {
+                let message = "the database could not be brought back to what it was, which the same command, run again, \
+                               does first";
+                (false, format!("{message}: {error}"))
+            }
+        };
+        self.progress.tell(&Event::Warning { message });
+        has_gone_back
     }
 
     /// Ctrl-C ends whoever feeds a pipe as well: what then looks like a snapshot that is cut is an interruption.
@@ -260,13 +295,19 @@ impl Import<'_> {
     }
 
     /// Takes up what an earlier run has left, or starts a journal.
-    fn take_up(&self, target: &mut Target, identity: &Identity) -> Result<(Journal, Progressed)> {
+    fn take_up(
+        &self,
+        target: &mut Target,
+        existing: Option<&Existing<'_>>,
+        identity: &Identity,
+    ) -> Result<(Journal, Progressed)> {
         if self.options.restart {
             if let Some(known) = Journal::peek(&target.partial).identity
                 && let Some(work_dir) = known.work_dir()
             {
                 target.clear_spill_below(work_dir)?;
             }
+            existing.map_or(Ok(()), Existing::give_up)?;
             target.clear()?;
         }
         let (mut journal, mut before) = Journal::open(&target.partial)?;
@@ -288,6 +329,9 @@ impl Import<'_> {
                 before.touched = identity.is_touched_since(known);
                 before.identity = Some(identity.clone());
                 target.create()?;
+                if let Some(message) = existing.map(|it| it.take_up(&journal, &mut before)).transpose()?.flatten() {
+                    self.progress.tell(&Event::Warning { message });
+                }
                 target.reconcile(&before)?;
                 self.progress.tell(&Event::Resumed {
                     source_bytes: before.read.as_ref().map_or(0, |(mark, _)| mark.consumed)
@@ -298,6 +342,7 @@ impl Import<'_> {
             None => {
                 // Nothing was durable yet.
                 drop(journal);
+                existing.map_or(Ok(()), Existing::give_up)?;
                 target.clear()?;
                 target.create()?;
                 (journal, before) = Journal::open(&target.partial)?;
@@ -381,7 +426,7 @@ impl Import<'_> {
         };
         self.measure(&mut report, source);
         let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
-        publish::write_synced(&target.working().join(publish::RECORD), &record)?;
+        publish::write_synced(target.working(), publish::RECORD, &record)?;
         points::reach("recorded");
         publish::seal(target)?;
         journal.append(&Entry::Complete)?;

@@ -2,21 +2,28 @@
 
 use std::path::PathBuf;
 
-use super::build::{self, Building, Built};
+use super::build::{self, Building, Built, show_key};
+use super::existing::{Existing, Held};
 use super::families::Families;
 use super::import::Loaded;
 use super::job::Job;
 use super::journal::Entry;
 use super::points;
 use super::publish::sync_dir;
-use super::read::{Held, Reading};
+use super::read::{self as reading, Reading};
 use crate::digest::Content;
 use crate::error::{Error, Result, errno_of};
+use crate::own;
 use crate::progress::Phase;
-use crate::read;
+use crate::read::{self, Visit};
 use crate::rocks::settings::IngestSettings;
 use crate::rocks::{Level, Reader, ReaderOptions, SstOptions, Store};
+use crate::source::car::CarProblem;
 use crate::source::car::chunks::Chunks;
+
+/// Records that are looked up at once in a database that is there, and their bytes.
+const LOOKED_UP: usize = 256;
+const LOOKED_UP_BYTES: usize = 1 << 20;
 
 impl Job<'_> {
     /// From the first block to a database that is closed and ready, not yet under its name.
@@ -36,7 +43,7 @@ impl Job<'_> {
             let share = done as f64 / blocks.mark.blocks.max(1) as f64;
             progress.take_up((blocks.mark.payload as f64 * share) as u64, before.tally.records);
         }
-        let spilled = matches!(blocks.held, Held::Spilled(_));
+        let spilled = matches!(blocks.held, reading::Held::Spilled(_));
         let building = Building { options, plan, sst: &sst, dir: &target.sst, progress, journal, before };
         let built = build::build(&blocks.held, &blocks.router, &building)?;
         drop(blocks.held);
@@ -50,7 +57,10 @@ impl Job<'_> {
             identity.still_holds(options)?;
         }
         progress.begin(Phase::Ingest, None);
-        let levels = if options.into_existing { self.add(&built)? } else { self.hand_over(&built)? };
+        let levels = match self.existing {
+            Some(existing) => self.add(&built, existing)?,
+            None => self.hand_over(&built)?,
+        };
         let (mark, tally) = (blocks.mark, built.tally);
         Ok(Loaded {
             blocks: mark.blocks,
@@ -86,9 +96,14 @@ impl Job<'_> {
         if self.takes_over() { damaged_by(error) } else { error }
     }
 
-    /// Whether files that an earlier run has built become part of the database.
+    /// Whether what an earlier run has built or written becomes part of the database.
     fn takes_over(&self) -> bool {
-        !self.before.files.is_empty() || self.before.ingesting
+        !self.before.files.is_empty() || self.before.ingesting || self.before.read.is_some()
+    }
+
+    /// The error for a key that stands for two blocks.
+    pub(super) fn conflict(&self, key: &[u8], at: Option<u64>) -> Error {
+        Error::bad_input(&self.options.source, at, CarProblem::Conflict { key: show_key(key) })
     }
 
     /// Files that lay on the disk between two runs are read back before the database gets its name: each of the column
@@ -173,10 +188,21 @@ impl Job<'_> {
     }
 
     /// A database that is there takes the files over what it has, and is compacted.
-    fn add(&self, built: &Built) -> Result<Vec<Level>> {
-        let store = Store::open(&self.target.db, &self.loading, &self.options.column_family, None)?;
-        // Its keys may overlap the files: they go above, with a sequence number of their own.
+    fn add(&self, built: &Built, existing: &Existing<'_>) -> Result<Vec<Level>> {
+        existing.keep()?;
+        // What is in the database already, by an earlier run, is in the same files: damage there is damage here.
+        let missing = self.compare(built, existing).inspect_err(|_| {
+            if self.before.opened.is_some() {
+                existing.may_be_damaged();
+            }
+        })?;
+        self.progress.begin(Phase::Ingest, None);
+        let store = existing.open(self, None)?;
+        // Its keys may overlap the files: they go above, with a sequence number of their own. The files stay, so that the
+        // database can go back to what it was and the import can go on from them.
         let settings = IngestSettings {
+            move_files: false,
+            link_files: true,
             snapshot_consistency: true,
             allow_global_seqno: true,
             allow_blocking_flush: true,
@@ -184,15 +210,14 @@ impl Job<'_> {
             ..self.preset.ingest()
         };
         if !self.before.ingested {
-            let paths = self.paths(built);
-            if paths.iter().all(|path| path.exists()) {
-                self.begin_ingest()?;
-                store.ingest(paths, &settings)?;
+            self.begin_ingest()?;
+            // Taking over is one step for RocksDB: one record tells whether a run that was killed has taken it.
+            if let Some(key) = missing
+                && !(self.before.ingesting && store.has(&key)?)
+            {
+                store.ingest(self.paths(built), &settings)?;
                 points::reach("ingest");
-            } else if !self.before.ingesting {
-                return Err(self.lacks("some of its SST files".into()));
             }
-            // Files leave one by one once RocksDB has all of them: a missing one says that it has.
             self.journal.append(&Entry::Ingested)?;
             points::reach("ingested");
         }
@@ -200,7 +225,84 @@ impl Job<'_> {
         if !self.options.no_compact {
             store.compact(&self.options.column_family, &self.preset.compaction())?;
         }
-        store.levels()
+        let levels = store.levels()?;
+        drop(store);
+        existing.lock_again()?;
+        Ok(levels)
+    }
+
+    /// Reads the files back, which must hold what was built, and compares each record with what the database held: a key
+    /// that it did not hold, if there is any.
+    ///
+    /// # Errors
+    /// A key that stands for another block there; files that are damaged.
+    fn compare(&self, built: &Built, existing: &Existing<'_>) -> Result<Option<Vec<u8>>> {
+        let Self { options, target, progress, .. } = *self;
+        progress.begin(Phase::Check, None);
+        let family = &options.column_family;
+        let scratch = &target.scratch;
+        own::remove(scratch)?;
+        let store = Store::create_families(scratch, &Families::of_car(self).loading(), None)?;
+        let settings = IngestSettings { move_files: false, link_files: true, ..self.preset.ingest() };
+        store.ingest(self.paths(built), &settings).map_err(|error| self.damaged(error))?;
+        drop(store);
+        let reader = Reader::open(scratch, &ReaderOptions::once()).map_err(|error| self.damaged(error))?;
+        let files = reader.files()?;
+        let held = existing.held(family)?;
+        let new = || Comparison {
+            job: self,
+            held: &held,
+            batch: Vec::new(),
+            bytes: 0,
+            content: Content::default(),
+            missing: None,
+        };
+        let visit = || read::visit(&reader, &files, family, progress, &options.stop, new);
+        let parts = self.checkers()?.install(visit).map_err(|error| self.damaged(error))?;
+        let mut found = Content::default();
+        parts.iter().for_each(|part| found.merge(part.content));
+        if found != built.tally.written() {
+            let what = format!("is damaged: its SST files have {found}, {} were written", built.tally.written());
+            return Err(Error::damaged_work(&target.partial, what));
+        }
+        drop(reader);
+        own::remove(scratch)?;
+        Ok(parts.into_iter().find_map(|part| part.missing))
+    }
+}
+
+/// Records of finished files on their way to being looked up.
+struct Comparison<'a> {
+    job: &'a Job<'a>,
+    held: &'a Held,
+    batch: Vec<(Vec<u8>, Vec<u8>)>,
+    bytes: usize,
+    content: Content,
+    /// A key that was not there.
+    missing: Option<Vec<u8>>,
+}
+
+impl Visit for Comparison<'_> {
+    fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.content.record(key, value)?;
+        self.bytes += key.len() + value.len();
+        self.batch.push((key.to_vec(), value.to_vec()));
+        if self.batch.len() >= LOOKED_UP || self.bytes >= LOOKED_UP_BYTES { self.end() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let keys: Vec<&[u8]> = self.batch.iter().map(|(key, _)| &key[..]).collect();
+        let mut held = vec![false; keys.len()];
+        self.held.look_up(&keys, true, |index, value| {
+            held[index] = true;
+            if self.batch[index].1 == value { Ok(()) } else { Err(self.job.conflict(keys[index], None)) }
+        })?;
+        if self.missing.is_none() {
+            self.missing = held.iter().position(|held| !held).map(|index| self.batch[index].0.clone());
+        }
+        self.batch.clear();
+        self.bytes = 0;
+        Ok(())
     }
 }
 

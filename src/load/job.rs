@@ -1,5 +1,6 @@
 //! What both loaders work on.
 
+use super::existing::Existing;
 use super::journal::{Journal, Progressed};
 use super::options::ImportOptions;
 use super::plan::Plan;
@@ -16,6 +17,8 @@ pub(super) struct Job<'a> {
     pub plan: &'a Plan,
     pub preset: &'a Resolved,
     pub target: &'a Target,
+    /// The database that is added to, where it was there before.
+    pub existing: Option<&'a Existing<'a>>,
     pub journal: &'a Journal,
     /// What an earlier run has done.
     pub before: &'a Progressed,

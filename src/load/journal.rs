@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A line that is torn, or whose checksum is wrong, ends the journal: it and what follows is dropped. Every entry can
-//! be lost without harm to those before it; an entry never takes anything back.
+//! be lost without harm to those before it. An entry never takes anything back, but for what was done in an existing
+//! database ([`Entry::Restoring`], [`Entry::Undone`]).
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -55,6 +56,12 @@ pub(super) enum Entry {
     Ingesting,
     /// RocksDB has all files.
     Ingested,
+    /// An existing database has been opened for writing, and goes by this MANIFEST until the next opening.
+    Opened { manifest: String },
+    /// The existing database goes back to its checkpoint.
+    Restoring,
+    /// The existing database has nothing of this import, or nothing that counts.
+    Undone,
     /// The database is complete; all that is left is its name.
     Complete,
 }
@@ -156,11 +163,15 @@ pub(super) struct Progressed {
     pub ranges: Vec<RangeDone>,
     pub ingesting: bool,
     pub ingested: bool,
+    /// The MANIFEST of an existing database as this import has left it.
+    pub opened: Option<String>,
+    /// Whether an existing database may be on its way back to its checkpoint.
+    pub restoring: bool,
     pub complete: bool,
 }
 
 impl Progressed {
-    fn take(&mut self, entry: Entry) {
+    pub fn take(&mut self, entry: Entry) {
         match entry {
             Entry::Start { identity } => self.identity = Some(*identity),
             Entry::Routed { router } => self.router = Some(router),
@@ -183,7 +194,19 @@ impl Progressed {
             }
             Entry::Ingesting => self.ingesting = true,
             Entry::Ingested => self.ingested = true,
+            Entry::Opened { manifest } => self.opened = Some(manifest),
+            Entry::Restoring => self.undo(true),
+            Entry::Undone => self.undo(false),
             Entry::Complete => self.complete = true,
+        }
+    }
+
+    /// Nothing counts as being in an existing database any more. What is in files of our own stays: only blocks that went
+    /// through memtables, which are not partitioned, are read again.
+    fn undo(&mut self, restoring: bool) {
+        (self.restoring, self.opened, self.ingesting, self.ingested) = (restoring, None, false, false);
+        if self.router.is_none() {
+            (self.read, self.read_done) = (None, None);
         }
     }
 

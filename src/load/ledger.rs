@@ -1,26 +1,27 @@
-//! The ledger of the memtable loader: a fingerprint of every block, kept where the database alone cannot tell later what
-//! came from the source.
+//! The ledger of the memtable loader: a fingerprint of every block that was read, kept beside the database.
 //!
-//! A memtable takes the last value of a key and forgets those before. Two blocks under one key would go unseen where
-//! their hashes do not forbid it, and in a database that held records before, nobody could say afterwards how many came
-//! from this source. So each block leaves
+//! A memtable takes the last value of a key and forgets those before, so the database alone cannot tell what came from
+//! the source. Each block leaves
 //!
 //! ```text
 //! XXH3-128 of the key (16 bytes) | its part of the content digest (16 bytes)
 //! ```
 //!
-//! in a partition file, by its key; each partition is sorted in memory at the end.
+//! in a partition file, by its key; each partition is sorted in memory at the end. The sum of all entries must be what
+//! the journal says was read, and that of the distinct ones what the database has more than before. The lowest bit of
+//! the key's hash is not part of it: it says that an existing database held the record already.
+//!
+//! The files live until the import is complete: a run that goes on adds them up again.
 
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use twox_hash::XxHash3_128;
 
-use crate::digest::ContentDigest;
+use crate::digest::{Content, ContentDigest};
 use crate::error::Result;
-use crate::sort::key::{KeyLayout, Record};
+use crate::sort::key::Record;
 use crate::sort::spill::{Extent, Pieces, Spill};
-use crate::source::car::CidSpan;
 
 /// Bytes of one entry.
 const ENTRY: usize = 32;
@@ -37,14 +38,6 @@ const SMALL_BLOCK: u64 = 512;
 /// Bytes appended to a partition at once.
 const PIECE: usize = 16 << 10;
 
-/// A digest of fewer bytes may be that of two blocks.
-const FULL_DIGEST: u32 = 16;
-
-/// Whether hashes cannot rule out that another block has the same key.
-pub(super) fn may_conflict(verified: bool, layout: KeyLayout, cid: &CidSpan) -> bool {
-    !verified || layout == KeyLayout::Digest || cid.len - cid.digest < FULL_DIGEST
-}
-
 /// All entries.
 pub(super) struct Ledger {
     spill: Spill,
@@ -59,17 +52,23 @@ pub(super) struct Pen<'a> {
 /// What the entries come to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sum {
+    /// All blocks, each time they were read.
+    pub read: Content,
     /// Distinct records.
-    pub records: u64,
-    pub digest: ContentDigest,
+    pub records: Content,
+    /// Those of them that an existing database did not hold before.
+    pub fresh: Content,
     /// The hash of a key that stands for two different blocks.
     pub conflict: Option<u128>,
 }
 
-/// What a key is known by.
+/// What a key is known by: its hash without the lowest bit.
 pub(super) fn key_hash(key: &[u8]) -> u128 {
-    XxHash3_128::oneshot(key)
+    XxHash3_128::oneshot(key) & !HELD
 }
+
+/// Set in a key's hash when an existing database holds the record already.
+const HELD: u128 = 1;
 
 impl Ledger {
     /// Prepares files in `dir` for a source of about `expected` bytes.
@@ -112,37 +111,56 @@ impl Ledger {
 
     fn sum_of(&self, partition: u32) -> Result<Sum> {
         let bytes = self.spill.read_all(partition, None)?;
+        let mut found = Content::default();
+        bytes.chunks_exact(ENTRY).for_each(|entry| found.add(digest_of(entry)));
+        if found != self.spill.extent(partition).content() {
+            return Err(self.spill.damaged(partition, found));
+        }
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u128::from_le_bytes);
         let mut entries: Vec<(u128, u128)> = bytes
             .chunks_exact(ENTRY)
             .map(|entry| entry.split_at(ENTRY / 2))
             .map(|(key, content)| (number(key), number(content)))
             .collect();
+        bytes.check()?;
         drop(bytes);
+        let read = content(&entries);
         entries.sort_unstable();
         entries.dedup();
         let conflict = entries.windows(2).find_map(|pair| match pair {
-            [(a, _), (b, _)] if a == b => Some(*a),
+            [(a, _), (b, _)] if a & !HELD == b & !HELD => Some(a & !HELD),
             _ => None,
         });
-        let sum = entries.iter().fold(0u128, |sum, (_, content)| sum.wrapping_add(*content));
-        self.spill.delete(partition)?;
-        Ok(Sum { records: entries.len() as u64, digest: ContentDigest::from_value(sum), conflict })
+        let records = content(&entries);
+        entries.retain(|(key, _)| key & HELD == 0);
+        Ok(Sum { read, records, fresh: content(&entries), conflict })
     }
 }
 
+/// An entry's part of the digest of its partition, with which that is compared when it is read back.
+fn digest_of(entry: &[u8]) -> ContentDigest {
+    let mut digest = ContentDigest::default();
+    digest.add_section(entry, ENTRY / 2);
+    digest
+}
+
+/// How many entries there are, and the content digest of what they stand for.
+fn content(entries: &[(u128, u128)]) -> Content {
+    let sum = entries.iter().fold(0u128, |sum, (_, content)| sum.wrapping_add(*content));
+    Content { records: entries.len() as u64, digest: ContentDigest::from_value(sum) }
+}
+
 impl Pen<'_> {
-    /// Notes one block.
-    pub fn note(&mut self, record: Record<'_>) -> Result<()> {
-        let content = record.digest();
-        let key = key_hash(record.key());
+    /// Notes one block with its `content` digest, and whether an existing database `holds` it already.
+    pub fn note(&mut self, record: Record<'_>, content: ContentDigest, holds: bool) -> Result<()> {
+        let key = key_hash(record.key()) | u128::from(holds);
         let mut entry = [0; ENTRY];
         entry[..ENTRY / 2].copy_from_slice(&key.to_le_bytes());
         entry[ENTRY / 2..].copy_from_slice(&content.value().to_le_bytes());
         let partitions = u128::from(self.ledger.spill.partitions());
         // The high bits, so that the low ones stay free for sorting.
         let partition = ((key >> 96) * partitions) >> 32;
-        self.pieces.add(&self.ledger.spill, partition as u32, &entry, content)
+        self.pieces.add(&self.ledger.spill, partition as u32, &entry, digest_of(&entry))
     }
 
     /// Writes down what is left.
@@ -153,8 +171,9 @@ impl Pen<'_> {
 
 impl Sum {
     fn and(mut self, other: Self) -> Self {
-        self.records += other.records;
-        self.digest.merge(other.digest);
+        self.read.merge(other.read);
+        self.records.merge(other.records);
+        self.fresh.merge(other.fresh);
         self.conflict = self.conflict.or(other.conflict);
         self
     }
@@ -174,7 +193,9 @@ mod tests {
         for half in records.chunks(records.len().div_ceil(2).max(1)) {
             let mut pen = ledger.pen();
             for &(key, value) in half {
-                pen.note(Record::from_parts(&[key, key, value], 2)).expect("noted");
+                let bytes = [key, key, value];
+                let record = Record::from_parts(&bytes, 2);
+                pen.note(record, record.digest(), key % 3 == 0).expect("noted");
             }
             pen.put_down().expect("written");
         }
@@ -201,24 +222,39 @@ mod tests {
             if let Some(conflict) = sum.conflict {
                 prop_assert!(conflicts.contains(&conflict));
             } else {
-                let mut digest = ContentDigest::default();
-                model.iter().for_each(|(&key, values)| digest.add_record(&[key, key], values));
-                prop_assert_eq!((sum.records, sum.digest), (model.len() as u64, digest));
+                let mut read = ContentDigest::default();
+                records.iter().for_each(|&(key, value)| read.add_record(&[key, key], &[value]));
+                prop_assert_eq!((sum.read.records, sum.read.digest), (records.len() as u64, read));
+                for (found, counts) in [(sum.records, false), (sum.fresh, true)] {
+                    let mut expected = Content::default();
+                    for (&key, values) in model.iter().filter(|(key, _)| !counts || **key % 3 != 0) {
+                        let bytes = [key, key, values[0]];
+                        expected.add(Record::from_parts(&bytes, 2).digest());
+                    }
+                    prop_assert_eq!(found, expected);
+                }
             }
         }
     }
 
     #[test]
-    fn only_full_hashes_that_were_checked_rule_conflicts_out() {
-        let cid = |digest: u32| CidSpan { len: 6 + digest, multihash: 2, digest: 6, codec: 0x71, hash: 0xb220 };
-        for (verified, layout, digest, conflicts) in [
-            (true, KeyLayout::Cid, 32, false),
-            (true, KeyLayout::Multihash, 16, false),
-            (true, KeyLayout::Cid, 15, true),
-            (true, KeyLayout::Digest, 32, true),
-            (false, KeyLayout::Cid, 32, true),
-        ] {
-            assert_eq!(may_conflict(verified, layout, &cid(digest)), conflicts, "{verified} {layout:?} {digest}");
+    fn a_byte_of_an_entry_that_changes_on_the_disk_is_found() {
+        for at in [0, 15, 16, 31, 32 * 9 + 3] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let ledger = Ledger::new(dir.path(), Some(1));
+            let mut pen = ledger.pen();
+            for key in 0..10u8 {
+                let bytes = [key, 7];
+                let record = Record::from_parts(&bytes, 1);
+                pen.note(record, record.digest(), false).expect("noted");
+            }
+            pen.put_down().expect("written");
+            let path = dir.path().join("00000.part");
+            let mut entries = std::fs::read(&path).expect("a partition");
+            entries[at] ^= 1;
+            std::fs::write(&path, entries).expect("written");
+            let error = ledger.sum().expect_err("it has changed");
+            assert!(error.to_string().contains("00000.part: the unfinished import is damaged"), "{at}: {error}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod build;
 mod choices;
 mod descriptors;
 mod durable;
+mod existing;
 mod families;
 mod feed;
 mod identity;

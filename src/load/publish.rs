@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use super::existing::in_the_making;
 use super::points;
 use super::target::Target;
 use crate::error::{Error, Result};
@@ -70,13 +71,17 @@ pub(super) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))
 }
 
-/// Writes a small file so that it is there whole or not at all.
-pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
-    own::remove(path)?;
+/// Writes a small file into `dir` so that it is there whole or as it was before.
+pub(super) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = dir.join(name);
+    let making = in_the_making(&path);
+    own::remove(&making)?;
     let write = || {
-        let mut file = File::create_new(path)?;
+        let mut file = File::create_new(&making)?;
         std::io::Write::write_all(&mut file, bytes)?;
         file.sync_all()
     };
-    write().map_err(Error::io("write", path))
+    write().map_err(Error::io("write", &path))?;
+    std::fs::rename(&making, &path).map_err(Error::io("replace", &path))?;
+    sync_dir(dir)
 }

@@ -7,6 +7,9 @@
 //! memtable           twice the database: the final compaction writes everything again before it deletes anything
 //! ```
 //!
+//! A database that is added to takes its size once more: what it was is kept until the import is complete, and the final
+//! compaction writes it again.
+//!
 //! The database is counted as large as the blocks, which compression may undercut by any factor. So too little space
 //! for it is a warning; a full disk later loses nothing, and the same command goes on once there is room. Partitions
 //! are not compressed: if they do not fit and the source's size is certain, the import cannot succeed and does not
@@ -86,8 +89,9 @@ pub(super) fn of(plan: &Plan, loader: Loader, exact: bool, target: &Target) -> R
         Loader::Ingest if spills => ("partitions and database", with_overhead.map(|bytes| bytes + in_hand)),
         Loader::Ingest => ("database", with_overhead),
     };
+    let kept = if target.into_existing { size_of(&target.db) } else { 0 };
     let there = there + spilled;
-    let needed = peak.map(|bytes| bytes.saturating_sub(there));
+    let needed = peak.map(|bytes| (bytes + kept).saturating_sub(there));
     Ok(vec![needs(database, holds, needed, certain.saturating_sub(there))])
 }
 

@@ -7,6 +7,8 @@
 //!   spill/      partitions (in `<name>.<hash of where it is>.<random>.spill` below --work-dir when that is given)
 //!   sst/        finished SST files, until RocksDB takes them over
 //!   db/         the database, until it gets its name
+//!   checkpoint/ what an existing database was before the import, until that is complete
+//!   check/      finished SST files while they are compared with an existing database
 //! ```
 //!
 //! Both directories are this user's own and closed to others (`own`): what lies in them was put there by this user.
@@ -45,6 +47,10 @@ pub(super) struct Target {
     pub sst: PathBuf,
     /// The database before it has its name.
     pub staging: PathBuf,
+    /// What an existing database was before anything was changed in it.
+    pub checkpoint: PathBuf,
+    /// A database of the finished files alone, to be looked through.
+    pub scratch: PathBuf,
     /// Whether the database is there already and is added to.
     pub into_existing: bool,
     work_dir: Option<PathBuf>,
@@ -74,8 +80,11 @@ impl Target {
         };
         let partial = db.with_file_name(with(".partial"));
         let (sst, staging) = (partial.join("sst"), partial.join("db"));
+        let (checkpoint, scratch) = (partial.join("checkpoint"), partial.join("check"));
         let (into_existing, work_dir, restart) = (options.into_existing, options.work_dir.clone(), options.restart);
-        let mut target = Self { spill: PathBuf::new(), sst, staging, partial, db, into_existing, work_dir, restart };
+        let spill = PathBuf::new();
+        let mut target =
+            Self { spill, sst, staging, checkpoint, scratch, partial, db, into_existing, work_dir, restart };
         target.spill = target.spills().pop().unwrap_or_else(|| {
             // Nothing is there yet; this only tells where room is needed.
             options.work_dir.as_deref().unwrap_or(&target.partial).join(spill_prefix(&target.partial))
@@ -121,7 +130,7 @@ impl Target {
 
     /// Whether an import into this target was complete and died before it had cleaned up.
     pub fn is_finished(&self) -> bool {
-        !self.into_existing && self.db.join(RECORD).exists() && Journal::peek(&self.partial).complete
+        self.db.join(RECORD).exists() && Journal::peek(&self.partial).complete
     }
 
     /// Takes the lock, making the partial directory.
@@ -211,12 +220,22 @@ impl Target {
     }
 
     fn remove_work(&self) -> Result<()> {
-        self.spills().iter().chain([&self.sst, &self.staging]).try_for_each(|dir| own::remove(dir))
+        let making = self.checkpoint.with_extension("new");
+        let dirs = [&self.sst, &self.staging, &self.scratch, &self.checkpoint, &making];
+        self.spills().iter().chain(dirs).try_for_each(|dir| own::remove(dir))
     }
 
     /// Removes the database under its working name.
     pub fn remove_staging(&self) -> Result<()> {
         own::remove(&self.staging)
+    }
+
+    /// Removes the checkpoint of an existing database: whole or not at all.
+    pub fn remove_checkpoint(&self) -> Result<()> {
+        let going = self.checkpoint.with_extension("new");
+        own::remove(&going)?;
+        std::fs::rename(&self.checkpoint, &going).map_err(Error::io("remove", &self.checkpoint))?;
+        own::remove(&going)
     }
 
     /// Removes everything that is not the finished database.

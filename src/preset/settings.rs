@@ -104,6 +104,7 @@ impl Resolved {
         let flag = |name| self.flag(Scope::Ingest, name);
         IngestSettings {
             move_files: flag("move_files"),
+            link_files: false,
             failed_move_fall_back_to_copy: flag("failed_move_fall_back_to_copy"),
             snapshot_consistency: flag("snapshot_consistency"),
             allow_global_seqno: flag("allow_global_seqno"),

@@ -14,7 +14,32 @@ const BATCH: u64 = 1024;
 /// Ranges for each thread where files of level 0 overlap: each range has to look into all of them.
 const PARTS: usize = 4;
 
-/// Goes through all records of `family`, whose files `files` has.
+/// What looks at the records of one range of keys, which come in ascending order.
+pub(crate) trait Visit: Send {
+    /// Takes the next record.
+    ///
+    /// # Errors
+    /// What ends the scan.
+    fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// There are no more in this range.
+    ///
+    /// # Errors
+    /// What ends the scan.
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Visit for Content {
+    fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.records += 1;
+        self.digest.add_record(key, value);
+        Ok(())
+    }
+}
+
+/// Counts and digests all records of `family`, whose files `files` has.
 ///
 /// # Errors
 /// A block that does not match its checksum, or somebody asked to stop.
@@ -25,18 +50,32 @@ pub(crate) fn content(
     progress: &Progress<'_>,
     stop: &Stop,
 ) -> Result<Content> {
+    let parts = visit(reader, files, family, progress, stop, Content::default)?;
+    Ok(parts.into_iter().fold(Content::default(), |mut all, part| {
+        all.merge(part);
+        all
+    }))
+}
+
+/// Goes through all records of `family`, whose files `files` has, with a visitor for each range of keys; all of them.
+///
+/// # Errors
+/// A block that does not match its checksum, somebody asked to stop, or what a visitor says.
+pub(crate) fn visit<V: Visit>(
+    reader: &Reader,
+    files: &[DataFile],
+    family: &str,
+    progress: &Progress<'_>,
+    stop: &Stop,
+    new: impl Fn() -> V + Sync,
+) -> Result<Vec<V>> {
     let files: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
-    let add = |mut a: Content, b: Content| {
-        a.merge(b);
-        Ok(a)
-    };
     let of_range = |range: &KeyRange| {
-        let mut content = Content::default();
+        let mut visitor = new();
         let mut untold = (0, 0);
         let mut scan = reader.scan(family, range.from.as_deref(), range.to.as_deref())?;
         while let Some((key, value)) = scan.item() {
-            content.digest.add_record(key, value);
-            content.records += 1;
+            visitor.record(key, value)?;
             untold = (untold.0 + value.len() as u64, untold.1 + 1);
             if untold.1 == BATCH {
                 progress.add(untold.0, untold.1);
@@ -48,13 +87,14 @@ pub(crate) fn content(
             scan.next();
         }
         progress.add(untold.0, untold.1);
-        scan.status().map(|()| content)
+        scan.status()?;
+        visitor.end().map(|()| visitor)
     };
     let mut ranges = ranges(&files);
     if files.iter().any(|file| file.level == 0) {
         ranges = coarse(&ranges, rayon::current_num_threads() * PARTS);
     }
-    ranges.par_iter().map(of_range).try_reduce(Content::default, add)
+    ranges.par_iter().map(of_range).collect()
 }
 
 /// The same ranges as at most `count`.

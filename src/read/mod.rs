@@ -25,7 +25,7 @@ mod visited;
 pub mod walk;
 
 pub use access::{Location, Resources};
-pub(crate) use content::{Content, content, find_key};
+pub(crate) use content::{Content, Visit, content, find_key, visit};
 pub use record::ImportRecord;
 
 use crate::sort::key::KeyLayout;

@@ -153,6 +153,7 @@ pub(crate) fn write_options(settings: &WriteSettings) -> WriteOptions {
 pub(crate) fn ingest_options(settings: &IngestSettings) -> IngestExternalFileOptions {
     let mut options = IngestExternalFileOptions::default();
     options.set_move_files(settings.move_files);
+    options.set_link_files(settings.link_files);
     options.set_failed_move_fall_back_to_copy(settings.failed_move_fall_back_to_copy);
     options.set_snapshot_consistency(settings.snapshot_consistency);
     options.set_allow_global_seqno(settings.allow_global_seqno);
@@ -220,6 +221,7 @@ pub(crate) fn default_ingest_settings() -> IngestSettings {
     let options = IngestExternalFileOptions::default();
     IngestSettings {
         move_files: options.get_move_files(),
+        link_files: options.get_link_files(),
         failed_move_fall_back_to_copy: options.get_failed_move_fall_back_to_copy(),
         snapshot_consistency: options.get_snapshot_consistency(),
         allow_global_seqno: options.get_allow_global_seqno(),

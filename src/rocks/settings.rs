@@ -21,6 +21,8 @@ pub struct WriteSettings {
 pub struct IngestSettings {
     /// Hard-link the files into the database and remove the originals instead of copying.
     pub move_files: bool,
+    /// Hard-link the files into the database and leave the originals where they are.
+    pub link_files: bool,
     /// Copy when a file cannot be moved.
     pub failed_move_fall_back_to_copy: bool,
     /// Keep snapshots taken before from seeing the new data.

@@ -231,6 +231,15 @@ impl Store {
             .map_err(wrap("ingest into", &self.path))
     }
 
+    /// Whether there is a record with this key.
+    ///
+    /// # Errors
+    /// RocksDB's refusal.
+    pub fn has(&self, key: &[u8]) -> Result<bool> {
+        let found = self.db.get_pinned_cf(self.family()?, key).map_err(wrap("read from", &self.path))?;
+        Ok(found.is_some())
+    }
+
     /// Compacts a whole column family down to its last level.
     ///
     /// # Errors

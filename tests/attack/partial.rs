@@ -1,6 +1,6 @@
 //! Bytes that change in the work folder: between two runs, and while one runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
@@ -17,6 +17,15 @@ fn place(path: &Path, chance: &mut Chance) -> u64 {
         1 => len - 1 - chance.below(64.min(len)),
         _ => chance.below(len),
     }
+}
+
+/// The files of the work. What a checkpoint links to is the old database itself.
+fn files_of_work(partial: &Path) -> Vec<PathBuf> {
+    let mut all = files(partial);
+    all.retain(|file| {
+        !(file.starts_with(partial.join("checkpoint")) && file.extension().is_some_and(|it| it == "sst"))
+    });
+    all
 }
 
 /// Dies somewhere, then a byte of each file of the work changes, one file after the other.
@@ -39,7 +48,7 @@ pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell
     }
     let kept = at.kept.join("kept");
     copy(at.dir, &kept);
-    let mut all = files(&attempt.case.partial());
+    let mut all = files_of_work(&attempt.case.partial());
     while all.len() > at.few(usize::MAX, 6) {
         all.swap_remove(chance.below(all.len() as u64) as usize);
     }
@@ -76,7 +85,7 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
     let number = attempt.any_change(chance);
     let child = attempt.with(Fault::Stop, number, 0).start();
     let stopped = stops(&child);
-    let all = if stopped { files(&attempt.case.partial()) } else { Vec::new() };
+    let all = if stopped { files_of_work(&attempt.case.partial()) } else { Vec::new() };
     let mut what = format!("{}, {:?}: stopped at call {number}", attempt.plan.kind.name, attempt.plan.key);
     let mut of_rocksdb = false;
     if !all.is_empty() {

@@ -46,6 +46,12 @@ pub fn v0(data: &[u8]) -> Block {
     ([&[0x12, 0x20][..], &sha2::Sha256::digest(data)].concat(), data.to_vec())
 }
 
+/// Those whose CID has a digest, and not the block itself.
+pub fn with_digests(blocks: &[Block]) -> Vec<Block> {
+    let has_one = |(cid, _): &&Block| cid::Cid::try_from(&cid[..]).expect("a CID").hash().code() != 0;
+    blocks.iter().filter(has_one).cloned().collect()
+}
+
 /// A block that its CID already holds.
 pub fn identity(codec: u64, data: &[u8]) -> Block {
     (cid(codec, IDENTITY, data), data.to_vec())

@@ -20,6 +20,8 @@ pub struct Snapshot {
     pub name: &'static str,
     pub file: PathBuf,
     pub bytes: Vec<u8>,
+    /// The blocks of a CAR.
+    pub blocks: Vec<Block>,
     /// Digest of what a database must hold, worked out without the library.
     pub digest: String,
     pub read: u64,
@@ -33,12 +35,13 @@ impl Snapshot {
         std::fs::create_dir_all(&dir).expect("a folder");
         let file = dir.join(name);
         std::fs::write(&file, &bytes).expect("room for a snapshot");
-        Self { name, file, bytes, digest: model.digest(), read: model.read, records: model.records.len() as u64 }
+        let (digest, read, records) = (model.digest(), model.read, model.records.len() as u64);
+        Self { name, file, bytes, blocks: Vec::new(), digest, read, records }
     }
 
     /// A CAR of these blocks.
-    fn of_blocks(name: &'static str, bytes: Vec<u8>, blocks: &[Block]) -> Self {
-        Self::new(name, bytes, &Model::new(blocks, Key::Cid))
+    pub fn of_blocks(name: &'static str, bytes: Vec<u8>, blocks: &[Block]) -> Self {
+        Self { blocks: blocks.to_vec(), ..Self::new(name, bytes, &Model::new(blocks, Key::Cid)) }
     }
 }
 
@@ -65,6 +68,25 @@ pub fn plain() -> &'static Snapshot {
             blocks.push(again.unwrap_or_else(|| block(&noise(i, 200 + (i * 7919 % 1600) as usize))));
         }
         Snapshot::of_blocks("plain.car", rooted(&blocks), &blocks)
+    })
+}
+
+/// Blocks of which some are in [`plain`] as well, for a database that is added to.
+pub fn older() -> &'static Snapshot {
+    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
+    SNAPSHOT.get_or_init(|| {
+        let mut blocks: Vec<Block> = plain().blocks.iter().step_by(50).cloned().collect();
+        blocks.extend((0..1000u64).map(|i| block(&noise(i + 300_000, 500))));
+        Snapshot::of_blocks("older.car", rooted(&blocks), &blocks)
+    })
+}
+
+/// A few of the blocks of [`plain`].
+pub fn small() -> &'static Snapshot {
+    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
+    SNAPSHOT.get_or_init(|| {
+        let blocks: Vec<Block> = plain().blocks[..400].to_vec();
+        Snapshot::of_blocks("small.car", rooted(&blocks), &blocks)
     })
 }
 
@@ -100,6 +122,15 @@ pub fn mixed() -> &'static Snapshot {
         };
         let blocks: Vec<Block> = (0..6000).map(make).collect();
         Snapshot::of_blocks("mixed.car", rooted(&blocks), &blocks)
+    })
+}
+
+/// Those of [`mixed`] whose CIDs have digests.
+pub fn hashed() -> &'static Snapshot {
+    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
+    SNAPSHOT.get_or_init(|| {
+        let blocks = with_digests(&mixed().blocks);
+        Snapshot::of_blocks("hashed.car", rooted(&blocks), &blocks)
     })
 }
 
@@ -153,6 +184,9 @@ pub struct Case {
     pub env: Vec<(String, String)>,
     /// What runs the binary, e.g. `prlimit`.
     pub through: Vec<std::ffi::OsString>,
+    pub key: Key,
+    /// What is in the database before, where it is added to.
+    pub old: Option<Model>,
 }
 
 impl Case {
@@ -175,6 +209,62 @@ impl Case {
                 ("TMPDIR".into(), dir.to_str().expect("text").to_owned()),
             ],
             through: Vec::new(),
+            key: Key::Cid,
+            old: None,
+        }
+    }
+
+    /// Stores blocks under another key.
+    pub fn key(self, key: Key) -> Self {
+        Self { key, ..self.arg(&["--key", key.name()]) }
+    }
+
+    /// Adds to a database that holds `old`; [`Case::put_old`] makes it.
+    pub fn into_existing(self, old: &Snapshot) -> Self {
+        let old = Model::new(&old.blocks, self.key);
+        Self { old: Some(old), ..self.arg(&["--into-existing"]) }
+    }
+
+    /// Puts a database there that holds what it is to hold before, in place of what is there.
+    pub fn put_old(&self) {
+        self.again();
+        let Some(old) = &self.old else { return };
+        std::fs::create_dir_all(&self.db).expect("a folder");
+        let mut options = rust_rocksdb::Options::default();
+        options.create_if_missing(true);
+        let db = rust_rocksdb::DB::open(&options, &self.db).expect("a database");
+        let put = |(index, (key, value)): (usize, (&Vec<u8>, &Vec<u8>))| {
+            db.put(key, value).expect("written");
+            // The last ones are in the WAL alone.
+            if index == old.records.len() * 9 / 10 {
+                db.flush().expect("flushed");
+            }
+        };
+        old.records.iter().enumerate().for_each(put);
+    }
+
+    /// Digest of what this import alone comes to.
+    pub fn digest(&self) -> String {
+        if self.snapshot.blocks.is_empty() || self.key == Key::Cid {
+            return self.snapshot.digest.clone();
+        }
+        Model::new(&self.snapshot.blocks, self.key).digest()
+    }
+
+    /// A database that was there opens, and holds all that it did; with nothing else where `alone`.
+    #[track_caller]
+    pub fn holds_the_old(&self, what: &str, alone: bool) {
+        let Some(old) = &self.old else { return };
+        let options = rust_rocksdb::Options::default();
+        let db = rust_rocksdb::DB::open_for_read_only(&options, &self.db, false)
+            .unwrap_or_else(|error| panic!("{what}: the database does not open: {error}"));
+        for (key, value) in &old.records {
+            let found = db.get(key).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(found.as_ref() == Some(value), "{what}: an old record is lost");
+        }
+        if alone {
+            let found = db.iterator(rust_rocksdb::IteratorMode::Start).count();
+            assert_eq!(found, old.records.len(), "{what}: there is more than before");
         }
     }
 
@@ -279,12 +369,13 @@ impl Case {
         let ended = self.dying_at(point).run();
         assert_eq!(ended.code, Some(137), "{point} of {}: {ended:?}", self.snapshot.name);
         self.nothing_under_the_name(point);
+        self.holds_the_old(point, false);
     }
 
     /// Before an import is complete nothing stands under the final name.
     #[track_caller]
     pub fn nothing_under_the_name(&self, point: &str) {
-        if !point.starts_with("renamed") {
+        if !point.starts_with("renamed") && self.old.is_none() {
             assert!(self.db.symlink_metadata().is_err(), "something stands under the final name after {point}");
         }
     }
@@ -300,7 +391,7 @@ impl Case {
     #[track_caller]
     pub fn has_finished(&self, ended: &Ended) {
         assert_eq!(ended.code, Some(0), "{}: {ended:?}", self.snapshot.name);
-        assert_eq!(ended.text("/digest"), self.snapshot.digest, "{}: the report's digest", self.snapshot.name);
+        assert_eq!(ended.text("/digest"), self.digest(), "{}: the report's digest", self.snapshot.name);
         assert_eq!(ended.number("/blocks/read"), self.snapshot.read, "{}: blocks read", self.snapshot.name);
         assert_eq!(ended.number("/blocks/written"), self.snapshot.records, "{}: blocks written", self.snapshot.name);
         self.holds_everything();
@@ -312,7 +403,15 @@ impl Case {
     pub fn holds_everything(&self) {
         let records = super::model::records(&self.db);
         let model = Model { records, read: 0, payload: 0 };
-        assert_eq!(model.digest(), self.snapshot.digest, "{}: the database's digest", self.snapshot.name);
+        let expected = match &self.old {
+            Some(old) => {
+                let mut all = Model::new(&self.snapshot.blocks, self.key);
+                all.records.extend(old.records.clone());
+                all.digest()
+            }
+            None => self.digest(),
+        };
+        assert_eq!(model.digest(), expected, "{}: the database's digest", self.snapshot.name);
     }
 
     /// Is refused with exit code 4, and all of `words` in what it says.

@@ -18,14 +18,14 @@ pub(super) use settle::Settled;
 pub(super) use writers::{Gatherer, Outbox, beside_writers};
 
 use super::blocks::BlockReader;
-use super::build::show_key;
+use super::existing::Held;
 use super::families::Families;
 use super::feed::{Feed, Position};
 use super::import::Loaded;
 use super::ingest::damaged_by;
 use super::job::Job;
 use super::journal::{Entry, Mark};
-use super::ledger::{Ledger, Pen, Sum, key_hash, may_conflict};
+use super::ledger::{Ledger, Pen, key_hash};
 use super::{descriptors, lock, points, read as reading};
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
@@ -33,9 +33,8 @@ use crate::progress::Phase;
 use crate::read::{self, Content};
 use crate::report::MemtableReport;
 use crate::rocks::option_map::Group;
-use crate::rocks::{Meter, Store, Writer};
+use crate::rocks::{DataFile, Meter, Reader, Store, Writer};
 use crate::sort::key::Record;
-use crate::source::car::CarProblem;
 use crate::source::car::chunks::{Chunk, Chunks, Tail};
 use crate::threads;
 
@@ -48,16 +47,15 @@ const QUICK: u64 = 64 << 20;
 
 impl Job<'_> {
     /// From the first block to a database that is closed and ready, not yet under its name.
-    pub fn load_through_memtables(&self, mut chunks: Chunks) -> Result<Loaded> {
+    pub fn load_through_memtables(&self, chunks: Chunks) -> Result<Loaded> {
+        self.write_all(chunks).map_err(|error| self.explain(error))
+    }
+
+    fn write_all(&self, mut chunks: Chunks) -> Result<Loaded> {
         let Self { options, target, .. } = *self;
         let families = Families::of_car(self).written_to();
         let meter = Meter::default();
         let before = self.before.read.as_ref();
-        let store = if options.into_existing {
-            Store::open(&target.db, &self.loading, &options.column_family, Some(&meter))?
-        } else {
-            self.open_staging(&families, before.is_some(), &meter)?
-        };
         chunks.map();
         let ledger = match before {
             Some((mark, extents)) => {
@@ -65,13 +63,23 @@ impl Job<'_> {
                 self.progress.take_up(mark.consumed, mark.blocks);
                 Ledger::resume(&target.spill, self.plan.expected_bytes, extents)?
             }
-            None => Ledger::new(&target.spill, self.plan.expected_bytes),
+            None => Ledger::resume(&target.spill, self.plan.expected_bytes, &[])?,
+        };
+        let (store, held) = match self.existing {
+            Some(existing) => {
+                let store = existing.open(self, Some(&meter))?;
+                (store, Some(existing.held(&options.column_family)?))
+            }
+            None => (self.open_staging(&families, before.is_some(), &meter)?, None),
         };
         let full_from = self.full_from()?;
-        let load = Load { job: self, store: &store, families: &families, ledger: &ledger, full_from };
-        let written = load.run(chunks).map_err(|error| self.explain(error))?;
-        let settled = self.settle(store, &families, &meter).map_err(|error| self.explain(error))?;
-        let sum = self.check(&settled, &written, &ledger)?;
+        let held = held.as_ref();
+        let load = Load { job: self, store: &store, families: &families, ledger: &ledger, held, full_from };
+        let written = load.run(chunks)?;
+        let settled = self.settle(store, &families, &meter)?;
+        points::reach("settled");
+        let records = self.check(&settled, &written, &ledger, held)?;
+        points::reach("checked");
         let (memtable, rocksdb_written) = tell(&meter, written.batches, settled.level0_files);
         Ok(Loaded {
             blocks: written.blocks,
@@ -79,9 +87,9 @@ impl Job<'_> {
             consumed: written.consumed,
             tail: written.tail,
             spilled: false,
-            records: sum.records,
-            duplicates: written.blocks.saturating_sub(sum.records),
-            digest: sum.digest,
+            records: records.records,
+            duplicates: written.blocks.saturating_sub(records.records),
+            digest: records.digest,
             levels: settled.levels(&options.column_family),
             rocksdb_written: (!options.into_existing).then_some(rocksdb_written),
             memtable: Some(memtable),
@@ -126,27 +134,35 @@ impl Job<'_> {
         families.names().try_for_each(|name| store.flush(name)).map(|()| true)
     }
 
-    /// Counts and digests what the source's records came to.
-    fn check(&self, settled: &Settled, written: &Written, ledger: &Ledger) -> Result<Sum> {
-        let Self { options, progress, .. } = *self;
+    /// Compares what was read with what was noted, and the distinct records of that with what the finished database has
+    /// more than before; those records.
+    fn check(&self, settled: &Settled, written: &Written, ledger: &Ledger, held: Option<&Held>) -> Result<Content> {
+        let Self { options, progress, target, .. } = *self;
         let family = &options.column_family;
-        progress.begin(Phase::Check, Some(written.payload));
+        progress.begin(Phase::Check, held.is_none().then_some(written.payload));
         let pool = self.checkers()?;
-        let noted = if written.noted > 0 { Some(pool.install(|| ledger.sum())?) } else { None };
-        if let Some(conflict) = noted.and_then(|sum| sum.conflict) {
+        let noted = pool.install(|| ledger.sum())?;
+        let verified = Content { records: written.blocks, digest: written.digest };
+        if noted.read != verified {
+            let what = format!("is damaged: its ledger has {}, {verified} were verified", noted.read);
+            return Err(Error::damaged_work(&target.spill, what));
+        }
+        if let Some(conflict) = noted.conflict {
             let key = read::find_key(&settled.reader, family, |key| key_hash(key) == conflict)?;
-            let problem = CarProblem::Conflict { key: show_key(&key.unwrap_or_default()) };
-            return Err(Error::bad_input(&options.source, None, problem));
+            return Err(self.conflict(&key.unwrap_or_default(), None));
         }
-        if options.into_existing {
-            return Ok(noted.unwrap_or_default());
+        let count = |reader: &Reader, files: &[DataFile], family: &str| {
+            pool.install(|| read::content(reader, files, family, progress, &options.stop))
+        };
+        let mut expected = noted.fresh;
+        if let Some(held) = held
+            && let Some(family) = held.family()
+        {
+            expected.merge(count(&held.reader, &held.reader.files()?, family)?);
         }
-        let (reader, files) = (&settled.reader, &settled.files);
-        let found = pool.install(|| read::content(reader, files, family, progress, &options.stop))?;
-        if let Some(sum) = noted.filter(|_| written.noted == written.blocks) {
-            self.is_as_written(&found, sum.records, sum.digest)?;
-        }
-        Ok(Sum { records: found.records, digest: found.digest, conflict: None })
+        let found = count(&settled.reader, &settled.files, family)?;
+        self.is_as_written(&found, expected.records, expected.digest)?;
+        Ok(noted.records)
     }
 
     /// Threads that read a finished database.
@@ -169,13 +185,14 @@ impl Job<'_> {
         })
     }
 
-    /// A database that was there before is not as it was.
+    /// A database that was there before is not as it was; what an earlier run has written elsewhere may be damaged.
     fn explain(&self, error: Error) -> Error {
         match error {
             Error::Interrupted { .. } if self.options.into_existing => Error::Interrupted {
                 hint: "a part of the blocks may be in the database already; run the same command again".into(),
             },
-            error => error,
+            error if self.options.into_existing => error,
+            error => self.damaged(error),
         }
     }
 }
@@ -204,6 +221,8 @@ struct Load<'a> {
     store: &'a Store,
     families: &'a Families<'a>,
     ledger: &'a Ledger,
+    /// What the database held before, where it was there.
+    held: Option<&'a Held>,
     /// Bytes from which on a memtable is as good as full.
     full_from: u64,
 }
@@ -216,8 +235,6 @@ struct Written {
     /// Content digest of all blocks.
     digest: ContentDigest,
     batches: u64,
-    /// Blocks that are in the ledger.
-    noted: u64,
     tail: Tail,
     consumed: u64,
 }
@@ -228,10 +245,9 @@ impl Load<'_> {
         let Job { options, plan, preset, progress, .. } = *self.job;
         let feed = Feed::new(chunks, options, progress);
         let mut all = Mutex::new(Written::default());
-        if let Some((mark, extents)) = &self.job.before.read {
-            let noted = extents.iter().map(|(_, extent)| extent.blocks).sum();
+        if let Some((mark, _)) = &self.job.before.read {
             let Mark { blocks, payload, digest, .. } = *mark;
-            *lock(&all) = Written { blocks, payload, digest, noted, ..Written::default() };
+            *lock(&all) = Written { blocks, payload, digest, ..Written::default() };
         }
         self.job.watched(self.store, None, || {
             loop {
@@ -295,10 +311,18 @@ impl Load<'_> {
             let nearly_full = || self.store.active_memtable().is_ok_and(|bytes| bytes >= self.full_from);
             feed.each(nearly_full, |chunk: Chunk| {
                 let before = part.done.blocks;
-                reader.each(&chunk, |block| {
-                    let Some(record) = block.record(options.key) else { return Ok(()) };
-                    part.add(record, may_conflict(options.verify, options.key, &block.cid))
-                })?;
+                match self.held {
+                    None => reader
+                        .each(&chunk, |block| block.record(options.key).map_or(Ok(()), |it| part.add(it, false)))?,
+                    Some(held) => {
+                        let mut blocks = Vec::with_capacity(chunk.starts.len());
+                        reader.each(&chunk, |block| {
+                            blocks.extend(block.record(options.key).map(|record| (block.start, record)));
+                            Ok(())
+                        })?;
+                        part.add_unless_other(held, &chunk, &blocks)?;
+                    }
+                }
                 chunk.bytes.check()?;
                 progress.add(0, part.done.blocks - before);
                 Ok(chunk.bytes.release())
@@ -311,7 +335,6 @@ impl Load<'_> {
                 all.blocks += done.blocks;
                 all.payload += done.payload;
                 all.digest.merge(done.digest);
-                all.noted += done.noted;
             }
             Err(error) => feed.fail(u64::MAX, error),
         }
@@ -328,15 +351,26 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn add(&mut self, record: Record<'_>, may_conflict: bool) -> Result<()> {
-        // What a database held before cannot be told from the source's blocks later.
-        if may_conflict || self.load.job.options.into_existing {
-            self.pen.note(record)?;
-            self.done.noted += 1;
-        }
+    /// Adds the blocks of a chunk, each of which the database holds in the same form or not at all.
+    fn add_unless_other(&mut self, held: &Held, chunk: &Chunk, blocks: &[(u32, Record<'_>)]) -> Result<()> {
+        let keys: Vec<&[u8]> = blocks.iter().map(|(_, record)| record.key()).collect();
+        let mut holds = vec![false; keys.len()];
+        held.look_up(&keys, false, |index, value| {
+            let (start, record) = blocks[index];
+            holds[index] = true;
+            let at = chunk.base + u64::from(start);
+            if record.value() == value { Ok(()) } else { Err(self.load.job.conflict(record.key(), Some(at))) }
+        })?;
+        blocks.iter().zip(holds).try_for_each(|((_, record), holds)| self.add(*record, holds))
+    }
+
+    /// Notes a record and puts it into a batch; `holds` says that the database held it before.
+    fn add(&mut self, record: Record<'_>, holds: bool) -> Result<()> {
+        let digest = record.digest();
+        self.pen.note(record, digest, holds)?;
         self.gatherer.put(&self.writer, record.key(), record.value());
         self.done.blocks += 1;
-        self.done.digest.merge(record.digest());
+        self.done.digest.merge(digest);
         self.done.payload += record.value().len() as u64;
         Ok(())
     }

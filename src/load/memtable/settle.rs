@@ -39,7 +39,9 @@ impl Job<'_> {
         let before = families.names().map(|name| store.levels_in(name)).collect::<Result<Vec<_>>>()?;
         let level0_files = before.iter().flatten().filter(|level| level.level == 0).map(|level| level.files).sum();
         self.compact(store, families, &before, meter)?;
-        if !options.into_existing {
+        if let Some(existing) = self.existing {
+            existing.lock_again()?;
+        } else {
             Store::reopen_families(&target.staging, &families.node(), None).map(Store::close)?;
         }
         let reader = Reader::open(target.working(), &ReaderOptions::once())?;

@@ -98,6 +98,9 @@ pub enum CarProblem {
     /// Bytes other than zero behind null padding.
     #[error("null padding is followed by other bytes")]
     DataAfterPadding,
+    /// A CID without a digest, where digests are to be the keys.
+    #[error("the block is in its CID, which has no digest to be its key")]
+    NoDigest,
     /// The same key with two different values.
     #[error("the key {key} stands for two different blocks")]
     Conflict {
@@ -120,9 +123,11 @@ impl CarProblem {
             Self::BlockOverBudget { needs, .. } => format!("run it again with --memory {}", human(*needs).replace(' ', "")),
             Self::NullPadding => "`--null-padding eof` takes it as the end of the snapshot".into(),
             Self::Conflict { .. } => {
-                "the snapshot is damaged, or the key layout (--key) lets two blocks share a key: `--key cid` tells them apart"
+                "the snapshot (or the database it is added to) is damaged, or the key layout (--key) lets two blocks share \
+                 a key: `--key cid` tells them apart"
                     .into()
             }
+            Self::NoDigest => "use `--key cid` or `--key multihash`".into(),
             Self::Version { .. } => "give a CAR of version 1 or 2".into(),
             _ => "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
         }

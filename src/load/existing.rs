@@ -1,0 +1,489 @@
+//! A database that was there before: what lets an import go back, and what it held.
+//!
+//! Before anything is changed in it, `<db>.partial/checkpoint` gets all that RocksDB needs to open it as it is: hard links
+//! to its SST and blob files, copies of the small files. This is made while nothing has the database open, because opening
+//! it for writing already changes it: RocksDB replays its WAL, begins another MANIFEST and deletes what is replayed.
+//!
+//! ```text
+//! checkpoint.new/   in the making
+//! checkpoint/       whole: nothing in the database is changed before it stands
+//! ```
+//!
+//! After a failure the database goes back to it: missing files are linked, the small ones put in place by rename, CURRENT
+//! last, and what came later is deleted. The journal says so before it begins and when it is done, so that a run that
+//! dies on the way is followed by one that begins again; it can be done any number of times.
+//!
+//! A run that is killed leaves a database that opens, and the next run goes on with it, unless another program has opened
+//! the database since: then what that has written is kept, a checkpoint of it is taken, and the import starts over.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::io::Errno;
+use twox_hash::XxHash3_64;
+
+use super::job::Job;
+use super::journal::{Entry, Journal, Progressed};
+use super::points;
+use super::publish::{self, RECORD, sync_dir};
+use super::target::Target;
+use crate::error::{Error, Result, errno_of};
+use crate::own;
+use crate::rocks::options_file::OptionsFile;
+use crate::rocks::{Meter, Reader, ReaderOptions, Store};
+
+/// What a checkpoint's files are: each with its checksum, or its length where it is a link.
+const SUMS: &str = "sums";
+
+/// What is said of one whose files are not that.
+const NOT_WHOLE: &str = "its files are not what was put there";
+
+/// Bytes that are copied at once.
+const PIECE: usize = 256 << 10;
+
+/// Behind the name of a file that is being put in place.
+const IN_THE_MAKING: &str = ".bedload";
+
+/// How what was there is looked through: by keys in any order. Each open file has its index and its filter in memory.
+const LOOKING_UP: ReaderOptions = ReaderOptions { cache: 16 << 20, open_files: 128, lenient: false, in_order: false };
+
+/// An existing database that only this process may open.
+pub(super) struct Existing<'a> {
+    target: &'a Target,
+    /// RocksDB's own lock file. The lock belongs to the process, so that RocksDB can open the database here; when it closes
+    /// that, the lock is gone and is taken again.
+    file: File,
+    /// Whether this run has begun to open it for writing, or has found what an earlier run has done in it to be damaged.
+    opened: AtomicBool,
+}
+
+/// What a file of a database is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Never changed once it is written: a link keeps it.
+    Data,
+    /// Appended to or replaced: a copy keeps it.
+    Small,
+    /// Of no use to a database that nobody has open.
+    Scrap,
+}
+
+impl Kind {
+    /// `None` for what is not RocksDB's or ours, and for its lock and its own log.
+    fn of(name: &str) -> Option<Self> {
+        let numbered = |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit());
+        match name.rsplit_once('.') {
+            Some((stem, "sst" | "blob")) if numbered(stem) => Some(Self::Data),
+            Some((stem, "log")) if numbered(stem) => Some(Self::Small),
+            Some((stem, "dbtmp")) if numbered(stem) => Some(Self::Scrap),
+            _ if name.ends_with(IN_THE_MAKING) => Some(Self::Scrap),
+            _ if ["CURRENT", "IDENTITY", RECORD].contains(&name) => Some(Self::Small),
+            _ if name.strip_prefix("MANIFEST-").is_some_and(numbered) => Some(Self::Small),
+            _ if name.strip_prefix("OPTIONS-").is_some_and(numbered) => Some(Self::Small),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Existing<'a> {
+    /// Takes the lock of the database, as RocksDB does.
+    ///
+    /// # Errors
+    /// [`Error::State`] when another process has it open.
+    pub fn lock(target: &'a Target) -> Result<Self> {
+        let path = target.db.join("LOCK");
+        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = opened.map_err(Error::io("open", &path))?;
+        let existing = Self { target, file, opened: AtomicBool::new(false) };
+        existing.lock_again()?;
+        Ok(existing)
+    }
+
+    /// Takes the lock that RocksDB has given back when it closed the database.
+    ///
+    /// # Errors
+    /// As [`Existing::lock`].
+    pub fn lock_again(&self) -> Result<()> {
+        match fcntl_lock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(()),
+            Err(Errno::AGAIN | Errno::ACCESS) => Err(Error::State {
+                path: self.target.db.clone(),
+                reason: "another process has the database open".into(),
+                hint: "stop the node, then run the same command again".into(),
+            }),
+            Err(error) => Err(Error::io("lock", self.target.db.join("LOCK"))(error.into())),
+        }
+    }
+
+    /// Makes sure that the database is one that the work of an earlier run can go on with, or goes back to what it was.
+    /// What the user should hear about that.
+    ///
+    /// # Errors
+    /// The disk fails, or the checkpoint is gone.
+    pub fn take_up(&self, journal: &Journal, before: &mut Progressed) -> Result<Option<String>> {
+        if before.complete {
+            return Ok(None);
+        }
+        let (db, checkpoint) = (&self.target.db, &self.target.checkpoint);
+        if !checkpoint.exists() {
+            return match before.opened {
+                Some(_) => Err(Error::damaged_work(&self.target.partial, format!("lacks {}", checkpoint.display()))),
+                None => Ok(None),
+            };
+        }
+        let was_restoring = before.restoring;
+        if was_restoring || !opens(db) {
+            self.restore_with(journal)?;
+            before.take(Entry::Restoring);
+            before.take(Entry::Undone);
+            return Ok(Some(self.restored()));
+        }
+        let current = current(db)?;
+        let left_so = match &before.opened {
+            Some(opened) => *opened == current,
+            None => self::current(checkpoint)? == current,
+        };
+        if left_so {
+            return Ok(None);
+        }
+        journal.append(&Entry::Undone)?;
+        before.take(Entry::Undone);
+        self.target.remove_checkpoint()?;
+        Ok(Some(format!(
+            "{} has been opened by another program since the import stopped: what it has written stays, and the import \
+             into the database starts over",
+            db.display()
+        )))
+    }
+
+    /// Goes back before all that an earlier run has left is thrown away, where it has changed anything and no other program
+    /// has since. Without a journal nobody knows: then only if the database does not open any more.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn give_up(&self) -> Result<()> {
+        let known = Journal::peek(&self.target.partial);
+        if known.complete || !self.target.checkpoint.exists() {
+            return Ok(());
+        }
+        let left_so = known.opened.is_some_and(|opened| current(&self.target.db).is_ok_and(|now| now == opened));
+        let must = left_so && is_whole(&self.target.checkpoint);
+        if !must && !known.restoring && opens(&self.target.db) {
+            return Ok(());
+        }
+        self.restore_with(&Journal::open(&self.target.partial)?.0)
+    }
+
+    /// Keeps what RocksDB needs to go back to what the database is now, unless an earlier run has.
+    ///
+    /// # Errors
+    /// The disk is full or fails, or the database has files elsewhere.
+    pub fn keep(&self) -> Result<()> {
+        let Target { db, partial, checkpoint, .. } = self.target;
+        if checkpoint.exists() {
+            return Ok(());
+        }
+        self.has_all_in_one_place()?;
+        let making = checkpoint.with_extension("new");
+        own::remove(&making)?;
+        std::fs::create_dir(&making).map_err(Error::io("create", &making))?;
+        let mut sums = String::new();
+        for (name, kind) in files(db)? {
+            let (from, to) = (db.join(&name), making.join(&name));
+            let sum = match kind {
+                Kind::Data => {
+                    link(&from, &to)?;
+                    to.metadata().map_err(Error::io("look at", &to))?.len()
+                }
+                Kind::Small => copy(&from, &to)?,
+                Kind::Scrap => continue,
+            };
+            sums.push_str(&format!("{sum:016x} {name}\n"));
+        }
+        publish::write_synced(&making, SUMS, sums.as_bytes())?;
+        std::fs::rename(&making, checkpoint).map_err(Error::io("create", checkpoint))?;
+        sync_dir(partial)?;
+        points::reach("checkpoint");
+        Ok(())
+    }
+
+    /// A WAL elsewhere could not be brought back.
+    fn has_all_in_one_place(&self) -> Result<()> {
+        let db = &self.target.db;
+        let options = OptionsFile::latest(db)?;
+        let elsewhere = options.db.iter().find(|line| line.name == "wal_dir").map(|line| Path::new(&line.value));
+        let same = |dir: &Path| dir.canonicalize().ok() == db.canonicalize().ok();
+        match elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !same(dir)) {
+            None => Ok(()),
+            Some(dir) => Err(Error::State {
+                path: db.clone(),
+                reason: format!("keeps its WAL in another directory, {}", dir.display()),
+                hint: "let the node open it once with the WAL in the database, or import into a new database".into(),
+            }),
+        }
+    }
+
+    /// What the database held before this import.
+    ///
+    /// # Errors
+    /// The checkpoint is damaged, or the disk fails.
+    pub fn held(&self, family: &str) -> Result<Held> {
+        let checkpoint = &self.target.checkpoint;
+        if !is_whole(checkpoint) {
+            return Err(damaged(checkpoint, NOT_WHOLE));
+        }
+        let reader = Reader::open(checkpoint, &LOOKING_UP).map_err(|error| match error {
+            Error::Rocks { message, .. } if errno_of(&message).is_none() => damaged(checkpoint, &message),
+            error => error,
+        })?;
+        let family = reader.families().iter().any(|name| name == family).then(|| family.to_owned());
+        Ok(Held { reader, family })
+    }
+
+    /// Opens the database for writing, with its checkpoint made, and says in the journal how it is left.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open(&self, job: &Job<'_>, meter: Option<&Meter>) -> Result<Store> {
+        self.keep()?;
+        self.opened.store(true, Ordering::Relaxed);
+        let db = &self.target.db;
+        let store = Store::open(db, &job.loading, &job.options.column_family, meter)?;
+        points::reach("opening");
+        job.journal.append(&Entry::Opened { manifest: current(db)? })?;
+        points::reach("opened");
+        Ok(store)
+    }
+
+    /// What an earlier run has put into the database may be damaged: it goes back, though this run has not opened it.
+    pub fn may_be_damaged(&self) {
+        self.opened.store(true, Ordering::Relaxed);
+    }
+
+    /// After a failure: brings the database back to what it was, where this run has opened it, or `all_goes`: nothing of
+    /// the work will be gone on with. Whether there was anything to do.
+    ///
+    /// # Errors
+    /// The disk fails; the next run tries again.
+    pub fn go_back(&self, all_goes: bool) -> Result<bool> {
+        if !self.target.checkpoint.exists() {
+            return Ok(false);
+        }
+        // The journal in hand may be what has failed.
+        let (journal, known) = Journal::open(&self.target.partial)?;
+        let changed = self.opened.load(Ordering::Relaxed) || (all_goes && known.opened.is_some());
+        if known.complete || !changed {
+            return Ok(false);
+        }
+        self.restore_with(&journal)?;
+        Ok(true)
+    }
+
+    /// What is said of a database that has gone back.
+    pub fn restored(&self) -> String {
+        format!("{} is again as it was before the import", self.target.db.display())
+    }
+
+    fn restore_with(&self, journal: &Journal) -> Result<()> {
+        self.lock_again()?;
+        // What it goes back to must be better than what there is.
+        if !is_whole(&self.target.checkpoint) {
+            return Err(damaged(&self.target.checkpoint, NOT_WHOLE));
+        }
+        // From here on nothing counts as being in the database.
+        journal.append(&Entry::Restoring)?;
+        points::reach("restoring");
+        self.restore()?;
+        journal.append(&Entry::Undone)
+    }
+
+    fn restore(&self) -> Result<()> {
+        let Target { db, checkpoint, .. } = self.target;
+        let kept = files(checkpoint)?;
+        for (name, kind) in &kept {
+            let (from, to) = (checkpoint.join(name), db.join(name));
+            match kind {
+                Kind::Data if to.exists() => {}
+                Kind::Data => link(&from, &to)?,
+                _ if name == "CURRENT" => {}
+                _ => put(&from, &to)?,
+            }
+        }
+        points::reach("restore");
+        let names: BTreeSet<&str> = kept.iter().map(|(name, _)| name.as_str()).collect();
+        let later: Vec<_> = files(db)?.into_iter().filter(|(name, _)| !names.contains(name.as_str())).collect();
+        // A WAL of later would be replayed.
+        let (wal, rest): (Vec<_>, Vec<_>) = later.into_iter().partition(|(name, _)| name.ends_with(".log"));
+        let delete = |(name, _): &(String, Kind)| {
+            let path = db.join(name);
+            std::fs::remove_file(&path).map_err(Error::io("delete", &path))
+        };
+        wal.iter().try_for_each(delete)?;
+        sync_dir(db)?;
+        put(&checkpoint.join("CURRENT"), &db.join("CURRENT"))?;
+        sync_dir(db)?;
+        points::reach("restored");
+        rest.iter().try_for_each(delete)?;
+        sync_dir(db)
+    }
+}
+
+/// Records that a database held before an import.
+pub(super) struct Held {
+    pub reader: Reader,
+    /// `None` where it did not have the column family.
+    family: Option<String>,
+}
+
+impl Held {
+    /// Looks up `keys`, which ascend where `sorted`, and hands each value to `found` with the key's index.
+    ///
+    /// # Errors
+    /// RocksDB's refusal, or what `found` says.
+    pub fn look_up<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        sorted: bool,
+        mut found: impl FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let Some(family) = &self.family else { return Ok(()) };
+        for (index, value) in self.reader.get_many(family, keys, sorted)?.into_iter().enumerate() {
+            if let Some(value) = value? {
+                found(index, value.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The column family that was there.
+    pub fn family(&self) -> Option<&str> {
+        self.family.as_deref()
+    }
+}
+
+fn damaged(checkpoint: &Path, why: &str) -> Error {
+    Error::damaged_work(checkpoint, format!("is damaged: {why}"))
+}
+
+/// Whether RocksDB finds all that belongs to the database in `dir`.
+fn opens(dir: &Path) -> bool {
+    OptionsFile::latest(dir).is_ok()
+        && Reader::open(dir, &ReaderOptions::once()).and_then(|found| found.files()).is_ok()
+}
+
+/// The name of the MANIFEST that a database goes by: another one each time it is opened for writing.
+fn current(dir: &Path) -> Result<String> {
+    let path = dir.join("CURRENT");
+    std::fs::read_to_string(&path).map_err(Error::io("read", &path))
+}
+
+/// The files in a database's directory that are part of it.
+fn files(dir: &Path) -> Result<Vec<(String, Kind)>> {
+    let mut found = Vec::new();
+    for entry in dir.read_dir().map_err(Error::io("list", dir))? {
+        let name = entry.map_err(Error::io("list", dir))?.file_name();
+        found.extend(name.to_str().and_then(|name| Some((name.to_owned(), Kind::of(name)?))));
+    }
+    Ok(found)
+}
+
+/// A second name for a file; another file where the file system has no links, or another one begins.
+fn link(from: &Path, to: &Path) -> Result<()> {
+    match std::fs::hard_link(from, to).map_err(|error| (Errno::from_io_error(&error), error)) {
+        Ok(()) => Ok(()),
+        Err((Some(Errno::XDEV | Errno::OPNOTSUPP | Errno::PERM | Errno::MLINK), _)) => put(from, to),
+        Err((_, error)) => Err(Error::io("link", to)(error)),
+    }
+}
+
+/// Whether all files of a checkpoint are there as they were put there. One that is not could lose records of the WAL.
+fn is_whole(checkpoint: &Path) -> bool {
+    let look = || {
+        let sums = std::fs::read_to_string(checkpoint.join(SUMS)).ok()?;
+        let is_right = |line: &str| {
+            let (sum, name) = line.split_once(' ')?;
+            let path = checkpoint.join(name);
+            let found = match Kind::of(name)? {
+                Kind::Data => path.metadata().ok()?.len(),
+                Kind::Small => copy_to(&path, std::io::sink()).ok()?,
+                Kind::Scrap => return None,
+            };
+            (u64::from_str_radix(sum, 16) == Ok(found)).then_some(())
+        };
+        sums.lines().try_for_each(is_right)?;
+        Some(files(checkpoint).ok()?.len() == sums.lines().count())
+    };
+    look() == Some(true)
+}
+
+/// Copies a file and syncs the copy; the checksum of what was copied.
+fn copy(from: &Path, to: &Path) -> Result<u64> {
+    let mut file = File::create(to).map_err(Error::io("create", to))?;
+    let sum = copy_to(from, &mut file).map_err(Error::io("copy", from))?;
+    let permissions = from.metadata().map_err(Error::io("look at", from))?.permissions();
+    file.set_permissions(permissions).and_then(|()| file.sync_all()).map_err(Error::io("sync", to))?;
+    Ok(sum)
+}
+
+fn copy_to(from: &Path, mut to: impl Write) -> std::io::Result<u64> {
+    let mut from = File::open(from)?;
+    let mut buffer = vec![0; PIECE];
+    let mut sum = XxHash3_64::new();
+    loop {
+        let len = from.read(&mut buffer)?;
+        if len == 0 {
+            return Ok(sum.finish());
+        }
+        sum.write(&buffer[..len]);
+        to.write_all(&buffer[..len])?;
+    }
+}
+
+/// Puts a copy of a file in place, whole or not at all.
+fn put(from: &Path, to: &Path) -> Result<()> {
+    let making = in_the_making(to);
+    copy(from, &making)?;
+    std::fs::rename(&making, to).map_err(Error::io("replace", to))
+}
+
+/// Where a file lies until it is whole.
+pub(super) fn in_the_making(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(IN_THE_MAKING);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_rocksdb_needs_is_kept_and_only_such_files_are_deleted() {
+        for (name, kind) in [
+            ("000012.sst", Some(Kind::Data)),
+            ("000013.blob", Some(Kind::Data)),
+            ("000014.log", Some(Kind::Small)),
+            ("MANIFEST-000005", Some(Kind::Small)),
+            ("OPTIONS-000007", Some(Kind::Small)),
+            ("CURRENT", Some(Kind::Small)),
+            ("IDENTITY", Some(Kind::Small)),
+            ("BEDLOAD.json", Some(Kind::Small)),
+            ("000020.dbtmp", Some(Kind::Scrap)),
+            ("CURRENT.bedload", Some(Kind::Scrap)),
+            ("LOCK", None),
+            ("LOG", None),
+            ("LOG.old.17", None),
+            ("mine.sst", None),
+            ("MANIFEST-x", None),
+            (".sst", None),
+            ("README", None),
+        ] {
+            assert_eq!(Kind::of(name), kind, "{name}");
+        }
+    }
+}
