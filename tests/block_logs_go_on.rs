@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::path::{Path, PathBuf};
+
 use common::log::*;
-use common::run::{Import, Place, import, import_pipe};
+use common::run::{Done, Import, Place, import, import_pipe};
 
 /// The named points that an import of a log passes.
 const POINTS: [&str; 14] = [
@@ -172,10 +174,126 @@ fn transactions_are_found_after_a_kill_as_after_none() {
         assert_eq!(done.code, Some(137), "{point}: {}", done.stderr);
         let found = digest(&run().run());
         for (found, expected) in found.iter().zip(&expected) {
-            for field in ["name", "records", "duplicates", "digest"] {
+            for field in ["name", "records", "duplicates", "digest", "duplicate_digest"] {
                 assert_eq!(found[field], expected[field], "{point}, batches {batches}");
             }
         }
         assert_eq!(found.len(), expected.len());
+    }
+}
+
+/// The files of a folder, in the order of their names.
+fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
+    let all = dir.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut all: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
+    all.sort();
+    all
+}
+
+/// Flips a bit of a file, so far in as these thousandths of it say.
+fn flip(path: &Path, thousandths: usize) {
+    let mut bytes = std::fs::read(path).expect("a file");
+    let at = (bytes.len() - 1) * thousandths / 1000;
+    bytes[at] ^= 4;
+    std::fs::write(path, bytes).expect("written");
+}
+
+/// The import says that its work is damaged, with all of `words`, and does it again when it may.
+#[track_caller]
+fn is_damaged(run: &dyn Fn() -> Import, words: &[&str], blocks: &[LogBlock]) {
+    let done = run().run();
+    assert_eq!(done.code, Some(4), "{}", done.stderr);
+    assert!(done.hint().contains("--restart"), "{}", done.hint());
+    assert!(!done.db.exists());
+    words.iter().for_each(|word| assert!(done.stderr.contains(word), "no `{word}` in {}", done.stderr));
+    let done = run().args(&["--restart"]).run();
+    holds(&done, blocks);
+    std::fs::remove_dir_all(&done.db).expect("removed");
+}
+
+#[test]
+fn a_flipped_bit_in_a_file_between_two_runs_is_never_published() {
+    let blocks = steem(1, 3000, 8);
+    let bytes = raw(&blocks);
+    let place = Place::in_memory();
+    let all = case(&place, &bytes, false);
+    let run = || all().env("BEDLOAD_DURABLE_BYTES", "100000");
+    let (sst, db) = (place.path("db.partial/sst"), place.path("db.partial/db"));
+    for (point, dir) in [("range:2", &sst), ("ranges", &sst), ("ingest", &db), ("ingested", &db)] {
+        // Data, index, filter, properties, footer.
+        for (thousandths, last) in [(0, false), (500, true), (930, false), (970, true), (990, true), (999, false)] {
+            assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
+            let files = files(dir, "sst");
+            let file = if last { files.last() } else { files.first() };
+            flip(file.expect("a file"), thousandths);
+            is_damaged(&run, &["the unfinished import is damaged"], &blocks);
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_what_memtables_have_written_is_never_published() {
+    let blocks = steem(1, 12_000, 9);
+    let bytes = raw(&blocks);
+    let place = Place::in_memory();
+    let all = case(&place, &bytes, false);
+    let run = || through_memtables(all());
+    for point in ["range:3", "read-done"] {
+        for thousandths in [0, 500, 970] {
+            assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
+            flip(&files(&place.path("db.partial/db"), "sst")[0], thousandths);
+            is_damaged(&run, &["the unfinished import is damaged"], &blocks);
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_a_partition_of_transactions_is_never_published() {
+    let blocks = steem(1, 3000, 10);
+    let bytes = raw(&blocks);
+    let place = Place::in_memory();
+    let all = case(&place, &bytes, false);
+    for batches in [false, true] {
+        let run = || {
+            let run = all().args(&["--index", "transactions"]);
+            if batches { through_memtables(run) } else { run }
+        };
+        for thousandths in [0, 300, 999] {
+            assert_eq!(run().env("BEDLOAD_ABORT_AT", "ranges").run().code, Some(137));
+            flip(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
+            is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
+        }
+    }
+}
+
+/// Puts a file there whose size, times and ends are those of the one that was there.
+fn replace(path: &Path, bytes: &[u8]) {
+    let times = path.metadata().expect("a file").modified().expect("a time");
+    std::fs::remove_file(path).expect("removed");
+    std::fs::write(path, bytes).expect("written");
+    std::fs::File::options().write(true).open(path).and_then(|file| file.set_modified(times)).expect("set");
+}
+
+#[test]
+fn a_log_that_was_replaced_goes_on_only_if_what_was_taken_is_the_same() {
+    let blocks = steem(1, 12_000, 11);
+    let bytes = raw(&blocks);
+    let mut other = bytes.clone();
+    // Inside a transaction.
+    other[100_000] ^= 1;
+    for batches in [false, true] {
+        let place = Place::in_memory();
+        let all = case(&place, &bytes, false);
+        let run = || if batches { through_memtables(all()) } else { all() };
+        for point in ["range:3", "ranges"] {
+            assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
+            replace(&place.path("block_log"), &other);
+            let refused: Done = run().run();
+            refused.refused(4, None, "the source is not the one that the unfinished import has read");
+            replace(&place.path("block_log"), &bytes);
+            let done = run().run();
+            holds(&done, &blocks);
+            std::fs::remove_dir_all(&done.db).expect("removed");
+        }
     }
 }

@@ -149,7 +149,7 @@ fn antelope_logs_of_all_versions_full_and_partial() {
             if first > 1 && version < 3 {
                 continue;
             }
-            let blocks = antelope(first, last, 8);
+            let blocks = antelope(version, first, last, 8);
             let bytes = antelope_log(version, &blocks);
             let place = Place::in_memory();
             let done = import(&place, place.file("blocks.log", &bytes)).run();
@@ -163,7 +163,7 @@ fn antelope_logs_of_all_versions_full_and_partial() {
 
 #[test]
 fn a_pruned_log_gives_the_blocks_at_its_end() {
-    let blocks = antelope(1, 1000, 9);
+    let blocks = antelope(3, 1, 1000, 9);
     let mut bytes = antelope_log(3, &blocks);
     bytes[3] |= 0x80;
     // What was pruned is a hole, but for stale pieces.
@@ -191,7 +191,7 @@ fn words_of_antelope(log: &[u8], index: usize) -> usize {
 
 #[test]
 fn partitions_are_read_together_with_what_follows_them() {
-    let blocks = antelope(1, 900, 10);
+    let blocks = antelope(3, 1, 900, 10);
     let place = Place::in_memory();
     std::fs::create_dir_all(place.path("blocks/retained")).expect("a folder");
     let write = |name: &str, part: &[LogBlock]| std::fs::write(place.path(name), antelope_log(3, part)).expect("room");
@@ -271,7 +271,7 @@ fn bedload(db: &Path, args: &[&str]) -> (Option<i32>, String, String) {
 #[test]
 fn blocks_are_found_by_number_and_by_id_and_the_database_is_sound() {
     for antelope_chain in [false, true] {
-        let blocks = if antelope_chain { antelope(1, 300, 15) } else { steem(1, 300, 15) };
+        let blocks = if antelope_chain { antelope(3, 1, 300, 15) } else { steem(1, 300, 15) };
         let bytes = if antelope_chain { antelope_log(3, &blocks) } else { raw(&blocks) };
         let place = Place::in_memory();
         let db = import(&place, place.file("log", &bytes)).run().db;
@@ -320,6 +320,9 @@ fn verify_finds_blocks_that_do_not_follow_and_ids_that_are_not_theirs() {
     let key = 150u32.to_be_bytes();
     let swapped = problems(&|db| db.put(key, &others[149].bytes).expect("put"));
     assert_eq!(swapped, ["digest", "link", "index"]);
+    let mut changed = blocks[149].bytes.clone();
+    *changed.last_mut().expect("bytes") ^= 1;
+    assert_eq!(problems(&|db| db.put(key, &changed).expect("put")), ["digest", "root"]);
     assert_eq!(problems(&|db| db.delete(key).expect("deleted")), ["count", "digest", "link", "index"]);
     assert_eq!(problems(&|db| db.put(key, b"no block").expect("put")), ["digest", "hash", "link", "index"]);
     let ids = |db: &rust_rocksdb::DB| {

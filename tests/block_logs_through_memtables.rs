@@ -14,7 +14,7 @@ const HEADER: usize = 116 + 66;
 /// Blocks that each name one transaction by its id alone, as they do that execute a delayed one; after `every` blocks the
 /// ids come again.
 fn delayed(count: u32, every: u32) -> Vec<LogBlock> {
-    let mut blocks = antelope(1, count, 8);
+    let mut blocks = antelope(2, 1, count, 8);
     for block in &mut blocks {
         block.bytes.truncate(HEADER);
         // One receipt: status, processor time, words of the net, an id instead of a transaction; no extensions.
@@ -50,7 +50,7 @@ fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
     let blocks = delayed(count, every);
     let bytes = antelope_log(2, &blocks);
     for preset in ["block-log", "memtable", "rocksdb-defaults"] {
-        for point in [None, Some("built-synced"), Some("built"), Some("read-done")] {
+        for point in [None, Some("range"), Some("built-synced"), Some("built"), Some("read-done")] {
             if preset == "block-log" && point == Some("read-done") {
                 continue;
             }
@@ -59,6 +59,8 @@ fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
             let run = || {
                 let run =
                     import(&place, &file).args(&["--index", "transactions", "--preset", preset, "--threads", "4"]);
+                // The headers are those of other transactions.
+                let run = run.args(&["--verify", "links"]);
                 let small = ["--set", "load.write.batch_bytes=8K", "--set", "load.cf.write_buffer_size=64K"];
                 if preset == "block-log" { run } else { run.args(&small) }
             };

@@ -82,14 +82,14 @@ fn real_logs_come_back() {
     for (path, bytes) in fixtures() {
         let hive = path.parent().expect("a folder").ends_with("hive");
         if !hive {
-            comes_back(&path, &bytes, &["--verify", "full", "--index", "transactions"]);
+            comes_back(&path, &bytes, &["--index", "transactions"]);
             continue;
         }
         let place = Place::in_memory();
         let dictionaries = path.parent().expect("a folder").display().to_string();
         let done = import(&place, &path).args(&["--dictionaries", &dictionaries]).run();
         let packed = done.number("/log/packings/zstd") + done.number("/log/packings/zstd_dictionary");
-        let (_, differs) = comes_back_otherwise(&place, &done, &["--verify", "full"]);
+        let (_, differs) = comes_back_otherwise(&place, &done, &[]);
         assert_eq!(differs, format!("{packed} blocks were packed with zstd, and are raw now"));
     }
 }
@@ -99,10 +99,10 @@ fn raw_logs_come_back_from_files_and_from_pipes() {
     let place = Place::in_memory();
     let mut logs = vec![raw(&steem(1, 3000, 1))];
     for version in 1..=4 {
-        logs.push(antelope_log(version, &antelope(1, 3000, 2)));
+        logs.push(antelope_log(version, &antelope(version, 1, 3000, 2)));
     }
-    logs.push(antelope_log(3, &antelope(701, 1500, 3)));
-    logs.push(antelope_log(4, &antelope(701, 1500, 3)));
+    logs.push(antelope_log(3, &antelope(3, 701, 1500, 3)));
+    logs.push(antelope_log(4, &antelope(4, 701, 1500, 3)));
     for log in &logs {
         comes_back(&place.file("log", log), log, &[]);
         let place = Place::in_memory();
@@ -124,13 +124,13 @@ fn made_up_logs_come_back() {
         let mut args = vec!["generate", path.to_str().expect("text"), "--size", "1MiB", "--quiet", "--profile"];
         args.extend(profile);
         assert_eq!(bedload(&args).status.code(), Some(0));
-        comes_back(&path, &std::fs::read(&path).expect("a log"), &["--verify", "full"]);
+        comes_back(&path, &std::fs::read(&path).expect("a log"), &[]);
     }
     let place = Place::in_memory();
     let path = place.path("log");
     bedload(&["generate", path.to_str().expect("text"), "--size", "1MiB", "--quiet", "--profile", "hive"]);
     let done = import(&place, &path).run();
-    let (_, differs) = comes_back_otherwise(&place, &done, &["--verify", "full"]);
+    let (_, differs) = comes_back_otherwise(&place, &done, &[]);
     assert!(differs.ends_with("blocks were packed with zstd, and are raw now"), "{differs}");
 }
 
@@ -160,7 +160,7 @@ fn what_was_packed_or_split_or_torn_or_pruned_comes_back_as_one_raw_log() {
     assert_eq!(differs, "it went on for 300 bytes behind its last whole block");
 
     let place = Place::in_memory();
-    let blocks = antelope(1, 500, 5);
+    let blocks = antelope(3, 1, 500, 5);
     let mut pruned = antelope_log(3, &blocks);
     let kept = antelope_log(3, &blocks[300..]);
     pruned[3] |= 0x80;
@@ -186,8 +186,8 @@ fn a_part_of_a_log_is_one_that_begins_later() {
     assert!(bytes == raw(&blocks[199..300]));
     assert_eq!(differs, "only a part of its blocks is here");
 
-    let blocks = antelope(1, 500, 7);
     for version in 1..=4 {
+        let blocks = antelope(version, 1, 500, 7);
         let place = Place::in_memory();
         let done = import(&place, place.file("log", &antelope_log(version, &blocks))).run();
         let (report, bytes) = export(&place, &done.db, "back", &["--from", "101"]);
@@ -297,7 +297,7 @@ fn what_says_nothing_about_a_log_is_refused() {
 #[test]
 fn a_record_that_lacks_the_head_of_a_log_is_told() {
     let place = Place::in_memory();
-    let db = import(&place, place.file("log", &antelope_log(3, &antelope(1, 100, 12)))).run().db;
+    let db = import(&place, place.file("log", &antelope_log(3, &antelope(3, 1, 100, 12)))).run().db;
     let path = db.join("BEDLOAD.json");
     let record: Value = serde_json::from_slice(&std::fs::read(&path).expect("a record")).expect("JSON");
     for (head, words) in [

@@ -31,7 +31,7 @@ mod steem;
 pub(crate) mod tests;
 mod transactions;
 
-pub(crate) use antelope::{block_id as antelope_id, root as antelope_root};
+pub(crate) use antelope::{action_root, block_id as antelope_id, root as antelope_root};
 pub use id::{Id, IdError};
 pub use name::Name;
 pub use problem::ChainProblem;

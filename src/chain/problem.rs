@@ -100,7 +100,7 @@ impl ChainProblem {
     pub fn hint(&self) -> String {
         match self {
             Self::UnknownOperation { .. } => "a fork of the chain, or newer than this version of bedload: \
-                `--unknown-operations skip` leaves the merkle root of such blocks unchecked"
+                `--unknown-operations skip` leaves the merkle root of such blocks unchecked, `--verify links` of all"
                 .into(),
             Self::Merkle { .. } => {
                 "the block's transactions are damaged: compare the log's sha256 with the publisher's, or load it again"

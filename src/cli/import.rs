@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bedload::chain::Id;
 use bedload::load::{Format, LogOptions, PlanChoice};
-use bedload::report::{Compared, ImportReport, LogReport, Speed};
+use bedload::report::{Compared, ImportReport, LogReport, LogVerified, Speed};
 use bedload::size::human;
 use bedload::sort::key::KeyLayout;
 use bedload::source::block_log::TornTail;
@@ -58,9 +58,9 @@ pub struct Args {
     /// What the source is: auto, car or block-log
     #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = format(), help_heading = "Source")]
     pub format: Format,
-    /// Check hashes (in a log: links), transactions too (full), or none
+    /// Check hashes (in a log: ids, links, merkle roots), a log's ids and links alone (links), or none
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
-          value_parser = ["hash", "full", "none"], help_heading = "Source")]
+          value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
     /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = null_padding(), help_heading = "Source")]
@@ -162,7 +162,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         checkpoints: args.checkpoint.iter().flat_map(|Checkpoints(blocks)| blocks.iter().copied()).collect(),
         no_id_index: args.no_id_index,
         index_transactions: !args.index.is_empty(),
-        full: args.verify == "full",
+        links_only: args.verify == "links",
         skip_unknown_operations: args.unknown_operations == "skip",
     };
     options.null_padding = args.null_padding;
@@ -228,8 +228,7 @@ fn summary(report: &ImportReport) -> String {
     let what_was_checked = match &report.log {
         _ if !report.verified => "nothing (--verify none)".into(),
         None => "every block against its hash".to_owned(),
-        Some(log) if log.verified == "full" => "every block against the one behind it, and its transactions".to_owned(),
-        Some(_) => "every block against the one behind it".to_owned(),
+        Some(log) => of_blocks(log.verified).to_owned(),
     };
     let phases: Vec<String> = ["read", "build", "ingest", "settle", "check"]
         .into_iter()
@@ -292,12 +291,24 @@ fn summary(report: &ImportReport) -> String {
     lines.into_iter().map(|(name, value)| screen::row(name, 9, &value)).collect()
 }
 
+/// What an import checked in the blocks of a log.
+pub fn of_blocks(verified: LogVerified) -> &'static str {
+    match verified {
+        LogVerified::Hash => "every block against the one behind it, and its transactions against its merkle root",
+        LogVerified::Links => "every block against the one behind it, and no transactions (--verify links)",
+        LogVerified::None => "nothing (--verify none)",
+    }
+}
+
 /// What the summary says about a block log.
 fn of_log(log: &LogReport) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("chain", format!("{}, blocks {} to {}", log.family, log.first.number, log.last.number)),
         ("head", format!("{} {}", log.last.number, log.last.id)),
     ];
+    if !log.not_covered.is_empty() {
+        lines.push(("uncovered", log.not_covered.join("; ")));
+    }
     let packings = &log.packings;
     if packings.zstd + packings.zstd_dictionary > 0 {
         lines.push((

@@ -93,7 +93,8 @@ fn summary(report: &VerifyReport) -> String {
     lines.push(("keys", format!("{}{assumed}", report.key.name())));
     let checked = match report.sample {
         None if report.key == KeyLayout::Number => format!(
-            "{} blocks, {}, each against the one before it; families of ids against the blocks",
+            "{} blocks, {}, each against the one before it and its transactions against its merkle root; families of \
+             ids against the blocks",
             report.records,
             human(report.payload_bytes)
         ),
@@ -119,6 +120,15 @@ fn summary(report: &VerifyReport) -> String {
             text.push_str(&format!(", {} where the database cannot be read", against.unreadable));
         }
         lines.push(("source", text));
+    }
+    if let Some(log) = &report.log {
+        if log.unknown_operations > 0 {
+            lines.push(("skipped", format!("{} blocks with operations of unknown kinds", log.unknown_operations)));
+        }
+        lines.push(("import", import::of_blocks(log.import_verified).to_owned()));
+        if !log.not_covered.is_empty() {
+            lines.push(("uncovered", log.not_covered.join("; ")));
+        }
     }
     lines.push(("time", format!("{:.1} s, {rate}/s", report.seconds)));
     lines.extend(report.notes.iter().map(|note| ("note", note.clone())));

@@ -39,8 +39,8 @@ pub(super) fn check_of_log(options: &ImportOptions, loader: Loader) -> Result<()
     if options.no_compact && loader == Loader::Ingest {
         return Err(nothing_to_compact());
     }
-    if log.full && !options.verify {
-        return usage("--verify none and --verify full exclude each other", "give one of them");
+    if log.links_only && !options.verify {
+        return usage("--verify none and --verify links exclude each other", "give one of them");
     }
     if let (Some(from), Some(to)) = (log.from, log.to)
         && from > to
@@ -58,18 +58,26 @@ pub(super) fn check_of_log(options: &ImportOptions, loader: Loader) -> Result<()
     Ok(())
 }
 
+/// Refuses options of block logs for what has turned out to be a CAR: a damaged log does not.
+///
+/// # Errors
+/// There are some.
+pub(super) fn check_has_no_log_options(options: &ImportOptions) -> Result<()> {
+    if options.log == LogOptions::default() {
+        return Ok(());
+    }
+    Err(Error::Usage {
+        reason: "the source is a CAR, and options for block logs are given".into(),
+        hint: "leave them out, or say --format block-log if it is one".into(),
+    })
+}
+
 /// Refuses what would have no effect on a CAR with this loader.
 ///
 /// # Errors
 /// Something of that is chosen.
 pub(super) fn check_of_car(options: &ImportOptions, loader: Loader) -> Result<()> {
     let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
-    if options.log != LogOptions::default() {
-        return refused(
-            "the source is a CAR, and options for block logs are given",
-            "leave them out, or say --format block-log if it is one",
-        );
-    }
     match loader {
         Loader::Ingest if options.no_compact && !options.into_existing => Err(nothing_to_compact()),
         Loader::Memtable if options.plan != PlanChoice::Auto => refused(

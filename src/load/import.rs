@@ -179,7 +179,11 @@ impl Import<'_> {
             chunk: plan.chunk_bytes as usize,
         };
         let reader = match opened {
-            Opened::Other(input) => Reader::Car(Box::new(Chunks::open(input, limits)?)),
+            Opened::Other(input) => {
+                let car = Chunks::open(input, limits)?;
+                choices::check_has_no_log_options(options)?;
+                Reader::Car(Box::new(car))
+            }
             Opened::Log(log) => Reader::Log(log),
         };
         if options.dry_run {

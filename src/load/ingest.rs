@@ -17,7 +17,7 @@ use crate::own;
 use crate::progress::Phase;
 use crate::read::{self, Visit};
 use crate::rocks::settings::IngestSettings;
-use crate::rocks::{Level, Reader, ReaderOptions, SstOptions, Store};
+use crate::rocks::{Level, MetaFault, Reader, ReaderOptions, SstOptions, Store, check_meta_blocks};
 use crate::source::car::CarProblem;
 use crate::source::car::chunks::Chunks;
 
@@ -92,13 +92,14 @@ impl Job<'_> {
     }
 
     /// What RocksDB says of files that an earlier run has left, where it is not the system that fails.
-    pub(super) fn damaged(&self, error: Error) -> Error {
+    pub(in crate::load) fn damaged(&self, error: Error) -> Error {
         if self.takes_over() { damaged_by(error) } else { error }
     }
 
     /// Whether what an earlier run has built or written becomes part of the database.
     fn takes_over(&self) -> bool {
-        !self.before.files.is_empty() || self.before.ingesting || self.before.read.is_some()
+        let before = self.before;
+        !before.files.is_empty() || before.ingesting || before.read.is_some() || !before.ranges.is_empty()
     }
 
     /// The error for a key that stands for two blocks.
@@ -111,7 +112,7 @@ impl Job<'_> {
     ///
     /// # Errors
     /// [`Error::State`] where it has another one, or a block does not match its checksum.
-    pub(super) fn check_taken_over(&self, families: &[(&str, Content)]) -> Result<()> {
+    pub(in crate::load) fn check_taken_over(&self, families: &[(&str, Content)]) -> Result<()> {
         if !self.takes_over() {
             return Ok(());
         }
@@ -119,6 +120,17 @@ impl Job<'_> {
         self.progress.begin(Phase::Check, None);
         let reader = Reader::open(staging, &ReaderOptions::once()).map_err(|error| self.damaged(error))?;
         let files = reader.files()?;
+        for file in &files {
+            // Filters, and what else going through the records does not touch.
+            if let Some(MetaFault { name, .. }) =
+                check_meta_blocks(&file.path).map_err(Error::io("read", &file.path))?.first()
+            {
+                return Err(Error::damaged_work(
+                    &file.path,
+                    format!("is damaged: the block {name} does not match its checksum"),
+                ));
+            }
+        }
         let pool = self.checkers()?;
         for &(family, written) in families {
             let found = pool.install(|| read::content(&reader, &files, family, self.progress, &self.options.stop));

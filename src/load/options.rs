@@ -91,10 +91,18 @@ pub struct LogOptions {
     pub no_id_index: bool,
     /// Make the family that finds transactions by their ids.
     pub index_transactions: bool,
-    /// Check the merkle root of each block's transactions, beside the chain of ids.
-    pub full: bool,
-    /// Pass over operations of unknown kinds instead of refusing them, and count them.
+    /// Leave the merkle roots of transactions unchecked: ids and links alone. Faster, and damaged transactions are not
+    /// found. The report and the database's record say so.
+    pub links_only: bool,
+    /// Pass over operations of unknown kinds instead of refusing them, and count their blocks.
     pub skip_unknown_operations: bool,
+}
+
+impl LogOptions {
+    /// Whether block `number` must have a certain id.
+    pub(crate) fn pins(&self, number: u32) -> bool {
+        self.checkpoints.iter().chain(&self.expect_head).any(|(pinned, _)| *pinned == number)
+    }
 }
 
 /// Whether blocks go through memory or through files.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::Family;
 use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
-use crate::report::{BlockRef, FamilyReport, LogLayout, Packings, RecordedFile};
+use crate::report::{BlockRef, FamilyReport, LogLayout, LogVerified, Packings, RecordedFile};
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
@@ -111,6 +111,12 @@ pub struct RecordedLog {
     /// Transactions; `None` when they were not counted.
     #[serde(default)]
     pub transactions: Option<u64>,
+    /// What the import checked.
+    pub verified: LogVerified,
+    /// What it could not cover.
+    pub not_covered: Vec<String>,
+    /// Operations of unknown kinds that it passed over.
+    pub unknown_operations: u64,
     /// The column families.
     pub families: Vec<FamilyReport>,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::chain::Header;
+use crate::chain::{Family, Header};
 use crate::digest::ContentDigest;
 use crate::rocks::Level;
 pub use crate::source::block_log::IndexUse;
@@ -24,8 +24,10 @@ pub struct LogReport {
     pub first: BlockRef,
     /// The last one; no block behind it vouches for its id.
     pub last: BlockRef,
-    /// What was checked: `none`, `chain`, `full`.
-    pub verified: String,
+    /// What was checked.
+    pub verified: LogVerified,
+    /// What was not checked, and what nothing in a log vouches for: damage there is not found.
+    pub not_covered: Vec<String>,
     /// How the blocks lie in the log.
     pub packings: Packings,
     /// Files beside the log that say where its blocks are.
@@ -36,12 +38,61 @@ pub struct LogReport {
     pub checkpoints: u64,
     /// Transactions; `null` when they were not counted.
     pub transactions: Option<u64>,
-    /// Operations of unknown kinds that were passed over.
+    /// Operations of unknown kinds that were passed over, one a block: the merkle roots of these blocks were not checked.
     pub unknown_operations: u64,
     /// The column families.
     pub families: Vec<FamilyReport>,
     /// Speed over the chain.
     pub speed: Vec<Speed>,
+}
+
+/// What an import checked in a block log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogVerified {
+    /// Ids, links and the merkle roots of transactions.
+    #[default]
+    Hash,
+    /// Ids and links (`--verify links`).
+    Links,
+    /// Nothing (`--verify none`).
+    None,
+}
+
+/// What is not covered where `verified` was checked in a log of `family` and `version` that begins with block `first`:
+/// `unknown` blocks have operations of unknown kinds, and the caller `expects` the last block's id or does not.
+pub(crate) fn not_covered(
+    (family, version): (Family, u32),
+    verified: LogVerified,
+    first: u32,
+    unknown: u64,
+    expects: bool,
+) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    match verified {
+        LogVerified::None => return vec!["anything: --verify none".into()],
+        LogVerified::Links => all.push("the transactions of all blocks: --verify links".into()),
+        LogVerified::Hash if unknown > 0 => {
+            all.push(format!("the transactions of {unknown} blocks with operations of unknown kinds"));
+        }
+        LogVerified::Hash => {}
+    }
+    if !expects {
+        all.push("the last block's header, which no block behind it names: see --expect-head".into());
+    }
+    if family == Family::Antelope {
+        all.push("the producers' signatures and the extensions of blocks, which are part of no id and no root".into());
+        if matches!(version, 2 | 3) && first == 1 {
+            all.push("whether the log has version 2 or 3, which are laid out alike".into());
+        }
+        if version == 4 {
+            all.push("the pruning state of blocks and the padding behind them".into());
+        }
+        if first != 1 || verified != LogVerified::Hash {
+            all.push("the genesis state or chain id at the log's beginning".into());
+        }
+    }
+    all
 }
 
 /// How a log lay, beyond its blocks.
@@ -128,6 +179,9 @@ pub struct FamilyReport {
     pub duplicates: u64,
     /// The content digest.
     pub digest: ContentDigest,
+    /// The content digest of the records that were left out.
+    #[serde(default)]
+    pub duplicate_digest: ContentDigest,
     /// Its levels.
     pub levels: Vec<Level>,
 }

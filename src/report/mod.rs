@@ -21,8 +21,11 @@ pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, RecordedFile, 
 pub use inspect::{
     BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo,
 };
-pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, Packings, Speed};
+pub(crate) use log::not_covered;
+pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings, Speed};
 pub use shown::{shown, shown_in_line, shown_json};
 pub use stat::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
-pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifyReport};
+pub use verify::{
+    Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifiedLog, VerifyReport,
+};
 pub use walk::{MissingBlock, WALK_SCHEMA, WalkReport};

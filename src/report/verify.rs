@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::ContentDigest;
-use crate::report::Advice;
+use crate::report::{Advice, LogVerified};
 use crate::sort::key::KeyLayout;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
@@ -45,6 +45,9 @@ pub struct VerifyReport {
     /// What is no problem and worth knowing, in words.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What only a database made from a block log has to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<VerifiedLog>,
     /// What is wrong.
     pub problems: Problems,
     /// What is worth knowing about a database all the same, and what to do about it.
@@ -93,6 +96,19 @@ pub struct Against {
     pub unreadable: u64,
 }
 
+/// What only the verification of a database made from a block log has to tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifiedLog {
+    /// What the import had checked.
+    pub import_verified: LogVerified,
+    /// What the import could not cover: damage that the log had there is in the database, and is not found.
+    pub not_covered: Vec<String>,
+    /// Blocks whose merkle root was computed from their transactions and compared.
+    pub roots: u64,
+    /// Blocks with operations of unknown kinds, whose merkle root cannot be computed.
+    pub unknown_operations: u64,
+}
+
 /// What is wrong: all of it counted, the first of it listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problems {
@@ -128,6 +144,8 @@ pub enum ProblemKind {
     Hash,
     /// A block does not follow the one before it.
     Link,
+    /// A block's transactions do not match the merkle root in its header, or cannot be read.
+    Root,
     /// A family of ids does not hold what the blocks say.
     Index,
     /// A value cannot be checked: its key names a hash function that is not known here.
@@ -154,6 +172,7 @@ impl ProblemKind {
             Self::Key => "key",
             Self::Hash => "hash",
             Self::Link => "link",
+            Self::Root => "root",
             Self::Index => "index",
             Self::Function => "function",
             Self::Missing => "missing",

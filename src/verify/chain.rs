@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::chain::{Header, Id};
+use crate::chain::{self, Header, Id};
 use crate::report::Packings;
 use crate::source::block_log::{Batch, Framing, LogProblem, Packing, ROOM, Unpacker};
 
@@ -15,6 +15,8 @@ pub(crate) const KEY: usize = 4;
 pub(crate) struct Expectations {
     /// Whether each block must name the one before it.
     pub links: bool,
+    /// The chain's id by the head of an Antelope log, which block 1 must name.
+    pub chain_id: Option<Id>,
     /// Ids that blocks must have.
     pub checkpoints: BTreeMap<u32, Id>,
 }
@@ -106,6 +108,15 @@ impl<'a> Chain<'a> {
         if number == 1 && self.expectations.links && !previous.is_zero() {
             let before = Id::from_slice(&[0; 32][..previous.as_bytes().len()]).unwrap_or(previous);
             return Err(LogProblem::Link { number, previous, before });
+        }
+        if number == 1
+            && let Some(head) = self.expectations.chain_id
+        {
+            let block = record.get(KEY..).unwrap_or_default();
+            let named = chain::action_root(block).map_err(|problem| LogProblem::Block { number, problem })?;
+            if named != head {
+                return Err(LogProblem::Genesis { head, named });
+            }
         }
         if !self.expectations.checkpoints.is_empty()
             && let Some(&expected) = self.expectations.checkpoints.get(&number)

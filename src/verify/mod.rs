@@ -4,11 +4,13 @@ mod chain;
 mod checker;
 mod function;
 mod problem;
+mod transactions;
 
 pub(crate) use chain::{Chain, Checked, Expectations, KEY};
 pub use checker::{BATCH, Checker, Failure, FailureKind};
 pub use function::{Function, MAX_DIGEST, MIN_TRUNCATED};
 pub use problem::{HashProblem, problem_of};
+pub(crate) use transactions::Lookup;
 
 /// One block to check: the hash function's multicodec, the digest its CID carries, and its bytes.
 #[derive(Debug, Clone, Copy)]

@@ -54,9 +54,9 @@ pub fn antelope(links: bool) -> Small {
 }
 
 /// Links of a log are checked, and nothing else.
-const LINKS: &[&str] = &["--verify", "hash"];
+const LINKS: &[&str] = &["--verify", "links"];
 /// Merkle roots are checked too.
-const ALL: &[&str] = &["--verify", "full"];
+const ALL: &[&str] = &["--verify", "hash"];
 
 /// Flips bits from `at.index` on: a few at a time, because each takes little.
 pub fn flips(small: &Small, _: &World, at: &Context, _: &mut Chance, tell: Tell<'_>) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha224, Sha256};
 
 use super::common::car::{noise, varint};
-use super::common::log::LogBlock;
+use super::common::log::{LogBlock, genesis};
 use super::judge::Families;
 
 /// A chain of Steem blocks: each with up to three transactions of one comment each, about `len` bytes long.
@@ -79,7 +79,8 @@ pub fn antelope(last: u32, seed: u64) -> (Vec<LogBlock>, Families) {
         bytes.extend([0, 0]);
         bytes.extend(&previous);
         bytes.extend(root);
-        bytes.extend([7; 32]);
+        // The first block has the chain's id where others have the root of their actions.
+        bytes.extend(if number == 1 { Sha256::digest(genesis()).into() } else { [7; 32] });
         bytes.extend([0; 4]);
         bytes.extend([0, 0]);
         let mut id = Sha256::digest(&bytes).to_vec();

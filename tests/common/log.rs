@@ -1,9 +1,10 @@
-//! Block logs built byte by byte: chains of Steem and Antelope blocks with right ids and links, in any framing. What
-//! stands where transactions would is noise: nobody looks at it without being asked to.
+//! Block logs built byte by byte: chains of Steem and Antelope blocks with right ids, links and merkle roots, in any
+//! framing. A block has one transaction at most, which is noise inside.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ripemd::Ripemd160;
 use sha2::{Digest, Sha224, Sha256};
 
 use super::car::noise;
@@ -26,29 +27,67 @@ pub fn steem(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
     }
     (first..=last)
         .map(|number| {
+            let len = (u64::from(number) * 7919 + seed) % 900;
+            let transaction = (len >= 300).then(|| custom(&noise(seed + 1_000_000 + u64::from(number), len as usize)));
+            let root = |bytes: &Vec<u8>| <[u8; 20]>::from(Ripemd160::digest(Sha256::digest(bytes)));
             let mut bytes = previous.clone();
             bytes.extend((1_458_835_500 + number * 3).to_le_bytes());
             bytes.extend(b"\x08producer");
-            bytes.extend([0; 20]);
+            bytes.extend(transaction.as_ref().map(root).unwrap_or_default());
             bytes.push(0);
             bytes.extend(noise(seed + u64::from(number), 65));
             let mut id = Sha224::digest(&bytes)[..20].to_vec();
             id[..4].copy_from_slice(&number.to_be_bytes());
-            let len = (u64::from(number) * 7919 + seed) % 900;
-            if len < 300 {
-                bytes.push(0);
-            } else {
-                bytes.push(1);
-                bytes.extend(noise(seed + 1_000_000 + u64::from(number), len as usize));
-            }
+            bytes.push(transaction.is_some().into());
+            bytes.extend(transaction.unwrap_or_default());
             previous.clone_from(&id);
             LogBlock { number, id, bytes }
         })
         .collect()
 }
 
-/// The same of an Antelope chain.
-pub fn antelope(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
+/// A transaction of Steem without signatures that carries `data` in a custom operation.
+fn custom(data: &[u8]) -> Vec<u8> {
+    let mut bytes = noise(data.len() as u64, 10);
+    // One operation, without accounts.
+    bytes.extend([1, 15, 0, 7, 0]);
+    length(data.len(), &mut bytes);
+    bytes.extend(data);
+    bytes.extend([0, 0]);
+    bytes
+}
+
+/// A length in base 128.
+fn length(len: usize, bytes: &mut Vec<u8>) {
+    let mut buffer = unsigned_varint::encode::usize_buffer();
+    bytes.extend(unsigned_varint::encode::usize(len, &mut buffer));
+}
+
+/// The genesis state of the Antelope chains.
+pub fn genesis() -> Vec<u8> {
+    [&[1; 8][..], &[0], &[2; 33], &[3; 68]].concat()
+}
+
+/// What follows the signature in a block of Antelope whose only receipt holds `data` as its transaction, and the merkle
+/// root. In a log of version 4 it is another one.
+fn receipt(version: u32, data: &[u8]) -> (Vec<u8>, [u8; 32]) {
+    let usage = [0, 9, 0, 0, 0, 7];
+    let mut with_length = Vec::new();
+    length(data.len(), &mut with_length);
+    with_length.extend(data);
+    let mut bytes = if version == 4 { vec![0, 1] } else { vec![1] };
+    bytes.extend(usage);
+    // Compression and the absence of signatures and context-free data; in version 4 also that nothing is pruned.
+    bytes.extend(if version == 4 { &[1, 0, 0, 0, 0][..] } else { &[1, 0, 0, 0] });
+    bytes.extend(&with_length);
+    bytes.push(0);
+    let prunable = Sha256::digest([0, 0]);
+    let packed = Sha256::new().chain_update([0]).chain_update(&with_length).chain_update(prunable).finalize();
+    (bytes, Sha256::new().chain_update(usage).chain_update(packed).finalize().into())
+}
+
+/// The same of an Antelope chain, as a log of this version has it.
+pub fn antelope(version: u32, first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
     let mut previous = vec![0; 32];
     if first > 1 {
         previous[..4].copy_from_slice(&(first - 1).to_be_bytes());
@@ -56,19 +95,26 @@ pub fn antelope(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
     }
     (first..=last)
         .map(|number| {
+            let len = (u64::from(number) * 104_729 + seed) % 700;
+            let (body, root) = if len < 60 {
+                (vec![0; if version == 4 { 3 } else { 2 }], [0; 32])
+            } else {
+                receipt(version, &noise(seed + 2_000_000 + u64::from(number), len as usize))
+            };
             let mut bytes = (1_000_000 + number).to_le_bytes().to_vec();
             bytes.extend(0x5530_ea00_0000_0000u64.to_le_bytes());
             bytes.extend([0, 0]);
             bytes.extend(&previous);
-            bytes.extend([7; 64]);
+            bytes.extend(root);
+            // The first block has the chain's id where others have the root of their actions.
+            bytes.extend(if number == 1 { Sha256::digest(genesis()).into() } else { [7; 32] });
             bytes.extend([0; 4]);
             bytes.extend([0, 0]);
             let mut id = Sha256::digest(&bytes).to_vec();
             id[..4].copy_from_slice(&number.to_be_bytes());
             bytes.push(0);
             bytes.extend(noise(seed + u64::from(number), 65));
-            let len = 2 + (u64::from(number) * 104_729 + seed) % 700;
-            bytes.extend(noise(seed + 2_000_000 + u64::from(number), len as usize));
+            bytes.extend(body);
             previous.clone_from(&id);
             LogBlock { number, id, bytes }
         })
@@ -144,7 +190,7 @@ pub fn artifacts(log: &[u8], blocks: &[LogBlock], minor: u8) -> Vec<u8> {
 /// An Antelope log.
 pub fn antelope_log(version: u32, blocks: &[LogBlock]) -> Vec<u8> {
     let first = blocks[0].number;
-    let genesis = [&[1; 8][..], &[0], &[2; 33], &[3; 68]].concat();
+    let genesis = genesis();
     let mut log = version.to_le_bytes().to_vec();
     if version > 1 {
         log.extend(first.to_le_bytes());

@@ -48,6 +48,7 @@ struct BareHeader {
     previous: Id,
     /// What the header says that the transactions add up to.
     transaction_root: Id,
+    action_root: Id,
     /// The version of the schedule of producers, which tells Savanna blocks.
     schedule_version: u32,
 }
@@ -73,6 +74,11 @@ pub(crate) fn block_id(header: &[u8], number: u32) -> Id {
     Id::from(<[u8; ID_LEN]>::from(Sha256::digest(header))).numbered(number)
 }
 
+/// The root of a block's actions as its header says it. Block 1 has none: nodes put the chain's id there.
+pub(crate) fn action_root(block: &[u8]) -> Result<Id, ChainProblem> {
+    bare_header(&mut Reader::new(block, 0)).map(|header| header.action_root)
+}
+
 /// Steps over a header up to its signature.
 fn bare_header(reader: &mut Reader<'_>) -> Result<BareHeader, ChainProblem> {
     let slot = reader.u32("the timestamp")?;
@@ -80,7 +86,7 @@ fn bare_header(reader: &mut Reader<'_>) -> Result<BareHeader, ChainProblem> {
     reader.take(2, "the number of confirmed blocks")?;
     let previous = reader.id::<ID_LEN>("the parent's id")?;
     let transaction_root = reader.id::<ID_LEN>("the transaction merkle root")?;
-    reader.take(ID_LEN, "the action merkle root")?;
+    let action_root = reader.id::<ID_LEN>("the action merkle root")?;
     let schedule_version = reader.u32("the schedule version")?;
     if reader.bool("the new producers")? {
         reader.take(4, "the version of the new producers")?;
@@ -90,7 +96,7 @@ fn bare_header(reader: &mut Reader<'_>) -> Result<BareHeader, ChainProblem> {
         }
     }
     extensions(reader, "the header extensions")?;
-    Ok(BareHeader { slot, producer, previous, transaction_root, schedule_version })
+    Ok(BareHeader { slot, producer, previous, transaction_root, action_root, schedule_version })
 }
 
 /// Steps over extensions of a header or a block.

@@ -64,8 +64,15 @@ impl Genesis {
     }
 }
 
-/// Writes the header of a block and its signature; returns its id.
-pub(super) fn header(block: u32, savanna: bool, previous: Id, root: Id, noise: &mut Noise, out: &mut Vec<u8>) -> Id {
+/// Writes the header of a block and its signature; returns its id. `seed` is that of the log.
+pub(super) fn header(
+    block: u32,
+    savanna: bool,
+    (previous, root): (Id, Id),
+    seed: u64,
+    noise: &mut Noise,
+    out: &mut Vec<u8>,
+) -> Id {
     let start = out.len();
     out.extend(START.wrapping_add(block - 1).to_le_bytes());
     let turn = u64::from(block / IN_A_ROW % PRODUCERS);
@@ -74,7 +81,12 @@ pub(super) fn header(block: u32, savanna: bool, previous: Id, root: Id, noise: &
     out.extend(if first_in_a_row && !savanna { 240u16 } else { 0 }.to_le_bytes());
     out.extend_from_slice(previous.as_bytes());
     out.extend_from_slice(root.as_bytes());
-    random(out, 32, noise);
+    // Block 1 has the chain's id where others have the root of their actions.
+    if block == 1 {
+        out.extend(Genesis::new(seed).chain_id)
+    } else {
+        random(out, 32, noise)
+    }
     out.extend(if savanna { SAVANNA } else { block / NEW_PRODUCERS_EVERY }.to_le_bytes());
     let proposes = block.is_multiple_of(NEW_PRODUCERS_EVERY) && !savanna;
     out.push(proposes.into());

@@ -171,7 +171,8 @@ impl Shared<'_> {
                 }
                 Family::Antelope => {
                     let savanna = self.is_savanna(number.into());
-                    antelope::header(number, savanna, chain.previous, draft.root, &mut noise, out)
+                    let ids = (chain.previous, draft.root);
+                    antelope::header(number, savanna, ids, self.spec.seed, &mut noise, out)
                 }
             };
             let header = start..piece.headers.len();

@@ -48,7 +48,7 @@ pub(super) fn hand_over(job: &Job<'_>, families: &Families<'_>, done: &LogDone) 
             job.journal.append(&Entry::Ingesting)?;
         }
         points::reach("ingesting");
-        store.ingest_into(name, paths, &job.preset.ingest())?;
+        store.ingest_into(name, paths, &job.preset.ingest()).map_err(|error| job.damaged(error))?;
         points::reach("ingest");
     }
     drop(store);
@@ -60,19 +60,26 @@ pub(super) fn hand_over(job: &Job<'_>, families: &Families<'_>, done: &LogDone) 
     }
     job.progress.begin(Phase::Settle, None);
     let store = Store::reopen_families(staging, &families.node(), None).map_err(|error| job.damaged(error))?;
-    handed
-        .into_iter()
-        .map(|(name, FamilyDone { tally, .. })| {
-            let levels = store.levels_in(name)?;
-            if let Some(level) = levels.iter().find(|level| level.level == 0) {
-                return Err(Error::Rocks {
-                    action: "settle",
-                    path: staging.clone(),
-                    message: format!("{} files of {name} are left at level 0", level.files),
-                });
-            }
-            let (records, duplicates, digest) = (tally.records, tally.duplicates, tally.digest);
-            Ok(FamilyReport { name: name.to_owned(), records, duplicates, digest, levels })
-        })
-        .collect()
+    let mut reports = Vec::new();
+    let mut written = Vec::new();
+    for (name, done) in &handed {
+        let levels = store.levels_in(name)?;
+        if let Some(level) = levels.iter().find(|level| level.level == 0) {
+            return Err(Error::Rocks {
+                action: "settle",
+                path: staging.clone(),
+                message: format!("{} files of {name} are left at level 0", level.files),
+            });
+        }
+        let found = store.records_in(name)?;
+        if found != done.tally.records {
+            let what = format!("is damaged: {name} has {found} records, {} were written", done.tally.records);
+            return Err(Error::damaged_work(staging, what));
+        }
+        written.push((*name, done.tally.written()));
+        reports.push(done.report(name, levels));
+    }
+    drop(store);
+    job.check_taken_over(&written)?;
+    Ok(reports)
 }

@@ -62,7 +62,7 @@ fn chosen(options: &LogOptions) -> String {
         checkpoints,
         no_id_index,
         index_transactions,
-        full,
+        links_only,
         skip_unknown_operations,
     } = options;
     let number = |name: &str, number: &Option<u32>| number.map(|number| format!("{name} {number}"));
@@ -82,7 +82,7 @@ fn chosen(options: &LogOptions) -> String {
     }
     words.extend(flag("--no-id-index", *no_id_index));
     words.extend(flag("--index transactions", *index_transactions));
-    words.extend(flag("--verify full", *full));
+    words.extend(flag("--verify links", *links_only));
     words.extend(flag("--unknown-operations skip", *skip_unknown_operations));
     words.join(" ")
 }

@@ -1,10 +1,13 @@
 //! A range in the making: block by block checked, and given to where records go.
 
+use std::path::Path;
+
 use super::super::journal::Tally;
 use super::output::RangeDone;
 use super::transactions::{Finder, Found};
 use super::way::Outputs;
 use crate::chain::Header;
+use crate::digest::{Content, ContentDigest};
 use crate::error::{Error, Result};
 use crate::report::BlockRef;
 use crate::source::block_log::{Batch, LogProblem, Packing, Part};
@@ -24,12 +27,24 @@ pub(super) struct Making<'a> {
     first: Option<Header>,
     pub last: Option<Header>,
     payload: u64,
+    /// The records of all blocks that were verified, and of their ids.
+    blocks: Content,
+    ids: Content,
 }
 
 impl<'a> Making<'a> {
     /// Begins where `chain` does.
     pub fn new(chain: Chain<'a>, outputs: Outputs<'a>, finder: Option<Finder<'a>>) -> Self {
-        Self { chain, outputs, finder, first: None, last: None, payload: 0 }
+        Self {
+            chain,
+            outputs,
+            finder,
+            first: None,
+            last: None,
+            payload: 0,
+            blocks: Content::default(),
+            ids: Content::default(),
+        }
     }
 
     /// Builds nothing: what comes is there already.
@@ -50,17 +65,32 @@ impl<'a> Making<'a> {
             finder.take(block, &header, packed)?;
         }
         self.payload += block.len() as u64;
+        self.blocks.add(digest(record, KEY));
         self.outputs.blocks.put(record, KEY).map_err(BlockError::Other)?;
         let (id_record, len) = id_record(&header);
-        self.outputs.ids.put(id_record.get(..len + NUMBER).unwrap_or_default(), len).map_err(BlockError::Other)?;
+        let id_record = id_record.get(..len + NUMBER).unwrap_or_default();
+        self.ids.add(digest(id_record, len));
+        self.outputs.ids.put(id_record, len).map_err(BlockError::Other)?;
         self.first.get_or_insert(header);
         self.last = Some(header);
         Ok(header)
     }
 
-    /// Completes the range, whose blocks lie from `start` to `end`; `None` if it had none that are wanted.
-    pub fn finish(self, part: usize, start: u64, end: u64) -> Result<Option<RangeDone>> {
-        let Self { chain, outputs, finder, first, last, payload } = self;
+    /// Completes the range, whose blocks lie from `start` to `end`; `None` if it had none that are wanted. `partial` is
+    /// where the work lies.
+    ///
+    /// # Errors
+    /// [`Error::State`] when what went to RocksDB is not what was verified; or the disk is full.
+    pub fn finish(self, part: usize, start: u64, end: u64, partial: &Path) -> Result<Option<RangeDone>> {
+        for (output, verified) in [(&self.outputs.blocks, self.blocks), (&self.outputs.ids, self.ids)] {
+            let given = output.tally().map_or(verified, |tally| tally.read());
+            if given != verified {
+                let what =
+                    format!("was to hold {verified} of the blocks before byte {end} of the log, and was given {given}");
+                return Err(Error::damaged_work(partial, what));
+            }
+        }
+        let Self { chain, outputs, finder, first, last, payload, .. } = self;
         let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
         let Found { transactions, unknown_operations, extents } =
             finder.map(Finder::finish).transpose()?.unwrap_or_default();
@@ -77,7 +107,8 @@ impl<'a> Making<'a> {
             payload,
             packings: chain.packings,
             checkpoints: chain.checkpoints,
-            transactions,
+            transactions: transactions.records,
+            transaction_digest: transactions.digest,
             unknown_operations,
             extents,
         }))
@@ -87,6 +118,12 @@ impl<'a> Making<'a> {
     pub fn counted(self) -> Result<Tally> {
         Ok(self.outputs.blocks.finish()?.tally)
     }
+}
+
+fn digest(record: &[u8], key_len: usize) -> ContentDigest {
+    let mut digest = ContentDigest::default();
+    digest.add_section(record, key_len);
+    digest
 }
 
 /// The record that finds a block by its id, and how much of it is the id.

@@ -27,6 +27,10 @@ use crate::source::block_log::Log;
 impl Job<'_> {
     /// From the first block of a log to a database that is closed and ready, not yet under its name.
     pub fn load_log_through_memtables(&self, input: &Log) -> Result<Loaded> {
+        self.write_log(input).map_err(|error| self.damaged(error))
+    }
+
+    fn write_log(&self, input: &Log) -> Result<Loaded> {
         let families = Families::of_log(self).written_to();
         let meter = Meter::default();
         let has_begun = !self.before.ranges.is_empty() || self.before.read_done.is_some();
@@ -69,11 +73,10 @@ impl Job<'_> {
         let found_by: u64 = handed.iter().map(|(name, done)| done.tally.records * value(name)).sum();
         self.progress.begin(Phase::Check, Some(payload + found_by));
         let pool = self.checkers()?;
-        let check = |(name, FamilyDone { tally, .. }): (&str, FamilyDone)| {
+        let check = |(name, done): (&str, FamilyDone)| {
             let found = pool.install(|| read::content(reader, files, name, self.progress, &self.options.stop))?;
-            self.is_as_written(&found, tally.records, tally.digest)?;
-            let (records, duplicates, digest) = (tally.records, tally.duplicates, tally.digest);
-            Ok(FamilyReport { name: name.to_owned(), records, duplicates, digest, levels: settled.levels(name) })
+            self.is_as_written(&found, done.tally.records, done.tally.digest)?;
+            Ok(done.report(name, settled.levels(name)))
         };
         handed.into_iter().map(check).collect()
     }

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::super::journal::{BuiltFile, Tally};
 use super::super::memtable::Gatherer;
+use crate::digest::{Content, ContentDigest};
 use crate::error::{Error, Result};
-use crate::report::{BlockRef, Packings};
-use crate::rocks::{Batch, SstOptions, SstWriter, Writer};
+use crate::report::{BlockRef, FamilyReport, Packings};
+use crate::rocks::{Batch, Level, SstOptions, SstWriter, Writer};
 use crate::sort::spill::Extent;
 use crate::source::block_log::Range;
 
@@ -36,6 +37,9 @@ pub(in crate::load) struct RangeDone {
     pub packings: Packings,
     pub checkpoints: u64,
     pub transactions: u64,
+    /// Content digest of their records, where they are indexed.
+    #[serde(default)]
+    pub transaction_digest: ContentDigest,
     pub unknown_operations: u64,
     /// How long the partitions of transactions were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,6 +68,11 @@ impl RangeDone {
         }
     }
 
+    /// The records of its transactions.
+    pub fn transaction_content(&self) -> Content {
+        Content { records: self.transactions, digest: self.transaction_digest }
+    }
+
     /// All files, of whatever family.
     pub fn files(&self) -> impl Iterator<Item = &BuiltFile> {
         self.blocks.files.iter().chain(&self.ids.files)
@@ -83,6 +92,7 @@ impl RangeDone {
         self.packings.add(next.packings);
         self.checkpoints += next.checkpoints;
         self.transactions += next.transactions;
+        self.transaction_digest.merge(next.transaction_digest);
         self.unknown_operations += next.unknown_operations;
         self.extents = next.extents;
         None
@@ -90,6 +100,12 @@ impl RangeDone {
 }
 
 impl FamilyDone {
+    /// What the report says about family `name`, which has `levels`.
+    pub fn report(&self, name: &str, levels: Vec<Level>) -> FamilyReport {
+        let Tally { records, duplicates, digest, duplicate_digest } = self.tally;
+        FamilyReport { name: name.to_owned(), records, duplicates, digest, duplicate_digest, levels }
+    }
+
     pub fn add(&mut self, other: &Self) {
         self.files.extend(other.files.iter().cloned());
         self.tally.add(other.tally);
@@ -184,13 +200,19 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Counts a record whose key is there already, in `kept`, which stays.
-    pub fn repeated(&mut self, kept: &[u8], key_len: usize) -> Result<()> {
+    /// Counts `record`, whose key is there already, in `kept`, which stays.
+    pub fn repeated(&mut self, record: &[u8], kept: &[u8], key_len: usize) -> Result<()> {
         self.done.tally.duplicates += 1;
+        self.done.tally.duplicate_digest.add_section(record, key_len);
         match &mut self.to {
             To::Again(again) => again.put(kept, key_len),
             _ => Ok(()),
         }
+    }
+
+    /// What has become of the records so far; `None` where none are wanted.
+    pub fn tally(&self) -> Option<Tally> {
+        (!matches!(self.to, To::Nowhere)).then_some(self.done.tally)
     }
 
     /// Completes and syncs what is open; batches are handed over by who gathers them.

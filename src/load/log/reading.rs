@@ -13,13 +13,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::super::job::Job;
 use super::super::journal::Tally;
 use super::super::memtable::{Gatherer, Outbox, beside_writers};
+use super::super::read::another_source;
 use super::super::{interrupted, lock, points};
 use super::input::{check_bounds, check_head, check_joins};
 use super::making::Making;
 use super::output::{FamilyDone, RangeDone};
-use super::transactions::Transactions;
+use super::transactions::{Transactions, checks_roots};
 use super::way::Way;
 use crate::chain::Id;
+use crate::digest::Content;
 use crate::error::{Error, Result};
 use crate::progress::Phase;
 use crate::source::block_log::{
@@ -85,6 +87,7 @@ impl<'a> Reading<'a> {
             transactions: Transactions::new(job, input)?,
             expectations: Expectations {
                 links: job.options.verify,
+                chain_id: checks_roots(job.options).then(|| input.chain_id()?.parse().ok()).flatten(),
                 checkpoints: job.options.log.checkpoints.iter().copied().collect(),
             },
             range_bytes: job.plan.log.as_ref().map_or(u64::MAX, |log| log.range_bytes),
@@ -122,6 +125,13 @@ impl<'a> Reading<'a> {
             }
             None => Default::default(),
         };
+        let mut found = Content::default();
+        ranges.iter().for_each(|range| found.merge(range.transaction_content()));
+        // Each partition was compared when it was built, some by an earlier run; this is the whole.
+        if transactions.tally.read() != found {
+            let what = format!("holds {} of transactions, {found} were found in blocks", transactions.tally.read());
+            return Err(Error::damaged_work(&job.target.partial, what));
+        }
         Ok(LogDone { ranges, transactions, consumed })
     }
 
@@ -130,6 +140,9 @@ impl<'a> Reading<'a> {
         let Some((first, last)) = files.ends() else { return Ok(()) };
         check_bounds(self.name(), job.options, first.number, Some(last.number), self.input.may_begin_later())?;
         let done: Vec<Range> = job.before.ranges.iter().map(RangeDone::range).collect();
+        if job.before.touched {
+            self.compare(files, &done)?;
+        }
         let mut ranges = files.ranges(self.range_bytes, &done, &self.input.dictionaries)?;
         let (from, to) = self.bounds();
         ranges.retain(|range| range.last >= from && range.first <= to);
@@ -151,8 +164,27 @@ impl<'a> Reading<'a> {
                 return Turn::Ended;
             }
             self.way.given(range.end - range.start);
-            if let Err(error) = self.build_range(files, range, index, hand) {
+            if let Err(error) = self.build_range(files, range, index, hand, None) {
                 self.fail(index, error);
+            }
+            Turn::Mine
+        })
+    }
+
+    /// Reads the ranges that are done again: their blocks must come to the same.
+    fn compare(&self, files: &LogFiles, done: &[Range]) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        self.in_turns(|hand| {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(range), Some(known)) = (done.get(index), self.job.before.ranges.get(index)) else {
+                return Turn::Ended;
+            };
+            if self.must_stop(index) {
+                return Turn::Ended;
+            }
+            if let Err(error) = self.build_range(files, range, index, hand, Some(known)) {
+                let is_whole = !matches!(error, Error::BadInput { .. });
+                self.fail(index, if is_whole { error } else { another_source(self.job.options) });
             }
             Turn::Mine
         })
@@ -197,7 +229,7 @@ impl<'a> Reading<'a> {
         let is_same =
             |range: &RangeDone| again.get(&range.first.number).is_some_and(|tally| *tally == range.blocks.tally);
         if !self.job.options.stop.asked() && !self.job.before.ranges.iter().all(is_same) {
-            return Err(super::super::read::another_source(self.job.options));
+            return Err(another_source(self.job.options));
         }
         Ok(())
     }
@@ -320,10 +352,21 @@ impl<'a> Reading<'a> {
         Ok(Making::new(chain, outputs, finder))
     }
 
-    fn build_range(&self, files: &LogFiles, range: &Range, index: usize, hand: &mut Hand) -> Result<()> {
+    /// Reads a range and builds it; one that is `known` from an earlier run must come to the same as it did then.
+    fn build_range(
+        &self,
+        files: &LogFiles,
+        range: &Range,
+        index: usize,
+        hand: &mut Hand,
+        known: Option<&RangeDone>,
+    ) -> Result<()> {
         let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
         let part = reader.part();
         let mut making = self.making(range.first, range.before, hand)?;
+        if known.is_some() {
+            making.only_count();
+        }
         let batch = &mut hand.batch;
         let (mut start, mut end) = (range.start, range.start);
         let (from, to) = self.bounds();
@@ -350,7 +393,13 @@ impl<'a> Reading<'a> {
                     break;
                 }
             }
-            self.job.progress.advance(batch.len(), batch.spans.len() as u64);
+            if known.is_none() {
+                self.job.progress.advance(batch.len(), batch.spans.len() as u64);
+            }
+        }
+        if let Some(known) = known {
+            let is_same = making.counted()? == known.blocks.tally;
+            return if is_same { Ok(()) } else { Err(another_source(self.job.options)) };
         }
         // What was cut apart when the import began must still be there.
         let last = making.last.map(|header| header.number);
@@ -405,7 +454,7 @@ impl<'a> Reading<'a> {
 
     /// Completes a range and notes that it is done.
     fn finish(&self, making: Making<'_>, part: usize, start: u64, end: u64) -> Result<()> {
-        if let Some(done) = making.finish(part, start, end)? {
+        if let Some(done) = making.finish(part, start, end, &self.job.target.partial)? {
             let durable = self.way.finish(done)?;
             lock(&self.done).extend(durable);
         }

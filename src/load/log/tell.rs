@@ -3,7 +3,7 @@
 use super::super::import::Loaded;
 use super::super::job::Job;
 use super::reading::LogDone;
-use crate::report::{FamilyReport, LogReport, Packings};
+use crate::report::{FamilyReport, LogReport, LogVerified, Packings, not_covered};
 use crate::source::block_log::Log;
 use crate::source::car::chunks::Tail;
 
@@ -14,6 +14,12 @@ pub(super) fn tell(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<Fam
     done.ranges.iter().for_each(|range| packings.add(range.packings));
     let sum = |of: fn(&super::RangeDone) -> u64| done.ranges.iter().map(of).sum::<u64>();
     let family = input.family(packings.zstd + packings.zstd_dictionary > 0);
+    let verified = match (options.verify, options.log.links_only) {
+        (false, _) => LogVerified::None,
+        (true, true) => LogVerified::Links,
+        (true, false) => LogVerified::Hash,
+    };
+    let unknown = sum(|range| range.unknown_operations);
     let ends = done.ranges.first().zip(done.ranges.last());
     let log = ends.map(|(first, last)| LogReport {
         family: family.name().into(),
@@ -22,18 +28,20 @@ pub(super) fn tell(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<Fam
         layout: Some(input.layout(first.first.number, last.last.number)),
         first: first.first.clone(),
         last: last.last.clone(),
-        verified: match (options.verify, options.log.full) {
-            (_, true) => "full",
-            (true, false) => "chain",
-            (false, false) => "none",
-        }
-        .into(),
+        verified,
+        not_covered: not_covered(
+            (family, input.version()),
+            verified,
+            first.first.number,
+            unknown,
+            options.log.pins(last.last.number),
+        ),
         packings,
         indexes: input.indexes(),
         trimmed_bytes: input.rest(),
         checkpoints: sum(|range| range.checkpoints),
         transactions: options.log.index_transactions.then(|| sum(|range| range.transactions)),
-        unknown_operations: sum(|range| range.unknown_operations),
+        unknown_operations: unknown,
         families: families.clone(),
         speed: job.progress.speed(),
     });

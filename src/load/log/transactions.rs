@@ -19,17 +19,18 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::super::job::Job;
 use super::super::journal::Entry;
-use super::super::options::LogOptions;
+use super::super::options::ImportOptions;
 use super::super::{interrupted, lock, points};
 use super::making::BlockError;
 use super::output::{FamilyDone, Output, Tray};
 use super::way::Way;
-use crate::chain::{self, ChainProblem, Family, Header, TransactionOptions};
-use crate::digest::ContentDigest;
+use crate::chain::{Header, TransactionOptions};
+use crate::digest::{Content, ContentDigest};
 use crate::error::Result;
 use crate::sort::spill::{Extent, Pieces, Spill};
 use crate::source::block_log::{Log, LogProblem};
 use crate::threads;
+use crate::verify::Lookup;
 
 /// Bytes of a record's value.
 pub(super) const VALUE: usize = 8;
@@ -43,13 +44,6 @@ pub(super) struct Transactions<'a> {
     /// Where records go; `None` when transactions are checked and not indexed.
     index: Option<Index>,
     lookup: Lookup,
-}
-
-/// Finds the transactions of a block.
-pub(super) struct Lookup {
-    options: TransactionOptions,
-    family: Family,
-    version: u32,
 }
 
 struct Index {
@@ -66,57 +60,38 @@ pub(super) struct Finder<'a> {
     pieces: Option<Pieces>,
     /// Where records go at once.
     tray: Option<Tray<'a>>,
-    transactions: u64,
+    found: Content,
     unknown_operations: u64,
 }
 
 /// What was found in a range.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    pub transactions: u64,
+    pub transactions: Content,
     pub unknown_operations: u64,
     pub extents: Vec<(u32, Extent)>,
 }
 
-impl Lookup {
-    /// For what is asked of a log.
-    pub fn new(asked: &LogOptions, input: &Log) -> Self {
-        let options = TransactionOptions {
-            ids: asked.index_transactions,
-            merkle: asked.full,
-            skip_unknown: asked.skip_unknown_operations,
-        };
-        Self { options, family: input.family(false), version: input.version() }
-    }
+/// Whether merkle roots of transactions are checked.
+pub(super) fn checks_roots(options: &ImportOptions) -> bool {
+    options.verify && !options.log.links_only
+}
 
-    fn check(&self, family: Family, block: &[u8], header: &Header) -> Result<chain::Transactions, ChainProblem> {
-        chain::check_transactions(family, self.version, block, header, &self.options)
-    }
-
-    /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the other
-    /// may.
-    pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<chain::Transactions, ChainProblem> {
-        let (family, other) = match self.family {
-            Family::Antelope => (Family::Antelope, None),
-            Family::Steem if !packed => (Family::Steem, Some(Family::Hive)),
-            Family::Steem | Family::Hive => (Family::Hive, Some(Family::Steem)),
-        };
-        let first = self.check(family, block, header);
-        let Some(other) = other.filter(|_| first.as_ref().map_or(true, |found| found.unknown_operations > 0)) else {
-            return first;
-        };
-        match self.check(other, block, header) {
-            Ok(second) if second.unknown_operations == 0 => Ok(second),
-            _ => first,
-        }
-    }
+/// How transactions are looked at, as it is asked.
+pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> Lookup {
+    let options = TransactionOptions {
+        ids: asked.log.index_transactions,
+        merkle: checks_roots(asked),
+        skip_unknown: asked.log.skip_unknown_operations,
+    };
+    Lookup { options, family: input.family(false), version: input.version() }
 }
 
 impl<'a> Transactions<'a> {
     /// What is asked for; `None` when nobody wants to know about transactions.
     pub fn new(job: &'a Job<'a>, input: &Log) -> Result<Option<Self>> {
         let log = &job.options.log;
-        if !log.index_transactions && !log.full {
+        if !log.index_transactions && !checks_roots(job.options) {
             return Ok(None);
         }
         let index = match log.index_transactions {
@@ -137,7 +112,7 @@ impl<'a> Transactions<'a> {
                 Some(Index { spill, bits, record: input.family(false).id_len() + VALUE, appending: RwLock::new(()) })
             }
         };
-        Ok(Some(Self { job, index, lookup: Lookup::new(log, input) }))
+        Ok(Some(Self { job, index, lookup: lookup(job.options, input) }))
     }
 
     /// Bytes of all records.
@@ -149,7 +124,7 @@ impl<'a> Transactions<'a> {
     pub fn finder<'f>(&'f self, tray: Option<Tray<'f>>) -> Finder<'f> {
         let pieces =
             self.index.as_ref().map(|index| Pieces::new(index.spill.partitions(), self.job.plan.piece_bytes as usize));
-        Finder { all: self, pieces, tray, transactions: 0, unknown_operations: 0 }
+        Finder { all: self, pieces, tray, found: Content::default(), unknown_operations: 0 }
     }
 
     /// Makes durable what all finders have noted, when there are none; the lengths of the partitions.
@@ -197,13 +172,19 @@ impl<'a> Transactions<'a> {
         // Beside each record stands where it is and what it is sorted by.
         let needed = extent.bytes + extent.bytes / index.record as u64 * size_of::<(u64, u32)>() as u64;
         let passes = needed.div_ceil(job.plan.sort_bytes.max(1)).max(1).next_power_of_two();
+        let mut again = Content::default();
         for pass in 0..passes {
             if job.options.stop.asked() {
                 return Err(interrupted());
             }
             let bytes = index.read_pass(partition, pass, passes)?;
-            index.put_sorted(&bytes, &mut output)?;
+            index.put_sorted(&bytes, &mut output, &mut again)?;
             job.progress.add(bytes.len() as u64, bytes.len() as u64 / index.record as u64);
+        }
+        let mut used = output.tally().unwrap_or_default().read();
+        used.merge(again);
+        if used != extent.content() {
+            return Err(index.spill.damaged(partition, used));
         }
         let done = output.finish()?;
         points::reach("built-synced");
@@ -226,16 +207,18 @@ impl Index {
         if self.bits == 0 { 0 } else { (Self::prefix(record) >> (64 - self.bits)) as u32 }
     }
 
-    /// The records of a partition that one pass sorts.
+    /// The records of a partition that one pass sorts. Each pass reads all of them: they must be those that were noted.
     fn read_pass(&self, partition: u32, pass: u64, passes: u64) -> Result<Vec<u8>> {
         let total = self.spill.extent(partition).bytes;
         let mut found = Vec::with_capacity(usize::try_from(total / passes).unwrap_or_default());
         let mut piece = vec![0; READ / self.record * self.record];
         let mut at = 0;
+        let mut content = Content::default();
         while at < total {
             let len = usize::try_from(total - at).unwrap_or(usize::MAX).min(piece.len());
             let piece = piece.get_mut(..len).unwrap_or_default();
             self.spill.read(partition, at, piece)?;
+            piece.chunks_exact(self.record).for_each(|record| content.add(self.digest(record)));
             if passes == 1 {
                 found.extend_from_slice(piece);
             } else {
@@ -247,29 +230,40 @@ impl Index {
             }
             at += len as u64;
         }
-        Ok(found)
+        if content == self.spill.extent(partition).content() {
+            Ok(found)
+        } else {
+            Err(self.spill.damaged(partition, content))
+        }
     }
 
-    /// Appends the records of a pass in order, the first one of each id.
-    fn put_sorted(&self, bytes: &[u8], output: &mut Output<'_>) -> Result<()> {
+    fn digest(&self, record: &[u8]) -> ContentDigest {
+        let mut digest = ContentDigest::default();
+        digest.add_section(record, self.record - VALUE);
+        digest
+    }
+
+    /// Appends the records of a pass in order, the first one of each id. `again` takes those that an interrupted run had
+    /// left, which were noted a second time.
+    fn put_sorted(&self, bytes: &[u8], output: &mut Output<'_>, again: &mut Content) -> Result<()> {
         let record = |index: u32| {
             let at = index as usize * self.record;
             bytes.get(at..at + self.record).unwrap_or_default()
         };
         let mut order: Vec<(u64, u32)> = bytes.chunks_exact(self.record).map(Self::prefix).zip(0u32..).collect();
         order.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then_with(|| record(*one).cmp(record(*other))));
-        let mut previous: &[u8] = &[];
+        let (mut previous, mut kept): (&[u8], &[u8]) = (&[], &[]);
         let key_len = self.record - VALUE;
         for (_, index) in order {
             let record = record(index);
             if record == previous {
-                continue;
+                again.add(self.digest(record));
+            } else if !kept.is_empty() && record.get(..key_len) == kept.get(..key_len) {
+                output.repeated(record, kept, key_len)?;
+            } else {
+                output.put(record, key_len)?;
+                kept = record;
             }
-            if !previous.is_empty() && record.get(..key_len) == previous.get(..key_len) {
-                output.repeated(previous, key_len)?;
-                continue;
-            }
-            output.put(record, key_len)?;
             previous = record;
         }
         Ok(())
@@ -286,7 +280,6 @@ impl Finder<'_> {
         let found = all.lookup.of_block(block, header, packed);
         let found = found.map_err(|problem| LogProblem::Block { number: header.number, problem })?;
         self.unknown_operations += found.unknown_operations;
-        self.transactions += found.ids.len() as u64;
         let (Some(index), Some(pieces)) = (&all.index, &mut self.pieces) else { return Ok(()) };
         if found.ids.is_empty() {
             return Ok(());
@@ -298,8 +291,8 @@ impl Finder<'_> {
             record.extend_from_slice(id.as_bytes());
             record.extend_from_slice(&header.number.to_be_bytes());
             record.extend_from_slice(&position.to_be_bytes());
-            let mut digest = ContentDigest::default();
-            digest.add_section(&record, id.as_bytes().len());
+            let digest = index.digest(&record);
+            self.found.add(digest);
             pieces.add(&index.spill, index.partition(&record), &record, digest)?;
             if let Some(tray) = &self.tray {
                 let (key, value) = record.split_at(id.as_bytes().len());
@@ -319,7 +312,7 @@ impl Finder<'_> {
                 pieces.flush(&index.spill)?;
             }
             if self.tray.is_some() {
-                let Self { transactions, unknown_operations, .. } = self;
+                let Self { found: transactions, unknown_operations, .. } = self;
                 return Ok(Found { transactions, unknown_operations, extents });
             }
             let nobody_appends = index.appending.write().unwrap_or_else(PoisonError::into_inner);
@@ -327,7 +320,7 @@ impl Finder<'_> {
             drop(nobody_appends);
             index.spill.sync(&extents)?;
         }
-        let Self { transactions, unknown_operations, .. } = self;
+        let Self { found: transactions, unknown_operations, .. } = self;
         Ok(Found { transactions, unknown_operations, extents })
     }
 }

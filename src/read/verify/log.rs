@@ -1,24 +1,26 @@
-//! Whether a database that was made from a block log is sound: every block follows the one before it, and the families
-//! of ids hold what the blocks say.
+//! Whether a database that was made from a block log is sound: every block follows the one before it, its transactions
+//! match the merkle root in its header, and the families of ids hold what the blocks say.
 //!
-//! Threads share out ranges of numbers. The id of each block is computed from its bytes; whether `block_ids` holds exactly
-//! these is told from content digests, which do not depend on order: the records it must have are digested on the way.
+//! Threads share out ranges of numbers. Ids of blocks and transactions, and merkle roots, are computed from the stored
+//! bytes. Whether `block_ids` holds exactly these ids is told from content digests, which do not depend on order: the
+//! records it must have are digested on the way.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::scan::Totals;
 use super::{Job, compare, interrupted};
-use crate::chain::{self, Header};
-use crate::digest::ContentDigest;
+use crate::chain::{self, Header, TransactionOptions};
+use crate::digest::{Content, ContentDigest};
 use crate::error::Result;
-use crate::load::BLOCK_IDS;
+use crate::load::{BLOCK_IDS, TRANSACTIONS};
 use crate::progress::Phase;
 use crate::read::count::count;
 use crate::read::ranges::{KeyRange, ranges};
 use crate::read::record::ImportRecord;
 use crate::read::share::share;
-use crate::report::ProblemKind;
+use crate::report::{LogVerified, ProblemKind, VerifiedLog};
 use crate::rocks::DataFile;
+use crate::verify::Lookup;
 
 /// Records between two looks at the counters.
 const BATCH: u64 = 1024;
@@ -31,13 +33,23 @@ struct Stretch {
     totals: Totals,
     /// Of the records that `block_ids` must have.
     ids: ContentDigest,
+    /// The records of its transactions, where there is a family of them.
+    transactions: Content,
+    /// Blocks whose merkle root was compared, and those whose root cannot be computed.
+    roots: u64,
+    unknown_operations: u64,
     /// Whether something in it could not be read.
     broken: bool,
 }
 
 impl Job<'_> {
     /// Goes through all column families of a database made from a log.
-    pub(super) fn everything_of_log(&self, files: &[DataFile], record: &ImportRecord) -> Result<Totals> {
+    pub(super) fn everything_of_log(
+        &self,
+        files: &[DataFile],
+        record: &ImportRecord,
+    ) -> Result<(Totals, Option<VerifiedLog>)> {
+        let lookup = lookup(record);
         let own: Vec<&DataFile> = files.iter().filter(|file| file.family == self.family).collect();
         let work = ranges(&own);
         self.progress.begin(Phase::Verify, Some(record.payload_bytes));
@@ -49,7 +61,7 @@ impl Job<'_> {
             |(), item| {
                 match work.get(item) {
                     Some(range) => {
-                        let stretch = self.stretch(range, record)?;
+                        let stretch = self.stretch(range, &lookup)?;
                         found.lock().unwrap_or_else(PoisonError::into_inner).push(stretch);
                     }
                     None => self.check_meta_blocks(files.get(item - work.len())),
@@ -60,16 +72,28 @@ impl Job<'_> {
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.sort_by_key(|stretch| stretch.first.map(|first| first.number));
         let (mut totals, mut ids, mut before, mut broken) = (Totals::default(), ContentDigest::default(), None, false);
+        let (mut transactions, mut roots, mut unknown_operations) = (Content::default(), 0, 0);
         for stretch in &found {
             totals.merge(&stretch.totals);
             ids.merge(stretch.ids);
+            transactions.merge(stretch.transactions);
+            roots += stretch.roots;
+            unknown_operations += stretch.unknown_operations;
             if let (Some(before), Some(first)) = (before.filter(|_| !broken), &stretch.first) {
                 self.check_link(before, first);
             }
             (before, broken) = (stretch.last.as_ref().or(before), stretch.broken);
         }
-        self.check_families(record, ids)?;
-        Ok(totals)
+        // Where an operation is not known, the ids of a block end.
+        let transactions = (unknown_operations == 0).then_some(transactions);
+        self.check_families(record, ids, transactions)?;
+        let log = record.log.as_ref().map(|log| VerifiedLog {
+            import_verified: log.verified,
+            not_covered: log.not_covered.clone(),
+            roots,
+            unknown_operations,
+        });
+        Ok((totals, log))
     }
 
     fn check_link(&self, before: &Header, header: &Header) {
@@ -88,8 +112,7 @@ impl Job<'_> {
         }
     }
 
-    fn stretch(&self, range: &KeyRange, record: &ImportRecord) -> Result<Stretch> {
-        let (family, version) = record.chain();
+    fn stretch(&self, range: &KeyRange, lookup: &Lookup) -> Result<Stretch> {
         let mut stretch = Stretch::default();
         let mut untold = (0, 0);
         let mut last_key = range.from.clone().unwrap_or_default();
@@ -100,10 +123,29 @@ impl Job<'_> {
             stretch.totals.digest.add_record(key, value);
             last_key.clear();
             last_key.extend_from_slice(key);
-            match chain::header(family, version, value) {
+            match chain::header(lookup.family, lookup.version, value) {
                 Ok(header) if header.number.to_be_bytes() == key => {
                     if let Some(before) = &stretch.last {
                         self.check_link(before, &header);
+                    }
+                    if header.number == 1 && !header.previous.is_zero() {
+                        let message = || format!("block 1 says that it follows {}", header.previous);
+                        self.problems.add_key(ProblemKind::Link, self.family, key, message);
+                    }
+                    match lookup.of_block(value, &header, false) {
+                        Ok(found) => {
+                            let unknown = found.unknown_operations > 0;
+                            *(if unknown { &mut stretch.unknown_operations } else { &mut stretch.roots }) += 1;
+                            for (position, id) in (0u32..).zip(&found.ids) {
+                                let place = [header.number.to_be_bytes(), position.to_be_bytes()].concat();
+                                let mut digest = ContentDigest::default();
+                                digest.add_record(id.as_bytes(), &place);
+                                stretch.transactions.add(digest);
+                            }
+                        }
+                        Err(problem) => {
+                            self.problems.add_key(ProblemKind::Root, self.family, key, || problem.to_string());
+                        }
                     }
                     stretch.ids.add_record(header.id.as_bytes(), key);
                     stretch.first.get_or_insert(header);
@@ -136,7 +178,7 @@ impl Job<'_> {
     }
 
     /// Whether the other families hold what the import wrote, and what the blocks say.
-    fn check_families(&self, record: &ImportRecord, ids: ContentDigest) -> Result<()> {
+    fn check_families(&self, record: &ImportRecord, ids: ContentDigest, transactions: Option<Content>) -> Result<()> {
         for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != self.family) {
             let name = known.name.as_str();
             if !self.reader.families().iter().any(|family| family == name) {
@@ -162,7 +204,24 @@ impl Job<'_> {
                 let message = format!("{name} does not hold the ids of the blocks");
                 self.problems.add(ProblemKind::Index, None, message);
             }
+            // What was read is what was written and what was left out.
+            let mut recorded = Content { records: known.records, digest: known.digest };
+            recorded.merge(Content { records: known.duplicates, digest: known.duplicate_digest });
+            if name == TRANSACTIONS && transactions.is_some_and(|found| found != recorded) {
+                let message = format!("{name} does not hold the ids of the blocks' transactions");
+                self.problems.add(ProblemKind::Index, None, message);
+            }
         }
         Ok(())
     }
+}
+
+/// How the transactions of the database are looked at. What an import that checked them all did not meet, an operation of
+/// an unknown kind, is damage.
+fn lookup(record: &ImportRecord) -> Lookup {
+    let (family, version) = record.chain();
+    let checked_all =
+        record.log.as_ref().is_some_and(|log| log.verified == LogVerified::Hash && log.unknown_operations == 0);
+    let ids = record.log.iter().flat_map(|log| &log.families).any(|family| family.name == TRANSACTIONS);
+    Lookup { options: TransactionOptions { ids, merkle: true, skip_unknown: !checked_all }, family, version }
 }

@@ -147,6 +147,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         }),
         against: None,
         notes: Vec::new(),
+        log: None,
         problems: crate::report::Problems::default(),
         warnings: Vec::new(),
         seconds: 0.0,
@@ -214,7 +215,11 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         }
         Some(count) => (job.sample(&files, count)?, None),
         None => match log {
-            Some(record) => (job.everything_of_log(&files, record)?, None),
+            Some(record) => {
+                let (totals, found) = job.everything_of_log(&files, record)?;
+                report.log = found;
+                (totals, None)
+            }
             None => job.everything(&files, record.as_ref())?,
         },
     };

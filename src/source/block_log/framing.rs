@@ -363,8 +363,12 @@ impl Framing {
         let from = header.header_len + 1;
         let window = bytes.get(from..bytes.len().min(MAX_BLOCK)).unwrap_or_default();
         let (mut broken, mut last) = (None, None);
-        for found in memchr::memmem::find_iter(window, &word) {
-            let end = from + found;
+        let finder = memchr::memmem::Finder::new(&word);
+        let mut at = 0;
+        // Words may overlap: the first block's word is zeros, as its last bytes may be.
+        while let Some(found) = window.get(at..).and_then(|rest| finder.find(rest)) {
+            let end = from + at + found;
+            at += found + 1;
             let next = end + WORD;
             let rest = bytes.get(next..).unwrap_or_default();
             let span = Span { start: 0, end, packing: Packing::Raw };

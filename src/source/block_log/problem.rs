@@ -73,6 +73,14 @@ pub enum LogProblem {
         /// The number that the block says.
         found: u32,
     },
+    /// The head of an Antelope log is of another chain than block 1 says.
+    #[error("the head of the log gives the chain id {head}, block 1 names {named}")]
+    Genesis {
+        /// The id by the head.
+        head: Id,
+        /// The id that block 1 names.
+        named: Id,
+    },
     /// The log begins later than with block 1.
     #[error("the log begins with block {found}, not with block 1")]
     First {
@@ -271,6 +279,9 @@ impl LogProblem {
             Self::Checkpoint { .. } | Self::Head { .. } => {
                 "the log is of another chain or another fork, or the expectation is wrong".into()
             }
+            Self::Genesis { .. } => "the genesis state at the log's beginning is damaged: compare the log's sha256 with the \
+                publisher's; `--verify links` imports the blocks without this check"
+                .into(),
             Self::PrunedStream => "give the file itself instead of a pipe, or undo the pruning (block-log vacuum)".into(),
             Self::Preamble { .. }
             | Self::Empty

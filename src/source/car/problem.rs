@@ -117,7 +117,9 @@ impl CarProblem {
                 "the download is incomplete: compare its size and sha256 with the publisher's".into()
             }
             Self::NotACar { .. } => {
-                "give a CAR snapshot (.car, .car.zst, .forest.car.zst); was a web page saved instead?".into()
+                "give a CAR snapshot (.car, .car.zst, .forest.car.zst) or a block log; was a web page saved instead? \
+                `--format block-log` tells what is wrong with a damaged log"
+                    .into()
             }
             Self::BlockTooLarge { .. } => "if the block is real, raise --max-block-size".into(),
             Self::BlockOverBudget { needs, .. } => format!("run it again with --memory {}", human(*needs).replace(' ', "")),

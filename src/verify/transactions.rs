@@ -1,0 +1,38 @@
+//! The transactions of a chain's blocks, which import and verification read alike.
+
+use crate::chain::{self, ChainProblem, Family, Header, TransactionOptions, Transactions};
+
+/// Finds the transactions of a block, and checks what its options ask for.
+pub(crate) struct Lookup {
+    pub options: TransactionOptions,
+    pub family: Family,
+    /// Of an Antelope log; 0 for others.
+    pub version: u32,
+}
+
+impl Lookup {
+    fn check(&self, family: Family, block: &[u8], header: &Header) -> Result<Transactions, ChainProblem> {
+        chain::check_transactions(family, self.version, block, header, &self.options)
+    }
+
+    /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the other
+    /// may.
+    ///
+    /// # Errors
+    /// They are not those the header stands for.
+    pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<Transactions, ChainProblem> {
+        let (family, other) = match self.family {
+            Family::Antelope => (Family::Antelope, None),
+            Family::Steem if !packed => (Family::Steem, Some(Family::Hive)),
+            Family::Steem | Family::Hive => (Family::Hive, Some(Family::Steem)),
+        };
+        let first = self.check(family, block, header);
+        let Some(other) = other.filter(|_| first.as_ref().map_or(true, |found| found.unknown_operations > 0)) else {
+            return first;
+        };
+        match self.check(other, block, header) {
+            Ok(second) if second.unknown_operations == 0 => Ok(second),
+            _ => first,
+        }
+    }
+}
