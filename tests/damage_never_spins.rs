@@ -1,5 +1,6 @@
-//! A flipped bit in a database's MANIFEST, CURRENT or WAL ends every command, in time and with the file's name: RocksDB
-//! itself spins when the type of a record becomes one of a file that is used again.
+//! A flipped bit in a database's MANIFEST, CURRENT, WAL or OPTIONS ends every command, in time and with the file's name:
+//! RocksDB itself spins when the type of a record becomes one of a file that is used again, and dies by a null pointer when
+//! OPTIONS name a table format that it does not know.
 
 mod common;
 mod database;
@@ -132,6 +133,22 @@ fn no_flipped_bit_of_manifest_current_or_wal_makes_a_command_spin() {
             bytes[at] ^= 1 << (at % 8);
             let code = run(&["stat"], &db, &file, &bytes, &[]).status.code();
             assert!(matches!(code, Some(0 | 1)), "{}, byte {at}: {code:?}", file.display());
+        }
+    }
+}
+
+#[test]
+fn an_unknown_table_format_in_the_options_is_told_and_kills_no_command() {
+    let place = Place::in_memory();
+    let (db, _) = with_wal(&place);
+    let newest = files(&db, "OPTIONS-", "").into_iter().max().expect("an OPTIONS file");
+    let sound = std::fs::read_to_string(&newest).expect("text");
+    for damaged in ["TableOptions/BlOckBasedTable ", "TableOptions/BlockBasedTable$"] {
+        let bytes = sound.replace("TableOptions/BlockBasedTable ", damaged).into_bytes();
+        for (command, code) in [("stat", 1), ("verify", 3)] {
+            let output = run(&[command], &db, &newest, &bytes, &[]);
+            assert_eq!(output.status.code(), Some(code), "{command}: {}", said(&output));
+            assert!(said(&output).contains("RocksDB has no table format"), "{command}: {}", said(&output));
         }
     }
 }

@@ -9,8 +9,12 @@ use rust_rocksdb::{
     Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, Options, ReadOptions,
 };
 
+use super::options_file::OptionsFile;
 use super::{log_format, wrap};
 use crate::error::{Error, Result};
+
+/// The formats of tables that an OPTIONS file may name.
+const TABLE_FORMATS: [&str; 3] = ["BlockBasedTable", "PlainTable", "CuckooTable"];
 
 /// Bytes read ahead by a scan.
 const SCAN_AHEAD: usize = 1 << 20;
@@ -223,6 +227,7 @@ impl Reader {
 /// The options that lie in a database, with a block cache of `cache` bytes.
 fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
     log_format::check(path)?;
+    check_table_formats(path)?;
     let env = Env::new().map_err(wrap("open", path))?;
     let cache = Cache::new_lru_cache(cache);
     match Options::load_latest(path, env, true, cache) {
@@ -234,6 +239,22 @@ fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescripto
             Ok((options, names.iter().map(describe).collect()))
         }
         Err(error) => Err(wrap("read the options of", path)(error)),
+    }
+}
+
+/// RocksDB takes a format of tables that it does not know for none at all, and then dies by a null pointer.
+fn check_table_formats(path: &Path) -> Result<()> {
+    let Ok(options) = OptionsFile::latest_path(path) else { return Ok(()) };
+    // What else is wrong with the file, RocksDB says.
+    let families = OptionsFile::read(&options).map(|file| file.families).unwrap_or_default();
+    let unknown = |format: &String| !TABLE_FORMATS.contains(&format.as_str());
+    match families.into_iter().filter_map(|family| family.table_format).find(unknown) {
+        Some(format) => Err(Error::Rocks {
+            action: "read",
+            path: options,
+            message: format!("Corruption: RocksDB has no table format {format:?}"),
+        }),
+        None => Ok(()),
     }
 }
 
