@@ -171,7 +171,7 @@ fn a_database_that_does_not_open_goes_back_to_what_it_was_in_the_next_run() {
             }
             // Once more a run dies, on its way back.
             for point in ["restoring", "restore", "restored"] {
-                assert_eq!(case.dying_at(point).run().code, Some(137), "{way:?} {damage} {point}");
+                assert_eq!(case.dying_at(point).run().code, Some(137), "{way:?} {name} {point}");
             }
             case.finishes();
             case.again();

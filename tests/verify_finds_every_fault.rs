@@ -300,7 +300,10 @@ fn counts_of_the_record_that_do_not_add_up_are_a_problem() {
                 let number = record.pointer_mut(place).expect("a number");
                 *number = (number.as_u64().expect("a number") + by).into();
                 std::fs::write(&path, resealed(&record)).expect("write");
-                assert_eq!(kinds(&verify(db, &[], 3)), [("tally".into(), 1)], "{place}");
+                // The records of `transactions` are counted from the blocks as well.
+                let mut found = kinds(&verify(db, &[], 3));
+                found.retain(|(kind, _)| kind != "index" || !place.ends_with("2/duplicates"));
+                assert_eq!(found, [("tally".into(), 1)], "{place}");
             }
         }
     }

@@ -238,7 +238,11 @@ impl<'a> Existing<'a> {
             return Err(damaged(checkpoint, NOT_WHOLE));
         }
         let reader = Reader::open(checkpoint, &LOOKING_UP).map_err(|error| match error {
-            Error::Rocks { message, .. } if errno_of(&message).is_none() => damaged(checkpoint, &message),
+            // A checkpoint of a damaged database is damaged, too: then that is what the user must hear of.
+            Error::Rocks { message, .. } if errno_of(&message).is_none() => {
+                let own = Reader::open(&self.target.db, &LOOKING_UP).err();
+                own.unwrap_or_else(|| damaged(checkpoint, &message))
+            }
             error => error,
         })?;
         let family = reader.families().iter().any(|name| name == family).then(|| family.to_owned());

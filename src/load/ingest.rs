@@ -14,6 +14,7 @@ use super::read::{self as reading, Reading};
 use crate::digest::Content;
 use crate::error::{Error, Result, errno_of};
 use crate::own;
+use crate::preset::Loader;
 use crate::progress::Phase;
 use crate::read::{self, Visit};
 use crate::rocks::settings::IngestSettings;
@@ -99,7 +100,9 @@ impl Job<'_> {
     /// Whether what an earlier run has built or written becomes part of the database.
     fn takes_over(&self) -> bool {
         let before = self.before;
-        !before.files.is_empty() || before.ingesting || before.read.is_some() || !before.ranges.is_empty()
+        // What was read into partitions alone is compared when they are built.
+        let is_written = before.read.is_some() && self.preset.loader == Loader::Memtable;
+        !before.files.is_empty() || before.ingesting || is_written || !before.ranges.is_empty()
     }
 
     /// The error for a key that stands for two blocks.

@@ -74,6 +74,9 @@ pub(super) fn sync_dir(dir: &Path) -> Result<()> {
 /// Writes a small file into `dir` so that it is there whole or as it was before.
 pub(super) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = dir.join(name);
+    if path.symlink_metadata().is_ok_and(|there| there.is_dir()) {
+        return Err(Error::damaged_work(path, "has a directory in the place of this file"));
+    }
     let making = in_the_making(&path);
     own::remove(&making)?;
     let write = || {

@@ -139,9 +139,12 @@ impl Reader {
     /// RocksDB's refusal.
     pub fn files(&self) -> Result<Vec<DataFile>> {
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
+        // RocksDB's names come as text, which not every path is; files may also lie elsewhere (`cf_paths`).
+        let own = self.path.to_string_lossy();
+        let dir = |text: &str| if text == own { self.path.clone() } else { text.into() };
         let data_file = |file: rust_rocksdb::LiveFile| DataFile {
             family: file.column_family_name,
-            path: Path::new(&file.directory).join(file.name.trim_start_matches('/')),
+            path: dir(&file.directory).join(file.name.trim_start_matches('/')),
             level: file.level,
             size: file.size as u64,
             smallest: file.start_key.unwrap_or_default(),
@@ -252,7 +255,7 @@ fn check_table_formats(path: &Path) -> Result<()> {
         Some(format) => Err(Error::Rocks {
             action: "read",
             path: options,
-            message: format!("Corruption: RocksDB has no table format {format:?}"),
+            message: format!("Corruption: RocksDB has no table format `{format}`"),
         }),
         None => Ok(()),
     }

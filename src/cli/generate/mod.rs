@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(parse("x - --size 1.5GiB").expect("a size").size, 3 << 29);
         for (size, message) in [
             ("64MB", "64MB may mean powers of 1000 or of 1024: write 64M or 64MiB for powers of 1024"),
-            ("GiB", "\"GiB\" is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096"),
-            ("20000000TiB", "\"20000000TiB\" is too large"),
+            ("GiB", "`GiB` is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096"),
+            ("20000000TiB", "`20000000TiB` is too large"),
         ] {
             let error = parse(&format!("x - --size {size}")).expect_err(size);
             assert!(error.contains(message), "{error}");
