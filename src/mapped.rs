@@ -31,12 +31,14 @@ struct Slot {
 }
 
 impl Slot {
-    const FREE: Self = Self {
-        epoch: AtomicUsize::new(0),
-        start: AtomicUsize::new(0),
-        len: AtomicUsize::new(0),
-        tripped: AtomicBool::new(false),
-    };
+    const fn vacant() -> Self {
+        Self {
+            epoch: AtomicUsize::new(0),
+            start: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            tripped: AtomicBool::new(false),
+        }
+    }
 
     /// Takes the slot for a map, if it is free.
     fn take(&self, start: usize, len: usize) -> bool {
@@ -75,7 +77,7 @@ impl Slot {
     }
 }
 
-static WATCHED: [Slot; SLOTS] = [const { Slot::FREE }; SLOTS];
+static WATCHED: [Slot; SLOTS] = [const { Slot::vacant() }; SLOTS];
 
 /// What SIGBUS did before us.
 static BEFORE: [AtomicUsize; 2] = [AtomicUsize::new(libc::SIG_DFL), AtomicUsize::new(0)];
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_slot_never_tells_the_start_of_one_map_with_the_length_of_another() {
-        let slot = Slot::FREE;
+        let slot = Slot::vacant();
         let is_over = AtomicBool::new(false);
         let torn = std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -135,7 +135,7 @@ fn a_digest_that_reads_as_a_multihash_is_found_under_its_own_bytes() {
     let dir = tempfile::tempdir().expect("a directory");
     let (odd, other) = (reads_as_a_multihash(), car::sha256(car::RAW, b"another block"));
     let path = dir.path().join("odd.car");
-    std::fs::write(&path, car::car(&[odd.0.clone()], &[odd.clone(), other.clone()])).expect("write");
+    std::fs::write(&path, car::car(std::slice::from_ref(&odd.0), &[odd.clone(), other.clone()])).expect("write");
     let db = import(dir.path(), &path, &["--key", "digest"]);
     for (cid, data) in [&odd, &other] {
         for key in [&cid[4..], &cid[2..], &cid[..]] {

@@ -112,7 +112,7 @@ fn every_combination_of_loader_and_choices_goes_on_from_every_point() {
         for point in points(way).iter().chain(more) {
             let is_new = case.old.is_none();
             number += 1;
-            if (*point == "renamed" && !is_new) || (rounds(0, 1) == 0 && number % 20 != 0) {
+            if (*point == "renamed" && !is_new) || (rounds(0, 1) == 0 && !number.is_multiple_of(20)) {
                 continue;
             }
             goes_on_from(&case, point);

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::entries::{Entry, Heap};
 use super::key::{KeyLayout, Record};
@@ -162,7 +162,7 @@ enum Found {
     End,
 }
 
-fn create(path: &PathBuf) -> Result<File> {
+fn create(path: &Path) -> Result<File> {
     own::remove(path)?;
     own::open_file(path, true)
 }
