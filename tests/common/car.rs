@@ -48,8 +48,11 @@ pub fn v0(data: &[u8]) -> Block {
 
 /// Those whose CID has a digest, and not the block itself.
 pub fn with_digests(blocks: &[Block]) -> Vec<Block> {
-    // Version 1, a codec of one or two bytes, and the hash function; a CIDv0 begins with its function.
-    let has_one = |(cid, _): &&Block| !matches!(cid[..], [1, 0..=0x7f, 0, ..] | [1, 0x80..=0xff, 0..=0x7f, 0, ..]);
+    // Version 1, a codec of some bytes, and the hash function; a CIDv0 begins with its function.
+    let has_one = |(cid, _): &&Block| {
+        let codec = cid.iter().skip(1).position(|&byte| byte < 0x80).unwrap_or_default();
+        cid.first() != Some(&1) || cid.get(codec + 2) != Some(&0)
+    };
     blocks.iter().filter(has_one).cloned().collect()
 }
 
