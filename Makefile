@@ -54,7 +54,8 @@ test: setup ## Run all tests
 # and fill up, and holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it.
 test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
 	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test nothing_is_lost --test synced_before_named \
-	  --test failing_disks --test hard_times --test doctor_measures_before_the_start --test memory_stays_in_the_budget
+	  --test failing_disks --test hard_times --test doctor_measures_before_the_start --test memory_stays_in_the_budget \
+	  --test adding_to_a_database --test limits_are_told
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
 	@scripts/old-rocksdb
