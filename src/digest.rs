@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use twox_hash::xxhash3_128::{DEFAULT_SECRET_LENGTH, Hasher, RawHasher, SecretBuffer};
@@ -51,7 +52,7 @@ impl ContentDigest {
     /// Adds a record whose value lies right behind its key, as in a section of a CAR. `key_length` is in bytes.
     #[inline]
     pub fn add_section(&mut self, key_and_value: &[u8], key_length: usize) {
-        self.0 = self.0.wrapping_add(Hasher::oneshot_with_seed(key_length as u64, key_and_value));
+        self.0 = self.0.wrapping_add(hash(key_length, key_and_value));
     }
 
     /// The sum as a number.
@@ -98,13 +99,28 @@ impl fmt::Display for Content {
     }
 }
 
+/// The hash of a record that lies in one piece.
+///
+/// XXH3 derives a secret from the seed. For one record that is as much work as hashing some 200 bytes, so the secrets of
+/// the seeds that occur, lengths of keys, are kept.
+#[inline]
+fn hash(key_length: usize, key_and_value: &[u8]) -> u128 {
+    static SECRETS: [OnceLock<Box<[u8]>>; 64] = [const { OnceLock::new() }; 64];
+    let seed = key_length as u64;
+    let with_secret = SECRETS.get(key_length).and_then(|secret| {
+        let secret = secret.get_or_init(|| Hasher::with_seed(seed).into_secret());
+        Hasher::oneshot_with_seed_and_secret(seed, secret, key_and_value).ok()
+    });
+    with_secret.unwrap_or_else(|| Hasher::oneshot_with_seed(seed, key_and_value))
+}
+
 /// Joins key and value on the stack. Together they are at most `N` bytes.
 fn hash_copy<const N: usize>(key: &[u8], value: &[u8]) -> u128 {
     let mut joined = [0; N];
     let length = key.len() + value.len();
     joined[..key.len()].copy_from_slice(key);
     joined[key.len()..length].copy_from_slice(value);
-    Hasher::oneshot_with_seed(key.len() as u64, &joined[..length])
+    hash(key.len(), &joined[..length])
 }
 
 /// Hashes key and value where they are, with the state on the stack.
