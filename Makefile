@@ -53,13 +53,13 @@ test: setup ## Run all tests
 # Kills at every named point of every kind of import and at 200 random moments, cuts power 300 times, lets disks fail
 # and fill up, and holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it.
 test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
-	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test nothing_is_lost --test synced_before_named \
-	  --test failing_disks --test hard_times --test doctor_measures_before_the_start --test memory_stays_in_the_budget \
-	  --test adding_to_a_database --test limits_are_told
+	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test crash --test import --test bench -- \
+	  nothing_is_lost:: synced_before_named:: failing_disks:: hard_times:: limits_are_told:: \
+	  memory_stays_in_the_budget:: adding_to_a_database:: doctor_measures_before_the_start::
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
 	@scripts/old-rocksdb
-	$(CARGO) test --release --locked --test old_nodes_lose_nothing
+	$(CARGO) test --release --locked --test import old_nodes_lose_nothing::
 
 # See docs/reliability.md; BEDLOAD_WRITE_DOCS=1 writes the counts into it.
 attack: setup ## Kill, fill up, flip and swap everything for ATTACK_MINUTES=60, and count what comes out

@@ -7,10 +7,12 @@
 
 pub mod car;
 pub mod crash;
+pub mod database;
 pub mod fault;
 pub mod log;
 pub mod model;
 pub mod run;
+pub mod terminal;
 
 /// The folder of real snapshots; `None`, said loudly, where it is absent.
 pub fn fixtures() -> Option<std::path::PathBuf> {

@@ -1,0 +1,338 @@
+//! `bedload bench`: every run is a result, nothing measured is lost, and what was not measured is null.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::database::{bedload, generate};
+use predicates::str::contains;
+use serde_json::Value;
+
+/// A comparison with few lookups.
+fn bench(snapshot: &Path, out: &Path, more: &[&str]) -> assert_cmd::Command {
+    let mut command = bedload();
+    command.arg("bench").arg(snapshot).arg("--out").arg(out).args(more);
+    if !more.contains(&"--lookups") {
+        command.args(["--lookups", "50"]);
+    }
+    command
+}
+
+fn results(out: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(out.join("results.json")).expect("results")).expect("json")
+}
+
+fn lines(out: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(out.join("runs.ndjson")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn of<'a>(results: &'a Value, variant: &str) -> &'a Value {
+    let all = results["figures"]["variants"].as_array().expect("variants");
+    all.iter().find(|it| it["variant"] == variant).unwrap_or_else(|| panic!("no {variant}"))
+}
+
+/// Variant, round and warm-up of every line.
+fn turns(out: &Path) -> Vec<(String, u64, bool)> {
+    let turn = |line: &String| {
+        let run: Value = serde_json::from_str(line).expect("json");
+        let text = run["variant"].as_str().expect("a name").to_owned();
+        (text, run["round"].as_u64().expect("a number"), run["warmup"].as_bool().expect("a flag"))
+    };
+    lines(out).iter().map(turn).collect()
+}
+
+fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (snapshot, out) = (generate(dir.path(), "2MiB"), dir.path().join("out"));
+    (dir, snapshot, out)
+}
+
+#[test]
+fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
+    let (_dir, snapshot, out) = place();
+    bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--warmup", "1"])
+        .assert()
+        .success()
+        .stdout(contains("total / reference"))
+        .stdout(contains("fastest"));
+    let results = results(&out);
+    assert_eq!(results["schema"], "bedload-bench-1");
+    assert_eq!(results["setup"]["complete"], true);
+    let names: Vec<String> = turns(&out).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["cp", "ingest", "memtable", "ingest", "memtable", "cp", "memtable", "cp", "ingest"]);
+    let warmups: Vec<bool> = turns(&out).into_iter().map(|(.., warmup)| warmup).collect();
+    assert_eq!(warmups, [true, true, true, false, false, false, false, false, false]);
+
+    // The ingest loader has no level 0 and no stalls: that is null, and no metric.
+    let ingest = of(&results, "ingest");
+    assert_eq!((&ingest["runs"], &ingest["failed"]), (&2.into(), &0.into()));
+    for key in [
+        "total_seconds",
+        "scan_seconds",
+        "cpu_seconds",
+        "peak_rss_bytes",
+        "peak_anonymous_bytes",
+        "disk_bytes",
+        "written_bytes",
+        "open_files",
+        "sst_files",
+        "cold_open_seconds",
+        "cold_hit_p50",
+        "cold_hit_p999",
+        "cold_miss_p99",
+        "cold_hit_per_second_threads",
+        "warm_miss_per_second_threads",
+        "warm_multi_get_per_second",
+        "warm_iterate",
+    ] {
+        assert!(
+            ingest["metrics"][key]["median"].as_f64().is_some_and(|it| it > 0.0),
+            "{key}: {}",
+            ingest["metrics"][key]
+        );
+    }
+    assert_eq!(ingest["metrics"]["stalls"], Value::Null);
+    assert_eq!(ingest["metrics"]["level0_files"], Value::Null);
+    let memtable = of(&results, "memtable");
+    assert!(memtable["metrics"]["level0_files"]["median"].as_f64() > Some(0.0));
+    // The memtable loader writes everything twice here: a flush, and the final compaction.
+    let amplification = |it: &Value| it["metrics"]["write_amplification"]["median"].as_f64().expect("measured");
+    assert!((1.0..1.5).contains(&amplification(ingest)), "{}", amplification(ingest));
+    assert!(memtable["to_reference"]["ratios"]["total_seconds"]["pairs"] == 2);
+    assert!(ingest["to_copy"]["ratio"].as_f64() > Some(0.0));
+
+    let runs = results["runs"].as_array().expect("runs");
+    let imports: Vec<&Value> = runs.iter().filter(|run| run["variant"] != "cp").collect();
+    assert!(imports.iter().all(|run| run["import"]["digest"] == imports[0]["import"]["digest"]));
+    assert!(imports.iter().all(|run| run["scan"]["kind"] == "links" && run["scan"]["missing"] == 0));
+    assert!(imports.iter().all(|run| run["reads"]["cold"]["resident_before"].as_f64() < Some(1.0)));
+    let copy = runs.iter().find(|run| run["variant"] == "cp").expect("a copy");
+    assert_eq!((&copy["import"], &copy["scan"], &copy["reads"]), (&Value::Null, &Value::Null, &Value::Null));
+
+    let page = std::fs::read_to_string(out.join("report.html")).expect("a page");
+    assert!(page.contains("<svg") && page.contains("memtable"));
+    assert!(std::fs::read_to_string(out.join("report.md")).expect("markdown").contains("| memtable |"));
+    assert_eq!(std::fs::read_to_string(out.join("report.csv")).expect("csv").lines().count(), 10);
+    assert!(!out.join("bedload-bench.run").exists() && !out.join("bedload-bench.lock").exists(), "something is left");
+}
+
+#[test]
+fn a_preset_that_fails_is_a_result_and_the_others_go_on() {
+    let (_dir, snapshot, out) = place();
+    let vary = ["--presets", "ingest", "--vary", "verify=none,nonsense", "--runs", "1"];
+    bench(&snapshot, &out, &vary).assert().success().stdout(contains("nonsense failed: import: invalid value"));
+    let results = results(&out);
+    let failed = of(&results, "ingest verify=nonsense");
+    assert_eq!((&failed["runs"], &failed["failed"]), (&0.into(), &1.into()));
+    assert_eq!(of(&results, "ingest verify=none")["failed"], 0);
+    let recommended = &results["figures"]["recommendation"];
+    assert_eq!(recommended["default"], "ingest verify=none");
+    let run = results["runs"].as_array().expect("runs").iter().find(|run| run["failure"] != Value::Null).expect("one");
+    assert_eq!((&run["failure"]["exit"], &run["import"]), (&2.into(), &Value::Null));
+}
+
+#[test]
+fn values_that_vary_multiply_the_presets() {
+    let (_dir, snapshot, out) = place();
+    let vary = ["--presets", "ingest,memtable", "--runs", "1", "--no-scan", "--lookups", "0"];
+    let more = ["--vary", "node.table.block_size=4K,64K", "--set", "threads=1"];
+    bench(&snapshot, &out, &vary).args(more).assert().success();
+    let results = results(&out);
+    let names: Vec<&str> =
+        results["variants"].as_array().expect("variants").iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(
+        names,
+        ["ingest block_size=4K", "ingest block_size=64K", "memtable block_size=4K", "memtable block_size=64K"]
+    );
+    // What is effective is read back from the database.
+    let options = results["variants"][1]["options"].as_array().expect("options").clone();
+    let block_size =
+        options.iter().find(|row| row["option"] == "table.block_size").expect("it differs from the default");
+    assert_eq!(block_size["value"], "65536");
+    let metrics = &of(&results, "ingest block_size=4K")["metrics"];
+    assert_eq!((&metrics["scan_seconds"], &metrics["cold_hit_p50"]), (&Value::Null, &Value::Null), "left out");
+}
+
+#[test]
+fn the_same_command_goes_on_and_another_is_refused() {
+    let (_dir, snapshot, out) = place();
+    let few = ["--presets", "ingest", "--lookups", "0"];
+    bench(&snapshot, &out, &few).args(["--runs", "1"]).assert().success();
+    let before = lines(&out);
+    assert_eq!(before.len(), 2);
+    bench(&snapshot, &out, &few).args(["--runs", "2"]).assert().success();
+    let after = lines(&out);
+    assert_eq!((after.len(), &after[..2]), (4, &before[..]), "what was measured stays as it was");
+    bench(&snapshot, &out, &few)
+        .args(["--runs", "2", "--set", "threads=1"])
+        .assert()
+        .code(4)
+        .stderr(contains("another comparison lies here: variants was"))
+        .stderr(contains("hint: give the same command again"));
+    assert_eq!(lines(&out), after);
+}
+
+#[test]
+fn a_folder_with_a_block_log_is_a_snapshot_like_a_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (folder, out) = (dir.path().join("log"), dir.path().join("out"));
+    std::fs::create_dir(&folder).expect("room");
+    let log = folder.join("block_log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let runs = ["--presets", "block-log-raw", "--runs", "1", "--lookups", "0"];
+    bench(&folder, &out, &runs).assert().success();
+    let results = results(&out);
+    let bytes = std::fs::metadata(&log).expect("there").len();
+    assert_eq!(results["snapshot"]["bytes"], bytes);
+    assert!(results["figures"]["copy"]["median"].as_f64() > Some(0.0), "the folder is copied");
+    let figures = of(&results, "block-log-raw");
+    assert_eq!((&figures["runs"], &figures["failed"]), (&1.into(), &0.into()), "{figures}");
+    assert_eq!(results["runs"][1]["scan"]["kind"], "number");
+    // What changes in the folder is another snapshot.
+    std::fs::write(folder.join("block_log.artifacts"), "new").expect("room");
+    bench(&folder, &out, &runs).assert().code(4).stderr(contains("another comparison lies here: snapshot_bytes was"));
+}
+
+#[test]
+fn a_comparison_that_was_stopped_goes_on_where_it_was() {
+    let (_dir, snapshot, out) = place();
+    let words = ["--presets", "ingest,ingest-small", "--runs", "4", "--lookups", "50", "--progress", "off"];
+    let start = || -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+        command.arg("bench").arg(&snapshot).arg("--out").arg(&out).args(words);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let wait_for = |count: usize| {
+        let begun = Instant::now();
+        while lines(&out).len() < count {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not get on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let signal = |child: &Child, signal| {
+        let pid = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(pid, signal).expect("it runs");
+    };
+    let first = start();
+    wait_for(2);
+    signal(&first, rustix::process::Signal::TERM);
+    let ended = first.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("hint: run the same command again"));
+
+    let second = start();
+    wait_for(5);
+    signal(&second, rustix::process::Signal::KILL);
+    second.wait_with_output().expect("it ends");
+    let before = lines(&out);
+    assert!(before.len() < 12, "it was killed too late to tell anything");
+
+    assert!(start().wait_with_output().expect("it ends").status.success());
+    let after = lines(&out);
+    assert_eq!(&after[..before.len()], &before[..]);
+    let mut turns = turns(&out);
+    assert_eq!(turns.len(), 12);
+    turns.sort();
+    turns.dedup();
+    assert_eq!(turns.len(), 12, "no run was made twice");
+    assert_eq!(results(&out)["setup"]["complete"], true);
+}
+
+#[test]
+fn saved_results_are_judged_again_without_running_anything() {
+    let (_dir, snapshot, out) = place();
+    bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--lookups", "0"]).assert().success();
+    let before = results(&out);
+    std::fs::remove_file(&snapshot).expect("ours");
+    let again = bedload().args(["bench", "--json", "--recommend"]).arg(out.join("results.json")).assert().success();
+    let judged: Value = serde_json::from_slice(&again.get_output().stdout).expect("json");
+    assert_eq!(judged["figures"]["recommendation"]["default"], before["figures"]["recommendation"]["default"]);
+    let other =
+        bedload().args(["bench", "--json", "--reference", "memtable", "--recommend"]).arg(&out).assert().success();
+    let judged: Value = serde_json::from_slice(&other.get_output().stdout).expect("json");
+    assert_eq!(judged["figures"]["reference"], "memtable");
+    assert_eq!(of(&judged, "memtable")["to_reference"], Value::Null);
+    assert_eq!(of(&judged, "ingest")["to_reference"]["against"], "memtable");
+    bedload()
+        .args(["bench", "--reference", "nobody", "--recommend"])
+        .arg(&out)
+        .assert()
+        .code(2)
+        .stderr(contains("error: the reference `nobody` is not compared"));
+    assert_eq!(results(&out), before, "nothing was written");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_runs() {
+    let (_dir, snapshot, out) = place();
+    for (words, message) in [
+        (vec!["--presets", "ingset"], "ingset"),
+        (vec!["--presets", "ingest", "--set", "node.table.block_size=many"], "node.table.block_size"),
+        (vec!["--presets", "ingest", "--set", "colour=red"], "`colour=red` is neither an option"),
+        (vec!["--presets", "ingest", "--runs", "0"], "no rounds, no results"),
+        (vec!["--presets", "ingest", "--reference", "memtable"], "the reference `memtable` is not compared"),
+        (vec!["--budget", "soon"], "is no time"),
+    ] {
+        bench(&snapshot, &out, &words).assert().code(2).stderr(contains(message));
+        assert!(lines(&out).is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn no_run_begins_when_the_budget_of_time_is_used_up() {
+    let (_dir, snapshot, out) = place();
+    let words = ["--presets", "ingest", "--runs", "5000", "--budget", "2s"];
+    bench(&snapshot, &out, &words).assert().success().stdout(contains("the budget of time is used up"));
+    let results = results(&out);
+    assert_eq!(results["setup"]["complete"], false);
+    assert!(!lines(&out).is_empty());
+}
+
+#[test]
+fn a_snapshot_without_roots_is_scanned_in_order_and_a_cold_one_says_how() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let blocks: Vec<_> =
+        (0..500).map(|seed| crate::common::car::block(&crate::common::car::noise(seed, 700))).collect();
+    let (snapshot, out) = (dir.path().join("rootless.car"), dir.path().join("out"));
+    std::fs::write(&snapshot, crate::common::car::car(&[], &blocks)).expect("room");
+    let words = ["--presets", "ingest", "--runs", "1", "--cold", "--order", "random", "--limit-memory", "2GiB"];
+    bench(&snapshot, &out, &words).assert().success();
+    let results = results(&out);
+    let run =
+        results["runs"].as_array().expect("runs").iter().find(|run| run["variant"] == "ingest").expect("one").clone();
+    assert_eq!((&run["scan"]["kind"], &run["scan"]["records"]), (&"order".into(), &500.into()));
+    assert_eq!(run["scan"]["missing"], Value::Null);
+    assert_eq!(run["cache"]["state"], "cold");
+    assert!(!run["cache"]["how"].as_str().expect("words").is_empty());
+    // Whether the system allows it or not, the report says so.
+    let limit = &results["setup"]["memory_limit"];
+    assert_eq!(limit["bytes"], 2_u64 << 30);
+    assert!(limit["enforced"].is_boolean() && !limit["how"].as_str().expect("words").is_empty());
+}
+
+#[test]
+fn a_block_log_is_scanned_by_number_whatever_loaded_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (log, out) = (dir.path().join("block_log"), dir.path().join("out"));
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let presets = ["block-log", "memtable", "rocksdb-defaults"];
+    bench(&log, &out, &["--presets", &presets.join(","), "--runs", "1"])
+        .assert()
+        .success()
+        .stdout(contains("all blocks by number"));
+    let results = results(&out);
+    let runs = results["runs"].as_array().expect("runs");
+    let of = |preset| runs.iter().find(|run| run["variant"] == preset).expect("one");
+    for preset in presets {
+        let run = of(preset);
+        assert_eq!(run["scan"]["kind"], "number", "{preset}");
+        assert_eq!(run["scan"]["records"], run["import"]["blocks"], "{preset}");
+        assert_eq!(run["import"]["digest"], of("block-log")["import"]["digest"], "{preset}");
+        assert!(run["reads"]["warm"]["hit"]["p50_ns"].as_u64() > Some(0), "{preset}");
+        assert_eq!(run["import"]["level0_files_before_settling"].is_u64(), preset != "block-log", "{preset}");
+    }
+    for file in ["report.md", "report.html"] {
+        assert!(std::fs::read_to_string(out.join(file)).expect(file).contains("all blocks by number"), "{file}");
+    }
+}

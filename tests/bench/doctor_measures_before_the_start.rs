@@ -1,0 +1,235 @@
+//! `bedload doctor`: measures, forecasts, advises, and leaves nothing behind, however it ends.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::common::crash::{Chance, Ended, ended, plain, rounds};
+use crate::common::is_root;
+use crate::common::run::Place;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// `bedload` with a cache directory of its own, below `place`.
+fn bedload(place: &Place) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    command.env("XDG_CACHE_HOME", place.path("cache"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn doctor(place: &Place, dir: &Path, args: &[&str]) -> Command {
+    let mut command = bedload(place);
+    command.arg("doctor").arg("--dir").arg(dir).arg("--json").args(args);
+    command
+}
+
+#[track_caller]
+fn run(mut command: Command) -> Ended {
+    ended(command.spawn().expect("it starts"))
+}
+
+fn dir(place: &Place, name: &str) -> std::path::PathBuf {
+    let dir = place.path(name);
+    std::fs::create_dir_all(&dir).expect("a folder");
+    dir
+}
+
+#[track_caller]
+fn is_empty(dir: &Path) {
+    let left: Vec<_> = dir.read_dir().expect("a folder").map(|entry| entry.expect("one").file_name()).collect();
+    assert!(left.is_empty(), "something is left: {left:?}");
+}
+
+fn ids(report: &Value) -> Vec<&str> {
+    report["warnings"].as_array().expect("warnings").iter().map(|one| one["id"].as_str().expect("an id")).collect()
+}
+
+#[test]
+fn a_block_log_is_foreseen_by_a_piece_of_it_and_its_import_compares() {
+    let place = Place::new();
+    let data = dir(&place, "data");
+    let source = data.join("block_log");
+    let mut generate = bedload(&place);
+    generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "8MiB", "--json"]);
+    assert_eq!(run(generate).code, Some(0));
+    let source = source.to_str().expect("text");
+    let report = run(doctor(&place, &data, &["--threads", "2", source]));
+    assert_eq!(report.code, Some(0), "{report:?}");
+    assert_eq!(report.json["forecast"]["plan"]["log"]["families"], serde_json::json!(["default", "block_ids"]));
+    let number = |from: &Ended, path: &str| {
+        from.json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {from:?}"))
+    };
+    assert!(number(&report, "/forecast/prediction/seconds/read") > 0.0);
+
+    let db = data.join("db");
+    let mut import = bedload(&place);
+    import.args(["import", source, "--db"]).arg(&db).args(["--json", "--threads", "2", "--index", "transactions"]);
+    let import = run(import);
+    assert_eq!(import.code, Some(0), "{import:?}");
+    for phase in ["total", "read", "build"] {
+        assert!(number(&import, &format!("/prediction/seconds/{phase}")) > 0.0, "{phase}");
+        assert!(number(&import, &format!("/prediction/difference/{phase}")).is_finite(), "{phase}");
+    }
+    // How large a part of a log is, nobody knows before it is read.
+    let mut part = bedload(&place);
+    part.args(["import", source, "--db"]).arg(data.join("part")).args(["--json", "--to", "100"]);
+    assert_eq!(run(part).json["prediction"], Value::Null);
+}
+
+#[test]
+fn everything_is_measured_and_kept_for_the_import_that_compares() {
+    let place = Place::new();
+    let data = dir(&place, "data");
+    std::fs::write(data.join(".bedload-doctor-left"), "by a run that was killed").expect("written");
+    let source = plain().file.to_str().expect("text");
+    let report = run(doctor(&place, &data, &["--memory", "96MiB", "--threads", "2", source]));
+    assert_eq!(report.code, Some(0), "{report:?}");
+    is_empty(&data);
+
+    assert_eq!(report.text("/schema"), "bedload-doctor-1");
+    assert_eq!(report.text("/dir"), data.to_str().expect("text"));
+    for rate in [
+        "/disk/sync_write/median_us",
+        "/disk/sync_write/p99_us",
+        "/disk/fsync/median_us",
+        "/disk/write_bytes_per_second",
+        "/disk/synced_write_bytes_per_second",
+        "/disk/read_bytes_per_second",
+        "/disk/random_reads_per_second",
+        "/work/hash/one_core",
+        "/work/hash/all_cores",
+        "/work/read/all_cores",
+        "/work/build/all_cores",
+        "/forecast/prediction/seconds/total",
+        "/forecast/prediction/seconds/build",
+        "/seconds",
+    ] {
+        let value =
+            report.json.pointer(rate).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {rate}: {report:?}"));
+        assert!(value > 0.0, "{rate} is {value}");
+    }
+    assert!(["direct", "dropped"].contains(&report.text("/disk/past_the_cache")));
+    assert_eq!(report.number("/machine/cores"), std::thread::available_parallelism().expect("a number").get() as u64);
+    assert!(report.number("/file_system/free_bytes") > 0 && report.number("/machine/memory_bytes") > 0);
+    assert!(report.json["machine"].as_object().expect("fields").contains_key("cgroup_bytes"));
+
+    let mut planned = bedload(&place);
+    planned.arg("import").arg(source).arg("--db").arg(data.join("db"));
+    planned.args(["--memory", "96MiB", "--threads", "2", "--json", "--dry-run"]);
+    let planned = run(planned);
+    for field in ["spill", "memory", "threads", "partition_bits", "hold_bytes", "expected_bytes"] {
+        assert_eq!(report.json["forecast"]["plan"][field], planned.json[field], "{field}");
+    }
+    let needed = planned.json["space"][0]["needed_bytes"].as_u64().expect("a number");
+    assert_eq!(report.number("/forecast/prediction/peak_disk_bytes"), needed);
+
+    let kept = place.path("cache/bedload/measured.json");
+    assert_eq!(report.text("/kept_in"), kept.to_str().expect("text"));
+    assert!(kept.is_file());
+    let mut import = bedload(&place);
+    import.arg("import").arg(source).arg("--db").arg(data.join("db")).args(["--json", "--threads", "2"]);
+    let import = run(import);
+    assert_eq!(import.code, Some(0), "{import:?}");
+    assert!(import.text("/prediction/basis").starts_with("measured "));
+    let number = |path: &str| import.json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}"));
+    for phase in ["total", "read", "build", "publish"] {
+        let (expected, took) = (number(&format!("/prediction/seconds/{phase}")), number(&format!("/seconds/{phase}")));
+        let difference = number(&format!("/prediction/difference/{phase}"));
+        let slack = 0.002 + 0.001 / expected;
+        assert!((took / expected - 1.0 - difference).abs() < slack, "{phase}: {expected} {took} {difference}");
+    }
+    // It is in the record, too.
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(data.join("db/BEDLOAD.json")).expect("a record")).expect("JSON");
+    assert_eq!(record["prediction"]["seconds"], import.json["prediction"]["seconds"]);
+}
+
+#[test]
+fn a_small_import_on_a_machine_nobody_has_measured_predicts_nothing() {
+    let place = Place::new();
+    let mut import = bedload(&place);
+    import.arg("import").arg(&plain().file).arg("--db").arg(place.path("db")).arg("--json");
+    let import = run(import);
+    assert_eq!(import.code, Some(0), "{import:?}");
+    assert_eq!(import.json["prediction"], Value::Null);
+    assert!(!place.path("cache").exists(), "a look was taken that takes longer than the import");
+}
+
+#[test]
+fn what_is_written_is_gone_however_it_ends() {
+    let place = Place::new();
+    let data = dir(&place, "data");
+    let mut chance = Chance::new();
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        for round in 0..rounds(3, 30) {
+            let child = doctor(&place, &data, &["--forget"]).spawn().expect("it starts");
+            // The handlers are there after some milliseconds; it measures for seconds.
+            std::thread::sleep(Duration::from_millis(200 + chance.below(1500)));
+            kill_process(Pid::from_child(&child), signal).expect("it lives");
+            let ended = ended(child);
+            if signal == Signal::KILL {
+                assert_eq!(ended.signal, Some(9), "{ended:?}");
+            } else {
+                assert_eq!(ended.code, Some(130), "{signal:?}, round {round}: {ended:?}");
+                assert!(ended.took < Duration::from_millis(2500), "{:?}", ended.took);
+                ended.says(&["error: interrupted\n", "hint: nothing is left over; run the same command again\n"]);
+            }
+            is_empty(&data);
+        }
+    }
+    assert!(!place.path("cache").exists(), "it was to forget");
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_a_finding() {
+    let place = Place::new();
+    let report = run(doctor(&place, Path::new("/proc/self"), &["--forget"]));
+    assert_eq!(report.code, Some(0), "{report:?}");
+    assert_eq!(report.json["disk"], Value::Null);
+    assert!(ids(&report.json).contains(&"unwritable"), "{report:?}");
+    assert!(report.json["work"]["hash"]["all_cores"].as_f64() > Some(0.0), "the rest is measured all the same");
+}
+
+#[test]
+fn too_little_room_memory_and_descriptors_are_told_with_a_remedy() {
+    if !is_root() {
+        eprintln!("SKIPPED: only root can mount a small file system");
+        return;
+    }
+    let place = Place::new();
+    let data = dir(&place, "data");
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(&data).status();
+    if !mount.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: a small file system cannot be mounted here");
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_bedload");
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=200:200", binary, "doctor", "--json", "--forget", "--memory", "4096GiB", "--dir"]);
+    command.arg(&data).arg(&plain().file).env("XDG_CACHE_HOME", place.path("cache"));
+    let report = run({
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    });
+    is_empty(&data);
+    let unmounted = Command::new("umount").arg("-l").arg(&data).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    assert_eq!(report.code, Some(0), "{report:?}");
+    let found = ids(&report.json);
+    for id in ["space", "descriptors", "in-memory", "memory"] {
+        assert!(found.contains(&id), "{id} is not in {found:?}");
+    }
+    for warning in report.json["warnings"].as_array().expect("warnings") {
+        assert!(warning["remedy"].as_str().is_some_and(|remedy| !remedy.is_empty()), "{warning}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_none_is_bad_input() {
+    let place = Place::new();
+    let file = place.file("s.car", b"this is not a snapshot at all");
+    let report = run(doctor(&place, &place.path(""), &["--forget", file.to_str().expect("text")]));
+    assert_eq!(report.code, Some(3), "{report:?}");
+    report.says(&["error: read ", "hint: "]);
+}

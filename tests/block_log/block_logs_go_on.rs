@@ -1,0 +1,297 @@
+//! An import of a block log that is killed goes on with the same command, to exactly the same records.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::log::*;
+use crate::common::run::{Done, Import, Place, import, import_pipe};
+
+/// The named points that an import of a log passes.
+const POINTS: [&str; 14] = [
+    "start",
+    "range-synced",
+    "range",
+    "range:3",
+    "range-synced:4",
+    "ranges",
+    "ingesting",
+    "ingest",
+    "ingesting:2",
+    "ingest:2",
+    "ingested",
+    "recorded",
+    "complete",
+    "renamed",
+];
+
+/// The same through memtables.
+const OF_MEMTABLES: [&str; 9] =
+    ["start", "range-synced", "range", "range:3", "ranges", "read-done", "recorded", "complete", "renamed"];
+
+/// Through memtables, with many durable points.
+fn through_memtables(run: Import) -> Import {
+    run.args(&["--preset", "memtable", "--set", "load.cf.write_buffer_size=256K"])
+        .env("BEDLOAD_DURABLE_BYTES", "100000")
+}
+
+fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import + 'a {
+    let file = place.file("block_log", log);
+    move || {
+        let run = if piped { import_pipe(place, log) } else { import(place, &file) };
+        run.args(&["--threads", "2", "--memory", "16MiB"])
+    }
+}
+
+#[test]
+fn killed_at_every_named_point_it_goes_on() {
+    let blocks = steem(1, 12_000, 1);
+    let bytes = log(&blocks, |number| if number < 9000 { Packed::Raw } else { Packed::Zstd });
+    for piped in [false, true] {
+        for point in POINTS {
+            let place = Place::in_memory();
+            let run = case(&place, &bytes, piped);
+            let done = run().env("BEDLOAD_ABORT_AT", point).run();
+            assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
+            assert_eq!(done.db.exists(), point == "renamed", "{point}");
+            holds(&run().run(), &blocks);
+        }
+    }
+}
+
+#[test]
+fn killed_at_one_point_after_the_other_it_still_goes_on() {
+    let blocks = steem(1, 12_000, 2);
+    let bytes = raw(&blocks);
+    for piped in [false, true] {
+        let place = Place::in_memory();
+        let run = case(&place, &bytes, piped);
+        for point in ["start", "range", "range-synced", "range:2", "range", "ranges", "ingest", "ingesting", "ingested"]
+        {
+            let done = run().env("BEDLOAD_ABORT_AT", point).run();
+            assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
+        }
+        holds(&run().run(), &blocks);
+    }
+}
+
+#[test]
+fn killed_on_the_way_through_memtables_it_goes_on() {
+    let blocks = steem(1, 12_000, 5);
+    let bytes = log(&blocks, |number| if number < 9000 { Packed::Raw } else { Packed::Zstd });
+    for piped in [false, true] {
+        let place = Place::in_memory();
+        let all = case(&place, &bytes, piped);
+        let run = || through_memtables(all());
+        for point in OF_MEMTABLES {
+            let done = run().env("BEDLOAD_ABORT_AT", point).run();
+            assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
+            assert_eq!(done.db.exists(), point == "renamed", "{point}");
+            holds(&run().run(), &blocks);
+            std::fs::remove_dir_all(&done.db).expect("removed");
+        }
+        for point in ["start", "range", "range-synced", "range:2", "range", "ranges", "read-done", "recorded"] {
+            let done = run().env("BEDLOAD_ABORT_AT", point).run();
+            assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
+        }
+        holds(&run().run(), &blocks);
+    }
+}
+
+#[test]
+fn what_went_through_memtables_and_is_durable_is_not_read_again() {
+    let blocks = steem(1, 12_000, 6);
+    let bytes = raw(&blocks);
+    let place = Place::in_memory();
+    let all = case(&place, &bytes, false);
+    let run = || through_memtables(all());
+    let whole = run().run();
+    holds(&whole, &blocks);
+    std::fs::remove_dir_all(&whole.db).expect("removed");
+    assert_eq!(run().env("BEDLOAD_ABORT_AT", "range:3").run().code, Some(137));
+    // The same options and another log, or the same log and another preset.
+    let other = place.file("other", &raw(&steem(1, 12_000, 7)));
+    let other = through_memtables(import(&place, other)).args(&["--threads", "2", "--memory", "16MiB"]).run();
+    assert_eq!(other.code, Some(4), "{}", other.stderr);
+    let other = all().run();
+    other.refused(4, None, "an unfinished import of something else lies here: ");
+    let rest = run().run();
+    holds(&rest, &blocks);
+    let batches = |done: &crate::common::run::Done| done.number("/memtable/batches");
+    assert!(batches(&rest) < batches(&whole) * 4 / 5, "{} of {} batches", batches(&rest), batches(&whole));
+}
+
+#[test]
+fn what_is_built_is_not_built_again_and_another_source_is_refused() {
+    let blocks = steem(1, 12_000, 3);
+    let bytes = raw(&blocks);
+    for piped in [false, true] {
+        let place = Place::in_memory();
+        let run = case(&place, &bytes, piped);
+        assert_eq!(run().env("BEDLOAD_ABORT_AT", "range:4").run().code, Some(137));
+        let built = place.path("db.partial/sst").read_dir().expect("a folder").count();
+        assert!(built >= 6, "{built} files");
+        let other = raw(&steem(1, 12_000, 4));
+        let done = if piped {
+            import_pipe(&place, other.clone()).args(&["--threads", "2", "--memory", "16MiB"]).run()
+        } else {
+            import(&place, place.file("other", &other)).args(&["--threads", "2", "--memory", "16MiB"]).run()
+        };
+        assert_eq!(done.code, Some(4), "{}", done.stderr);
+        let done = run().run();
+        holds(&done, &blocks);
+        let whole = {
+            std::fs::remove_dir_all(&done.db).expect("removed");
+            run().run()
+        };
+        let written = |done: &crate::common::run::Done| done.number("/bytes_written");
+        assert!(written(&done) < written(&whole) * 4 / 5, "{} of {} bytes", written(&done), written(&whole));
+    }
+}
+
+#[test]
+fn transactions_are_found_after_a_kill_as_after_none() {
+    let Some(dir) = crate::common::fixtures() else { return };
+    let bytes = std::fs::read(dir.join("block_log/antelope_v2/blocks.log")).expect("a file");
+    let digest = |done: &crate::common::run::Done| {
+        done.succeeded();
+        done.json["log"]["families"].as_array().expect("families").clone()
+    };
+    let place = Place::in_memory();
+    let expected = digest(&import(&place, place.file("log", &bytes)).args(&["--index", "transactions"]).run());
+    assert_eq!(expected.len(), 3);
+    let with_files =
+        ["range-synced", "range", "built-synced", "built", "ingest:3", "ingested"].map(|point| (false, point));
+    let with_batches = ["range-synced", "range", "built-synced", "built", "read-done"].map(|point| (true, point));
+    for (batches, point) in with_files.into_iter().chain(with_batches) {
+        let place = Place::in_memory();
+        let file = place.file("log", &bytes);
+        let run = || {
+            let run = import(&place, &file).args(&["--index", "transactions"]);
+            if batches { through_memtables(run) } else { run }
+        };
+        let done = run().env("BEDLOAD_ABORT_AT", point).run();
+        assert_eq!(done.code, Some(137), "{point}: {}", done.stderr);
+        let found = digest(&run().run());
+        for (found, expected) in found.iter().zip(&expected) {
+            for field in ["name", "records", "duplicates", "digest", "duplicate_digest"] {
+                assert_eq!(found[field], expected[field], "{point}, batches {batches}");
+            }
+        }
+        assert_eq!(found.len(), expected.len());
+    }
+}
+
+/// The files of a folder, in the order of their names.
+fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
+    let all = dir.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut all: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
+    all.sort();
+    all
+}
+
+/// Flips a bit of a file, so far in as these thousandths of it say.
+fn flip(path: &Path, thousandths: usize) {
+    let mut bytes = std::fs::read(path).expect("a file");
+    let at = (bytes.len() - 1) * thousandths / 1000;
+    bytes[at] ^= 4;
+    std::fs::write(path, bytes).expect("written");
+}
+
+/// The import says that its work is damaged, with all of `words`, and does it again when it may.
+#[track_caller]
+fn is_damaged(run: &dyn Fn() -> Import, words: &[&str], blocks: &[LogBlock]) {
+    let done = run().run();
+    assert_eq!(done.code, Some(4), "{}", done.stderr);
+    assert!(done.hint().contains("--restart"), "{}", done.hint());
+    assert!(!done.db.exists());
+    words.iter().for_each(|word| assert!(done.stderr.contains(word), "no `{word}` in {}", done.stderr));
+    let done = run().args(&["--restart"]).run();
+    holds(&done, blocks);
+    std::fs::remove_dir_all(&done.db).expect("removed");
+}
+
+#[test]
+fn a_flipped_bit_in_a_file_between_two_runs_is_never_published() {
+    let blocks = steem(1, 3000, 8);
+    let bytes = raw(&blocks);
+    let place = Place::in_memory();
+    let all = case(&place, &bytes, false);
+    let run = || all().env("BEDLOAD_DURABLE_BYTES", "100000");
+    let (sst, db) = (place.path("db.partial/sst"), place.path("db.partial/db"));
+    for (point, dir) in [("range:2", &sst), ("ranges", &sst), ("ingest", &db), ("ingested", &db)] {
+        // Data, index, filter, properties, footer.
+        for (thousandths, last) in [(0, false), (500, true), (930, false), (970, true), (990, true), (999, false)] {
+            assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
+            let files = files(dir, "sst");
+            let file = if last { files.last() } else { files.first() };
+            flip(file.expect("a file"), thousandths);
+            is_damaged(&run, &["the unfinished import is damaged"], &blocks);
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_what_memtables_have_written_is_never_published() {
+    let blocks = steem(1, 12_000, 9);
+    let bytes = raw(&blocks);
+    let place = Place::in_memory();
+    let all = case(&place, &bytes, false);
+    let run = || through_memtables(all());
+    for point in ["range:3", "read-done"] {
+        for thousandths in [0, 500, 970] {
+            assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
+            flip(&files(&place.path("db.partial/db"), "sst")[0], thousandths);
+            is_damaged(&run, &["the unfinished import is damaged"], &blocks);
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_a_partition_of_transactions_is_never_published() {
+    let blocks = steem(1, 3000, 10);
+    let bytes = raw(&blocks);
+    let place = Place::in_memory();
+    let all = case(&place, &bytes, false);
+    for batches in [false, true] {
+        let run = || {
+            let run = all().args(&["--index", "transactions"]);
+            if batches { through_memtables(run) } else { run }
+        };
+        for thousandths in [0, 300, 999] {
+            assert_eq!(run().env("BEDLOAD_ABORT_AT", "ranges").run().code, Some(137));
+            flip(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
+            is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
+        }
+    }
+}
+
+/// Puts a file there whose size, times and ends are those of the one that was there.
+fn replace(path: &Path, bytes: &[u8]) {
+    let times = path.metadata().expect("a file").modified().expect("a time");
+    std::fs::remove_file(path).expect("removed");
+    std::fs::write(path, bytes).expect("written");
+    std::fs::File::options().write(true).open(path).and_then(|file| file.set_modified(times)).expect("set");
+}
+
+#[test]
+fn a_log_that_was_replaced_goes_on_only_if_what_was_taken_is_the_same() {
+    let blocks = steem(1, 12_000, 11);
+    let bytes = raw(&blocks);
+    let mut other = bytes.clone();
+    // Inside a transaction.
+    other[100_000] ^= 1;
+    for batches in [false, true] {
+        let place = Place::in_memory();
+        let all = case(&place, &bytes, false);
+        let run = || if batches { through_memtables(all()) } else { all() };
+        for point in ["range:3", "ranges"] {
+            assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
+            replace(&place.path("block_log"), &other);
+            let refused: Done = run().run();
+            refused.refused(4, None, "the source is not the one that the unfinished import has read");
+            replace(&place.path("block_log"), &bytes);
+            let done = run().run();
+            holds(&done, &blocks);
+            std::fs::remove_dir_all(&done.db).expect("removed");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Block logs through memtables: what several threads write in any order comes out as it does in the order of the chain.
+
+use std::path::Path;
+
+use crate::common::car::noise;
+use crate::common::log::*;
+use crate::common::run::{Done, Place, import};
+
+/// Bytes of an Antelope header, and of the signature behind it.
+const HEADER: usize = 116 + 66;
+
+/// Blocks that each name one transaction by its id alone, as they do that execute a delayed one; after `every` blocks the
+/// ids come again.
+fn delayed(count: u32, every: u32) -> Vec<LogBlock> {
+    let mut blocks = antelope(2, 1, count, 8);
+    for block in &mut blocks {
+        block.bytes.truncate(HEADER);
+        // One receipt: status, processor time, words of the net, an id instead of a transaction; no extensions.
+        block.bytes.extend([1, 0, 9, 0, 0, 0, 7, 0]);
+        block.bytes.extend(noise(u64::from(block.number % every), 32));
+        block.bytes.push(0);
+    }
+    blocks
+}
+
+fn transactions(db: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (options, names) = (rust_rocksdb::Options::default(), ["default", "block_ids", "transactions"]);
+    let db = rust_rocksdb::DB::open_cf_for_read_only(&options, db, names, false).expect("a database");
+    let all = db.iterator_cf(db.cf_handle("transactions").expect("the family"), rust_rocksdb::IteratorMode::Start);
+    all.map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("readable")).collect()
+}
+
+/// The first block of each id, whatever was written last.
+#[track_caller]
+fn has_the_first_of_each(done: &Done, count: u32, every: u32) {
+    let mut expected: Vec<_> = (1..=every)
+        .map(|number| (noise(u64::from(number % every), 32), [number.to_be_bytes(), [0; 4]].concat()))
+        .collect();
+    expected.sort();
+    assert!(transactions(&done.db) == expected, "the database holds other transactions");
+    let family = &done.json["log"]["families"][2];
+    assert_eq!((&family["records"], &family["duplicates"]), (&every.into(), &(count - every).into()), "{family}");
+}
+
+#[test]
+fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
+    let (count, every) = (9000, 2000);
+    let blocks = delayed(count, every);
+    let bytes = antelope_log(2, &blocks);
+    for preset in ["block-log", "memtable", "rocksdb-defaults"] {
+        for point in [None, Some("range"), Some("built-synced"), Some("built"), Some("read-done")] {
+            if preset == "block-log" && point == Some("read-done") {
+                continue;
+            }
+            let place = Place::in_memory();
+            let file = place.file("blocks.log", &bytes);
+            let run = || {
+                let run =
+                    import(&place, &file).args(&["--index", "transactions", "--preset", preset, "--threads", "4"]);
+                // The headers are those of other transactions.
+                let run = run.args(&["--verify", "links"]);
+                let small = ["--set", "load.write.batch_bytes=8K", "--set", "load.cf.write_buffer_size=64K"];
+                if preset == "block-log" { run } else { run.args(&small) }
+            };
+            if let Some(point) = point {
+                let died = run().env("BEDLOAD_ABORT_AT", point).run();
+                assert_eq!(died.code, Some(137), "{preset}, {point}: {}", died.stderr);
+            }
+            let done = run().run();
+            holds(&done, &blocks);
+            has_the_first_of_each(&done, count, every);
+        }
+    }
+}
+
+#[test]
+fn without_the_final_compaction_the_report_says_so() {
+    let blocks = steem(1, 3000, 12);
+    let place = Place::in_memory();
+    let run = import(&place, place.file("block_log", &raw(&blocks))).args(&["--preset", "memtable", "--no-compact"]);
+    let done = run.args(&["--set", "node.cf.level0_file_num_compaction_trigger=100"]).run();
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert_eq!(done.json["compacted"], false);
+    assert_eq!(done.text("/digest"), model(&blocks).digest());
+    for family in done.json["log"]["families"].as_array().expect("families") {
+        assert_eq!(family["levels"][0]["level"], 0, "{family}");
+    }
+}
+
+#[test]
+fn write_buffers_of_all_families_beyond_a_budget_that_was_named_are_refused() {
+    let place = Place::in_memory();
+    let file = place.file("block_log", &raw(&steem(1, 60_000, 13)));
+    let args = ["--preset", "memtable", "--memory", "32MiB", "--set", "load.cf.max_write_buffer_number=2"];
+    let done = import(&place, &file).args(&args).args(&["--set", "load.cf.write_buffer_size=12M"]).run();
+    done.refused(2, None, "of write buffers, more than the memory budget of 32.0 MiB");
+    let done = import(&place, &file).args(&args).args(&["--set", "load.cf.write_buffer_size=6M"]).run();
+    done.succeeded();
+    assert_eq!(done.number("/plan/memtable/write_buffer_bytes"), 2 * 2 * (6 << 20));
+}

@@ -1,0 +1,166 @@
+//! What people see: in a terminal nothing wraps, and nothing of the progress is left; elsewhere there is nothing to leave.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::common::database::{generate, import};
+use crate::common::terminal::{Session, quoted, run};
+
+fn program() -> String {
+    quoted(Path::new(env!("CARGO_BIN_EXE_bedload")))
+}
+
+/// A snapshot that comes through a pipe, with a rest in the middle that is long enough for a bar.
+fn slowly(car: &Path, rest: &str) -> String {
+    let car = quoted(car);
+    format!("(head -c 3000000 {car}; sleep {rest}; tail -c +3000001 {car})")
+}
+
+fn assert_clean(session: &Session, what: &str) {
+    let text = session.screen.text();
+    assert_eq!(session.screen.wrapped, Vec::<String>::new(), "{what}\n{text}");
+    assert_eq!(session.screen.bars(), Vec::<&String>::new(), "{what}\n{text}");
+    assert!(!session.raw.contains("\x1b[2J") && !session.raw.contains("\x1b[H"), "{what} clears the whole screen");
+}
+
+fn snapshot() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let car = generate(dir.path(), "8M");
+    (dir, car)
+}
+
+#[test]
+fn an_import_leaves_its_lines_and_its_summary_and_no_bar() {
+    for columns in [80, 200, 50] {
+        let (dir, car) = snapshot();
+        let db = quoted(&dir.path().join("db"));
+        let command = format!("{} | {} import - --db {db} --memory 64M", slowly(&car, "1"), program());
+        let Some(session) = run(&command, columns, &[], None) else { return };
+        let text = session.screen.text();
+        assert_eq!(session.code, Some(0), "{text}");
+        let drawn = session.raw.matches("blocks/s").count() + session.raw.matches("MiB/s").count();
+        assert!(drawn > 2, "there is a bar while it lasts: {:?}", session.raw);
+        assert_clean(&session, &format!("an import at {columns} columns"));
+        let names: Vec<&str> = session
+            .screen
+            .lines
+            .iter()
+            .filter(|line| !line.starts_with(' '))
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        let phases = ["plan", "read", "build", "ingest", "settle", "publish"];
+        let summary = ["database", "blocks", "payload", "digest", "checked", "time", "levels", "cost"];
+        assert_eq!(names, [&phases[..], &summary[..]].concat(), "{text}");
+    }
+}
+
+#[test]
+fn a_bar_of_a_known_length_is_gone_in_the_end() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let car = generate(dir.path(), "192M");
+    for (number, more) in ["--plan spill --memory 64M", "--preset memtable"].iter().enumerate() {
+        let db = quoted(&dir.path().join(number.to_string()));
+        let command = format!("{} import {} --db {db} --threads 1 {more}", program(), quoted(&car));
+        let Some(session) = run(&command, 80, &[], None) else { return };
+        assert_eq!(session.code, Some(0), "{}", session.screen.text());
+        assert_clean(&session, more);
+    }
+}
+
+#[test]
+fn other_commands_keep_within_the_width_as_well() {
+    let (dir, car) = snapshot();
+    let db = quoted(&import(dir.path(), &car, &[]));
+    let (car, program) = (quoted(&car), program());
+    let out = quoted(&dir.path().join("out.car"));
+    let (made, here) = (quoted(&dir.path().join("made.car")), quoted(dir.path()));
+    for command in [
+        format!("verify --db {db}"),
+        format!("verify --db {db} --against {car}"),
+        format!("walk --db {db}"),
+        format!("stat --db {db} --digest"),
+        format!("export --db {db} {out}"),
+        format!("inspect {car} --full"),
+        format!("generate {made} --size 4M"),
+        format!("doctor --dir {here} {car}"),
+        format!("import {car} --db {here}/planned --dry-run"),
+        "presets list".to_owned(),
+        "presets explain ingest".to_owned(),
+        "presets diff ingest memtable".to_owned(),
+    ] {
+        let Some(session) = run(&format!("{program} {command}"), 80, &[], None) else { return };
+        assert_eq!(session.code, Some(0), "{command}: {}", session.screen.text());
+        assert_clean(&session, &command);
+    }
+}
+
+#[test]
+fn ctrl_c_in_the_middle_leaves_a_clean_terminal() {
+    let (dir, car) = snapshot();
+    let db = quoted(&dir.path().join("db"));
+    let command = format!("{} | {} import - --db {db} --memory 64M", slowly(&car, "100"), program());
+    let Some(session) = run(&command, 80, &[], Some(("blocks/s", b"\x03"))) else { return };
+    let text = session.screen.text();
+    assert_eq!(session.code, Some(130), "{text}");
+    assert_clean(&session, "an import that is stopped");
+    let lines: Vec<&str> = session.screen.lines.iter().map(|line| line.trim_start_matches("^C")).collect();
+    for expected in ["stopping; press Ctrl-C again to stop at once", "error: interrupted"] {
+        assert_eq!(lines.iter().filter(|line| **line == expected).count(), 1, "{expected}\n{text}");
+    }
+    assert!(lines.iter().any(|line| line.starts_with("hint: run the same command again")), "{text}");
+}
+
+#[test]
+fn colours_are_left_out_where_nobody_wants_them() {
+    let (dir, car) = snapshot();
+    let run = |number: u32, environment: &[(&str, &str)], more: &str| {
+        let db = quoted(&dir.path().join(number.to_string()));
+        run(&format!("{} import {} --db {db} {more}", program(), quoted(&car)), 80, environment, None)
+    };
+    // A file that is there is an error, whose word has a colour; then a bar.
+    let colored = |session: &Session| session.raw.contains("\x1b[1;31merror:") || session.raw.contains("\x1b[36m");
+    let Some(plain) = run(1, &[("NO_COLOR", "1")], "--memory 1K") else { return };
+    assert!(plain.raw.contains("error: ") && !plain.raw.contains("\x1b["), "{:?}", plain.raw);
+    let dumb = run(2, &[("TERM", "dumb")], "").expect("a terminal");
+    assert!(dumb.code == Some(0) && !dumb.raw.contains('\x1b'), "{:?}", dumb.raw);
+    let shown = run(3, &[], "--memory 1K").expect("a terminal");
+    assert!(colored(&shown), "{:?}", shown.raw);
+    let never = run(4, &[], "--memory 1K --color never").expect("a terminal");
+    assert!(!colored(&never), "{:?}", never.raw);
+}
+
+#[test]
+fn a_pipe_gets_whole_lines_and_no_escapes() {
+    let (dir, car) = snapshot();
+    let output = Command::new(env!("CARGO_BIN_EXE_bedload"))
+        .arg("import")
+        .arg(&car)
+        .arg("--db")
+        .arg(dir.path().join("db"))
+        .env("COLUMNS", "40")
+        .output()
+        .expect("run");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && !stderr.contains(['\x1b', '\r']) && !stdout.contains(['\x1b', '\r']));
+    let plan = stderr.lines().find(|line| line.starts_with("plan ")).expect("a plan");
+    assert!(plan.len() > 80, "a line for programs is not broken: {plan}");
+    assert!(stdout.lines().all(|line| !line.starts_with(' ')), "{stdout}");
+}
+
+#[test]
+fn a_reader_who_goes_away_is_no_failure() {
+    let (dir, car) = snapshot();
+    for (number, tail) in ["| true", "2>&1 | true"].iter().enumerate() {
+        let db = dir.path().join(number.to_string());
+        let line = format!("{} import {} --db {} {tail}", program(), quoted(&car), quoted(&db));
+        let output = Command::new("bash")
+            .args(["-c", &format!("set -o pipefail; {line}")])
+            .stdin(Stdio::null())
+            .output()
+            .expect("run");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{line}: {stderr}");
+        assert!(!stderr.contains("error") && !stderr.contains("panicked"), "{stderr}");
+        assert!(db.join("BEDLOAD.json").exists(), "the import went on to its end");
+    }
+}

@@ -1,0 +1,228 @@
+//! What people meet first: help, wrong command lines, pipes, colours, and what `make install` puts where.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::database::{bedload, generate, import};
+
+/// Lines of one screen, and columns.
+const SCREEN: usize = 55;
+const COLUMNS: usize = 100;
+
+const COMMANDS: [&str; 19] = [
+    "",
+    "import",
+    "inspect",
+    "verify",
+    "walk",
+    "get",
+    "stat",
+    "export",
+    "generate",
+    "presets",
+    "presets list",
+    "presets show",
+    "presets explain",
+    "presets diff",
+    "bench",
+    "tune",
+    "doctor",
+    "completions",
+    "man",
+];
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_bedload"))
+}
+
+#[test]
+fn every_help_is_one_screen_with_an_example() {
+    let mut all = String::new();
+    for command in COMMANDS {
+        let help = |flag: &str| {
+            let output = program().args(command.split_whitespace()).arg(flag).output().expect("run");
+            assert!(output.status.success(), "{command}");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let text = help("--help");
+        assert_eq!(text, help("-h"), "{command}");
+        assert!(text.lines().count() <= SCREEN, "{command}: {} lines", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{command}: a line is too long");
+        let example = text.lines().rev().find_map(|line| line.strip_prefix("Example: bedload ")).unwrap_or_default();
+        assert!(example.starts_with(command) || command.is_empty() || command == "presets", "{command}: {example}");
+        all.push_str(&format!("$ bedload {command} --help\n{text}\n"));
+    }
+    // `INSTA_UPDATE=always cargo test --release --test cli command_line` writes it anew.
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn every_command_is_known_here() {
+    let output = program().arg("--help").output().expect("run");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let listed = text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for line in listed.filter(|line| !line.starts_with("    ")) {
+        let name = line.split_whitespace().next().expect("a name");
+        assert!(COMMANDS.contains(&name), "{name} has no golden help");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_told_in_two_lines_and_as_json() {
+    let output = program().args(["import", "a.car", "--db", "d", "--memry", "1G", "--json"]).output().expect("run");
+    assert_eq!(output.status.code(), Some(2));
+    let (error, hint) = ("unexpected argument '--memry' found", "a similar argument exists: '--memory'");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("error: {error}\nhint: {hint}\n"));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let expected = serde_json::json!({ "schema": "bedload-error-1", "error": error, "hint": hint, "exit": 2 });
+    assert_eq!(document, expected);
+}
+
+#[test]
+fn without_arguments_the_help_comes_and_no_success() {
+    let output = program().output().expect("run");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: bedload"));
+}
+
+/// What a shell prints, and how the pipe's first command ended.
+fn piped(line: &str) -> (String, String, Option<i32>) {
+    let line = line.replace("bedload", env!("CARGO_BIN_EXE_bedload"));
+    let output = Command::new("bash").args(["-o", "pipefail", "-c", &line]).output().expect("run");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (text(output.stdout), text(output.stderr), output.status.code())
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_ends_it_quietly() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "3MiB");
+    let db = import(dir.path(), &car, &[]);
+    let (car, db) = (car.display(), db.display());
+    for (line, lines) in [
+        ("bedload presets list | head -1".to_owned(), 1),
+        ("bedload presets explain ingest | head -2".to_owned(), 2),
+        (format!("bedload inspect --list {car} | head -3"), 3),
+        (format!("bedload stat --db {db} | head -1"), 1),
+        (format!("bedload stat --json --db {db} | head -1"), 1),
+        ("bedload completions bash | head -1".to_owned(), 1),
+        ("bedload man | head -1".to_owned(), 1),
+        (format!("bedload export --progress off -q --db {db} - | head -c 1 | tr -c x y; echo"), 1),
+        ("bedload generate --size 3MiB - | head -c 1 | tr -c x y; echo".to_owned(), 1),
+    ] {
+        let (stdout, stderr, code) = piped(&line);
+        assert_eq!((stdout.lines().count(), stderr.as_str(), code), (lines, "", Some(0)), "{line}");
+    }
+}
+
+/// Runs a command whose standard output is `/dev/full`: exit code and standard error.
+fn onto_a_full_disk(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let output = program().args(["--progress", "off"]).args(args).current_dir(dir).stdout(full).output().expect("run");
+    (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+}
+
+#[test]
+fn a_report_that_cannot_be_written_says_that_the_work_is_done() {
+    let dir = tempfile::tempdir().expect("a directory");
+    generate(dir.path(), "1MiB");
+    let told = |args: &[&str], done: &str| {
+        let (code, stderr) = onto_a_full_disk(dir.path(), args);
+        assert_eq!(code, Some(1), "{args:?}: {stderr}");
+        let said = format!("error: {done}; only the report could not be written: ");
+        assert!(stderr.starts_with(&said) && stderr.contains("No space left on device"), "{args:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 2, "{args:?}: {stderr}");
+        assert!(!stderr.contains("run it again"), "{args:?}: {stderr}");
+    };
+    let import = |db: &str, more: &[&str]| {
+        told(&[&["import", "snapshot.car", "--db", db], more].concat(), &format!("the database {db} is complete"));
+        assert!(!dir.path().join(format!("{db}.partial")).exists());
+        bedload().args(["verify", "--quiet", "--db"]).arg(dir.path().join(db)).assert().success();
+    };
+    import("text", &[]);
+    import("json", &["--json"]);
+    import("file", &["--report", "/dev/full", "--quiet"]);
+    import("memtable", &["--preset", "memtable"]);
+    for (file, more) in [("a.car", &[][..]), ("b.car", &["--json"]), ("c.car", &["--report", "/dev/full", "--quiet"])] {
+        told(&[&["export", "--db", "text", file], more].concat(), &format!("the snapshot {file} is complete"));
+        assert!(dir.path().join(file).metadata().expect("a file").len() > 1 << 19);
+    }
+    told(&["generate", "d.car", "--size", "1MiB"], "d.car is complete");
+    told(&["generate", "d.log", "--size", "1MiB", "--profile", "steem"], "d.log is complete");
+    bedload().arg("import").arg(dir.path().join("d.car")).arg("--db").arg(dir.path().join("d")).assert().success();
+    let bench = ["bench", "snapshot.car", "--presets", "ingest", "--runs", "1", "--warmup", "0", "--lookups", "0"];
+    told(&[&bench[..], &["--no-scan", "--quiet"]].concat(), "all runs are done and kept in bedload-bench");
+    assert!(dir.path().join("bedload-bench/results.json").exists());
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure_of_an_import() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    for (db, more) in [("text", None), ("json", Some("--json"))] {
+        let db = dir.path().join(db);
+        let mut command = program();
+        command.arg("import").arg(&car).arg("--db").arg(&db).args(["--progress", "off"]).args(more);
+        let mut child =
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().expect("run");
+        drop(child.stdout.take());
+        let done = child.wait_with_output().expect("ours");
+        assert_eq!((done.status.code(), String::from_utf8_lossy(&done.stderr).as_ref()), (Some(0), ""));
+        bedload().args(["verify", "--quiet", "--db"]).arg(&db).assert().success();
+    }
+}
+
+#[test]
+fn nothing_is_coloured_without_a_terminal_or_against_the_users_will() {
+    let failing = |args: &[&str], env: &[(&str, &str)]| {
+        let mut command = program();
+        command.args(["stat", "--db", "/nowhere"]).args(args).envs(env.iter().copied());
+        String::from_utf8(command.output().expect("run").stderr).expect("text")
+    };
+    assert!(!failing(&[], &[]).contains('\x1b'));
+    assert!(failing(&["--color", "always"], &[]).contains("\x1b[1;31merror:\x1b[0m"));
+    // A terminal of its own, from util-linux; without it there is nothing to look at.
+    let on_terminal = |env: &str| {
+        let line = format!("{env} {} stat --db /nowhere", env!("CARGO_BIN_EXE_bedload"));
+        let output = Command::new("script").args(["-qec", &line, "/dev/null"]).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let Some(coloured) = on_terminal("NO_COLOR= TERM=xterm") else {
+        eprintln!("SKIPPED: no `script` here");
+        return;
+    };
+    assert!(coloured.contains("\x1b[1;31merror:"), "{coloured:?}");
+    for env in ["NO_COLOR=1 TERM=xterm", "NO_COLOR= TERM=dumb"] {
+        let plain = on_terminal(env).expect("it ran before");
+        assert!(plain.contains("error: ") && !plain.contains('\x1b'), "{env}: {plain:?}");
+    }
+}
+
+#[test]
+fn make_install_puts_program_completions_and_man_pages_in_their_places() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let output = Command::new("make")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["install-files", &format!("PREFIX={}", dir.path().display())])
+        .arg(format!("BEDLOAD={}", env!("CARGO_BIN_EXE_bedload")))
+        .env_remove("MAKEFLAGS")
+        .output()
+        .expect("make");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = |path: &str| {
+        let bytes = std::fs::read(dir.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let version = Command::new(dir.path().join("bin/bedload")).arg("--version").output().expect("it runs");
+    assert!(version.stdout.starts_with(b"bedload "));
+    assert!(text("share/bash-completion/completions/bedload").contains("complete -F _bedload"));
+    assert!(text("share/zsh/site-functions/_bedload").starts_with("#compdef bedload"));
+    assert!(text("share/fish/vendor_completions.d/bedload.fish").contains("complete -c bedload"));
+    assert!(text("share/man/man1/bedload.1").contains(".TH"));
+    for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
+        let page = format!("share/man/man1/bedload-{}.1", command.replace(' ', "-"));
+        assert!(text(&page).contains("Example: bedload"), "{page}");
+    }
+    assert!(Path::new(&dir.path().join("share")).is_dir());
+    bedload().arg("--version").assert().success();
+}

@@ -1,0 +1,88 @@
+//! Databases to look into: made by the program itself, then damaged by hand.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// The folder with real snapshots; `None`, loudly, where it is absent.
+pub fn fixtures() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures");
+    let named = std::env::var_os("BEDLOAD_FIXTURES").map(PathBuf::from);
+    let found = [Some(beside), named].into_iter().flatten().find(|path| path.join("expected.jsonl").exists());
+    if found.is_none() {
+        // Not by a print macro: the test harness would hide it behind a pass.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no real snapshots; set BEDLOAD_FIXTURES to their folder");
+    }
+    found
+}
+
+/// What is expected of each real CAR.
+pub fn expected(fixtures: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(fixtures.join("expected.jsonl")).expect("expected.jsonl");
+    let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("json"));
+    let cars: Vec<_> = rows.filter(|row| row["file"].as_str().expect("file").starts_with("car/")).collect();
+    assert!(!cars.is_empty());
+    cars
+}
+
+/// The program, with quiet defaults.
+pub fn bedload() -> Command {
+    let mut command = Command::cargo_bin("bedload").expect("the program");
+    command.args(["--progress", "off"]);
+    command
+}
+
+/// A generated snapshot of about `size`, and where it lies.
+pub fn generate(dir: &Path, size: &str) -> PathBuf {
+    let car = dir.join("snapshot.car");
+    bedload().arg("generate").arg(&car).args(["--size", size, "--quiet"]).assert().success();
+    car
+}
+
+/// Imports a snapshot into `dir/db`.
+pub fn import(dir: &Path, snapshot: &Path, more: &[&str]) -> PathBuf {
+    let db = dir.join("db");
+    bedload().arg("import").arg(snapshot).arg("--db").arg(&db).args(more).arg("--quiet").assert().success();
+    db
+}
+
+/// Runs a command with `--json`, expects its exit code, and takes its document.
+pub fn json(command: &[&str], db: &Path, more: &[&str], code: i32) -> Value {
+    let output = bedload().args(command).arg("--db").arg(db).args(more).arg("--json").output().expect("run");
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{command:?} {more:?}\n{stdout}\n{stderr}");
+    serde_json::from_str(&stdout).expect("one JSON document")
+}
+
+/// The SST files of a database.
+pub fn ssts(db: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(db).expect("list").map(|entry| entry.expect("entry").path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|it| it == "sst")).collect();
+    files.sort();
+    files
+}
+
+/// Flips a bit of a file.
+pub fn flip(path: &Path, at: u64) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::options().read(true).write(true).open(path).expect("open");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).expect("read");
+    file.write_all_at(&[byte[0] ^ 0x10], at).expect("write");
+}
+
+/// Opens a database for writing, as a node would.
+pub fn open(db: &Path) -> rust_rocksdb::DB {
+    rust_rocksdb::DB::open(&rust_rocksdb::Options::default(), db).expect("open")
+}
+
+/// Some keys of a database, spread over it.
+pub fn some_keys(db: &Path, count: usize) -> Vec<Vec<u8>> {
+    let db = open(db);
+    let keys: Vec<Vec<u8>> =
+        db.iterator(rust_rocksdb::IteratorMode::Start).map(|item| item.expect("read").0.to_vec()).collect();
+    keys.iter().step_by((keys.len() / count).max(1)).take(count).cloned().collect()
+}

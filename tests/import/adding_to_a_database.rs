@@ -1,0 +1,247 @@
+//! `--into-existing`: what a database held stays as it was, whatever becomes of the import.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::common::car::*;
+use crate::common::crash::*;
+use crate::common::model::{Key, Model};
+use crate::common::run::Place;
+
+const WAYS: [Way; 3] = [Way::Memory, Way::Spill, Way::Memtables];
+const KEYS: [Key; 3] = [Key::Cid, Key::Multihash, Key::Digest];
+
+/// Every file of a database but RocksDB's own log and lock, with its bytes.
+fn files(db: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = db.read_dir().expect("a folder").map(|entry| entry.expect("an entry"));
+    let name = |entry: &std::fs::DirEntry| entry.file_name().into_string().expect("text");
+    entries
+        .filter(|entry| !name(entry).starts_with("LO"))
+        .map(|entry| (name(&entry), std::fs::read(entry.path()).expect("a file")))
+        .collect()
+}
+
+/// A snapshot of these blocks; no two tests have the same name.
+fn of(name: &'static str, blocks: &[Block]) -> &'static Snapshot {
+    Box::leak(Box::new(Snapshot::of_blocks(name, rooted(blocks), blocks)))
+}
+
+#[test]
+fn a_key_that_stands_for_another_block_there_is_refused_and_nothing_is_changed() {
+    let place = Place::in_memory();
+    let mut blocks = plain().blocks.clone();
+    blocks[7000] = older().blocks[900].clone();
+    blocks[7000].1[5] ^= 1;
+    let snapshot = of("another.car", &blocks);
+    for way in WAYS {
+        for key in KEYS {
+            let case = Case::new(&place.path(""), snapshot, way, From::File).key(key).arg(&["--verify", "none"]);
+            let case = case.into_existing(older());
+            case.put_old();
+            let before = files(&case.db);
+            let ended = case.run();
+            assert_eq!(ended.code, Some(3), "{way:?} {key:?}: {ended:?}");
+            let shown: String = match key {
+                Key::Cid => cid::Cid::try_from(&blocks[7000].0[..]).expect("a CID").to_string(),
+                _ => key.of(&blocks[7000].0).iter().map(|byte| format!("{byte:02x}")).collect(),
+            };
+            ended.says(&[&format!("the key {shown} stands for two different blocks"), "hint: "]);
+            assert!(files(&case.db) == before, "{way:?} {key:?}: {:?}", files(&case.db).keys());
+            case.holds_the_old("a conflict", true);
+            assert!(!case.partial().exists(), "{way:?} {key:?}: something is left of the work");
+        }
+    }
+}
+
+#[test]
+fn a_conflict_that_only_the_second_run_meets_is_refused_as_well() {
+    let place = Place::in_memory();
+    let mut blocks = plain().blocks.clone();
+    blocks[7900] = older().blocks[900].clone();
+    blocks[7900].1[5] ^= 1;
+    let case =
+        Case::new(&place.path(""), of("late.car", &blocks), Way::Memtables, From::File).arg(&["--verify", "none"]);
+    let case = case.into_existing(older());
+    case.put_old();
+    let before = files(&case.db);
+    case.dies_at("read:3");
+    assert!(files(&case.db) != before, "nothing was written before the kill");
+    let ended = case.run();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(files(&case.db) == before, "{:?}", files(&case.db).keys());
+}
+
+#[test]
+fn blocks_in_their_cids_have_no_key_where_digests_are_keys() {
+    let place = Place::in_memory();
+    let mut blocks = plain().blocks[..2000].to_vec();
+    // What it holds is the digest of another block.
+    let digest = Key::Digest.of(&blocks[3].0);
+    let at = rooted(&blocks[..1500]).len();
+    blocks.insert(1500, identity(RAW, &digest));
+    let snapshot = of("identity.car", &blocks);
+    for way in WAYS {
+        for existing in [false, true] {
+            let case = Case::new(&place.path(""), snapshot, way, From::File).key(Key::Digest);
+            let case = if existing { case.into_existing(older()) } else { case };
+            case.put_old();
+            let ended = case.run();
+            assert_eq!(ended.code, Some(3), "{way:?}: {ended:?}");
+            ended.says(&[
+                &format!("at byte {at}: the block is in its CID, which has no digest to be its key"),
+                "hint: use `--key cid` or `--key multihash`",
+            ]);
+            case.holds_the_old("no key", true);
+            case.again();
+            // Under other keys it is a block like others.
+            Case::new(&place.path(""), snapshot, way, From::File).finishes();
+            case.again();
+        }
+    }
+}
+
+#[test]
+fn a_database_that_is_open_elsewhere_is_refused_before_anything_is_read() {
+    let place = Place::in_memory();
+    for way in WAYS {
+        let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
+        case.is_refused(&["another process has the database open", "hint: stop the node"]);
+        assert!(!case.partial().exists(), "something is left of the work");
+        drop(node);
+        case.finishes();
+    }
+}
+
+#[test]
+fn restart_takes_back_what_was_written() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
+        let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        case.dies_at(point);
+        let other = Case::new(&place.path(""), small(), way, From::File).into_existing(older());
+        other.is_refused(&["an unfinished import of something else lies here"]);
+        other.clone().arg(&["--restart"]).finishes();
+        other.again();
+    }
+}
+
+#[test]
+fn what_another_program_writes_between_two_runs_stays() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "settled"), (Way::Spill, "ingested")] {
+        for restart in [false, true] {
+            let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+            case.put_old();
+            case.dies_at(point);
+            let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
+            node.put(b"\x01\x55 of the node", b"its own").expect("written");
+            drop(node);
+            let old = case.old.as_mut().expect("there is one");
+            old.records.insert(b"\x01\x55 of the node".to_vec(), b"its own".to_vec());
+            if restart {
+                case.clone().arg(&["--restart"]).finishes()
+            } else {
+                case.finishes()
+            };
+            case.again();
+        }
+    }
+}
+
+#[test]
+fn a_database_that_does_not_open_goes_back_to_what_it_was_in_the_next_run() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
+        for damage in ["MANIFEST-", "CURRENT", ".sst"] {
+            let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+            case.put_old();
+            case.dies_at(point);
+            let of_it = |name: &String| name.contains(damage) && !case.partial().join("checkpoint").join(name).exists();
+            let mut names: Vec<String> = files(&case.db).into_keys().collect();
+            names.retain(|name| of_it(name) || (damage == "CURRENT" && name == damage));
+            let name = names.last().expect("a file of the import");
+            match damage {
+                "CURRENT" => std::fs::write(case.db.join(name), "MANIFEST-000999\n").expect("written"),
+                // All of them: the last one may be of a compaction that the kill has cut, and not of the database.
+                _ => names.iter().for_each(|name| std::fs::remove_file(case.db.join(name)).expect("removed")),
+            }
+            // Once more a run dies, on its way back.
+            for point in ["restoring", "restore", "restored"] {
+                assert_eq!(case.dying_at(point).run().code, Some(137), "{way:?} {name} {point}");
+            }
+            case.finishes();
+            case.again();
+        }
+    }
+}
+
+#[test]
+fn files_that_change_between_two_runs_never_get_into_the_database() {
+    let place = Place::in_memory();
+    let mut chance = Chance::new();
+    let mut found = 0;
+    for (way, point, dir) in
+        [(Way::Spill, "built:2", "sst"), (Way::Memory, "ingesting", "sst"), (Way::Memtables, "read:3", "spill")]
+    {
+        for round in 0..rounds(4, 60) {
+            let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+            case.put_old();
+            case.dies_at(point);
+            let entries = case.partial().join(dir).read_dir().expect("a folder");
+            let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+            // Another thread may have just begun a file.
+            paths.retain(|path| path.metadata().is_ok_and(|there| there.len() > 0));
+            paths.sort();
+            let path = &paths[chance.below(paths.len() as u64) as usize];
+            let mut bytes = std::fs::read(path).expect("a file");
+            let at = chance.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << chance.below(8);
+            std::fs::write(path, bytes).expect("written");
+            let what = format!("{way:?}, round {round}, byte {at} of {}", path.display());
+            found += u32::from(!case.finishes_or_says_why(&what));
+        }
+    }
+    assert!(found > 0, "none was found");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_never_gone_back_to() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).into_existing(older());
+    for name in ["CURRENT", "MANIFEST-", ".log", "OPTIONS-", "sums"] {
+        case.put_old();
+        case.dies_at("read:3");
+        let entries = case.partial().join("checkpoint").read_dir().expect("a folder");
+        let mut paths = entries.map(|entry| entry.expect("an entry").path());
+        let path = paths.find(|path| path.to_str().expect("text").contains(name)).expect("it is there");
+        let mut bytes = std::fs::read(&path).expect("a file");
+        let last = bytes.len() - 2;
+        bytes[last] ^= 1;
+        std::fs::write(&path, bytes).expect("written");
+        let ended = case.run();
+        assert_eq!(ended.code, Some(4), "{name}: {ended:?}");
+        ended.says(&["checkpoint: the unfinished import is damaged", "hint: --restart throws the rest away"]);
+        case.holds_the_old(name, false);
+        case.clone().arg(&["--restart"]).run();
+        case.holds_everything();
+    }
+}
+
+#[test]
+fn a_record_of_the_import_is_replaced_as_a_whole() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File).into_existing(older());
+    case.put_old();
+    case.finishes();
+    let record = std::fs::read(case.db.join("BEDLOAD.json")).expect("a record");
+    let mut more = Case::new(&place.path(""), small(), Way::Spill, From::File).into_existing(older());
+    more.old = Some(Model::new(plain().blocks.iter().chain(&older().blocks), Key::Cid));
+    // It dies when the new record is there, and then fails: the old one is back.
+    assert_eq!(more.dying_at("recorded").run().code, Some(137));
+    assert!(std::fs::read(case.db.join("BEDLOAD.json")).expect("a record") != record);
+    more.finishes();
+    assert!(!more.db.join("BEDLOAD.json.bedload").exists());
+}

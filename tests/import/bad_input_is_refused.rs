@@ -1,0 +1,657 @@
+//! Bad input ends the import with exit code 3, one line that names file, offset and reason, one line that names the
+//! next step, and no database; a claimed length moves no memory. What the system refuses ends it with exit code 1.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::car::*;
+use crate::common::model::Key;
+use crate::common::run::{Done, Import, Place, import, import_pipe};
+
+/// The address space a refusal may take, in MiB: room for threads and libraries, not for claimed lengths.
+const ADDRESS_SPACE: u64 = 2048;
+
+/// The import of a wrong snapshot from a file; its memory is held down.
+fn refused(bytes: &[u8], offset: impl Into<Option<u64>> + Copy, reason: &str) {
+    let place = Place::new();
+    let run = |run: Import| run.args(&["--memory", "64MiB", "--threads", "2"]).within(ADDRESS_SPACE).run();
+    run(import(&place, place.file("wrong.car", bytes))).refused(3, offset, reason);
+}
+
+/// The same, from a pipe.
+fn refused_piped(bytes: &[u8], offset: impl Into<Option<u64>> + Copy, reason: &str) {
+    let place = Place::new();
+    let run = import_pipe(&place, bytes).args(&["--memory", "64MiB", "--threads", "2"]).within(ADDRESS_SPACE);
+    run.run().refused(3, offset, reason);
+}
+
+/// From a file and from a pipe alike.
+fn refused_both(bytes: &[u8], offset: impl Into<Option<u64>> + Copy, reason: &str) {
+    refused(bytes, offset, reason);
+    refused_piped(bytes, offset, reason);
+}
+
+/// Three blocks; lengths of one and of two bytes.
+fn blocks() -> Vec<Block> {
+    vec![block(b"the first"), sha256(RAW, &noise(1, 150)), block(&noise(2, 20))]
+}
+
+/// Blocks of half a MiB together: more than is read to find the header.
+fn many() -> Vec<Block> {
+    (0..500).map(|i| block(&noise(i, 1000 + i as usize % 7))).collect()
+}
+
+/// A right snapshot, then `tail`; and where the tail begins.
+fn followed_by(tail: &[u8]) -> (Vec<u8>, u64) {
+    let mut bytes = rooted(&blocks());
+    let at = bytes.len() as u64;
+    bytes.extend(tail);
+    (bytes, at)
+}
+
+#[test]
+fn an_empty_input() {
+    refused(b"", 0, "the file is empty");
+    refused_piped(b"", 0, "the file is empty");
+    refused_both(&zstd(b""), 0, "empty");
+}
+
+#[test]
+fn a_text_file() {
+    let text = "<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n";
+    refused_both(text.as_bytes(), 0, "this is not a CAR");
+    refused_both(text.repeat(10_000).as_bytes(), 0, "this is not a CAR");
+    refused_both(&zstd(text.as_bytes()), 0, "this is not a CAR");
+}
+
+#[test]
+fn a_header_of_200_gb() {
+    let claim = varint(200 << 30);
+    refused_both(&claim, 0, "the header claims 214748364800 bytes, the limit is 32.0 MiB");
+    refused_both(&[&claim[..], &header_cbor(&[], 1)].concat(), 0, "the header claims 214748364800 bytes");
+    let inner = [&claim[..], &header_cbor(&[], 1)].concat();
+    refused_both(&v2(&inner, 0, &[]), 51, "the header claims 214748364800 bytes");
+    refused_both(&zstd(&inner), 0, "the header claims 214748364800 bytes");
+}
+
+#[test]
+fn a_header_that_claims_the_limit_and_is_not_there() {
+    let bytes = [varint(32 << 20), header_cbor(&[], 1)].concat();
+    refused_both(&bytes, bytes.len() as u64, "the snapshot ends inside the header");
+}
+
+#[test]
+fn a_section_of_200_gb() {
+    for claim in [200 << 30, u64::MAX, 1 << 63, (1 << 32) + 10] {
+        let tail = [varint(claim), block(b"x").0, noise(3, 100)].concat();
+        let (bytes, at) = followed_by(&tail);
+        refused_both(&bytes, at, "is over the limit of 2.0 GiB");
+        refused_both(&zstd(&bytes), at, "is over the limit of 2.0 GiB");
+    }
+}
+
+#[test]
+fn a_block_of_2_gib_is_refused_by_its_claim() {
+    let (bytes, at) = followed_by(&[varint(2 << 30), block(b"x").0].concat());
+    let place = Place::new();
+    let done = import(&place, place.file("big.car", &bytes)).run();
+    done.refused(3, at, "a block of 2.0 GiB is over the limit of 2.0 GiB");
+    assert!(done.hint().contains("--max-block-size"), "{}", done.hint());
+}
+
+#[test]
+fn a_length_within_all_limits_takes_no_memory_before_its_data_comes() {
+    let (bytes, _) = followed_by(&[varint(200 << 20), block(b"x").0, noise(3, 100_000)].concat());
+    for wrap in [|bytes: &[u8]| bytes.to_vec(), zstd] {
+        let place = Place::new();
+        let source = place.file("cut.car", &wrap(&bytes));
+        let run = import(&place, source).args(&["--memory", "1GiB", "--threads", "1"]).within(ADDRESS_SPACE).run();
+        run.refused(3, bytes.len() as u64, "the snapshot ends inside a block");
+    }
+}
+
+/// What is cut when a CARv1 of these blocks ends after `len` bytes; nothing at the end of a section.
+fn inside(header: &[u8], blocks: &[Block], len: usize) -> Option<&'static str> {
+    let first = varint(header.len() as u64 - 2).len();
+    if len < first {
+        return Some("the header's length");
+    }
+    if len < header.len() {
+        return Some("the header");
+    }
+    let mut at = header.len();
+    for block in blocks {
+        let whole = section(block).len();
+        let number = whole - block.0.len() - block.1.len();
+        match len - at {
+            0 => return None,
+            n if n < number => return Some("a section's length"),
+            n if n < number + block.0.len() => return Some("a CID"),
+            n if n < whole => return Some("a block"),
+            _ => at += whole,
+        }
+    }
+    None
+}
+
+#[test]
+fn a_cut_anywhere_names_the_place_and_the_part() {
+    let blocks = blocks();
+    // Four roots: the header's length takes two bytes.
+    let roots = vec![blocks[0].0.clone(); 4];
+    let bytes = car(&roots, &blocks);
+    // Inside the roots and inside a block's bytes one place is like the next.
+    let telling = |len: &usize| !matches!(inside(&header(&roots), &blocks, *len), Some("the header" | "a block"));
+    for len in (1..bytes.len()).filter(|len| telling(len) || len % 13 == 0) {
+        let cut = &bytes[..len];
+        match inside(&header(&roots), &blocks, len) {
+            Some(part) => refused(cut, len as u64, &format!("the snapshot ends inside {part}")),
+            // At a section's end nothing can be seen: it is a smaller snapshot.
+            None => {
+                let place = Place::new();
+                import(&place, place.file("smaller.car", cut)).run().succeeded();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cut_of_a_pipe_or_a_wrapped_snapshot_names_the_place_and_the_part() {
+    let blocks = many();
+    let bytes = rooted(&blocks);
+    let head = header(&[blocks[0].0.clone()]);
+    let last = bytes.len() - section(&blocks[499]).len();
+    for len in [1, 30, head.len() + 1, head.len() + 2, last + 1, last + 2, last + 20, last + 50, bytes.len() - 1] {
+        let part = inside(&head, &blocks, len).expect("a cut");
+        refused_piped(&bytes[..len], len as u64, &format!("the snapshot ends inside {part}"));
+        refused(&gzip(&bytes[..len]), len as u64, &format!("the snapshot ends inside {part}"));
+    }
+}
+
+#[test]
+fn a_cut_carv2() {
+    let blocks = blocks();
+    let inner = rooted(&blocks);
+    let bytes = v2(&inner, 100, &[]);
+    for len in 1..51 {
+        refused_both(&bytes[..len], len as u64, "the snapshot ends inside the header");
+    }
+    // The file's size says it at once, wherever the cut is: also at the end of a section.
+    let boundary = bytes.len() - section(&blocks[2]).len();
+    for len in [51, 100, 160, boundary, boundary + 1, bytes.len() - 1] {
+        let reason = format!("its data ends at {}, but the snapshot has only {len} bytes", bytes.len());
+        refused_both(&bytes[..len], 11, &reason);
+    }
+}
+
+#[test]
+fn a_cut_carv2_of_unknown_size() {
+    let blocks = many();
+    let bytes = v2(&rooted(&blocks), 100, &[]);
+    let last = bytes.len() - section(&blocks[499]).len();
+    for (len, part) in [
+        (last, "the data that its CARv2 header promises"),
+        (last + 1, "a section's length"),
+        (last + 10, "a CID"),
+        (bytes.len() - 1, "a block"),
+    ] {
+        refused_piped(&bytes[..len], len as u64, &format!("the snapshot ends inside {part}"));
+        refused_both(&zstd(&bytes[..len]), len as u64, &format!("the snapshot ends inside {part}"));
+    }
+}
+
+#[test]
+fn a_carv2_whose_data_ends_inside_a_section() {
+    let inner = rooted(&blocks());
+    // The file goes on, the data does not.
+    let bytes = [v2_head(51, inner.len() as u64 - 5, 0), inner.clone()].concat();
+    refused_both(&bytes, 51 + inner.len() as u64 - 5, "the snapshot ends inside a block");
+    let bytes = [v2_head(51, 20, 0), inner].concat();
+    refused_both(&bytes, 71, "the snapshot ends inside the header");
+}
+
+#[test]
+fn a_number_of_more_than_64_bits() {
+    for long in [&[0xff; 11][..], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]] {
+        refused_both(&[long, &[0; 40]].concat(), 0, "the header's length is a number of more than 64 bits");
+        let (bytes, at) = followed_by(&[long, &[0; 40]].concat());
+        refused_both(&bytes, at, "a section's length is a number of more than 64 bits");
+        for (before, what) in [
+            (vec![], "a CID's version"),
+            (vec![1], "a CID's codec"),
+            (vec![1, 0x55], "a CID's hash function"),
+            (vec![1, 0x55, 0x12], "a digest's length"),
+        ] {
+            let body = [&before[..], long, &[0; 40]].concat();
+            let (bytes, at) = followed_by(&[varint(body.len() as u64), body].concat());
+            refused_both(&bytes, at + 1, &format!("{what} is a number of more than 64 bits"));
+        }
+    }
+}
+
+#[test]
+fn a_number_with_more_bytes_than_it_needs() {
+    let header = header_cbor(&[], 1);
+    let long = |value: usize| [value as u8 | 0x80, 0];
+    let reason = "the header's length is written with more bytes than it needs";
+    refused_both(&[&long(header.len())[..], &header].concat(), 0, reason);
+    let (cid, _) = block(b"");
+    let (bytes, at) = followed_by(&[&long(cid.len())[..], &cid].concat());
+    refused_both(&bytes, at, "a section's length is written with more bytes than it needs");
+    // A length of zero in two bytes is no padding.
+    let (bytes, at) = followed_by(&[0x80, 0]);
+    refused_both(&bytes, at, "a section's length is written with more bytes than it needs");
+    for (cid, what) in [
+        (vec![0x81, 0, 0x55, 0, 1, 9], "a CID's version"),
+        (vec![1, 0xd5, 0, 0, 1, 9], "a CID's codec"),
+        (vec![1, 0x55, 0x80, 0, 1, 9], "a CID's hash function"),
+        (vec![1, 0x55, 0, 0x81, 0, 9], "a digest's length"),
+    ] {
+        let (bytes, at) = followed_by(&[varint(cid.len() as u64), cid].concat());
+        refused_both(&bytes, at + 1, &format!("{what} is written with more bytes than it needs"));
+    }
+}
+
+#[test]
+fn a_digest_longer_than_its_section() {
+    for claim in [33, 100, 1 << 20, u64::from(u32::MAX), 1 << 40, u64::MAX] {
+        let body = [vec![1, 0x71, 0x12], varint(claim), vec![7; 32]].concat();
+        let (bytes, at) = followed_by(&[&varint(body.len() as u64)[..], &body, &[0; 64]].concat());
+        let reason = format!("a digest of {claim} bytes is longer than its section of {} bytes", body.len());
+        refused_both(&bytes, at + 1, &reason);
+    }
+}
+
+#[test]
+fn a_section_too_short_for_its_cid() {
+    let (bytes, at) = followed_by(&[2, 1, 0x71]);
+    refused_both(&bytes, at + 1, "a section of 2 bytes ends inside its CID");
+    let (bytes, at) = followed_by(&[3, 7, 0x71, 0, 0, 0]);
+    refused_both(&bytes, at + 1, "CID version 7 does not exist");
+    // A CIDv0 needs 34 bytes.
+    let (bytes, at) = followed_by(&[&[10, 0x12, 0x20][..], &[0; 40]].concat());
+    refused_both(&bytes, at + 1, "is longer than its section of 10 bytes");
+}
+
+#[test]
+fn a_wrong_header() {
+    let cbor = |cbor: &[u8]| [varint(cbor.len() as u64), cbor.to_vec()].concat();
+    refused_both(&cbor(&header_cbor(&[], 3)), 1, "CAR version 3 is not supported");
+    refused_both(&cbor(b"\xa1\x65roots\x80"), 1, "the header cannot be read");
+    refused_both(&cbor(b"\xa1\x67version\x01"), 1, "it names no roots");
+    refused_both(&cbor(b"\xa2\x65roots\x81\x01\x67version\x01"), 1, "the header cannot be read");
+    refused_both(&cbor(b"\xa2\x65roots"), 1, "the header cannot be read");
+    // Numbers of another type where a link's bytes, a list and a map belong.
+    let sound = header_cbor(&[crate::common::car::identity(0x55, b"a").0], 1);
+    for (at, byte, reason) in [
+        (7, 0x01, "`roots` is an unsigned number, not a list"),
+        (10, 0x06, "a root's link is an unsigned number, not bytes"),
+        (25, 0x20, "`version` is a negative number, not an unsigned number"),
+        (0, 0xbf, "the header has no definite length"),
+    ] {
+        let mut changed = sound.clone();
+        changed[at] = byte;
+        refused_both(&cbor(&changed), 1, &format!("the header cannot be read: {reason}"));
+    }
+    refused_both(b"\x00\x00\x00", 0, "this is not a CAR: its header has length zero");
+    // Version 2 inside version 2.
+    let inner = v2(&rooted(&blocks()), 0, &[]);
+    refused_both(&v2(&inner, 0, &[]), 52, "CAR version 2 is not supported here");
+}
+
+#[test]
+fn a_carv2_with_negative_or_overlapping_offsets() {
+    let inner = rooted(&blocks());
+    let size = inner.len() as u64;
+    let case = |offset: u64, len: u64, index: u64, reason: &str| {
+        let bytes = [&v2_head(offset, len, index)[..], &inner, &[0; 100]].concat();
+        refused_both(&bytes, 11, &format!("the CARv2 header cannot be right: {reason}"));
+    };
+    case(-1i64 as u64, size, 0, "its data offset is negative (-1)");
+    case(51, i64::MIN as u64, 0, "its data size is negative (-9223372036854775808)");
+    case(51, size, -200i64 as u64, "its index offset is negative (-200)");
+    case(0, size, 0, "its data offset 0 lies inside the header of 51 bytes");
+    case(50, size, 0, "its data offset 50 lies inside the header of 51 bytes");
+    case(51, size, 51 + size - 1, "its index at ");
+    case(51, size, 1, "its index at 1 overlaps the data");
+    case(51, 0, 0, "its data size is 0");
+    case(51, i64::MAX as u64, 0, "its data ends at ");
+    case(i64::MAX as u64, i64::MAX as u64, 0, "its data ends at 18446744073709551614");
+    case(1 << 40, size, 0, "its data ends at ");
+}
+
+#[test]
+fn a_carv2_whose_data_begins_beyond_reason_in_a_pipe() {
+    let far = 40u64 << 30;
+    let bytes = [v2_head(far, 1000, 0), noise(5, 1 << 20)].concat();
+    refused_piped(&bytes, 0, "beyond all reason");
+}
+
+/// Frames of a quarter of the snapshot, and where each begins.
+fn frames(bytes: &[u8]) -> (Vec<u8>, Vec<u64>) {
+    let (mut packed, mut starts) = (Vec::new(), Vec::new());
+    for piece in bytes.chunks(bytes.len() / 4 + 1) {
+        starts.push(packed.len() as u64);
+        packed.extend(zstd(piece));
+    }
+    (packed, starts)
+}
+
+#[test]
+fn damaged_zstd() {
+    let (good, starts) = frames(&rooted(&many()));
+    let place = Place::new();
+    import(&place, place.file("good.car.zst", &good)).run().holds(&crate::common::model::Model::new(&many(), Key::Cid));
+
+    let mut corrupt = good.clone();
+    for byte in &mut corrupt[starts[2] as usize + 1000..][..40] {
+        *byte ^= 0x55;
+    }
+    refused_both(&corrupt, starts[2], "the zstd frame is damaged: ");
+
+    // The last four bytes of a frame are its checksum.
+    let mut wrong = good.clone();
+    wrong[starts[2] as usize - 1] ^= 1;
+    refused_both(&wrong, starts[1], "the zstd frame is damaged: ");
+
+    for cut in [starts[3] + 3, starts[3] + 500, good.len() as u64 - 1] {
+        refused_both(&good[..cut as usize], cut, "the zstd data ends in the middle of a frame");
+    }
+    for tail in [&b"garbage"[..], &[0; 4], &[7; 100_000]] {
+        let bytes = [&good, tail].concat();
+        refused_both(&bytes, good.len() as u64, "what follows the last zstd frame is not zstd");
+    }
+}
+
+#[test]
+fn damage_behind_the_data_of_a_wrapped_carv2() {
+    // The blocks are all there; the wrapping is not whole.
+    let bytes = v2(&rooted(&blocks()), 0, &noise(9, 300_000));
+    let packed = zstd(&bytes);
+    refused_both(&packed[..packed.len() - 2], packed.len() as u64 - 2, "the zstd data ends in the middle of a frame");
+    let trailing = [&packed[..], b"garbage"].concat();
+    refused_both(&trailing, packed.len() as u64, "what follows the last zstd frame is not zstd");
+}
+
+#[test]
+fn damaged_wrappings_of_other_kinds() {
+    let bytes = rooted(&many());
+    for (name, packed) in [("xz", xz(&bytes)), ("gzip", gzip(&bytes)), ("lz4", lz4(&bytes))] {
+        let cut = packed.len() - 3;
+        refused_both(&packed[..cut], cut as u64, &format!("the {name} data ends in the middle of a frame"));
+        let mut corrupt = packed.clone();
+        for byte in &mut corrupt[packed.len() / 2..][..40] {
+            *byte ^= 0x55;
+        }
+        let place = Place::new();
+        let done = import(&place, place.file("corrupt", &corrupt)).run();
+        // Where it shows depends on the format; that it is refused, with its name, does not.
+        assert_eq!(done.code, Some(3), "{done:?}");
+        assert!(done.stderr.starts_with("error: read ") && done.stderr.contains(" at byte "), "{}", done.stderr);
+        assert!(!done.db.exists());
+    }
+}
+
+#[test]
+fn a_directory() {
+    let place = Place::new();
+    let folder = place.path("folder.car");
+    std::fs::create_dir(&folder).expect("a folder");
+    import(&place, &folder).run().refused(3, None, "it is a directory");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let place = Place::new();
+    import(&place, place.path("missing.car")).run().refused(3, None, "there is no such file");
+}
+
+#[test]
+fn a_file_that_may_not_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let source = place.file("secret.car", &rooted(&blocks()));
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
+    };
+    mode(&source, 0o000);
+    let run = import(&place, &source);
+    if !crate::common::is_root() {
+        return run.run().refused(3, None, "no permission to read it");
+    }
+    // Root may read everything: run as nobody.
+    let program = place.path("bedload");
+    std::fs::copy(env!("CARGO_BIN_EXE_bedload"), &program).expect("a copy of the program");
+    mode(&program, 0o755);
+    mode(&place.path(""), 0o777);
+    match run.without_rights(&program).run() {
+        Done { code: Some(127), stderr, .. } => eprintln!("SKIPPED: cannot run as another user: {stderr}"),
+        done => done.refused(3, None, "no permission to read it"),
+    }
+}
+
+/// A small file system of its own, taken away at the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn new(path: PathBuf, mib: u32) -> Option<Self> {
+        std::fs::create_dir(&path).expect("a folder");
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "bedload-test"])
+            .arg(&path)
+            .output();
+        if mount.is_ok_and(|output| output.status.success()) {
+            return Some(Self(path));
+        }
+        eprintln!("SKIPPED: a full disk needs the right to mount a tmpfs");
+        None
+    }
+}
+
+impl SmallDisk {
+    /// Makes room.
+    fn grow(&self, mib: u32) {
+        let size = format!("remount,size={mib}m");
+        let done = std::process::Command::new("mount").args(["-o", &size]).arg(&self.0).status().expect("mount runs");
+        assert!(done.success(), "the disk does not grow");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        std::process::Command::new("umount").arg(&self.0).status().expect("umount runs");
+    }
+}
+
+fn twenty_mib() -> Vec<Block> {
+    (0..320).map(|i| blake(RAW, &noise(i, 64 << 10))).collect()
+}
+
+#[test]
+fn a_full_work_directory() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::new(place.path("work"), 8) else { return };
+    let work = disk.0.display().to_string();
+    let blocks = twenty_mib();
+    let snapshot = rooted(&blocks);
+    let args = ["--plan", "spill", "--memory", "16MiB", "--work-dir", work.as_str()];
+    // A file says how large it is: it is refused before the start, with both numbers.
+    let source = place.file("fine.car", &snapshot);
+    let done = import(&place, &source).args(&args).run();
+    done.refused(1, None, "20.0 MiB more needed, 8.0 MiB free");
+    assert!(done.stderr.starts_with(&format!("error: find room at {work}")), "it names the place: {}", done.stderr);
+    // A pipe does not: its partitions fill the disk.
+    let run = || import_pipe(&place, snapshot.clone()).args(&args);
+    let done = run().run();
+    done.refused(1, None, "No space left on device");
+    assert!(done.stderr.starts_with(&format!("error: find room at {work}/")), "it names the file: {}", done.stderr);
+    assert!(done.hint().starts_with(&format!("make room (df -h {work}/")), "{}", done.hint());
+    // The hint holds: with room, the same command ends well.
+    disk.grow(200);
+    run().holds(&blocks);
+    assert!(disk.0.read_dir().expect("a folder").next().is_none(), "something is left in the work directory");
+}
+
+#[test]
+fn a_full_disk_under_the_database() {
+    let place = Place::new();
+    let blocks = twenty_mib();
+    let source = place.file("fine.car", &rooted(&blocks));
+    for plan in ["memory", "spill"] {
+        let Some(disk) = SmallDisk::new(place.path(plan), 8) else { return };
+        let work = place.path("work").display().to_string();
+        let args = ["--plan", plan, "--memory", "64MiB", "--work-dir", &work];
+        let run = || import(&place, &source).args(&args).db(disk.0.join("db"));
+        let done = run().run();
+        done.refused(1, None, "No space left on device");
+        assert!(done.hint().contains("make room"), "{}", done.hint());
+        disk.grow(200);
+        run().holds(&blocks);
+        let names: Vec<_> = disk.0.read_dir().expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["db"], "something is left beside the database");
+    }
+}
+
+#[test]
+fn null_padding() {
+    for zeros in [1, 10, 200_000] {
+        let (bytes, at) = followed_by(&vec![0; zeros]);
+        refused_both(&bytes, at, "null padding: a section of length zero");
+        refused_both(&zstd(&bytes), at, "null padding: a section of length zero");
+        let place = Place::new();
+        for run in [import(&place, place.file("padded.car", &bytes)), import_pipe(&place, bytes.clone())] {
+            let done = run.args(&["--null-padding", "eof"]).holds(&blocks());
+            assert_eq!(done.number("/source/null_padding"), zeros as u64);
+            std::fs::remove_dir_all(&done.db).expect("a database");
+        }
+    }
+}
+
+#[test]
+fn null_padding_inside_a_carv2() {
+    let (inner, at) = followed_by(&[0; 100_000]);
+    let bytes = v2(&inner, 9, &noise(1, 300));
+    refused_both(&bytes, 60 + at, "null padding: a section of length zero");
+    let place = Place::new();
+    let done = import(&place, place.file("padded.car", &bytes)).args(&["--null-padding", "eof"]).holds(&blocks());
+    assert_eq!(done.number("/source/null_padding"), 100_000, "the index behind the data is no padding");
+}
+
+#[test]
+fn blocks_behind_null_padding() {
+    for zeros in [1, 100_000] {
+        let (bytes, at) = followed_by(&[vec![0; zeros], section(&block(b"lost"))].concat());
+        let place = Place::new();
+        for run in [import(&place, place.file("x.car", &bytes)), import_pipe(&place, bytes.clone())] {
+            let done = run.args(&["--null-padding", "eof"]).run();
+            done.refused(3, at + zeros as u64, "null padding is followed by other bytes");
+        }
+    }
+}
+
+#[test]
+fn a_block_over_the_limit_that_was_set() {
+    let blocks = vec![block(&noise(1, 900)), block(&noise(2, 1500)), block(&noise(3, 900))];
+    let bytes = rooted(&blocks);
+    let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
+    let place = Place::new();
+    let source = place.file("x.car", &bytes);
+    let done = import(&place, &source).args(&["--max-block-size", "1KiB"]).run();
+    done.refused(3, at as u64, "a block of 1.5 KiB is over the limit of 1.0 KiB");
+    assert!(done.hint().contains("--max-block-size"), "{}", done.hint());
+    import(&place, &source).args(&["--max-block-size", "2KiB"]).holds(&blocks);
+}
+
+#[test]
+fn a_block_over_the_budget_is_told_how_much_it_needs() {
+    let blocks = vec![block(b"small"), blake(RAW, &noise(2, 6 << 20))];
+    let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
+    let place = Place::new();
+    let source = place.file("x.car", &rooted(&blocks));
+    let done = import(&place, &source).args(&["--memory", "16MiB"]).run();
+    done.refused(3, at as u64, "a block of 6.0 MiB does not fit a memory budget of 16.0 MiB");
+    let needs = done.hint().strip_prefix("run it again with --memory ").expect("the budget it needs");
+    import(&place, &source).args(&["--memory", needs]).holds(&blocks);
+}
+
+#[test]
+fn a_block_that_does_not_match_its_hash() {
+    let mut blocks = many();
+    let good = blocks[300].1.clone();
+    blocks[300].1[7] ^= 1;
+    let bytes = rooted(&blocks);
+    let at = header(&[blocks[0].0.clone()]).len() + blocks[..300].iter().map(|b| section(b).len()).sum::<usize>();
+    let hex = |data: &[u8]| blake2b_simd::Params::new().hash_length(32).hash(data).to_hex().to_string();
+    let cid = cid::Cid::try_from(&blocks[300].0[..]).expect("a CID").to_string();
+    for reason in [cid, hex(&good), hex(&blocks[300].1)] {
+        refused_both(&bytes, at as u64, &reason);
+    }
+    let place = Place::new();
+    let done = import(&place, place.file("x.car", &bytes)).args(&["--verify", "none"]).holds(&blocks);
+    assert_eq!(done.json["verified"], false);
+}
+
+#[test]
+fn every_kind_of_hash_is_checked() {
+    let wrong = |(cid, mut data): Block| {
+        data.push(0);
+        (cid, data)
+    };
+    for bad in [wrong(block(b"a")), wrong(sha256(RAW, b"a")), wrong(v0(b"a")), wrong(identity(RAW, b"a"))] {
+        let (bytes, at) = followed_by(&section(&bad));
+        refused_both(&bytes, at, "does not match its hash");
+    }
+}
+
+#[test]
+fn a_hash_function_that_is_not_known() {
+    let unknown = (cid(RAW, 0xb401, &[9; 48]), b"poseidon".to_vec());
+    let (bytes, at) = followed_by(&section(&unknown));
+    refused_both(&bytes, at, "0xb401");
+    let place = Place::new();
+    let source = place.file("x.car", &bytes);
+    let done = import(&place, &source).run();
+    assert!(done.hint().contains("--verify none"), "{}", done.hint());
+    import(&place, &source).args(&["--verify", "none"]).holds(blocks().iter().chain([&unknown]));
+}
+
+#[test]
+fn the_first_fault_in_the_file_is_the_one_that_is_told() {
+    let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i, 3000))).collect();
+    for index in [700, 1500, 2900] {
+        blocks[index].1[0] ^= 1;
+    }
+    let at = header(&[blocks[0].0.clone()]).len() + blocks[..700].iter().map(|b| section(b).len()).sum::<usize>();
+    let bytes = rooted(&blocks);
+    let place = Place::new();
+    let source = place.file("x.car", &bytes[..bytes.len() - 1]);
+    for threads in ["1", "2", "5"] {
+        import(&place, &source).args(&["--threads", threads]).run().refused(3, at as u64, "does not match its hash");
+    }
+}
+
+#[test]
+fn the_same_key_with_two_values() {
+    let cid = cid(RAW, 0xb401, &[9; 48]);
+    let text = cid::Cid::try_from(&cid[..]).expect("a CID").to_string();
+    let blocks = [(cid.clone(), b"one".to_vec()), (cid, b"two".to_vec())];
+    for plan in ["memory", "spill"] {
+        let place = Place::new();
+        let done = import(&place, place.file("x.car", &rooted(&blocks))).args(&["--verify", "none", "--plan", plan]);
+        done.run().refused(3, None, &format!("the key {text} stands for two different blocks"));
+    }
+}
+
+#[test]
+fn two_blocks_that_share_a_key_only_in_the_chosen_layout() {
+    let hashed = sha256(RAW, b"hashed");
+    let digest = Key::Digest.of(&hashed.0);
+    // An identity CID whose block is the digest of the other one: both are right.
+    let blocks = [hashed, identity(RAW, &digest)];
+    let place = Place::new();
+    let source = place.file("x.car", &rooted(&blocks));
+    let done = import(&place, &source).key(Key::Digest).run();
+    let at = rooted(&blocks[..1]).len() as u64;
+    done.refused(3, at, "the block is in its CID, which has no digest to be its key");
+    assert!(done.hint().contains("--key cid"), "{}", done.hint());
+    import(&place, &source).key(Key::Multihash).holds(&blocks);
+}

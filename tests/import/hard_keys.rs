@@ -1,0 +1,216 @@
+//! Keys that an adversary would choose, and sizes that no hash would: the order and the records hold all the same,
+//! within the memory budget.
+
+use crate::common::car::*;
+use crate::common::model::{Key, Model};
+use crate::common::run::{Done, Place, import, import_pipe};
+
+/// What the process may take on top of its budget, in MiB.
+const FIXED: u64 = 64;
+
+const SPILL: &[&str] = &["--plan", "spill", "--memory", "16MiB"];
+
+/// Through memory and through files of 16 MiB, from a file and from a pipe; the records must be those of `blocks`.
+fn holds(blocks: &[Block], key: Key, args: &[&str]) {
+    let model = Model::new(blocks, key);
+    let bytes = car(&[], blocks);
+    let place = Place::new();
+    let source = place.file("x.car", &bytes);
+    let check = |done: Done| {
+        done.holds(&model);
+        std::fs::remove_dir_all(&done.db).expect("a database");
+        done
+    };
+    check(import(&place, &source).key(key).args(args).args(&["--plan", "memory", "--memory", "1GiB"]).run());
+    let small = import(&place, &source).key(key).args(args).args(&["--plan", "memory", "--memory", "16MiB"]);
+    within(&check(small.run()), 16);
+    within(&check(import(&place, &source).key(key).args(args).args(SPILL).args(&["--threads", "1"]).run()), 16);
+    within(&check(import_pipe(&place, bytes).key(key).args(args).args(SPILL).run()), 16);
+}
+
+#[track_caller]
+fn within(done: &Done, budget: u64) {
+    let peak = done.number("/peak_rss_bytes") >> 20;
+    assert!(peak <= budget + FIXED, "{peak} MiB resident with a budget of {budget} MiB");
+}
+
+/// A block under a blake2b-256 CID that an adversary made up; nobody can find its bytes, so it goes unchecked.
+fn forged(digest: &[u8], data: &[u8]) -> Block {
+    (cid(DAG_CBOR, BLAKE2B_256, digest), data.to_vec())
+}
+
+const UNCHECKED: &[&str] = &["--verify", "none"];
+
+/// Digests that differ only in their last bytes, in an order that is none.
+fn equal_beginnings(count: u64, len: usize) -> Vec<Block> {
+    (0..count)
+        .map(|i| {
+            let mut digest = [0xab; 32];
+            digest[24..].copy_from_slice(&i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+            forged(&digest, &noise(i, len + i as usize % 50))
+        })
+        .collect()
+}
+
+#[test]
+fn digests_that_are_equal_in_their_first_eight_bytes() {
+    for key in [Key::Cid, Key::Multihash, Key::Digest] {
+        holds(&equal_beginnings(20_000, 100), key, UNCHECKED);
+    }
+}
+
+#[test]
+fn one_partition_much_larger_than_the_budget_is_merged_in_rounds() {
+    // Over 100 MiB in one partition that may take 6: runs of 3 MiB, more than are merged at once.
+    let mut blocks = equal_beginnings(100_000, 1100);
+    // Duplicates that meet only in the merge.
+    for i in 0..1000 {
+        blocks.push(blocks[i * 100].clone());
+    }
+    let model = Model::new(&blocks, Key::Cid);
+    let place = Place::new();
+    let source = place.file("x.car", &car(&[], &blocks));
+    let done = import(&place, &source).args(UNCHECKED).args(SPILL).run();
+    done.holds(&model);
+    within(&done, 16);
+}
+
+#[test]
+fn two_values_of_one_key_that_meet_only_in_the_merge() {
+    let mut blocks = equal_beginnings(20_000, 1100);
+    let mut other = blocks[3].clone();
+    other.1[500] ^= 1;
+    let text = cid::Cid::try_from(&other.0[..]).expect("a CID").to_string();
+    blocks.push(other);
+    let place = Place::new();
+    let source = place.file("x.car", &car(&[], &blocks));
+    let done = import(&place, &source).args(UNCHECKED).args(SPILL).run();
+    done.refused(3, None, &format!("the key {text} stands for two different blocks"));
+}
+
+#[test]
+fn identity_cids_of_growing_length() {
+    // Each begins as all longer ones do.
+    let blocks: Vec<_> = (0..3000).map(|len| identity(RAW, &vec![b'a'; len])).collect();
+    for key in [Key::Cid, Key::Multihash] {
+        holds(&blocks, key, &[]);
+    }
+    let mixed: Vec<_> = (0..3000).map(|len| identity(RAW, &noise(len as u64, len))).rev().collect();
+    holds(&mixed, Key::Cid, &[]);
+}
+
+#[test]
+fn keys_that_are_the_beginning_of_others() {
+    let mut blocks = Vec::new();
+    for len in 0..=12 {
+        for byte in [0, 1, 0xff] {
+            blocks.push(identity(RAW, &vec![byte; len]));
+            blocks.push(identity(RAW, &[&vec![0; len][..], &[byte]].concat()));
+            blocks.push(identity(RAW, &[&vec![0xff; len][..], &[byte]].concat()));
+        }
+    }
+    for key in [Key::Cid, Key::Multihash] {
+        holds(&blocks, key, &[]);
+    }
+    // As digests that nobody checks: a key may have any length, also none.
+    let bare: Vec<_> = blocks.iter().map(|(_, data)| (cid(RAW, 0x12, data), data.clone())).collect();
+    holds(&bare, Key::Digest, UNCHECKED);
+}
+
+#[test]
+fn many_codecs_and_hash_functions() {
+    let mut blocks = Vec::new();
+    for i in 0..30_000u64 {
+        let data = noise(i, 200);
+        let codec = [RAW, DAG_CBOR, 0x70, 0x72, 0x90, 0x91, 0x0129, 0x0200, 1 << 20, 1 << 40][i as usize % 10];
+        blocks.push(match i % 3 {
+            0 => blake(codec, &data),
+            1 => sha256(codec, &data),
+            _ => {
+                let len = 20 + i as usize % 40;
+                let digest = blake2b_simd::Params::new().hash_length(len).hash(&data);
+                (cid(codec, 0xb200 + len as u64, digest.as_bytes()), data)
+            }
+        });
+    }
+    for key in [Key::Cid, Key::Multihash, Key::Digest] {
+        holds(&blocks, key, &[]);
+    }
+}
+
+#[test]
+fn many_kinds_of_keys_share_one_budget() {
+    let codecs = [RAW, DAG_CBOR, 0x70, 0x72, 0x90, 0x91];
+    let blocks: Vec<_> = (0..100_000).map(|i| blake(codecs[i as usize % 6], &noise(i, 1000))).collect();
+    let model = Model::new(&blocks, Key::Cid);
+    let bytes = car(&[], &blocks);
+    drop(blocks);
+    for budget in [16, 128] {
+        let place = Place::new();
+        let memory = format!("{budget}MiB");
+        let done = import_pipe(&place, bytes.clone()).args(&["--plan", "spill", "--memory", &memory]).run();
+        done.holds(&model);
+        within(&done, budget);
+    }
+}
+
+#[test]
+fn the_beginning_of_the_file_says_nothing_about_the_rest() {
+    let mut blocks: Vec<_> = (0..10_000).map(|i| sha256(RAW, &noise(i, 500))).collect();
+    blocks.extend((0..30_000).map(|i| block(&noise(i, 700))));
+    blocks.extend((0..100).map(|i| v0(&noise(i, 100))));
+    holds(&blocks, Key::Cid, &[]);
+}
+
+#[test]
+fn skewed_sizes() {
+    let mut blocks: Vec<_> = (0..20_000).map(|i| block(&u64::to_be_bytes(i))).collect();
+    for (index, len) in [(0, 3 << 20), (10_000, 4 << 20), (15_000, 1 << 20), (19_000, 3 << 20)] {
+        let len = len - 64; // with its CID a quarter of the budget
+        blocks.insert(index, blake(RAW, &noise(index as u64, len)));
+    }
+    blocks.push(block(b""));
+    holds(&blocks, Key::Cid, &[]);
+    // All the large ones in one partition, between the small ones.
+    let mut digest = [0xab; 32];
+    let large = |i: u8| {
+        digest[31] = i;
+        forged(&digest, &noise(u64::from(i), (3 << 20) + usize::from(i)))
+    };
+    let mut blocks: Vec<_> = (0..12).rev().map(large).collect();
+    blocks.extend(equal_beginnings(30_000, 20));
+    holds(&blocks, Key::Cid, UNCHECKED);
+}
+
+#[test]
+fn the_order_of_the_source_does_not_matter() {
+    let mut blocks: Vec<_> = (0..5000).map(|i| block(&noise(i, 400))).collect();
+    blocks.extend((0..200).map(|len| identity(RAW, &noise(9, len))));
+    blocks.sort_unstable();
+    let sorted = Model::new(&blocks, Key::Cid);
+    holds(&blocks, Key::Cid, &[]);
+    blocks.reverse();
+    assert_eq!(Model::new(&blocks, Key::Cid), sorted);
+    holds(&blocks, Key::Cid, &[]);
+}
+
+#[test]
+fn a_snapshot_that_does_not_fit_goes_on_through_files() {
+    let blocks: Vec<_> = (0..40_000).map(|i| block(&noise(i, 1000))).collect();
+    let model = Model::new(&blocks, Key::Cid);
+    let bytes = car(&[], &blocks);
+    let place = Place::new();
+    let source = place.file("x.car", &zstd(&bytes));
+    for run in [
+        import(&place, &source).args(&["--plan", "memory", "--memory", "24MiB"]),
+        import(&place, &source).args(&["--memory", "24MiB"]),
+        import(&place, place.file("plain", &bytes)).args(&["--plan", "memory", "--memory", "24MiB"]),
+        import_pipe(&place, bytes.clone()).args(&["--memory", "24MiB"]),
+    ] {
+        let done = run.run();
+        done.holds(&model);
+        assert_eq!(done.json["plan"]["spill"], true, "what happened, not what was expected");
+        within(&done, 24);
+        std::fs::remove_dir_all(&done.db).expect("a database");
+    }
+}

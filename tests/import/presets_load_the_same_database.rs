@@ -1,0 +1,211 @@
+//! Every preset that ships loads the same records, and leaves a database that says in its OPTIONS what the preset says.
+//!
+//! `BEDLOAD_LONG_TESTS=1` takes a snapshot of 256 MiB instead of 32, and block logs of 128 MiB instead of 8.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::common::run::{Done, Place, import};
+use bedload::preset::{Moment, Overrides, Preset, resolve};
+
+/// Imports that run at the same time: each waits for the disk more than it computes.
+const TOGETHER: usize = 3;
+
+fn presets() -> Vec<String> {
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("an entry").path();
+        path.file_stem().expect("a name").to_string_lossy().into_owned()
+    };
+    let mut names: Vec<String> = std::fs::read_dir(configs).expect("the directory").map(name).collect();
+    names.sort();
+    assert!(names.len() >= 20, "{names:?}");
+    names
+}
+
+/// A snapshot made by `bedload generate`.
+fn generated(place: &Place, profile: &str, size: &str) -> PathBuf {
+    let path = place.path(profile);
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    command.arg("generate").arg(&path).args(["--profile", profile, "--size", size, "--quiet"]).assert().success();
+    path
+}
+
+/// Runs `work` for each preset, several at a time.
+fn for_each_preset(work: impl Fn(&str) + Sync) {
+    let names = Mutex::new(presets());
+    std::thread::scope(|scope| {
+        for _ in 0..TOGETHER {
+            scope.spawn(|| {
+                loop {
+                    let Some(name) = names.lock().expect("no test has failed").pop() else { break };
+                    work(&name);
+                }
+            });
+        }
+    });
+}
+
+/// The only OPTIONS file of a database, as `section.option` and value, read without the library's reader.
+fn options(db: &Path) -> BTreeMap<String, String> {
+    let is_options = |path: &PathBuf| path.file_name().expect("a name").to_string_lossy().starts_with("OPTIONS-");
+    let paths = std::fs::read_dir(db).expect("a database").map(|entry| entry.expect("an entry").path());
+    let found: Vec<PathBuf> = paths.filter(is_options).collect();
+    let [path] = &found[..] else { panic!("not one OPTIONS file: {found:?}") };
+    let mut section = "";
+    let mut options = BTreeMap::new();
+    let text = std::fs::read_to_string(path).expect("text");
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = match name {
+                _ if name.starts_with("DBOptions") => "db",
+                _ if name.starts_with("CFOptions \"default\"") => "cf",
+                _ if name.starts_with("TableOptions/BlockBasedTable \"default\"") => "table",
+                _ => "",
+            };
+        } else if let Some((name, value)) = line.split_once('=') {
+            options.insert(format!("{section}.{name}"), value.to_owned());
+        }
+    }
+    options
+}
+
+/// Whether RocksDB kept what was asked for: numbers by value, objects by how their description begins.
+fn agrees(asked: &str, kept: &str) -> bool {
+    match (asked.parse::<f64>(), kept.parse::<f64>()) {
+        (Ok(asked), Ok(kept)) => (asked - kept).abs() < 1e-6,
+        _ => asked == kept || kept.starts_with(&format!("{asked}:")) || kept.starts_with(&format!("{{id={asked}")),
+    }
+}
+
+/// OPTIONS hold every value that the preset's `node` section names, and nothing of its `load` section's effects.
+#[track_caller]
+fn says_what_its_preset_says(name: &str, db: &Path) {
+    let kept = options(db);
+    let resolved = resolve(&Preset::builtin(name).expect(name), &Overrides::default()).expect(name);
+    let mut looked_at = 0;
+    for setting in resolved.settings().filter(|setting| setting.key.moment == Moment::Node) {
+        let (scope, option) = (setting.key.scope, &setting.key.name);
+        if option == "block_cache" {
+            // RocksDB does not write it down: a cache belongs to the program.
+            continue;
+        }
+        let (option, field) = option.split_once('.').map_or((&option[..], None), |(o, f)| (o, Some(f)));
+        let value = kept.get(&format!("{scope}.{option}")).unwrap_or_else(|| panic!("{name}: no {scope}.{option}"));
+        let found = match field {
+            Some(field) => value
+                .trim_matches(['{', '}'])
+                .split(';')
+                .find_map(|assigned| assigned.strip_prefix(field)?.strip_prefix('='))
+                .unwrap_or_else(|| panic!("{name}: no {field} in {value}")),
+            None => value,
+        };
+        assert!(agrees(&setting.value, found), "{name}: {scope}.{option} is {found}, asked for {}", setting.value);
+        looked_at += 1;
+    }
+    assert!(looked_at > 0, "{name} names nothing");
+    for (option, value) in [
+        ("cf.disable_auto_compactions", "false"),
+        ("cf.num_levels", "7"),
+        ("cf.level0_file_num_compaction_trigger", "4"),
+    ] {
+        assert_eq!(kept.get(option).map(String::as_str), Some(value), "{name}: {option} is left over from loading");
+    }
+}
+
+/// Everything lies in one level, which is not level 0.
+#[track_caller]
+fn is_compacted(name: &str, done: &Done) {
+    done.succeeded();
+    assert_eq!(done.json["compacted"], true, "{name}");
+    let levels = done.json["levels"].as_array().expect("levels");
+    assert!(matches!(&levels[..], [only] if only["level"] == 6), "{name}: {levels:?}");
+}
+
+#[test]
+fn a_generated_snapshot() {
+    let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
+    let place = Place::new();
+    let source = generated(&place, "mainnet", if long { "256MiB" } else { "32MiB" });
+    let first = import(&place, &source).run();
+    first.succeeded();
+    for_each_preset(|name| {
+        let place = Place::new();
+        let done = import(&place, &source).args(&["--preset", name]).run();
+        is_compacted(name, &done);
+        for field in ["blocks", "payload_bytes", "digest"] {
+            assert_eq!(done.json[field], first.json[field], "{field} of {name}");
+        }
+        says_what_its_preset_says(name, &done.db);
+    });
+}
+
+/// What is in each column family of a log's database.
+fn families(done: &Done) -> Vec<[serde_json::Value; 4]> {
+    let families = done.json["log"]["families"].as_array().expect("families");
+    families
+        .iter()
+        .map(|family| ["name", "records", "duplicates", "digest"].map(|field| family[field].clone()))
+        .collect()
+}
+
+#[test]
+fn a_generated_block_log() {
+    let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
+    let place = Place::new();
+    let source = generated(&place, "steem", if long { "128MiB" } else { "8MiB" });
+    let index = ["--index", "transactions"];
+    let first = import(&place, &source).args(&index).run();
+    first.succeeded();
+    assert_eq!(families(&first).len(), 3);
+    for_each_preset(|name| {
+        let place = Place::new();
+        let mut run = import(&place, &source).args(&["--preset", name]).args(&index);
+        let memtable = Preset::builtin(name).expect(name).loader == bedload::preset::Loader::Memtable;
+        if memtable {
+            run = run.args(&["--set", "load.cf.write_buffer_size=1M", "--set", "load.write.batch_bytes=64K"]);
+        }
+        let done = run.run();
+        is_compacted(name, &done);
+        for field in ["blocks", "payload_bytes", "digest"] {
+            assert_eq!(done.json[field], first.json[field], "{field} of {name}");
+        }
+        assert_eq!(families(&done), families(&first), "{name}");
+        for field in ["first", "last", "verified", "transactions"] {
+            assert_eq!(done.json["log"][field], first.json["log"][field], "{field} of {name}");
+        }
+        for family in done.json["log"]["families"].as_array().expect("families") {
+            let levels = family["levels"].as_array().expect("levels");
+            assert!(matches!(&levels[..], [only] if only["level"] == 6), "{name}: {family}");
+        }
+        says_what_its_preset_says(name, &done.db);
+        if memtable {
+            assert!(done.number("/memtable/flushes") > 3, "{name}: {}", done.json["memtable"]);
+        }
+    });
+}
+
+#[test]
+fn chain4_in_several_memtables() {
+    let Some(chain4) = crate::common::fixtures().map(|dir| dir.join("car/chain4.car")) else { return };
+    let first = import(&Place::new(), &chain4).run();
+    first.succeeded();
+    for_each_preset(|name| {
+        let place = Place::new();
+        let mut run = import(&place, &chain4).args(&["--preset", name]);
+        let memtable = Preset::builtin(name).expect(name).loader == bedload::preset::Loader::Memtable;
+        if memtable {
+            // So that there is something to compact.
+            run = run.args(&["--set", "load.cf.write_buffer_size=128K", "--set", "load.write.batch_bytes=16K"]);
+        }
+        let done = run.run();
+        is_compacted(name, &done);
+        assert_eq!(done.json["digest"], first.json["digest"], "{name}");
+        assert_eq!(done.json["blocks"], first.json["blocks"], "{name}");
+        if memtable {
+            assert!(done.number("/memtable/flushes") > 1, "{name}: {}", done.json["memtable"]);
+            assert!(done.number("/memtable/compaction_bytes_read") > 0, "{name}: {}", done.json["memtable"]);
+        }
+    });
+}

@@ -1,0 +1,9 @@
+//! What the sources and the documents must keep to: boundaries between modules, documented errors and JSON, the public API.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod boundaries;
+mod errors_are_documented;
+mod json_is_documented;
+mod public_api;

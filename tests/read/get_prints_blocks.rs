@@ -1,0 +1,169 @@
+//! `bedload get`: keys as people write them, blocks as they want them.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::car;
+use crate::common::database::{bedload, fixtures, generate, import, open, some_keys};
+use cid::Cid;
+use cid::multibase::Base;
+use predicates::str::contains;
+
+fn get(db: &Path, more: &[&str]) -> assert_cmd::assert::Assert {
+    bedload().args(["get", "--db"]).arg(db).args(more).assert()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A database in a key layout, the CID of one of its blocks and the block.
+fn database(dir: &Path, layout: &str) -> (PathBuf, Cid, Vec<u8>) {
+    let car = generate(dir, "1MiB");
+    let by_cid = import(dir, &car, &[]);
+    let cid = some_keys(&by_cid, 3).pop().expect("a key");
+    let block = open(&by_cid).get(&cid).expect("read").expect("a block");
+    std::fs::remove_dir_all(&by_cid).expect("remove");
+    (import(dir, &car, &["--key", layout]), Cid::try_from(cid).expect("a CID"), block)
+}
+
+#[test]
+fn a_cid_in_any_multibase_finds_its_block_in_any_layout() {
+    for layout in ["cid", "multihash", "digest"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (db, cid, block) = database(dir.path(), layout);
+        let expected = hex(&block) + "\n";
+        for base in [Base::Base32Lower, Base::Base58Btc, Base::Base64, Base::Base16Lower, Base::Base36Lower] {
+            get(&db, &[&cid.to_string_of_base(base).expect("text")]).success().stdout(expected.clone());
+        }
+        get(&db, &[&hex(&cid.to_bytes())]).success().stdout(expected.clone());
+        let (multihash, digest) = (hex(&cid.hash().to_bytes()), hex(cid.hash().digest()));
+        let code = |accepted: bool| if accepted { 0 } else { 2 };
+        get(&db, &[&multihash]).code(code(layout != "cid"));
+        get(&db, &[&digest]).code(code(layout == "digest"));
+    }
+}
+
+#[test]
+fn raw_is_the_block_and_nothing_else() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (db, cid, block) = database(dir.path(), "cid");
+    get(&db, &["--as", "raw", &cid.to_string()]).success().stdout(block);
+}
+
+#[test]
+fn json_has_links_and_bytes_in_the_form_of_dag_json() {
+    let Some(fixtures) = fixtures() else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &fixtures.join("car/carv1-basic.car"), &[]);
+    // From the description that lies beside the file.
+    let text = std::fs::read_to_string(fixtures.join("car/carv1-basic.json")).expect("read");
+    let known: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let blocks = known["blocks"].as_array().expect("blocks");
+    assert!(blocks.len() > 5);
+    for block in blocks {
+        let cid = block["cid"]["/"].as_str().expect("a CID");
+        let output = get(&db, &["--as", "json", cid]).success().get_output().stdout.clone();
+        let json: serde_json::Value = serde_json::from_slice(&output).expect("JSON");
+        assert_eq!(json, block["content"], "{cid}");
+    }
+}
+
+#[test]
+fn many_keys_come_from_standard_input_and_missing_ones_end_with_exit_code_1() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let keys = some_keys(&db, 300);
+    let store = open(&db);
+    let blocks: Vec<String> =
+        keys.iter().map(|key| hex(&store.get(key).expect("read").expect("a block")) + "\n").collect();
+    drop(store);
+    let mut lines: Vec<String> =
+        keys.iter().map(|key| Cid::try_from(key.as_slice()).expect("a CID").to_string()).collect();
+    let all = lines.join("\n");
+    bedload().args(["get", "-", "--db"]).arg(&db).write_stdin(all).assert().success().stdout(blocks.concat());
+    let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
+    lines.insert(7, absent.into());
+    bedload()
+        .args(["get", "-", "--db"])
+        .arg(&db)
+        .write_stdin(lines.join("\n"))
+        .assert()
+        .code(1)
+        .stdout(blocks.concat())
+        .stderr(contains(format!("not in the database: {absent}\n")))
+        .stderr(contains("1 of 301 keys are not in the database\nhint: "));
+}
+
+#[test]
+fn a_json_line_says_whether_the_key_was_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (db, cid, block) = database(dir.path(), "cid");
+    let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
+    let output = get(&db, &["--json", &cid.to_string(), absent]).code(1).get_output().stdout.clone();
+    let text = String::from_utf8(output).expect("text");
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let found = serde_json::json!({
+        "schema": "bedload-get-1", "key": cid.to_string(), "found": true, "bytes": block.len(), "hex": hex(&block),
+    });
+    let lost = serde_json::json!({
+        "schema": "bedload-get-1", "key": absent, "found": false, "bytes": null, "block": null,
+    });
+    assert_eq!(lines, [found, lost]);
+}
+
+#[test]
+fn an_identity_cid_carries_its_block() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    get(&db, &["--as", "json", "0171000180"]).success().stdout("[]\n");
+}
+
+/// A block whose digest reads as a multihash: a code of one byte, and the length of what follows.
+fn reads_as_a_multihash() -> car::Block {
+    let mut blocks = (0u32..).map(|number| car::sha256(car::RAW, &number.to_le_bytes()));
+    let found = blocks.find(|(cid, _)| matches!(cid[4..], [code, 30, ..] if code < 0x80));
+    found.expect("one of 512 does")
+}
+
+#[test]
+fn a_digest_that_reads_as_a_multihash_is_found_under_its_own_bytes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (odd, other) = (reads_as_a_multihash(), car::sha256(car::RAW, b"another block"));
+    let path = dir.path().join("odd.car");
+    std::fs::write(&path, car::car(std::slice::from_ref(&odd.0), &[odd.clone(), other.clone()])).expect("write");
+    let db = import(dir.path(), &path, &["--key", "digest"]);
+    for (cid, data) in [&odd, &other] {
+        for key in [&cid[4..], &cid[2..], &cid[..]] {
+            get(&db, &[&hex(key)]).success().stdout(hex(data) + "\n");
+        }
+    }
+    get(&db, &["--as", "json", &hex(&odd.0[4..])]).success().stdout(contains("bytes"));
+}
+
+#[test]
+fn the_bytes_of_a_key_come_before_every_other_reading() {
+    for (layout, key) in [
+        // As a CID: raw, sha2-256; as a multihash: sha2-256.
+        ("digest", [&[1, 0x55, 0x12, 32][..], &[7; 32]].concat()),
+        ("digest", [&[0x12, 32][..], &[7; 32]].concat()),
+        // A multihash of identity, longer than those of other functions, whose code begins as a CID does.
+        ("multihash", [&[0, 0xc8, 1][..], &[9; 200]].concat()),
+        ("multihash", [&[1, 4][..], &[0, 2, 9, 9]].concat()),
+        ("cid", [&[1, 0x55, 0x12, 32][..], &[7; 32]].concat()),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let car = generate(dir.path(), "1MiB");
+        let db = import(dir.path(), &car, &["--key", layout]);
+        let store = open(&db);
+        store.put(&key, b"exact").expect("put");
+        store.put([7; 32], b"otherwise").expect("put");
+        drop(store);
+        get(&db, &["--as", "raw", &hex(&key)]).success().stdout("exact");
+        if layout == "digest" {
+            open(&db).delete(&key).expect("delete");
+            get(&db, &["--as", "raw", &hex(&key)]).success().stdout("otherwise");
+        }
+    }
+}

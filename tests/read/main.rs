@@ -1,0 +1,12 @@
+//! What reads a finished database or a snapshot: verify, walk, get, stat, inspect, export.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod damage_never_spins;
+mod export_brings_it_back;
+mod get_prints_blocks;
+mod inspect_tells_what_is_in_a_snapshot;
+mod stat_shows_a_database;
+mod verify_finds_every_fault;
+mod walk_counts_links;

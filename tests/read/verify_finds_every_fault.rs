@@ -1,0 +1,401 @@
+//! `bedload verify` on sound databases, and on databases with one known fault each.
+
+use std::path::Path;
+
+use crate::common::database::{bedload, expected, fixtures, flip, generate, import, json, open, some_keys, ssts};
+use cid::Cid;
+use predicates::str::contains;
+use serde_json::Value;
+
+fn verify(db: &Path, more: &[&str], code: i32) -> Value {
+    let report = json(&["verify"], db, more, code);
+    assert_eq!(report["schema"], "bedload-verify-1");
+    assert_eq!(report["sound"], code == 0, "{report:#}");
+    report
+}
+
+fn kinds(report: &Value) -> Vec<(String, u64)> {
+    let kinds = report["problems"]["kinds"].as_object().expect("kinds");
+    kinds.iter().map(|(kind, count)| (kind.clone(), count.as_u64().expect("a count"))).collect()
+}
+
+fn count(report: &Value, kind: &str) -> u64 {
+    report["problems"]["kinds"][kind].as_u64().unwrap_or(0)
+}
+
+fn text(cid: &[u8]) -> String {
+    Cid::try_from(cid).expect("a CID").to_string()
+}
+
+#[test]
+fn a_sound_database_passes_in_every_key_layout() {
+    for key in ["cid", "multihash", "digest"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let car = generate(dir.path(), "3MiB");
+        let db = import(dir.path(), &car, &["--key", key]);
+        let report = verify(&db, &["--against", car.to_str().expect("text")], 0);
+        assert_eq!(report["key"], key);
+        assert_eq!(report["key_from"], "record");
+        assert_eq!(report["digest"], report["recorded"]["digest"]);
+        assert_eq!(report["records"], report["against"]["same"]);
+        assert_eq!(report["against"]["blocks"], report["against"]["distinct"]);
+        assert!(report["records"].as_u64() > Some(1000), "{report:#}");
+    }
+}
+
+#[test]
+fn real_snapshots_are_sound_and_the_same_as_their_source() {
+    let Some(fixtures) = fixtures() else { return };
+    for row in expected(&fixtures) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let car = fixtures.join(row["file"].as_str().expect("file"));
+        let padded = row["null_padding"].as_u64() > Some(0);
+        let db = import(dir.path(), &car, if padded { &["--null-padding", "eof"] } else { &[] });
+        let report = verify(&db, &["--against", car.to_str().expect("text")], 0);
+        assert_eq!(report["records"], row["distinct"], "{row}");
+        assert_eq!(report["digest"], row["digest"], "{row}");
+        if row["duplicates"] == 0 {
+            assert_eq!(report["payload_bytes"], row["payload_bytes"], "{row}");
+        }
+        assert_eq!(report["against"]["blocks"], row["blocks"], "{row}");
+        assert_eq!(report["against"]["distinct"], row["distinct"], "{row}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_in_a_file_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let total = verify(&db, &[], 0)["records"].as_u64().expect("records");
+    let file = ssts(&db).pop().expect("a file");
+    let size = file.metadata().expect("metadata").len();
+    let good = std::fs::read(&file).expect("read");
+    // The end has the filter, the properties, the index and the footer; the footer has 53 bytes, some unused.
+    let tail = (size - 6000..size).step_by(97);
+    for at in (0..size).step_by((size / 40) as usize).chain(tail) {
+        flip(&file, at);
+        let report = verify(&db, &[], 3);
+        assert!(count(&report, "checksum") > 0 || count(&report, "open") > 0, "byte {at} of {size}: {report:#}");
+        let first = &report["problems"]["first"];
+        let named = first
+            .as_array()
+            .expect("a list")
+            .iter()
+            .any(|problem| problem["file"].as_str().is_some_and(|it| it == file.to_str().expect("text")));
+        assert!(named, "byte {at} of {size}: {first:#}");
+        std::fs::write(&file, &good).expect("restore");
+    }
+    assert_eq!(verify(&db, &[], 0)["records"], total);
+}
+
+#[test]
+fn one_bad_block_hides_only_its_own_records() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "4MiB");
+    let db = import(dir.path(), &car, &[]);
+    let total = verify(&db, &[], 0)["records"].as_u64().expect("records");
+    for (number, file) in ssts(&db).iter().enumerate().take(3) {
+        flip(file, 40_000 * (number as u64 + 1));
+    }
+    let faults = ssts(&db).len().min(3) as u64;
+    let report = verify(&db, &["--against", car.to_str().expect("text")], 3);
+    let read = report["records"].as_u64().expect("records");
+    // A block has 16 KiB or little more, a record about 1 KiB.
+    assert!(read < total && read > total - 40 * faults, "{read} of {total}");
+    assert_eq!(count(&report, "checksum"), faults, "{report:#}");
+    assert_eq!(count(&report, "count"), 1);
+    assert_eq!(count(&report, "digest"), 1);
+    assert_eq!(report["problems"]["total"], faults + 2);
+    assert_eq!(report["against"]["unreadable"], total - read);
+    assert_eq!(report["against"]["same"], read);
+}
+
+#[test]
+fn a_file_that_is_gone_or_cut_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let file = ssts(&db).pop().expect("a file");
+    let good = std::fs::read(&file).expect("read");
+    std::fs::write(&file, &good[..good.len() - 1000]).expect("cut");
+    let report = verify(&db, &[], 3);
+    assert_eq!(count(&report, "file"), 1);
+    let message = report["problems"]["first"][0]["message"].as_str().expect("a message");
+    assert_eq!(message, format!("the file has {} bytes, the database says {}", good.len() - 1000, good.len()));
+    std::fs::remove_file(&file).expect("remove");
+    let report = verify(&db, &[], 3);
+    assert_eq!(count(&report, "file"), 1);
+    assert_eq!(report["problems"]["first"][0]["file"], file.to_str().expect("text"));
+    assert!(count(&report, "checksum") > 0, "{report:#}");
+}
+
+#[test]
+fn wrong_values_are_found_and_ten_are_listed_with_key_and_file() {
+    for key in ["cid", "multihash", "digest"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let car = generate(dir.path(), "2MiB");
+        let db = import(dir.path(), &car, &["--key", key]);
+        let keys = some_keys(&db, 25);
+        let store = open(&db);
+        for key in &keys {
+            store.put(key, b"not what was here").expect("put");
+        }
+        store.flush().expect("flush");
+        drop(store);
+        let report = verify(&db, &["--against", car.to_str().expect("text")], 3);
+        assert_eq!(
+            kinds(&report),
+            [("digest".into(), 1), ("hash".into(), 25), ("differs".into(), 25)],
+            "{key}: {report:#}"
+        );
+        assert_eq!(report["problems"]["total"], 51);
+        let first = report["problems"]["first"].as_array().expect("a list");
+        assert_eq!(first.len(), 10);
+        let newest = ssts(&db).pop().expect("a file");
+        assert_eq!(first[1]["kind"], "hash");
+        assert_eq!(first[1]["file"], newest.to_str().expect("text"));
+        if key == "cid" {
+            assert_eq!(first[1]["key"], text(&keys[0]));
+        }
+        let message = first[1]["message"].as_str().expect("a message");
+        assert!(message.contains("does not match its hash: the CID says "), "{message}");
+    }
+}
+
+#[test]
+fn records_that_are_missing_or_extra_are_told_apart() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let gone = some_keys(&db, 3).pop().expect("a key");
+    // dag-cbor, identity, an empty list: a sound record that the source does not have.
+    let extra = [1, 0x71, 0, 1, 0x80];
+    let store = open(&db);
+    store.delete(&gone).expect("delete");
+    store.put(extra, [0x80]).expect("put");
+    drop(store);
+    let report = verify(&db, &[], 3);
+    assert_eq!(kinds(&report), [("digest".into(), 1)], "the count is the same");
+    for memory in ["1GiB", "16MiB"] {
+        let report = verify(&db, &["--against", car.to_str().expect("text"), "--memory", memory], 3);
+        assert_eq!(kinds(&report), [("digest".into(), 1), ("missing".into(), 1), ("extra".into(), 1)]);
+        let first = &report["problems"]["first"];
+        let key_of = |kind: &str| {
+            let list = first.as_array().expect("a list");
+            list.iter().find(|problem| problem["kind"] == kind).expect("a problem")["key"].clone()
+        };
+        assert_eq!(key_of("missing"), text(&gone));
+        assert_eq!(key_of("extra"), text(&extra));
+    }
+}
+
+#[test]
+fn a_comparison_that_does_not_fit_in_memory_finds_the_same() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "8MiB");
+    let db = import(dir.path(), &car, &[]);
+    let work = dir.path().join("work");
+    std::fs::create_dir(&work).expect("create");
+    let more =
+        ["--against", car.to_str().expect("text"), "--memory", "64K", "--work-dir", work.to_str().expect("text")];
+    let report = verify(&db, &more, 0);
+    assert_eq!(report["against"]["same"], report["records"]);
+    assert_eq!(std::fs::read_dir(&work).expect("list").count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn without_a_record_keys_are_taken_for_cids_and_that_is_said() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
+    let report = verify(&db, &[], 0);
+    assert_eq!(report["key_from"], "assumed");
+    assert_eq!(report["recorded"], Value::Null);
+    bedload()
+        .args(["verify", "--db"])
+        .arg(&db)
+        .assert()
+        .success()
+        .stdout(contains("keys      cid (assumed: nothing says what they are)\n"))
+        .stdout(contains("problems  none\n"));
+    let report = verify(&db, &["--key", "digest"], 3);
+    assert_eq!(report["key_from"], "caller");
+    assert_eq!(count(&report, "hash"), report["records"].as_u64().expect("records"));
+}
+
+#[test]
+fn a_damaged_record_is_a_problem_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    std::fs::write(db.join("BEDLOAD.json"), "{").expect("write");
+    let report = verify(&db, &[], 3);
+    assert_eq!(kinds(&report), [("record".into(), 1)]);
+}
+
+/// The bytes of a record with the checksum that belongs to them.
+fn resealed(record: &Value) -> Vec<u8> {
+    let mut record = record.clone();
+    record.as_object_mut().expect("fields").shift_remove("checksum").expect("a checksum");
+    let text = serde_json::to_string_pretty(&record).expect("JSON");
+    let body = text.strip_suffix("\n}").expect("an object");
+    let checksum = twox_hash::XxHash3_128::oneshot(body.as_bytes());
+    format!("{body},\n  \"checksum\": \"{checksum:032x}\"\n}}").into_bytes()
+}
+
+#[test]
+fn a_record_that_was_cut_or_edited_is_noticed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let path = db.join("BEDLOAD.json");
+    let good = std::fs::read(&path).expect("a record");
+    verify(&db, &[], 0);
+    let mut spoiled: Vec<Vec<u8>> = vec![good[..good.len() - 1].to_vec(), [&good[..], b"\n"].concat(), Vec::new()];
+    let ends = (0..60).step_by(7).map(|back| good.len() - 1 - back);
+    for at in (0..good.len()).step_by(good.len() / 12).chain(ends) {
+        let mut changed = good.clone();
+        changed[at] ^= 1;
+        spoiled.push(changed);
+    }
+    // Written anew by somebody, with the same fields but one.
+    let mut record: Value = serde_json::from_slice(&good).expect("JSON");
+    record["preset"] = "another".into();
+    spoiled.push(serde_json::to_vec_pretty(&record).expect("JSON"));
+    record.as_object_mut().expect("fields").shift_remove("checksum");
+    spoiled.push(serde_json::to_vec_pretty(&record).expect("JSON"));
+    for bytes in spoiled {
+        std::fs::write(&path, &bytes).expect("write");
+        let report = verify(&db, &[], 3);
+        assert_eq!(count(&report, "record"), 1, "{}\n{report:#}", String::from_utf8_lossy(&bytes));
+    }
+    record["checksum"] = "".into();
+    std::fs::write(&path, resealed(&record)).expect("write");
+    verify(&db, &[], 0);
+}
+
+#[test]
+fn counts_of_the_record_that_do_not_add_up_are_a_problem() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let of_log = dir.path().join("of_log");
+    let mut command = bedload();
+    command.arg("import").arg(&log).arg("--db").arg(&of_log).args(["--index", "transactions", "--quiet"]);
+    command.assert().success();
+    for (db, places) in [
+        (&db, &["/blocks/read", "/blocks/duplicate"][..]),
+        (&of_log, &["/log/families/1/duplicates", "/log/families/2/duplicates", "/log/transactions"]),
+    ] {
+        let path = db.join("BEDLOAD.json");
+        let good: Value = serde_json::from_slice(&std::fs::read(&path).expect("a record")).expect("JSON");
+        verify(db, &[], 0);
+        for place in places {
+            for by in [1, u64::MAX >> 1] {
+                let mut record = good.clone();
+                let number = record.pointer_mut(place).expect("a number");
+                *number = (number.as_u64().expect("a number") + by).into();
+                std::fs::write(&path, resealed(&record)).expect("write");
+                // The records of `transactions` are counted from the blocks as well.
+                let mut found = kinds(&verify(db, &[], 3));
+                found.retain(|(kind, _)| kind != "index" || !place.ends_with("2/duplicates"));
+                assert_eq!(found, [("tally".into(), 1)], "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn small_files_that_are_gone_or_changed_are_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    assert_eq!(verify(&db, &[], 0)["notes"], serde_json::json!([]));
+    let list = || std::fs::read_dir(&db).expect("list").map(|entry| entry.expect("entry").path());
+    let options = list().find(|path| path.to_string_lossy().contains("/OPTIONS-")).expect("an OPTIONS file");
+    for path in [&db.join("IDENTITY"), &options] {
+        let good = std::fs::read(path).expect("read");
+        let changed: [&dyn Fn(); 3] = [
+            &|| std::fs::remove_file(path).expect("remove"),
+            &|| std::fs::write(path, [&good[..], b"\n# more"].concat()).expect("write"),
+            &|| std::fs::write(path, &good[..good.len() / 2]).expect("write"),
+        ];
+        for change in changed {
+            change();
+            let report = verify(&db, &[], 3);
+            assert_eq!(count(&report, "file"), 1, "{report:#}");
+            let first = report["problems"]["first"].as_array().expect("a list");
+            assert!(first.iter().any(|problem| problem["file"] == path.to_str().expect("text")), "{report:#}");
+            std::fs::write(path, &good).expect("restore");
+        }
+    }
+    let current = db.join("CURRENT");
+    let good = std::fs::read(&current).expect("read");
+    std::fs::remove_file(&current).expect("remove");
+    assert_eq!(kinds(&verify(&db, &[], 3)), [("open".into(), 1)]);
+    std::fs::write(&current, good).expect("restore");
+    verify(&db, &[], 0);
+}
+
+#[test]
+fn options_that_a_node_has_written_since_are_said_and_no_problem() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    for times in 1..4 {
+        open(&db).put([&[1, 0x71, 0, 1][..], &[0x80]].concat(), [0x80]).expect("put");
+        let report = verify(&db, &[], 3);
+        // The record that was put is one too many; the files are what they should be.
+        assert_eq!(kinds(&report), [("count".into(), 1), ("digest".into(), 1)], "opened {times} times");
+        let note = report["notes"][0].as_str().expect("a note");
+        assert!(note.starts_with("a node has opened it since the import: its options are those of OPTIONS-"), "{note}");
+    }
+}
+
+#[test]
+fn a_sample_checks_as_many_records_as_asked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let report = verify(&db, &["--sample", "300"], 0);
+    assert_eq!(report["records"], 300);
+    assert_eq!(report["digest"], Value::Null);
+    let store = open(&db);
+    for key in some_keys_of(&store) {
+        store.put(key, b"not what was here").expect("put");
+    }
+    drop(store);
+    let report = verify(&db, &["--sample", "300"], 3);
+    assert_eq!(kinds(&report), [("hash".into(), 300)]);
+}
+
+fn some_keys_of(store: &rust_rocksdb::DB) -> Vec<Vec<u8>> {
+    store.iterator(rust_rocksdb::IteratorMode::Start).map(|item| item.expect("read").0.to_vec()).collect()
+}
+
+#[test]
+fn problems_end_with_exit_code_3_one_error_and_one_hint() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let key = some_keys(&db, 1).pop().expect("a key");
+    open(&db).put(key, b"wrong").expect("put");
+    bedload()
+        .args(["verify", "--db"])
+        .arg(&db)
+        .assert()
+        .code(3)
+        .stdout(contains("problems  2 (1 digest, 1 hash)\n"))
+        .stderr(contains(format!("error: verify {}: 2 problems found\nhint: ", db.display())));
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    bedload()
+        .args(["verify", "--db"])
+        .arg(dir.path())
+        .assert()
+        .code(4)
+        .stderr(contains("is no RocksDB database\nhint: give --db the directory that an import made"));
+}

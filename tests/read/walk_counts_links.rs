@@ -1,0 +1,132 @@
+//! `bedload walk`: which blocks the roots lead to, which are missing and which nothing leads to.
+
+use std::path::Path;
+
+use crate::common::database::{bedload, expected, fixtures, generate, import, json, open, some_keys};
+use cid::Cid;
+use predicates::str::contains;
+use serde_json::Value;
+
+fn walk(db: &Path, more: &[&str], code: i32) -> Value {
+    let report = json(&["walk"], db, more, code);
+    assert_eq!(report["schema"], "bedload-walk-1");
+    assert_eq!(report["complete"], code == 0);
+    report
+}
+
+#[test]
+fn real_snapshots_have_the_numbers_that_are_known_of_them() {
+    let Some(fixtures) = fixtures() else { return };
+    for row in expected(&fixtures) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let db = import(dir.path(), &fixtures.join(row["file"].as_str().expect("file")), &[]);
+        let links = &row["links"];
+        let code = if links["missing"] == 0 { 0 } else { 3 };
+        let report = walk(&db, &[], code);
+        for field in ["reachable", "missing", "unreachable", "commitments"] {
+            assert_eq!(report[field], links[field], "{field} of {}", row["file"]);
+        }
+        assert_eq!(report["identity"], links["identity_only_in_links"], "{}", row["file"]);
+        assert_eq!(report["malformed"], 0, "{}", row["file"]);
+        assert_eq!(
+            report["first_missing"].as_array().map(Vec::len),
+            Some(links["missing"].as_u64().expect("a count") as usize)
+        );
+        // The least memory, and no record of how many blocks there are.
+        std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
+        let mut more = vec!["--memory", "1M"];
+        let roots: Vec<&str> = report["roots"].as_array().expect("roots").iter().filter_map(Value::as_str).collect();
+        roots.iter().for_each(|root| more.extend(["--root", root]));
+        let again = walk(&db, &more, code);
+        assert_eq!(again["reachable"], links["reachable"]);
+        assert_eq!(again["unreachable"], links["unreachable"]);
+    }
+}
+
+#[test]
+fn everything_in_a_generated_snapshot_is_reachable() {
+    for key in ["cid", "multihash", "digest"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let car = generate(dir.path(), "5MiB");
+        let db = import(dir.path(), &car, &["--key", key]);
+        let report = walk(&db, &[], 0);
+        assert_eq!((&report["missing"], &report["unreachable"]), (&0.into(), &0.into()));
+        assert!(report["reachable"].as_u64() > Some(3000), "{report:#}");
+    }
+}
+
+#[test]
+fn a_lost_block_is_named_with_its_parent_and_an_unlinked_one_is_listed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let whole = walk(&db, &[], 0);
+    let lost = some_keys(&db, 2).pop().expect("a key");
+    let unlinked = [1, 0x71, 0, 1, 0x80];
+    let store = open(&db);
+    store.delete(&lost).expect("delete");
+    store.put(unlinked, [0x80]).expect("put");
+    drop(store);
+    let report = walk(&db, &[], 3);
+    assert_eq!(report["missing"], 1);
+    let missing = &report["first_missing"][0];
+    assert_eq!(missing["cid"], Cid::try_from(lost.as_slice()).expect("a CID").to_string());
+    let parent = Cid::try_from(missing["parent"].as_str().expect("a parent")).expect("a CID").to_bytes();
+    let block = open(&db).get(parent).expect("read").expect("the parent is there");
+    assert!(block.windows(lost.len()).any(|window| window == lost), "the parent has the link");
+    // What only the lost block led to is unreachable too; the count is that of the record, one for the other.
+    let listed = report["first_unreachable"].as_array().expect("a list");
+    let text = Cid::try_from(&unlinked[..]).expect("a CID").to_string();
+    assert!(listed.iter().any(|key| key == text.as_str()), "{report:#}");
+    let unreachable = report["unreachable"].as_u64().expect("a count");
+    let reachable = report["reachable"].as_u64().expect("a count");
+    assert_eq!(unreachable + reachable, whole["reachable"].as_u64().expect("a count"));
+}
+
+#[test]
+fn old_state_may_be_missing_and_damage_may_not() {
+    let Some(fixtures) = fixtures() else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &fixtures.join("car/chain4.car"), &[]);
+    let report = walk(&db, &["--allow-missing-below", "4"], 0);
+    assert_eq!((&report["missing"], &report["missing_allowed"]), (&3.into(), &3.into()));
+    let report = walk(&db, &["--allow-missing-below", "3"], 3);
+    assert_eq!((&report["missing"], &report["missing_allowed"]), (&3.into(), &2.into()));
+    assert_eq!(report["first_missing"][0]["epoch"], 3);
+    assert_eq!(report["first_missing"][0]["allowed"], false);
+}
+
+#[test]
+fn a_walk_over_one_tipset_stops_at_its_parents() {
+    let Some(fixtures) = fixtures() else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &fixtures.join("car/chain4.car"), &[]);
+    let reachable = |tipsets: &str| {
+        let report = json(&["walk"], &db, &["--depth", tipsets], 3);
+        assert_eq!(report["unreachable"], Value::Null);
+        report["reachable"].as_u64().expect("a count")
+    };
+    let counts = ["tipsets=1", "tipsets=2", "tipsets=3", "tipsets=4", "tipsets=5"].map(reachable);
+    // The state is that of epoch 1; the two above have only their headers, and the last has only a link into the void.
+    assert_eq!(counts, [3, 4, 1220, 1221, 1222]);
+    bedload()
+        .args(["walk", "--depth", "5", "--db"])
+        .arg(&db)
+        .assert()
+        .code(2)
+        .stderr(contains("write it as tipsets=2000"));
+}
+
+#[test]
+fn without_any_root_the_walk_says_what_to_do() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
+    bedload()
+        .args(["walk", "--db"])
+        .arg(&db)
+        .assert()
+        .code(2)
+        .stderr("error: no root to walk from: the import recorded none\nhint: name one with --root\n");
+}
