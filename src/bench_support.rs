@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::digest::ContentDigest;
 use crate::error::Result;
+use crate::hash::content_digest::ContentDigest;
 use crate::load::JournalBench;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{SstOptions, SstWriter};

@@ -6,12 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::preset::PresetProblem;
 use crate::size::human;
-use crate::source::block_log::LogProblem;
-use crate::source::car::CarProblem;
-use crate::source::input::WrappingProblem;
-use crate::verify::HashProblem;
 
 /// What every fallible function of the library returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -30,7 +25,7 @@ pub enum Error {
         offset: Option<u64>,
         /// What is wrong there.
         #[source]
-        problem: BadInput,
+        problem: Cause,
     },
     /// The operating system refused something.
     #[error("{action} {}", path.display())]
@@ -85,7 +80,7 @@ pub enum Error {
     },
     /// A preset, or something laid on top of it, cannot be.
     #[error(transparent)]
-    Preset(Box<PresetProblem>),
+    Preset(Cause),
     /// A database that was looked through is not sound, or lacks something; what was found has been reported.
     #[error("{action} {}: {problems} found", path.display())]
     Unsound {
@@ -114,22 +109,40 @@ pub enum Error {
     },
 }
 
-/// What is wrong with an input, by the layer that found it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadInput {
-    /// The compression around the snapshot.
-    #[error(transparent)]
-    Wrapping(#[from] WrappingProblem),
-    /// The CAR itself.
-    #[error(transparent)]
-    Car(#[from] CarProblem),
-    /// The block log itself.
-    #[error(transparent)]
-    Log(#[from] LogProblem),
-    /// A block and its hash.
-    #[error(transparent)]
-    Hash(#[from] HashProblem),
+/// What a module found wrong, which knows the next step. It is defined beside the code that finds it.
+pub trait Problem: std::error::Error + Send + Sync + 'static {
+    /// The next step for the person who sees it: one line.
+    fn hint(&self) -> String;
+}
+
+/// A [`Problem`] of some module.
+#[derive(Debug)]
+pub struct Cause(Box<dyn Problem>);
+
+impl Cause {
+    /// The problem, if it is a `P`.
+    pub fn downcast_ref<P: Problem>(&self) -> Option<&P> {
+        let problem: &(dyn std::error::Error + 'static) = &*self.0;
+        problem.downcast_ref()
+    }
+}
+
+impl<P: Problem> From<P> for Cause {
+    fn from(problem: P) -> Self {
+        Self(Box::new(problem))
+    }
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
 }
 
 /// How a run ended, as an exit code. A code that is not in this list must be read as a failure.
@@ -166,7 +179,7 @@ impl Error {
     }
 
     /// A bad input, at a place in it.
-    pub fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Into<BadInput>) -> Self {
+    pub fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Into<Cause>) -> Self {
         Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
     }
 
@@ -193,12 +206,7 @@ impl Error {
     /// The next step for the person who sees this error: one line.
     pub fn hint(&self) -> String {
         match self {
-            Self::BadInput { problem, .. } => match problem {
-                BadInput::Wrapping(problem) => problem.hint(),
-                BadInput::Car(problem) => problem.hint(),
-                BadInput::Log(problem) => problem.hint(),
-                BadInput::Hash(problem) => problem.hint(),
-            },
+            Self::BadInput { problem, .. } | Self::Preset(problem) => problem.0.hint(),
             Self::Io { source, path, .. } => io_hint(source, path),
             Self::NoSpace { path, .. } => format!(
                 "make room (df -h {}), then run the same command again: it goes on; or start over with --restart and \
@@ -209,7 +217,6 @@ impl Error {
                 || "the message is RocksDB's own; `bedload verify` tells whether a database is sound".into(),
                 |errno| io_hint(&errno.into(), path),
             ),
-            Self::Preset(problem) => problem.hint(),
             Self::NotFound { .. } => "check the CID, and --key if the database has no BEDLOAD.json".into(),
             Self::State { hint, .. }
             | Self::Usage { hint, .. }

@@ -38,32 +38,27 @@
 pub mod bench;
 #[doc(hidden)]
 pub mod bench_support;
-mod buffer;
 mod cbor;
 pub mod chain;
-pub mod digest;
 pub mod doctor;
 pub mod error;
-mod file_system;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod generate;
+pub mod hash;
 pub mod load;
-mod mapped;
-pub mod output;
-mod own;
+pub mod os;
+mod parallel;
 mod points;
 pub mod preset;
 pub mod progress;
 pub mod read;
 pub mod report;
 pub mod rocks;
+mod schema;
 pub mod size;
 pub mod sort;
 pub mod source;
-pub mod sys;
-mod threads;
-pub mod verify;
 
 pub use error::{Error, Exit, Result};
 pub use load::{ImportOptions, Outcome, import};

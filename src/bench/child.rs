@@ -17,9 +17,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::limit::Limit;
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::progress::Stop;
 use crate::report::bench::{MemorySample, ProcessFigures};
-use crate::threads;
 
 /// The time between two looks at a process that has just begun; it grows as the process gets older.
 const LOOK: Duration = Duration::from_millis(10);
@@ -86,7 +86,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     let (over, is_over) = bounded::<()>(0);
     let (samples, seconds, last) = std::thread::scope(|scope| {
         // Without a thread for it there are no samples.
-        let sampler = threads::start(scope, move || Samples::take(pid, start, job.stop, &is_over));
+        let sampler = parallel::start(scope, move || Samples::take(pid, start, job.stop, &is_over));
         // The only ways to fail are a wrong number and an interruption, which is tried again.
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {

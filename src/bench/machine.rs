@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use crate::os::resources;
 use crate::report::Versions;
 use crate::report::bench::BenchMachine;
-use crate::{rocks, sys};
+use crate::rocks;
 
 /// What the system says about the machine and the file system that `dir` lies on.
 pub fn machine(dir: &Path) -> BenchMachine {
@@ -15,7 +16,7 @@ pub fn machine(dir: &Path) -> BenchMachine {
     BenchMachine {
         cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu(&text)),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
-        memory_bytes: sys::memory(),
+        memory_bytes: resources::memory(),
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| format!("Linux {}", text.trim())),
         system: fs::read_to_string("/etc/os-release").ok().and_then(|text| system(&text)),
         file_system,

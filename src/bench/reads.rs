@@ -14,10 +14,10 @@ use super::cache;
 use super::keys;
 use super::statistics::quantile;
 use crate::error::Result;
+use crate::os::resources;
+use crate::parallel;
 use crate::report::bench::{LookupTimes, ReadFigures};
 use crate::rocks::Reader;
-use crate::sys;
-use crate::threads;
 
 /// Keys in one `multi_get`.
 pub const MULTI_GET: usize = 100;
@@ -72,7 +72,7 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
         cache::warm(&options.db)?;
     }
     let resident_before = cache::resident(&options.db);
-    sys::raise_open_files();
+    resources::raise_open_files();
     let start = Instant::now();
     let reader = Reader::open_as_node(&options.db, usize::try_from(options.block_cache).unwrap_or(usize::MAX))?;
     let open_seconds = start.elapsed().as_secs_f64();
@@ -104,8 +104,8 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
         iterate_bytes_per_second: per_second(iterated.bytes),
         iterate_records_per_second: per_second(iterated.records),
         iterate_complete: iterated.complete,
-        peak_rss_bytes: sys::peak_rss(),
-        cpu_seconds: sys::cpu_seconds(),
+        peak_rss_bytes: resources::peak_rss(),
+        cpu_seconds: resources::cpu_seconds(),
     })
 }
 
@@ -170,7 +170,7 @@ impl Reading<'_> {
                 .take(threads)
                 .map(|keys| {
                     let gate = &gate;
-                    threads::start(scope, move || {
+                    parallel::start(scope, move || {
                         drop(gate.read());
                         self.singly(keys).map(|times| times.len())
                     })

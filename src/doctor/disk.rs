@@ -16,8 +16,8 @@ use rustix::io::{ReadWriteFlags, pwritev2};
 use super::latency::latency;
 use super::scratch;
 use crate::bench::statistics::median;
-use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::os::buffer::Buffer;
 use crate::progress::Stop;
 use crate::report::DiskSpeed;
 

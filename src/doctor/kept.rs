@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::file_system::FileSystem;
+use crate::os::file_system::FileSystem;
 use crate::report::{Rate, WorkSpeed};
 use crate::rocks::option_map::{Group, OptionMap};
 

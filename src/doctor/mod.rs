@@ -20,17 +20,17 @@ use kept::{DiskRates, Kept, cores};
 use predict::Rates;
 
 use crate::error::{Error, Result};
-use crate::file_system::FileSystem;
 use crate::load::rehearse::Sample;
 use crate::load::rehearse_log;
 use crate::load::{ImportOptions, Outcome, Plan};
+use crate::os::file_system::FileSystem;
+use crate::os::resources;
 use crate::preset::{self, Loader};
 use crate::progress::{Silent, Stop};
 use crate::read;
 use crate::report::{DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Prediction, Rate, WorkSpeed};
 use crate::rocks::option_map::OptionMap;
 use crate::source::block_log::Log;
-use crate::sys;
 
 /// Bytes of the sample that cores are measured with, here and in an import's brief look.
 const SAMPLE: u64 = 48 << 20;
@@ -248,7 +248,7 @@ fn of_source(options: &ImportOptions, place: &FileSystem, kept: &Kept, disk: Dis
 
 /// What the cores do, alone and together: the best of `rounds`.
 fn work(loading: &OptionMap, bytes: u64, rounds: usize, stop: &Stop) -> Result<WorkSpeed> {
-    let bytes = bytes.min(sys::available_memory().unwrap_or(bytes * MEMORY_SHARE) / MEMORY_SHARE).max(2 << 20);
+    let bytes = bytes.min(resources::available_memory().unwrap_or(bytes * MEMORY_SHARE) / MEMORY_SHARE).max(2 << 20);
     let sample = Sample::new(bytes)?;
     let bytes = sample.bytes() as f64;
     let mut built_share = 1.0;
@@ -275,13 +275,13 @@ fn work(loading: &OptionMap, bytes: u64, rounds: usize, stop: &Stop) -> Result<W
 }
 
 fn machine() -> MachineInfo {
-    let swap = sys::swap();
-    let (open_files_soft, open_files_hard) = sys::open_files();
+    let swap = resources::swap();
+    let (open_files_soft, open_files_hard) = resources::open_files();
     MachineInfo {
         cores: cores() as u64,
-        memory_bytes: sys::machine_memory(),
-        available_bytes: sys::available_memory(),
-        cgroup_bytes: sys::cgroup_memory(),
+        memory_bytes: resources::machine_memory(),
+        available_bytes: resources::available_memory(),
+        cgroup_bytes: resources::cgroup_memory(),
         swap_bytes: swap.map(|(total, _)| total),
         swap_used_bytes: swap.map(|(_, used)| used),
         open_files_soft,

@@ -12,12 +12,12 @@ use rustix::fs::{Advice, fadvise};
 use crate::error::Result;
 use crate::load::rehearse_log::{self, LogPace};
 use crate::load::{ImportOptions, Plan};
-use crate::mapped::Mapped;
+use crate::os::mmap::Mapped;
+use crate::os::resources;
 use crate::rocks::option_map::OptionMap;
 use crate::source::block_log::{Log, LogBody};
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::input::{self, Body, InputOptions};
-use crate::sys;
 
 /// Places that are looked at to tell how much of a file is in the page cache.
 const LOOKS: u64 = 256;
@@ -89,7 +89,7 @@ pub(crate) fn look(options: &ImportOptions, plan: &Plan, time: Duration) -> Resu
         budget: u64::MAX,
         chunk: CHUNK,
     };
-    let (started, cpu) = (Instant::now(), sys::cpu_seconds());
+    let (started, cpu) = (Instant::now(), resources::cpu_seconds());
     let (_, mut chunks) = Chunks::open(input, limits)?;
     let (mut blocks, mut bytes, mut spare) = (0, 0, None);
     while let Some(chunk) = chunks.next(spare.take())? {
@@ -108,7 +108,7 @@ pub(crate) fn look(options: &ImportOptions, plan: &Plan, time: Duration) -> Resu
         return Ok(Some(Facts { size, bytes: size, cached, block, unpacking: None, fresh }));
     }
     let seconds = started.elapsed().as_secs_f64().max(1e-6);
-    let busy = sys::cpu_seconds().zip(cpu).map_or(1.0, |(after, before)| (after - before) / seconds);
+    let busy = resources::cpu_seconds().zip(cpu).map_or(1.0, |(after, before)| (after - before) / seconds);
     let grows = bytes as f64 / chunks.consumed().max(1) as f64;
     Ok(Some(Facts {
         size,

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::chain::Id;
-use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::ContentDigest;
 use crate::preset::parse::{Role, assignment, document};
 use crate::preset::{Asked, Origin, PresetProblem, quantity};
 use crate::rocks::options_file::{Line, OptionsFile};
@@ -59,7 +59,7 @@ fn means_the_same_on_the_command_line(asked: &Asked) {
 fn judge(error: &Error, lines: usize) {
     assert!(!error.hint().is_empty() && !error.to_string().is_empty());
     let Error::Preset(problem) = error else { panic!("{error} is no problem of a preset") };
-    let (PresetProblem::Form { at, .. } | PresetProblem::Unknown { at, .. }) = &**problem else {
+    let Some(PresetProblem::Form { at, .. } | PresetProblem::Unknown { at, .. }) = problem.downcast_ref() else {
         panic!("{problem} is no problem of its form")
     };
     assert!((1..=lines).contains(&line_of(at)), "line {} of {lines}", line_of(at));

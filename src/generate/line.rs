@@ -54,7 +54,7 @@ impl Piece {
 /// Writes everything behind the prelude, which is `position` bytes long.
 pub(super) fn run<W: Write + Send>(spec: &Spec, spine: &Spine, out: &mut W, position: u64) -> io::Result<Made> {
     let maker = Maker::new(spec.seed);
-    crate::threads::start_shared()?;
+    crate::parallel::start_shared()?;
     let width = CHUNKS_PER_THREAD * rayon::current_num_threads();
     let mut made = Made::default();
     let mut index = Index::in_memory();

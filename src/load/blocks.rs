@@ -3,10 +3,10 @@
 use super::journal::Journal;
 use super::options::ImportOptions;
 use crate::error::{Error, Result};
+use crate::hash::{Checker, Claim, problem_of};
 use crate::sort::key::{KeyLayout, Record};
 use crate::source::car::chunks::Chunk;
 use crate::source::car::{CarProblem, CidSpan, next_section, read_cid};
-use crate::verify::{Checker, Claim, problem_of};
 
 /// How many blocks are hashed side by side.
 const LANES: usize = 256;

@@ -11,9 +11,10 @@ use super::plan::Plan;
 use super::publish::sync_dir;
 use super::read::Held;
 use super::{identity, lock, points};
-use crate::buffer::Buffer;
-use crate::digest::Content;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::Content;
+use crate::os::buffer::Buffer;
+use crate::parallel;
 use crate::progress::Progress;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::entries::{Entry as Place, Heap, Unsorted};
@@ -23,7 +24,6 @@ use crate::sort::runs::Runs;
 use crate::sort::spill::Spill;
 use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{CarProblem, Section, Step, next_section};
-use crate::threads;
 
 /// Records between two bumps of the progress counters.
 const BATCH: u64 = 256;
@@ -76,7 +76,7 @@ pub(super) fn build(held: &Held, router: &Router, building: &Building<'_>) -> Re
             (Err(_), _) => {}
         }
     };
-    threads::run(plan.threads, || note(builder.work(&jobs, held)), |error| note(Err(error)));
+    parallel::run_workers(plan.threads, || note(builder.work(&jobs, held)), |error| note(Err(error)));
     built.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -30,12 +30,13 @@ use twox_hash::XxHash3_64;
 use super::job::Job;
 use super::journal::{Entry, Journal, Progressed};
 use super::points;
-use super::publish::{self, RECORD, sync_dir};
+use super::publish::{self, sync_dir};
 use super::target::Target;
 use crate::error::{Error, Result, errno_of};
-use crate::own;
+use crate::os::private;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
+use crate::schema::RECORD_FILE;
 
 /// What a checkpoint's files are: each with its checksum, or its length where it is a link.
 const SUMS: &str = "sums";
@@ -82,7 +83,7 @@ impl Kind {
             Some((stem, "log")) if numbered(stem) => Some(Self::Small),
             Some((stem, "dbtmp")) if numbered(stem) => Some(Self::Scrap),
             _ if name.ends_with(IN_THE_MAKING) => Some(Self::Scrap),
-            _ if ["CURRENT", "IDENTITY", RECORD].contains(&name) => Some(Self::Small),
+            _ if ["CURRENT", "IDENTITY", RECORD_FILE].contains(&name) => Some(Self::Small),
             _ if name.strip_prefix("MANIFEST-").is_some_and(numbered) => Some(Self::Small),
             _ if name.strip_prefix("OPTIONS-").is_some_and(numbered) => Some(Self::Small),
             _ => None,
@@ -190,7 +191,7 @@ impl<'a> Existing<'a> {
         }
         self.has_all_in_one_place()?;
         let making = checkpoint.with_extension("new");
-        own::remove(&making)?;
+        private::remove(&making)?;
         std::fs::create_dir(&making).map_err(Error::io("create", &making))?;
         let mut sums = String::new();
         for (name, kind) in files(db)? {

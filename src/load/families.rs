@@ -5,15 +5,7 @@ use super::job::Job;
 use crate::error::Result;
 use crate::rocks::SstOptions;
 use crate::rocks::option_map::{Group, OptionMap};
-
-/// Finds blocks by their ids.
-pub(crate) const BLOCK_IDS: &str = "block_ids";
-
-/// Finds transactions by their ids.
-pub(crate) const TRANSACTIONS: &str = "transactions";
-
-/// RocksDB's name for the column family that every database has.
-const DEFAULT: &str = "default";
+use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 
 /// What families of ids have instead of what the preset says about blocks, with the reason.
 const OF_IDS: [(Group, &str, &str); 3] = [

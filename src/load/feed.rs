@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::durable::Clock;
 use super::lock;
 use super::options::ImportOptions;
-use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::os::buffer::Buffer;
 use crate::progress::Progress;
 use crate::source::car::chunks::{Chunk, Chunks, Tail};
 

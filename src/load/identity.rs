@@ -220,7 +220,7 @@ fn file_identity(path: &Path) -> Result<(FileIdentity, Inode)> {
         let mut bytes = vec![0; SAMPLE.min(metadata.len()) as usize];
         file.read_exact_at(&mut bytes, at).map_err(|error| match error.kind() {
             // It had this size when it was looked at.
-            std::io::ErrorKind::UnexpectedEof => crate::mapped::shrank(path),
+            std::io::ErrorKind::UnexpectedEof => crate::os::mmap::shrank(path),
             _ => Error::io("read", path)(error),
         })?;
         Ok(digest(&bytes))

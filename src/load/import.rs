@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::existing::Existing;
-use super::families::{BLOCK_IDS, TRANSACTIONS};
 use super::identity::{Identity, Origin};
 use super::job::{self, Job};
 use super::journal::{Entry, Journal, Progressed};
@@ -14,22 +13,24 @@ use super::options::ImportOptions;
 use super::plan::{self, Plan};
 use super::target::Target;
 use super::{choices, descriptors, identity, log, memtable, outlook, points, publish, space};
-use crate::digest::ContentDigest;
 use crate::doctor;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::ContentDigest;
+use crate::os::resources;
 use crate::preset::{self, Loader, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
-use crate::read::record::sealed;
+use crate::report::record::sealed;
 use crate::report::{
     Blocks, Compared, ImportReport, LogReport, MemtableReport, Prediction, SCHEMA, SourceInfo, Versions,
 };
 use crate::rocks::{self, Level};
+use crate::schema::RECORD_FILE;
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::{Dictionaries, Log, Opened};
 use crate::source::car::Header;
 use crate::source::car::chunks::{Chunks, Limits, Tail};
 use crate::source::input::{self, Body, InputOptions, Wrapping};
-use crate::sys;
 
 /// The share of the budget that one block may have: it is read, sorted and built while others are, and RocksDB copies
 /// it once or twice.
@@ -126,7 +127,7 @@ impl Import<'_> {
         let memory = options.memory_budget();
         plan::check_memory(options)?;
         let threads = |preset: &Resolved| options.threads.unwrap_or_else(|| preset.sst_threads()).max(1);
-        let max_files = sys::raise_open_files();
+        let max_files = resources::raise_open_files();
 
         let unwrapping = (memory / 4).max(MIN_UNWRAPPING);
         let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
@@ -366,7 +367,7 @@ impl Import<'_> {
         if let Some(work_dir) = known.as_ref().and_then(Identity::work_dir) {
             target.clear_spill_below(work_dir)?;
         }
-        let path = target.db.join(publish::RECORD);
+        let path = target.db.join(RECORD_FILE);
         let record = std::fs::read(&path).map_err(Error::io("read", &path))?;
         let report = serde_json::from_slice(&record)
             .map_err(|error| Error::io("read", &path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
@@ -430,7 +431,7 @@ impl Import<'_> {
         };
         self.measure(&mut report, source);
         let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
-        publish::write_synced(target.working(), publish::RECORD, &record)?;
+        publish::write_synced(target.working(), RECORD_FILE, &record)?;
         points::reach("recorded");
         publish::seal(target)?;
         journal.append(&Entry::Complete)?;
@@ -450,9 +451,9 @@ impl Import<'_> {
         }
         report.prediction = source.prediction.clone().map(|prediction| Compared::new(prediction, &seconds));
         report.seconds = seconds;
-        report.cpu_seconds = sys::cpu_seconds();
-        report.peak_rss_bytes = sys::peak_rss();
-        let io = sys::io_bytes();
+        report.cpu_seconds = resources::cpu_seconds();
+        report.peak_rss_bytes = resources::peak_rss();
+        let io = resources::io_bytes();
         report.bytes_read = io.map(|(read, _)| read);
         report.bytes_written = io.map(|(_, written)| written);
         report.samples = self.progress.samples();

@@ -11,9 +11,9 @@ use super::journal::Entry;
 use super::points;
 use super::publish::sync_dir;
 use super::read::{self as reading, Reading};
-use crate::digest::Content;
 use crate::error::{Error, Result, errno_of};
-use crate::own;
+use crate::hash::content_digest::Content;
+use crate::os::private;
 use crate::preset::Loader;
 use crate::progress::Phase;
 use crate::read::{self, Visit};
@@ -256,7 +256,7 @@ impl Job<'_> {
         progress.begin(Phase::Check, None);
         let family = &options.column_family;
         let scratch = &target.scratch;
-        own::remove(scratch)?;
+        private::remove(scratch)?;
         let store = Store::create_families(scratch, &Families::of_car(self).loading(), None)?;
         let settings = IngestSettings { move_files: false, link_files: true, ..self.preset.ingest() };
         store.ingest(self.paths(built), &settings).map_err(|error| self.damaged(error))?;
@@ -281,7 +281,7 @@ impl Job<'_> {
             return Err(Error::damaged_work(&target.partial, what));
         }
         drop(reader);
-        own::remove(scratch)?;
+        private::remove(scratch)?;
         Ok(parts.into_iter().find_map(|part| part.missing))
     }
 }

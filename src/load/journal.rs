@@ -22,9 +22,9 @@ use super::identity::Identity;
 use super::lock;
 use super::log::RangeDone;
 use super::publish::sync_dir;
-use crate::digest::{Content, ContentDigest};
 use crate::error::{Error, Result};
-use crate::own;
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::os::private;
 use crate::sort::router::Router;
 use crate::sort::spill::Extent;
 
@@ -244,7 +244,7 @@ impl Journal {
     /// The system refuses it, or it is no journal.
     pub fn open(partial: &Path) -> Result<(Self, Progressed)> {
         let path = Self::path(partial);
-        let mut file = own::open_file(&path, true)?;
+        let mut file = private::open_file(&path, true)?;
         let mut text = Vec::new();
         (&mut file).take(MAX_JOURNAL).read_to_end(&mut text).map_err(Error::io("read", &path))?;
         let (entries, valid) = parse(&text);
@@ -267,7 +267,7 @@ impl Journal {
     /// Reads the journal of a partial directory without changing it; nothing when there is none.
     pub fn peek(partial: &Path) -> Progressed {
         let mut progressed = Progressed::default();
-        if let Ok(file) = own::read_file(&Self::path(partial)) {
+        if let Ok(file) = private::read_file(&Self::path(partial)) {
             let mut text = Vec::new();
             // What cannot be read is not known.
             let _ = file.take(MAX_JOURNAL).read_to_end(&mut text);

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use twox_hash::XxHash3_128;
 
-use crate::digest::{Content, ContentDigest};
 use crate::error::Result;
+use crate::hash::content_digest::{Content, ContentDigest};
 use crate::sort::key::Record;
 use crate::sort::spill::{Extent, Pieces, Spill};
 

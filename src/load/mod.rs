@@ -30,7 +30,6 @@ mod target;
 
 use crate::points;
 
-pub(crate) use families::{BLOCK_IDS, TRANSACTIONS};
 pub use import::{Outcome, import};
 pub(crate) use journal::JournalBench;
 pub(crate) use log::rehearse as rehearse_log;

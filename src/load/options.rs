@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::chain::Id;
+use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::Stop;
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
-use crate::sys;
 
 /// What to import, where to, and how.
 #[derive(Debug, Clone)]
@@ -147,6 +147,6 @@ impl ImportOptions {
 
     /// The memory that the import may use, in bytes: what was asked for, or half of what there is.
     pub fn memory_budget(&self) -> u64 {
-        self.memory.or_else(|| sys::memory().map(|all| all / 2)).unwrap_or(1 << 30)
+        self.memory.or_else(|| resources::memory().map(|all| all / 2)).unwrap_or(1 << 30)
     }
 }

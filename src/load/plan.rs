@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::options::{ImportOptions, PlanChoice};
 use super::space::Space;
 use crate::error::{Error, Result};
+use crate::os::resources;
 use crate::size::human;
-use crate::sys;
 
 /// The least budget an import can work with, in bytes.
 pub const MIN_MEMORY: u64 = 16 << 20;
@@ -119,7 +119,7 @@ const BESIDE: u64 = 96 << 20;
 pub(super) fn check_memory(options: &ImportOptions) -> Result<()> {
     let memory = options.memory_budget();
     let needed = memory.max(MIN_MEMORY) + BESIDE;
-    if let Some(limit) = sys::address_space()
+    if let Some(limit) = resources::address_space()
         && limit < needed
     {
         return Err(Error::State {

@@ -7,13 +7,10 @@ use super::existing::in_the_making;
 use super::points;
 use super::target::Target;
 use crate::error::{Error, Result};
-use crate::own;
-use crate::read::record::checksum;
+use crate::os::private;
 use crate::report::RecordedFile;
+use crate::report::record::checksum;
 use crate::rocks::options_file::OptionsFile;
-
-/// What bedload knows about an import, beside RocksDB's files.
-pub(super) const RECORD: &str = "BEDLOAD.json";
 
 /// The files of the database in `dir` that say which it is and how it is opened, for its record.
 ///
@@ -78,7 +75,7 @@ pub(super) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
         return Err(Error::damaged_work(path, "has a directory in the place of this file"));
     }
     let making = in_the_making(&path);
-    own::remove(&making)?;
+    private::remove(&making)?;
     let write = || {
         let mut file = File::create_new(&making)?;
         std::io::Write::write_all(&mut file, bytes)?;

@@ -13,9 +13,10 @@ use super::journal::{Entry, Journal, Mark, Progressed};
 use super::options::ImportOptions;
 use super::plan::Plan;
 use super::{lock, points};
-use crate::buffer::Buffer;
-use crate::digest::Content;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::Content;
+use crate::os::buffer::Buffer;
+use crate::parallel;
 use crate::progress::Progress;
 use crate::sort::entries::{Entry as Place, Heap, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
@@ -23,7 +24,6 @@ use crate::sort::router::Router;
 use crate::sort::spill::{Pieces, Spill};
 use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
 use crate::source::car::{Step, next_section};
-use crate::threads;
 
 /// The blocks of a source, checked and routed.
 pub(super) struct Blocks {
@@ -137,7 +137,7 @@ impl Reading<'_> {
         };
         let mut workers: Vec<Worker<'_>> = std::thread::scope(|scope| {
             let keep = || durable::keep(&is_point, &spill, self.journal, &shared.failed, &shared.stopped);
-            let kept = threads::start(scope, keep);
+            let kept = parallel::start(scope, keep);
             kept.map_or_else(|error| shared.fail(u64::MAX, error), drop);
             let mut handles = Vec::new();
             for pieces in &shared.pieces {
@@ -147,7 +147,7 @@ impl Reading<'_> {
                     worker.run();
                     worker
                 };
-                match threads::start(scope, work) {
+                match parallel::start(scope, work) {
                     Ok(handle) => handles.push(handle),
                     Err(error) => shared.fail(u64::MAX, error),
                 }

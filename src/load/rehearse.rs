@@ -13,6 +13,8 @@ use super::lock;
 use super::options::ImportOptions;
 use crate::error::{Error, Result};
 use crate::generate::{self, Profile, Spec};
+use crate::hash::{Checker, Claim};
+use crate::parallel;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::entries::{Entry, Heap};
@@ -21,8 +23,6 @@ use crate::sort::router::Router;
 use crate::source::car::chunks::{Chunk, Chunks, Limits};
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 use crate::source::input::{self, InputOptions};
-use crate::threads;
-use crate::verify::{Checker, Claim};
 
 /// Bytes of one chunk, as an import with a usual budget takes them.
 const CHUNK: usize = 2 << 20;
@@ -189,7 +189,7 @@ impl Sample {
 pub(super) fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     std::thread::scope(|scope| {
         let work = &work;
-        let start = |number| threads::start(scope, move || work(number));
+        let start = |number| parallel::start(scope, move || work(number));
         let handles: Vec<_> = (0..threads.max(1)).map(start).collect();
         let join = |handle: Result<std::thread::ScopedJoinHandle<'_, _>>| match handle?.join() {
             Ok(outcome) => outcome,

@@ -24,7 +24,7 @@ use super::journal::Journal;
 use super::plan::Plan;
 use super::target::Target;
 use crate::error::{Error, Result};
-use crate::file_system::FileSystem;
+use crate::os::file_system::FileSystem;
 use crate::preset::Loader;
 use crate::size::human;
 

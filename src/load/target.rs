@@ -24,9 +24,10 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::journal::{Journal, Progressed};
 use super::options::ImportOptions;
-use super::publish::{RECORD, sync_dir};
+use super::publish::sync_dir;
 use crate::error::{Error, Result};
-use crate::own;
+use crate::os::private;
+use crate::schema::RECORD_FILE;
 
 /// Held while an import runs.
 const LOCK: &str = "lock";
@@ -102,7 +103,7 @@ impl Target {
 
     /// Removes the partitions that an import with this work directory has left.
     pub fn clear_spill_below(&self, work_dir: &Path) -> Result<()> {
-        spills_below(work_dir, &self.partial).iter().try_for_each(|dir| own::remove(dir))
+        spills_below(work_dir, &self.partial).iter().try_for_each(|dir| private::remove(dir))
     }
 
     /// Checks that an import may write here.
@@ -130,7 +131,7 @@ impl Target {
 
     /// Whether an import into this target was complete and died before it had cleaned up.
     pub fn is_finished(&self) -> bool {
-        self.db.join(RECORD).exists() && Journal::peek(&self.partial).complete
+        self.db.join(RECORD_FILE).exists() && Journal::peek(&self.partial).complete
     }
 
     /// Takes the lock, making the partial directory.
@@ -148,7 +149,7 @@ impl Target {
 
     /// `None` when the file was removed between opening and locking it: an import has just ended.
     fn try_lock(&self) -> Result<Option<Lock>> {
-        own::create_dir(&self.partial)?;
+        private::create_dir(&self.partial)?;
         let path = self.partial.join(LOCK);
         // An import makes its lock first and removes it last.
         let is_own = || path.symlink_metadata().is_ok() || Journal::path(&self.partial).symlink_metadata().is_ok();
@@ -159,11 +160,11 @@ impl Target {
                 hint: "choose another --db, or move away what is there".into(),
             });
         }
-        let mut file = match own::open_file(&path, true) {
+        let mut file = match private::open_file(&path, true) {
             // It is no lock that anybody could hold.
             Err(Error::State { .. }) if self.restart => {
-                own::remove(&path)?;
-                own::open_file(&path, true)?
+                private::remove(&path)?;
+                private::open_file(&path, true)?
             }
             opened => opened?,
         };
@@ -207,41 +208,41 @@ impl Target {
             (None, Some(dir)) => new_spill_below(dir, &self.partial)?,
             (None, None) => self.partial.join("spill"),
         };
-        own::create_dir(&self.sst)?;
-        own::create_dir(&self.spill)?;
+        private::create_dir(&self.sst)?;
+        private::create_dir(&self.spill)?;
         sync_dir(&self.partial)
     }
 
     /// Removes everything an import has left but the lock, so that it can start over.
     pub fn clear(&self) -> Result<()> {
         // The journal first: without it nothing here means anything.
-        own::remove(&Journal::path(&self.partial))?;
+        private::remove(&Journal::path(&self.partial))?;
         self.remove_work()
     }
 
     fn remove_work(&self) -> Result<()> {
         let making = self.checkpoint.with_extension("new");
         let dirs = [&self.sst, &self.staging, &self.scratch, &self.checkpoint, &making];
-        self.spills().iter().chain(dirs).try_for_each(|dir| own::remove(dir))
+        self.spills().iter().chain(dirs).try_for_each(|dir| private::remove(dir))
     }
 
     /// Removes the database under its working name.
     pub fn remove_staging(&self) -> Result<()> {
-        own::remove(&self.staging)
+        private::remove(&self.staging)
     }
 
     /// Removes the checkpoint of an existing database: whole or not at all.
     pub fn remove_checkpoint(&self) -> Result<()> {
         let going = self.checkpoint.with_extension("new");
-        own::remove(&going)?;
+        private::remove(&going)?;
         std::fs::rename(&self.checkpoint, &going).map_err(Error::io("remove", &self.checkpoint))?;
-        own::remove(&going)
+        private::remove(&going)
     }
 
     /// Removes everything that is not the finished database.
     pub fn remove(&self) -> Result<()> {
         self.clear()?;
-        own::remove(&self.partial.join(LOCK))?;
+        private::remove(&self.partial.join(LOCK))?;
         match std::fs::remove_dir(&self.partial) {
             // What is left is not ours, or another import has just begun.
             Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => {
@@ -289,7 +290,7 @@ impl Target {
         for entry in self.sst.read_dir().map_err(Error::io("list", &self.sst))? {
             let entry = entry.map_err(Error::io("list", &self.sst))?;
             if !known.files.iter().any(|file| entry.file_name() == file.name.as_str()) {
-                own::remove(&entry.path())?;
+                private::remove(&entry.path())?;
             }
         }
         Ok(())
@@ -318,7 +319,7 @@ fn spills_below(work_dir: &Path, partial: &Path) -> Vec<PathBuf> {
     let prefix = spill_prefix(partial);
     let is_spill = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().as_bytes();
-        name.starts_with(prefix.as_bytes()) && name.ends_with(SPILL.as_bytes()) && own::is_own_dir(path)
+        name.starts_with(prefix.as_bytes()) && name.ends_with(SPILL.as_bytes()) && private::is_own_dir(path)
     };
     let entries = work_dir.read_dir().into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(is_spill).collect()

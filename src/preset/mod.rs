@@ -123,7 +123,7 @@ impl Preset {
 
 impl From<PresetProblem> for Error {
     fn from(problem: PresetProblem) -> Self {
-        Self::Preset(Box::new(problem))
+        Self::Preset(problem.into())
     }
 }
 

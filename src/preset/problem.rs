@@ -1,6 +1,7 @@
 //! What can be wrong with a preset or an override: always with the place and, for a name, the nearest valid one.
 
 use super::key::{Key, Loader, Origin};
+use crate::error::Problem;
 
 /// A preset, or something laid on top of it, that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,9 +85,8 @@ pub enum PresetProblem {
     },
 }
 
-impl PresetProblem {
-    /// The next step.
-    pub fn hint(&self) -> String {
+impl Problem for PresetProblem {
+    fn hint(&self) -> String {
         match self {
             Self::NoSuchPreset { .. } => "`bedload presets list` names them all; a file is named by its path".into(),
             Self::Form { .. } => {

@@ -84,7 +84,9 @@ impl Resolved {
         let mut heard = Vec::new();
         for asked in layer {
             match judge.judge(asked) {
-                Err(Error::Preset(problem)) if matches!(*problem, PresetProblem::NoEffect { .. }) => {
+                Err(Error::Preset(problem))
+                    if matches!(problem.downcast_ref(), Some(PresetProblem::NoEffect { .. })) =>
+                {
                     self.notes.push(format!("left out: {problem}"));
                 }
                 Err(error) => return Err(error),

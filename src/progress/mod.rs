@@ -1,8 +1,8 @@
 //! How far an import is: a handful of counters that the work bumps per batch, a sampler that reads them, and whoever
 //! wants to know.
 
+mod rates;
 mod remaining;
-mod stretches;
 mod tenths;
 
 use std::sync::Mutex;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub use rates::Speed;
 pub(crate) use remaining::Outlook;
 pub use tenths::{ReadStep, Tenths};
 
-use crate::report::Speed;
-use crate::sys;
-use crate::threads;
+use crate::os::resources;
+use crate::parallel;
 
 /// What an import is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -256,7 +256,7 @@ struct Times {
     done: Vec<(Phase, f64)>,
     samples: Vec<Sample>,
     marks: tenths::Marks,
-    stretches: stretches::Stretches,
+    stretches: rates::Stretches,
     remaining: remaining::Remaining,
     every: u32,
     skipped: u32,
@@ -280,7 +280,7 @@ impl<'a> Progress<'a> {
     /// Ends the phase in hand and begins `phase`, which has `total` bytes to go through.
     pub fn begin(&self, phase: Phase, total: Option<u64>) {
         self.end();
-        let cpu = sys::cpu_seconds();
+        let cpu = resources::cpu_seconds();
         // Whoever looks meanwhile must not take the counters of one phase for those of another.
         let mut times = self.lock();
         self.phase.store(phase as u8, Ordering::Relaxed);
@@ -341,7 +341,7 @@ impl<'a> Progress<'a> {
     /// So much of this phase was done by an earlier run: it counts as done, but says nothing about speed.
     pub fn take_up(&self, bytes: u64, blocks: u64) {
         self.add(bytes, blocks);
-        let cpu = sys::cpu_seconds();
+        let cpu = resources::cpu_seconds();
         let mut times = self.lock();
         let sample = self.counters(&times);
         times.remaining.take_up(sample.done().unwrap_or_default(), sample.seconds, cpu);
@@ -408,7 +408,7 @@ impl<'a> Progress<'a> {
 
     /// The counters now, and how long it will still take.
     fn look(&self) -> Sample {
-        let cpu = sys::cpu_seconds();
+        let cpu = resources::cpu_seconds();
         let mut times = self.lock();
         let sample = self.counters(&times);
         let seconds_left = times.remaining.seconds_left(sample.done(), sample.seconds, cpu);
@@ -436,7 +436,7 @@ impl<'a> Progress<'a> {
                 }
             };
             // Without a thread for it there are no samples; the work goes on.
-            let _ = threads::start(scope, sample);
+            let _ = parallel::start(scope, sample);
             let result = work();
             drop(over);
             result

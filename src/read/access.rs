@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::record::ImportRecord;
+use crate::os::resources;
 use crate::progress::Stop;
 use crate::report::KeyFrom;
+use crate::report::record::ImportRecord;
 use crate::sort::key::KeyLayout;
-use crate::sys;
 
 /// Memory where nobody can say how much there is, in bytes.
 const SOME_MEMORY: u64 = 1 << 30;
@@ -30,7 +30,7 @@ impl Resources {
     }
 
     pub(super) fn memory(&self) -> u64 {
-        self.memory.or_else(|| sys::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY)
+        self.memory.or_else(|| resources::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY)
     }
 
     pub(super) fn work_dir(&self) -> PathBuf {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::record::ImportRecord;
 use crate::chain::{self, Family, Header, Id};
 use crate::error::{Error, Result};
-use crate::load::{BLOCK_IDS, TRANSACTIONS};
+use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::sort::key::KeyLayout;
 
 /// The block cache, in bytes: neighbouring keys are seldom asked for.

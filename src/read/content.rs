@@ -3,8 +3,8 @@
 use rayon::prelude::*;
 
 use super::ranges::{KeyRange, ranges};
-pub(crate) use crate::digest::Content;
 use crate::error::{Error, Result};
+pub(crate) use crate::hash::content_digest::Content;
 use crate::progress::{Progress, Stop};
 use crate::rocks::{DataFile, Reader};
 

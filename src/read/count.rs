@@ -1,9 +1,9 @@
 //! Counting what is in a column family: records, bytes and the content digest, on all threads.
 
 use super::ranges::ranges;
-use super::share::share;
-use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::ContentDigest;
+use crate::parallel::for_each;
 use crate::progress::{Progress, Stop};
 use crate::rocks::{DataFile, Reader};
 
@@ -32,7 +32,7 @@ pub(super) fn count(
     let files = reader.files()?;
     let own: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
     let ranges = ranges(&own);
-    let contents = share(threads, ranges.len(), Content::default, |content: &mut Content, item| {
+    let contents = for_each(threads, ranges.len(), Content::default, |content: &mut Content, item| {
         let Some(range) = ranges.get(item) else { return Ok(()) };
         let mut scan = reader.scan(family, range.from.as_deref(), range.to.as_deref())?;
         let mut payload = 0;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::access::Location;
 use super::dag_json::dag_json;
-use super::record::ImportRecord;
 use crate::error::{Error, Result};
+use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};

@@ -16,8 +16,6 @@ mod links;
 mod missing;
 mod queue;
 mod ranges;
-pub(crate) mod record;
-mod share;
 mod snapshot;
 pub mod stat;
 pub mod verify;
@@ -26,8 +24,8 @@ pub mod walk;
 
 pub use access::{Location, Resources};
 pub(crate) use content::{Content, Visit, content, find_key, visit};
-pub use record::ImportRecord;
 
+pub use crate::report::record::ImportRecord;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 

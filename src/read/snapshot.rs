@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::os::buffer::Buffer;
+use crate::parallel;
 use crate::progress::{Phase, Progress, Stop};
 use crate::source::car::chunks::{Chunk, Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
 use crate::source::input::{self, Input, InputOptions, Wrapping};
-use crate::threads;
 
 /// Bytes read at once.
 const CHUNK: usize = 2 << 20;
@@ -118,7 +118,7 @@ impl<'a> Snapshot<'a> {
         };
         std::thread::scope(|scope| {
             for worker in workers {
-                threads::start(scope, || run(worker)).map_or_else(fail, drop);
+                parallel::start(scope, || run(worker)).map_or_else(fail, drop);
             }
         });
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {

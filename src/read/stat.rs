@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use super::access::Resources;
 use super::advice;
 use super::count::count;
-use super::record::RECORD_FILE;
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, FileTotals, Level, Reader, ReaderOptions, options};
+use crate::schema::RECORD_FILE;
 
 /// The block cache, in bytes.
 const CACHE: usize = 8 << 20;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{BlockRef, MissingBlock};
-use crate::digest::ContentDigest;
+use crate::hash::content_digest::ContentDigest;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
 pub const EXPORT_SCHEMA: &str = "bedload-export-1";

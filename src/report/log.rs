@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::chain::{Family, Header};
-use crate::digest::ContentDigest;
+use crate::chain::Family;
+use crate::hash::content_digest::ContentDigest;
+pub use crate::progress::Speed;
 use crate::rocks::Level;
-pub use crate::source::block_log::IndexUse;
+pub use crate::source::block_log::{BlockRef, IndexUse, LogLayout, Packings};
 
 /// What only a block log has to tell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,36 +96,6 @@ pub(crate) fn not_covered(
     all
 }
 
-/// How a log lay, beyond its blocks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogLayout {
-    /// Bytes from its beginning to the end of its last whole block; `null` where it was several files, was pruned, or was
-    /// not imported as a whole.
-    pub bytes: Option<u64>,
-    /// Whether it was pruned (Antelope).
-    pub pruned: bool,
-    /// What stood before its first block, as hex (Antelope).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head: Option<String>,
-}
-
-/// A block by its number and id.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockRef {
-    /// Its number.
-    pub number: u32,
-    /// Its id as hex.
-    pub id: String,
-    /// When it was made, in milliseconds since 1970.
-    pub timestamp_ms: i64,
-}
-
-impl BlockRef {
-    pub(crate) fn of(header: &Header) -> Self {
-        Self { number: header.number, id: header.id.to_string(), timestamp_ms: header.timestamp_ms }
-    }
-}
-
 /// What is in a block log, as a look at it finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogInfo {
@@ -146,28 +117,6 @@ pub struct LogInfo {
     pub rest_bytes: u64,
 }
 
-/// How blocks lie in a log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Packings {
-    /// As they are.
-    pub raw: u64,
-    /// Packed with zstd.
-    pub zstd: u64,
-    /// Packed with zstd and a dictionary.
-    pub zstd_dictionary: u64,
-    /// Bytes of all of them in the log.
-    pub stored_bytes: u64,
-}
-
-impl Packings {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.raw += other.raw;
-        self.zstd += other.zstd;
-        self.zstd_dictionary += other.zstd_dictionary;
-        self.stored_bytes += other.stored_bytes;
-    }
-}
-
 /// A column family of the finished database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FamilyReport {
@@ -184,15 +133,4 @@ pub struct FamilyReport {
     pub duplicate_digest: ContentDigest,
     /// Its levels.
     pub levels: Vec<Level>,
-}
-
-/// How fast blocks were read.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Speed {
-    /// Blocks read so far in this run.
-    pub blocks: u64,
-    /// Seconds since reading began.
-    pub seconds: f64,
-    /// Blocks a second since the row before.
-    pub blocks_per_second: f64,
 }

@@ -6,6 +6,7 @@ mod export;
 mod import;
 mod inspect;
 mod log;
+pub(crate) mod record;
 mod shown;
 mod stat;
 pub mod tune;

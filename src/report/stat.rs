@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::ContentDigest;
+use crate::hash::content_digest::ContentDigest;
 use crate::report::Advice;
 use crate::rocks::Level;
 

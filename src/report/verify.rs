@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::ContentDigest;
+use crate::hash::content_digest::ContentDigest;
 use crate::report::{Advice, LogVerified};
 use crate::sort::key::KeyLayout;
 

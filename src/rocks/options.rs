@@ -16,8 +16,8 @@ use super::options_file::OptionsFile;
 use super::scratch::{self, Tried};
 use super::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::points;
-use crate::threads;
 
 /// RocksDB's own words about options it does not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let needed = BESIDE + jobs;
     if needed > *found {
-        threads::check(needed - *found)?;
+        parallel::check(needed - *found)?;
         *found = needed;
     }
     Ok(())

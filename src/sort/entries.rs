@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::key::{KeyLayout, Record};
 use crate::error::Result;
+use crate::os::resources::prefetch;
 use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{Step, next_section};
-use crate::sys::prefetch;
 
 /// One block: the first eight bytes it is sorted by, and where its section lies.
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +181,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::buffer::Buffer;
+    use crate::os::buffer::Buffer;
 
     /// A heap of identity CIDs, one piece for each group, and an entry for each.
     fn heap(groups: &[Vec<Vec<u8>>]) -> (Heap, Vec<Entry>) {

@@ -1,6 +1,6 @@
 //! From a section to a record: which part of the CID is the key.
 
-use crate::digest::ContentDigest;
+use crate::hash::content_digest::ContentDigest;
 use crate::source::car::CidSpan;
 
 /// What a block is stored under.

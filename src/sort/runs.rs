@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use super::entries::{Entry, Heap};
 use super::key::{KeyLayout, Record};
 use super::spill::Spill;
-use crate::buffer::Buffer;
-use crate::digest::Content;
 use crate::error::{Error, Result};
-use crate::own;
+use crate::hash::content_digest::Content;
+use crate::os::buffer::Buffer;
+use crate::os::private;
 use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{Section, Step, next_section};
 
@@ -163,8 +163,8 @@ enum Found {
 }
 
 fn create(path: &Path) -> Result<File> {
-    own::remove(path)?;
-    own::open_file(path, true)
+    private::remove(path)?;
+    private::open_file(path, true)
 }
 
 fn delete(paths: &[PathBuf]) -> Result<()> {
@@ -187,7 +187,7 @@ struct Reader {
 
 impl Reader {
     fn open(path: PathBuf, read: usize) -> Result<Self> {
-        let file = own::read_file(&path)?;
+        let file = private::read_file(&path)?;
         let len = file.metadata().map_err(Error::io("look at", &path))?.len();
         Ok(Self { file, path, len, at: 0, buffer: Vec::new(), next: 0, read, current: None })
     }

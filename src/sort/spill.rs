@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::Buffer;
-use crate::digest::{Content, ContentDigest};
 use crate::error::{Error, Result};
-use crate::mapped::Mapped;
-use crate::own;
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::os::buffer::Buffer;
+use crate::os::mmap::Mapped;
+use crate::os::private;
 use crate::source::car::chunks::ChunkBytes;
 
 /// One partition's file.
@@ -76,14 +76,14 @@ impl Spill {
         for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
             let path = entry.map_err(Error::io("list", &spill.dir))?.path();
             if !extents.iter().any(|(partition, _)| spill.path(*partition) == path) {
-                own::remove(&path)?;
+                private::remove(&path)?;
             }
         }
         for &(partition, extent) in extents {
             let path = spill.path(partition);
             let Some(slot) = spill.partitions.get(partition as usize) else { continue };
             let lacks = |what: String| Error::damaged_work(&path, format!("lacks {what}"));
-            let file = match own::open_file(&path, false) {
+            let file = match private::open_file(&path, false) {
                 Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                     return Err(lacks("this file".into()));
                 }
@@ -168,7 +168,7 @@ impl Spill {
         let file = match slot.file.get() {
             Some(file) => file,
             None => {
-                let made = own::open_file(&path(), true)?;
+                let made = private::open_file(&path(), true)?;
                 // Two workers may open the same file at once; both handles are good, one is kept.
                 slot.file.get_or_init(|| made)
             }

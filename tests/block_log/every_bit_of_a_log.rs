@@ -7,7 +7,7 @@ use crate::common::crash::rounds;
 use crate::common::log::*;
 use crate::common::run::Place;
 use bedload::chain::Id;
-use bedload::digest::ContentDigest;
+use bedload::hash::content_digest::ContentDigest;
 use bedload::progress::Silent;
 use bedload::report::{ImportReport, LogVerified, ProblemKind};
 use bedload::{Error, ImportOptions, Outcome, VerifyOptions};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::common::database::{bedload, expected, fixtures, flip, generate};
-use bedload::verify::Function;
+use bedload::hash::Function;
 use cid::Cid;
 use cid::multihash::Multihash;
 use ipld_core::ipld::Ipld;

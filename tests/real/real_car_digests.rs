@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use bedload::digest::ContentDigest;
-use bedload::verify::{Checker, Claim};
+use bedload::hash::content_digest::ContentDigest;
+use bedload::hash::{Checker, Claim};
 use cid::Cid;
 
 /// The folder with real snapshots; `None`, loudly, where it is absent.

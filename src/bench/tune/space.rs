@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::matrix::Variant;
 use crate::error::Result;
+use crate::os::resources;
 use crate::preset::{self, Loader, Machine, Overrides, Preset};
 use crate::report::tune::Goal;
-use crate::sys;
 
 /// One option and its new value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -125,7 +125,7 @@ pub fn candidates(word: &str, goal: Goal) -> Result<Vec<Candidate>> {
     // A budget of memory is no option of RocksDB's: it costs speed and is worth trying where memory is what counts.
     if goal == Goal::Memory
         && preset.loader == Loader::Ingest
-        && let Some(memory) = sys::memory()
+        && let Some(memory) = resources::memory()
     {
         for (share, of) in BUDGETS {
             let mib = (memory / of * share) >> 20;

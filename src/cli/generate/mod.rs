@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use bedload::chain::Family;
 use bedload::error::Error;
 use bedload::generate::{self, DUPLICATES_MAX, Format, Profile, Spec, Summary};
-use bedload::output::Output;
+use bedload::os::files::Output;
 use bedload::report::shown_in_line;
 use bedload::size::human;
 

@@ -95,7 +95,7 @@ pub(super) fn run<W: Write + Send>(
         raw_bytes: preamble,
         full: false,
     };
-    crate::threads::start_shared()?;
+    crate::parallel::start_shared()?;
     let width = CHUNKS_PER_THREAD * rayon::current_num_threads();
     let mut position = preamble;
     let (mut ready, mut next): (Vec<Piece>, Vec<Piece>) = (Vec::new(), Vec::new());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::families::{BLOCK_IDS, Families, TRANSACTIONS};
+use super::super::families::Families;
 use super::super::job::Job;
 use super::super::journal::Entry;
 use super::super::points;
@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::progress::Phase;
 use crate::report::FamilyReport;
 use crate::rocks::Store;
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 
 /// What each family was handed.
 pub(super) fn handed<'a>(done: &LogDone, families: &Families<'a>) -> Vec<(&'a str, FamilyDone)> {

@@ -7,14 +7,12 @@ use super::output::RangeDone;
 use super::transactions::{Finder, Found};
 use super::way::Outputs;
 use crate::chain::Header;
-use crate::digest::{Content, ContentDigest};
 use crate::error::{Error, Result};
+use crate::hash::content_digest::{Content, ContentDigest};
 use crate::report::BlockRef;
+use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, LogProblem, Packing, Part};
-use crate::verify::{Chain, Checked, KEY};
-
-/// Bytes of an id's number in `block_ids`.
-pub(super) const NUMBER: usize = 4;
+use crate::source::block_log::{Chain, Checked};
 
 /// The longest record of `block_ids`.
 const ID_RECORD: usize = 32 + NUMBER;
@@ -60,13 +58,13 @@ impl<'a> Making<'a> {
         if header.number < from {
             return Ok(header);
         }
-        let block = record.get(KEY..).unwrap_or_default();
+        let block = record.get(NUMBER..).unwrap_or_default();
         if let Some(finder) = &mut self.finder {
             finder.take(block, &header, packed)?;
         }
         self.payload += block.len() as u64;
-        self.blocks.add(digest(record, KEY));
-        self.outputs.blocks.put(record, KEY).map_err(BlockError::Other)?;
+        self.blocks.add(digest(record, NUMBER));
+        self.outputs.blocks.put(record, NUMBER).map_err(BlockError::Other)?;
         let (id_record, len) = id_record(&header);
         let id_record = id_record.get(..len + NUMBER).unwrap_or_default();
         self.ids.add(digest(id_record, len));

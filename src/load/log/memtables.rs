@@ -4,24 +4,25 @@
 
 use std::sync::atomic::Ordering;
 
-use super::super::families::{BLOCK_IDS, Families, TRANSACTIONS};
+use super::super::families::Families;
 use super::super::import::Loaded;
 use super::super::job::Job;
 use super::super::journal::{Entry, Mark};
 use super::super::memtable::{self, Settled};
 use super::super::points;
 use super::hand_over::handed;
-use super::making::NUMBER;
 use super::output::FamilyDone;
 use super::reading::Reading;
 use super::tell;
-use super::transactions::VALUE;
 use super::way::Way;
 use crate::error::Result;
 use crate::progress::Phase;
 use crate::read;
 use crate::report::FamilyReport;
 use crate::rocks::Meter;
+use crate::schema::NUMBER;
+use crate::schema::PLACE;
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::Log;
 
 impl Job<'_> {
@@ -67,7 +68,7 @@ impl Job<'_> {
         let Settled { reader, files, .. } = settled;
         let value = |name: &str| match name {
             BLOCK_IDS => NUMBER as u64,
-            TRANSACTIONS => VALUE as u64,
+            TRANSACTIONS => PLACE as u64,
             _ => 0,
         };
         let found_by: u64 = handed.iter().map(|(name, done)| done.tally.records * value(name)).sum();

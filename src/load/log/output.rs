@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::journal::{BuiltFile, Tally};
 use super::super::memtable::Gatherer;
-use crate::digest::{Content, ContentDigest};
 use crate::error::{Error, Result};
+use crate::hash::content_digest::{Content, ContentDigest};
 use crate::report::{BlockRef, FamilyReport, Packings};
 use crate::rocks::{Batch, Level, SstOptions, SstWriter, Writer};
 use crate::sort::spill::Extent;

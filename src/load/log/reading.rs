@@ -21,14 +21,14 @@ use super::output::{FamilyDone, RangeDone};
 use super::transactions::{Transactions, checks_roots};
 use super::way::Way;
 use crate::chain::Id;
-use crate::digest::Content;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::Content;
+use crate::parallel;
 use crate::progress::Phase;
 use crate::source::block_log::{
     Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker, begins_later,
 };
-use crate::threads;
-use crate::verify::{Chain, Expectations};
+use crate::source::block_log::{Chain, Expectations};
 
 /// Bytes of a log that are read at once.
 pub(super) const WINDOW: usize = 1 << 20;
@@ -310,7 +310,7 @@ impl<'a> Reading<'a> {
                 let gatherer = outbox.clone().map(|outbox| Rc::new(RefCell::new(Gatherer::new(outbox, plan))));
                 work(&mut Hand { batch: Batch::default(), gatherer });
             };
-            threads::run(plan.threads, work, |error| self.fail(0, error));
+            parallel::run_workers(plan.threads, work, |error| self.fail(0, error));
         };
         match self.way {
             Way::Files(_) => work(None),

@@ -11,18 +11,20 @@ use super::super::lock;
 use super::super::options::ImportOptions;
 use super::super::rehearse::on_threads;
 use super::input::{detect, of_set};
-use super::making::{NUMBER, id_record};
+use super::making::id_record;
 use super::reading::WINDOW;
-use super::transactions::{VALUE, checks_roots, lookup};
+use super::transactions::{checks_roots, lookup};
 use crate::chain::Id;
 use crate::error::Result;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{SstOptions, SstWriter};
+use crate::schema::NUMBER;
+use crate::schema::PLACE;
 use crate::source::block_log::{
     Batch, Dictionaries, Log, LogBody, LogFiles, LogProblem, Opened, Packing, Range, RangeReader, Unpacker,
 };
+use crate::source::block_log::{Chain, Checked, Expectations};
 use crate::source::input::{self, InputOptions};
-use crate::verify::{Chain, Checked, Expectations, KEY};
 
 /// Memory that looking at a source may use for unpacking, in bytes.
 const MEMORY: u64 = 64 << 20;
@@ -155,7 +157,7 @@ impl Stage<'_> {
                 let bad = |problem| reader.part().bad(offset, problem);
                 let packed = batch.spans.get(at).is_some_and(|span| span.packing != Packing::Raw);
                 let Checked { record, header } = chain.take(&mut batch, at).map_err(bad)?;
-                let (key, block) = record.split_at(KEY);
+                let (key, block) = record.split_at(NUMBER);
                 if let Some(lookup) = &lookup {
                     let found = lookup.of_block(block, &header, packed);
                     let number = header.number;
@@ -187,7 +189,7 @@ impl Stage<'_> {
         ids.sort_unstable();
         ids.dedup();
         let mut writer = writer(self.ids, "transactions", thread)?;
-        ids.iter().try_for_each(|id| writer.put(id.as_bytes(), &[0; VALUE]))?;
+        ids.iter().try_for_each(|id| writer.put(id.as_bytes(), &[0; PLACE]))?;
         let built = writer.size();
         writer.finish()?;
         Ok(built)

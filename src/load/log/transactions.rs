@@ -25,16 +25,13 @@ use super::making::BlockError;
 use super::output::{FamilyDone, Output, Tray};
 use super::way::Way;
 use crate::chain::{Header, TransactionOptions};
-use crate::digest::{Content, ContentDigest};
 use crate::error::Result;
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::parallel;
+use crate::schema::PLACE;
 use crate::sort::spill::{Extent, Pieces, Spill};
+use crate::source::block_log::Lookup;
 use crate::source::block_log::{Log, LogProblem};
-use crate::threads;
-use crate::verify::Lookup;
-
-/// Bytes of a record's value.
-pub(super) const VALUE: usize = 8;
-
 /// Bytes of a partition that are read at once where it is sorted in several passes.
 const READ: usize = 1 << 20;
 
@@ -109,7 +106,7 @@ impl<'a> Transactions<'a> {
                 }
                 extents.retain(|(partition, _)| !built(*partition));
                 let spill = Spill::resume(job.target.spill.clone(), 1 << bits, &extents)?;
-                Some(Index { spill, bits, record: input.family(false).id_len() + VALUE, appending: RwLock::new(()) })
+                Some(Index { spill, bits, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
             }
         };
         Ok(Some(Self { job, index, lookup: lookup(job.options, input) }))
@@ -161,7 +158,7 @@ impl<'a> Transactions<'a> {
                 }
             }
         };
-        threads::run(job.plan.threads, work, |error| note(Err(error)));
+        parallel::run_workers(job.plan.threads, work, |error| note(Err(error)));
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -239,7 +236,7 @@ impl Index {
 
     fn digest(&self, record: &[u8]) -> ContentDigest {
         let mut digest = ContentDigest::default();
-        digest.add_section(record, self.record - VALUE);
+        digest.add_section(record, self.record - PLACE);
         digest
     }
 
@@ -253,7 +250,7 @@ impl Index {
         let mut order: Vec<(u64, u32)> = bytes.chunks_exact(self.record).map(Self::prefix).zip(0u32..).collect();
         order.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then_with(|| record(*one).cmp(record(*other))));
         let (mut previous, mut kept): (&[u8], &[u8]) = (&[], &[]);
-        let key_len = self.record - VALUE;
+        let key_len = self.record - PLACE;
         for (_, index) in order {
             let record = record(index);
             if record == previous {

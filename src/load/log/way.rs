@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::super::durable::Clock;
-use super::super::families::{BLOCK_IDS, Families, TRANSACTIONS};
+use super::super::families::Families;
 use super::super::job::Job;
 use super::super::journal::Entry;
 use super::super::memtable::Gatherer;
@@ -20,6 +20,7 @@ use super::output::{FamilyDone, Files, Output, RangeDone, Tray};
 use super::transactions::Transactions;
 use crate::error::Result;
 use crate::rocks::{SstOptions, Store};
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 
 /// How records get into the database.
 pub(super) enum Way<'a> {

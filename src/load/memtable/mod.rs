@@ -27,8 +27,9 @@ use super::job::Job;
 use super::journal::{Entry, Mark};
 use super::ledger::{Ledger, Pen, key_hash};
 use super::{descriptors, lock, points, read as reading};
-use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::ContentDigest;
+use crate::parallel;
 use crate::progress::Phase;
 use crate::read::{self, Content};
 use crate::report::MemtableReport;
@@ -36,7 +37,6 @@ use crate::rocks::option_map::Group;
 use crate::rocks::{DataFile, Meter, Reader, Store, Writer};
 use crate::sort::key::Record;
 use crate::source::car::chunks::{Chunk, Chunks, Tail};
-use crate::threads;
 
 /// What a memtable may lack to count as full, as a share of it, as its reciprocal.
 const NEARLY: u64 = 8;
@@ -167,7 +167,7 @@ impl Job<'_> {
 
     /// Threads that read a finished database.
     pub(super) fn checkers(&self) -> Result<rayon::ThreadPool> {
-        threads::pool(self.plan.threads)
+        parallel::pool(self.plan.threads)
     }
 
     /// Compares what is there with what was written.
@@ -253,7 +253,7 @@ impl Load<'_> {
             loop {
                 let fail = |error| feed.fail(u64::MAX, error);
                 let ((), batches) = beside_writers(self.store, preset, plan.threads, &fail, |outbox| {
-                    threads::run(plan.threads, || self.read(&feed, outbox.clone(), &all), fail);
+                    parallel::run_workers(plan.threads, || self.read(&feed, outbox.clone(), &all), fail);
                 });
                 let position = feed.pause()?;
                 let written = all.get_mut().unwrap_or_else(PoisonError::into_inner);

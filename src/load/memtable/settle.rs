@@ -8,10 +8,10 @@ use super::super::families::Families;
 use super::super::interrupted;
 use super::super::job::Job;
 use crate::error::{Error, Result};
+use crate::os::resources;
+use crate::parallel;
 use crate::progress::{Backlog, Phase};
 use crate::rocks::{DataFile, Level, Meter, Reader, ReaderOptions, Store, levels_of};
-use crate::sys;
-use crate::threads;
 
 /// How often RocksDB is asked what lies before it.
 const WATCH: Duration = Duration::from_millis(200);
@@ -112,7 +112,7 @@ impl Job<'_> {
     /// `moving` is how many bytes a final compaction has to move.
     pub(in crate::load) fn watched<T>(&self, store: &Store, moving: Option<u64>, work: impl FnOnce() -> T) -> T {
         let (over, is_over) = bounded::<()>(0);
-        let written = || sys::io_bytes().map_or(0, |(_, written)| written);
+        let written = || resources::io_bytes().map_or(0, |(_, written)| written);
         let before = written();
         std::thread::scope(|scope| {
             let watch = move || {
@@ -138,7 +138,7 @@ impl Job<'_> {
                 }
             };
             // Without a thread to show it the work goes on all the same.
-            let _ = threads::start(scope, watch);
+            let _ = parallel::start(scope, watch);
             let result = work();
             drop(over);
             result

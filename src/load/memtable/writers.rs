@@ -6,9 +6,9 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::super::plan::Plan;
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::preset::Resolved;
 use crate::rocks::{Batch, Store, Writer};
-use crate::threads;
 
 /// Batches gathered ahead, for each writer.
 const AHEAD: usize = 2;
@@ -53,7 +53,7 @@ pub(in crate::load) fn beside_writers<T>(
                 let count = write(store.writer(&preset.write()), fail, &to_write, &written);
                 batches.fetch_add(count, Ordering::Relaxed);
             };
-            threads::start(scope, work).map_or_else(fail, drop);
+            parallel::start(scope, work).map_or_else(fail, drop);
         }
         // Without any writer batches must have nowhere to wait.
         drop(to_write);

@@ -20,6 +20,7 @@ use rayon::prelude::*;
 use super::stack::Stack;
 use super::{Export, Selected, Take};
 use crate::error::Result;
+use crate::parallel;
 use crate::read::header::chain_header;
 use crate::read::links::{codec, links};
 use crate::read::missing::Missing;
@@ -28,7 +29,6 @@ use crate::read::visited::{Visited, fingerprint};
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
-use crate::threads;
 
 /// Blocks that are fetched ahead at once.
 const AHEAD: usize = 1024;
@@ -79,7 +79,7 @@ impl<'a> DepthFirst<'a> {
     pub fn new(export: &'a Export<'_>) -> Result<Self> {
         let part = |share: u64| usize::try_from(export.memory / share).unwrap_or(usize::MAX);
         let resources = &export.options.resources;
-        let pool = threads::pool(resources.threads())?;
+        let pool = parallel::pool(resources.threads())?;
         Ok(Self {
             reader: &export.reader,
             family: &export.family,

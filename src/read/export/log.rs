@@ -17,14 +17,14 @@ use std::path::Path;
 use super::ship::Shipping;
 use super::{ExportOptions, Format, MIN_MEMORY, Selection, interrupted};
 use crate::chain::{self, Family, Header};
-use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::ContentDigest;
+use crate::os::resources;
 use crate::progress::{Phase, Progress};
-use crate::read::record::{ImportRecord, RecordedLog};
+use crate::report::record::{ImportRecord, RecordedLog};
 use crate::report::{BlockRef, EXPORT_SCHEMA, ExportReport, ExportedLog};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
-use crate::sys;
 
 /// Blocks between two looks at the counters and at who wants to stop.
 const BATCH: u64 = 1024;
@@ -83,7 +83,7 @@ impl<'a> LogExport<'a> {
             let version = preamble::read(&head).map_or(version, |head| head.version);
             framing = Framing::Antelope { version };
         }
-        sys::raise_open_files();
+        resources::raise_open_files();
         let cache = usize::try_from(options.resources.memory().max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
         let reader =
             Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;

@@ -24,16 +24,16 @@ use self::car::Loader;
 use self::log::LogExport;
 use self::order::{Order, Selected};
 use super::access::{Location, Resources};
-use super::record::{ImportRecord, roots};
-use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
-use crate::output::Output;
+use crate::hash::content_digest::ContentDigest;
+use crate::os::files::Output;
+use crate::os::resources;
 use crate::progress::{Observer, Phase, Progress};
+use crate::report::record::{ImportRecord, roots};
 use crate::report::{EXPORT_SCHEMA, ExportReport, KeyFrom};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
-use crate::sys;
 
 /// The least memory an export works with, in bytes.
 const MIN_MEMORY: u64 = 32 << 20;
@@ -290,7 +290,7 @@ impl<'a> Export<'a> {
             Selection::Listed(_) if options.roots.is_empty() => Vec::new(),
             Selection::Listed(_) => options.roots.clone(),
         };
-        sys::raise_open_files();
+        resources::raise_open_files();
         let memory = options.resources.memory().max(MIN_MEMORY);
         let cache = usize::try_from(memory / 8).unwrap_or(usize::MAX);
         let reader =

@@ -15,8 +15,8 @@ use zstd::zstd_safe::CParameter;
 
 use super::{Format, Loader, forest};
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::source::forest::{Frame, Index, LEVEL, Packer};
-use crate::threads;
 
 /// Whole sections, and what becomes of them.
 #[derive(Debug, Default)]
@@ -82,10 +82,10 @@ impl Shipping<'_> {
         let (loaded, written) = std::thread::scope(|scope| {
             for _ in 0..self.threads {
                 let packing = packing.clone();
-                threads::start(scope, move || pack_all(self.format, &packing))?;
+                parallel::start(scope, move || pack_all(self.format, &packing))?;
             }
             drop(packing);
-            let writer = threads::start(scope, move || writer.write_all(&writing))?;
+            let writer = parallel::start(scope, move || writer.write_all(&writing))?;
             let send = move |batch: Batch| {
                 let (reply, packed) = bounded(1);
                 to_pack.send((batch, reply)).map_err(|_| Gone)?;

@@ -5,13 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use super::InspectOptions;
 use super::sizes::Sizes;
-use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::ContentDigest;
+use crate::parallel::for_each;
 use crate::progress::{Phase, Progress};
-use crate::read::share::share;
 use crate::report::{BlockRef, InspectReport, LogInfo, Packings};
+use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, RangeReader, Unpacker};
-use crate::verify::{Chain, Checked, Expectations, KEY};
+use crate::source::block_log::{Chain, Checked, Expectations};
 
 /// A file that is no larger is gone through also in a quick look, in bytes.
 const SMALL: u64 = 64 << 20;
@@ -106,7 +107,7 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
     progress.begin(Phase::Read, Some(files.size()));
     let expectations = expectations();
     let all: Mutex<Vec<Counted>> = Mutex::default();
-    share(options.resources.threads(), ranges.len(), Batch::default, |batch: &mut Batch, item| {
+    for_each(options.resources.threads(), ranges.len(), Batch::default, |batch: &mut Batch, item| {
         let Some(range) = ranges.get(item) else { return Ok(()) };
         let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
         let part = reader.part();
@@ -192,11 +193,11 @@ impl Counted {
         at: usize,
     ) -> Result<crate::chain::Header, crate::source::block_log::LogProblem> {
         let Checked { record, header } = chain.take(batch, at)?;
-        let size = record.len().saturating_sub(KEY) as u64;
+        let size = record.len().saturating_sub(NUMBER) as u64;
         self.blocks += 1;
         self.payload += size;
         self.sizes.add(size);
-        self.digest.add_section(record, KEY);
+        self.digest.add_section(record, NUMBER);
         if self.first.is_none() {
             self.first = Some(BlockRef::of(&header));
         }

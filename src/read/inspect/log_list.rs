@@ -6,8 +6,9 @@ use std::path::Path;
 use super::InspectOptions;
 use super::log::{WINDOW, each_batch, expectations, interrupted};
 use crate::error::{Error, Result};
+use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, LogProblem, RangeReader, Unpacker};
-use crate::verify::{Chain, Checked, KEY};
+use crate::source::block_log::{Chain, Checked};
 
 /// Writes number, id, sizes and offset of every block as a line of JSON.
 ///
@@ -84,7 +85,7 @@ fn lines(
              \"stored_bytes\":{stored},\"offset\":{offset}{part}}}",
             header.number,
             header.id,
-            record.len().saturating_sub(KEY)
+            record.len().saturating_sub(NUMBER)
         )
         .map_err(failed())?;
     }

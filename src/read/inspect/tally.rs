@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::sizes::{Sizes, Sum};
-use crate::digest::ContentDigest;
 use crate::error::Result;
+use crate::hash::content_digest::ContentDigest;
+use crate::hash::{BATCH, Checker, Claim, Function, problem_of};
 use crate::read::snapshot::Snapshot;
 use crate::read::visited::{Visited, fingerprint};
 use crate::report::{BadBlock, CodeCount, SizeClass};
 use crate::source::car::chunks::Chunk;
 use crate::source::car::{CidSpan, Section};
-use crate::verify::{BATCH, Checker, Claim, Function, problem_of};
 
 /// Bad blocks that are listed.
 const LISTED: usize = 10;

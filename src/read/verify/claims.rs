@@ -1,8 +1,8 @@
 //! What a key says about its value, by key layout.
 
+use crate::hash::{Claim, Function};
 use crate::sort::key::KeyLayout;
 use crate::source::car::read_cid;
-use crate::verify::{Claim, Function};
 
 /// The functions a bare digest is tried with when no record names them: those of real snapshots first.
 const LIKELY: [u64; 9] = [0xb220, 0x12, 0x1e, 0x1b, 0x16, 0xb240, 0x13, 0x11, 0x00];
@@ -61,7 +61,7 @@ impl KeyReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::Checker;
+    use crate::hash::Checker;
 
     fn holds(reader: &KeyReader, key: &[u8], value: &[u8]) -> Result<bool, String> {
         let claim = reader.claim(key, value)?;

@@ -9,10 +9,10 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use super::problems::Collector;
-use crate::load::TRANSACTIONS;
-use crate::read::record::{ImportRecord, checksum};
+use crate::report::record::{ImportRecord, checksum};
 use crate::report::{ProblemKind, RecordedFile};
 use crate::rocks::options_file::OptionsFile;
+use crate::schema::TRANSACTIONS;
 
 /// The most bytes of a file that are read; RocksDB's are far smaller.
 const MAX_FILE: u64 = 16 << 20;

@@ -10,17 +10,17 @@ use std::sync::{Mutex, PoisonError};
 use super::scan::Totals;
 use super::{Job, compare, interrupted};
 use crate::chain::{self, Header, TransactionOptions};
-use crate::digest::{Content, ContentDigest};
 use crate::error::Result;
-use crate::load::{BLOCK_IDS, TRANSACTIONS};
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::parallel::for_each;
 use crate::progress::Phase;
 use crate::read::count::count;
 use crate::read::ranges::{KeyRange, ranges};
-use crate::read::record::ImportRecord;
-use crate::read::share::share;
+use crate::report::record::ImportRecord;
 use crate::report::{LogVerified, ProblemKind, VerifiedLog};
 use crate::rocks::DataFile;
-use crate::verify::Lookup;
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
+use crate::source::block_log::Lookup;
 
 /// Records between two looks at the counters.
 const BATCH: u64 = 1024;
@@ -54,7 +54,7 @@ impl Job<'_> {
         let work = ranges(&own);
         self.progress.begin(Phase::Verify, Some(record.payload_bytes));
         let found: Mutex<Vec<Stretch>> = Mutex::default();
-        share(
+        for_each(
             self.options.resources.threads(),
             work.len() + files.len(),
             || (),

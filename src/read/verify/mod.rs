@@ -25,16 +25,17 @@ use self::scan::{Totals, Worker};
 use super::access::{Location, Resources};
 use super::advice;
 use super::ranges::{KeyRange, Window, ranges};
-use super::record::{ImportRecord, RECORD_FILE};
-use super::share::share;
-use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::ContentDigest;
+use crate::os::resources;
+use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
+use crate::report::record::ImportRecord;
 use crate::report::{Against, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
 use crate::rocks::{DataFile, MetaFault, Reader, ReaderOptions, check_meta_blocks};
+use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 use crate::source::car::NullPadding;
-use crate::sys;
 
 /// The block cache, in bytes. Nothing is read twice, so it only serves RocksDB's own needs.
 const CACHE: usize = 8 << 20;
@@ -152,7 +153,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         warnings: Vec::new(),
         seconds: 0.0,
     };
-    sys::raise_open_files();
+    resources::raise_open_files();
     let opened = Reader::open(
         &options.db,
         &ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true, in_order: false },
@@ -291,7 +292,7 @@ impl Job<'_> {
         for family in others {
             work.extend(ranges_of(family).into_iter().enumerate().map(|(n, range)| (family.as_str(), n, range)));
         }
-        let totals = self.share(work.len() + files.len(), |worker, item| {
+        let totals = self.for_each(work.len() + files.len(), |worker, item| {
             let Some((family, number, range)) = work.get(item) else {
                 self.check_meta_blocks(files.get(item - work.len()));
                 return Ok(());
@@ -360,12 +361,12 @@ impl Job<'_> {
         }
         keys.sort_unstable();
         let groups: Vec<&[Vec<u8>]> = keys.chunks(PICKS).collect();
-        self.share(groups.len(), |worker, item| worker.pick(groups.get(item).copied().unwrap_or_default()))
+        self.for_each(groups.len(), |worker, item| worker.pick(groups.get(item).copied().unwrap_or_default()))
     }
 
     /// Shares `items` pieces of work out among the threads and adds up what they found.
-    fn share(&self, items: usize, work: impl Fn(&mut Worker<'_>, usize) -> Result<()> + Sync) -> Result<Totals> {
-        let workers = share(self.options.resources.threads(), items, || Worker::new(self), work)?;
+    fn for_each(&self, items: usize, work: impl Fn(&mut Worker<'_>, usize) -> Result<()> + Sync) -> Result<Totals> {
+        let workers = for_each(self.options.resources.threads(), items, || Worker::new(self), work)?;
         Ok(workers.iter().fold(Totals::default(), |mut totals, worker| {
             totals.merge(&worker.totals);
             totals

@@ -3,12 +3,12 @@
 use super::against::{Entries, record_hash};
 use super::problems::Collector;
 use super::{Job, interrupted};
-use crate::digest::ContentDigest;
 use crate::error::Result;
+use crate::hash::content_digest::ContentDigest;
+use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
 use crate::read::ranges::{KeyRange, Window};
 use crate::report::ProblemKind;
 use crate::rocks::Scan;
-use crate::verify::{BATCH, Checker, Claim, FailureKind, problem_of};
 
 /// Bytes of records hashed together: what fits a second-level cache.
 const BATCH_BYTES: usize = 1 << 20;

@@ -21,16 +21,16 @@ use super::header::chain_header;
 use super::links::{codec, links};
 use super::missing::{LISTED, Missing};
 use super::queue::StepRef;
-use super::record::{ImportRecord, roots};
-use super::share::share;
 use super::visited::{Visited, fingerprint};
 use crate::error::{Error, Result};
+use crate::os::resources;
+use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
+use crate::report::record::{ImportRecord, roots};
 use crate::report::{WALK_SCHEMA, WalkReport};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
-use crate::sys;
 
 use self::frontier::{Frontier, Gathered, Kind};
 use self::sorted::{Look, Sorted};
@@ -105,7 +105,7 @@ pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport
 fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let record = ImportRecord::load(&options.db)?;
     let memory = options.resources.memory().max(MIN_MEMORY);
-    sys::raise_open_files();
+    resources::raise_open_files();
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root")?;
@@ -215,7 +215,7 @@ impl Walk<'_> {
 
     fn piece(&self, sorted: &Sorted, frontier: &Frontier, found: &mut Found) -> Result<()> {
         let batches = sorted.len().div_ceil(BATCH);
-        let workers = share(self.options.resources.threads(), batches, Found::default, |found, batch| {
+        let workers = for_each(self.options.resources.threads(), batches, Found::default, |found, batch| {
             if self.options.resources.stop.asked() {
                 return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
             }

@@ -18,34 +18,26 @@ mod discover;
 mod forward;
 pub(crate) mod framing;
 mod index;
+mod layout;
+pub(crate) mod links;
 mod open;
 mod part;
 pub(crate) mod preamble;
 mod problem;
 mod ranges;
+mod transactions;
 pub(crate) mod unpack;
 
 pub(crate) use detect::{PEEK, is_block_log};
 pub(crate) use forward::Forward;
 pub(crate) use framing::{Framing, Packing};
 pub use index::IndexUse;
+pub(crate) use layout::MAX_BLOCK;
+pub use layout::{BlockRef, LogLayout, Packings, TornTail};
+pub(crate) use links::{Chain, Checked, Expectations};
 pub(crate) use open::{Log, LogBody, Opened, Sought, begins_later};
 pub(crate) use part::Part;
 pub use problem::LogProblem;
 pub(crate) use ranges::{Batch, LogFiles, Range, RangeReader};
-pub(crate) use unpack::{Dictionaries, ROOM, Unpacker};
-
-/// The longest block, in bytes, as it is stored and unpacked. Hive's own limit is 2 MiB, Antelope's chains have 1 MiB by
-/// default.
-pub(crate) const MAX_BLOCK: usize = 16 << 20;
-
-/// What to do with a log that ends inside a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TornTail {
-    /// It is an error. The default.
-    #[default]
-    Error,
-    /// What follows the last whole block is left out.
-    Trim,
-}
+pub(crate) use transactions::Lookup;
+pub(crate) use unpack::{Dictionaries, Unpacker};

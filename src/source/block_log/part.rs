@@ -14,7 +14,7 @@ use super::unpack::{UnpackProblem, Unpacker};
 use super::{MAX_BLOCK, PEEK, TornTail};
 use crate::chain::{Header, Id};
 use crate::error::{Error, Result};
-use crate::mapped::shrank;
+use crate::os::mmap::shrank;
 
 /// How far back from its end a torn log is searched for its last whole block, in bytes.
 const TORN_SEARCH: u64 = 2 * MAX_BLOCK as u64;

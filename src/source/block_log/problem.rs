@@ -1,5 +1,6 @@
 //! What can be wrong with a block log.
 
+use crate::error::Problem;
 use std::path::PathBuf;
 
 use crate::chain::{ChainProblem, Id};
@@ -249,9 +250,8 @@ impl std::fmt::Display for With {
     }
 }
 
-impl LogProblem {
-    /// The next step for the person who sees it.
-    pub fn hint(&self) -> String {
+impl Problem for LogProblem {
+    fn hint(&self) -> String {
         match self {
             Self::NotALog { .. } => {
                 "give a block_log (Steem, Hive) or blocks.log (EOSIO, Antelope), the directory of one, or a CAR".into()

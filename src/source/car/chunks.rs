@@ -16,9 +16,9 @@ use rustix::fs::{Advice, fadvise};
 use twox_hash::XxHash3_64;
 
 use super::{CarProblem, Header, HeaderStep, NullPadding, Step, next_section, read_header, varint};
-use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::mapped::Mapped;
+use crate::os::buffer::Buffer;
+use crate::os::mmap::Mapped;
 use crate::source::input::{Body, ByteStream, Input};
 
 /// How many bytes are read first, to find the header in.
@@ -550,7 +550,7 @@ const ASK_AHEAD: usize = 8 << 10;
 fn ask_for(bytes: &[u8], at: usize) {
     let from = (at + ASK_AHEAD).min(bytes.len());
     for line in bytes[from..(from + 1088).min(bytes.len())].iter().step_by(64) {
-        crate::sys::prefetch(line);
+        crate::os::resources::prefetch(line);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can be wrong with a CAR.
 
+use crate::error::Problem;
 use crate::size::human;
 
 /// What is wrong with a CAR.
@@ -109,9 +110,8 @@ pub enum CarProblem {
     },
 }
 
-impl CarProblem {
-    /// The next step for the person who sees it.
-    pub fn hint(&self) -> String {
+impl Problem for CarProblem {
+    fn hint(&self) -> String {
         match self {
             Self::Truncated { .. } => {
                 "the download is incomplete: compare its size and sha256 with the publisher's".into()

@@ -1,6 +1,7 @@
 //! What can be wrong with the wrapping of a snapshot.
 
 use super::Wrapping;
+use crate::error::Problem;
 
 /// What is wrong with the wrapping of a snapshot.
 #[derive(Debug, thiserror::Error)]
@@ -74,9 +75,8 @@ pub enum WrappingProblem {
 
 const MIB: u64 = 1 << 20;
 
-impl WrappingProblem {
-    /// The next step for the person who sees it.
-    pub fn hint(&self) -> String {
+impl Problem for WrappingProblem {
+    fn hint(&self) -> String {
         match self {
             Self::Empty => "download the snapshot again".into(),
             Self::Directory => "name the snapshot file, not the folder it lies in".into(),

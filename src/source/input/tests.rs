@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::error::{BadInput, Error, Exit};
+use crate::error::{Error, Exit};
 
 const ALL: [Wrapping; 4] = [Wrapping::Zstd, Wrapping::Xz, Wrapping::Gzip, Wrapping::Lz4];
 
@@ -122,7 +122,9 @@ fn problem(error: &Error) -> (Option<u64>, String) {
     assert_eq!(error.exit(), Exit::BadInput, "{error:?}");
     assert!(!error.hint().is_empty());
     match error {
-        Error::BadInput { offset, problem: BadInput::Wrapping(problem), .. } => (*offset, problem.to_string()),
+        Error::BadInput { offset, problem, .. } if problem.downcast_ref::<WrappingProblem>().is_some() => {
+            (*offset, problem.to_string())
+        }
         other => panic!("{other:?}"),
     }
 }

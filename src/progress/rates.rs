@@ -1,6 +1,17 @@
 //! How fast blocks of a log are read, 100,000 after 100,000: whether an import slows down as its chain goes on.
 
-use crate::report::Speed;
+use serde::{Deserialize, Serialize};
+
+/// How fast blocks were read.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Speed {
+    /// Blocks read so far in this run.
+    pub blocks: u64,
+    /// Seconds since reading began.
+    pub seconds: f64,
+    /// Blocks a second since the row before.
+    pub blocks_per_second: f64,
+}
 
 /// Blocks of a log between two notes of the time.
 const STRETCH: u64 = 100_000;

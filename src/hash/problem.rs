@@ -1,6 +1,8 @@
 //! What can be wrong with a block's hash.
 
-use super::{Claim, Failure, FailureKind, Function};
+use super::checker::{Claim, Failure, FailureKind};
+use super::function::Function;
+use crate::error::Problem;
 
 /// How many bytes of a digest a message shows; an identity digest may be as long as a block.
 const MAX_SHOWN: usize = 64;
@@ -43,9 +45,8 @@ pub enum HashProblem {
     },
 }
 
-impl HashProblem {
-    /// The next step for the person who sees it.
-    pub fn hint(&self) -> String {
+impl Problem for HashProblem {
+    fn hint(&self) -> String {
         match self {
             Self::Mismatch { .. } | Self::DigestLength { .. } => {
                 "the snapshot is damaged: download it again and compare its sha256".into()
@@ -93,7 +94,7 @@ mod tests {
     use multihash::Multihash;
 
     use super::*;
-    use crate::verify::Checker;
+    use crate::hash::Checker;
 
     fn problem(code: u64, digest: &[u8], data: &[u8]) -> HashProblem {
         let cid = cid::Cid::new_v1(0x55, Multihash::<64>::wrap(code, digest).expect("a short digest"));

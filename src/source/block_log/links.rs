@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use super::framing::{Framing, Packing};
+use super::layout::Packings;
+use super::problem::LogProblem;
+use super::ranges::Batch;
+use super::unpack::{ROOM, Unpacker};
 use crate::chain::{self, Header, Id};
-use crate::report::Packings;
-use crate::source::block_log::{Batch, Framing, LogProblem, Packing, ROOM, Unpacker};
-
-/// Bytes of a block's key.
-pub(crate) const KEY: usize = 4;
+use crate::schema::NUMBER;
 
 /// What blocks are compared with.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +68,7 @@ impl<'a> Chain<'a> {
             Packing::Raw => {
                 self.packings.raw += 1;
                 // The key takes the place of the word of the block before, which has been looked at.
-                batch.bytes.get_mut(head - KEY..span.end).unwrap_or_default()
+                batch.bytes.get_mut(head - NUMBER..span.end).unwrap_or_default()
             }
             packing => {
                 match packing {
@@ -77,10 +78,10 @@ impl<'a> Chain<'a> {
                 let stored = batch.bytes.get(head..span.end).unwrap_or_default();
                 let unpacked = self.unpacker.unpack_with_room(stored, packing);
                 let unpacked = unpacked.map_err(|problem| problem.of(Some(number), packing))?;
-                unpacked.get_mut(ROOM - KEY..).unwrap_or_default()
+                unpacked.get_mut(ROOM - NUMBER..).unwrap_or_default()
             }
         };
-        let header = match self.framing.header(record.get(KEY..).unwrap_or_default()) {
+        let header = match self.framing.header(record.get(NUMBER..).unwrap_or_default()) {
             Ok(header) => header,
             Err(problem) => {
                 return Err(match span.packing {
@@ -112,7 +113,7 @@ impl<'a> Chain<'a> {
         if number == 1
             && let Some(head) = self.expectations.chain_id
         {
-            let block = record.get(KEY..).unwrap_or_default();
+            let block = record.get(NUMBER..).unwrap_or_default();
             let named = chain::action_root(block).map_err(|problem| LogProblem::Block { number, problem })?;
             if named != head {
                 return Err(LogProblem::Genesis { head, named });
@@ -128,7 +129,7 @@ impl<'a> Chain<'a> {
         }
         self.before = Some(id);
         self.next = number.wrapping_add(1);
-        if let Some(key) = record.first_chunk_mut::<KEY>() {
+        if let Some(key) = record.first_chunk_mut::<NUMBER>() {
             *key = number.to_be_bytes();
         }
         Ok(Checked { record, header })

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// ```
 /// use std::io::Write;
 ///
-/// use bedload::output::Output;
+/// use bedload::os::files::Output;
 ///
 /// let dir = tempfile::tempdir()?;
 /// let path = dir.path().join("new");

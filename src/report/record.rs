@@ -16,14 +16,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::chain::Family;
-use crate::digest::ContentDigest;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::ContentDigest;
 use crate::report::{BlockRef, FamilyReport, LogLayout, LogVerified, Packings, RecordedFile};
+use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
-
-/// The file's name inside a database.
-pub const RECORD_FILE: &str = "BEDLOAD.json";
 
 /// The largest record that is read, in bytes; real ones have a few hundred KiB at most.
 const MAX_RECORD: u64 = 64 << 20;
@@ -149,7 +147,7 @@ impl ImportRecord {
     ///
     /// # Errors
     /// As [`ImportRecord::load`].
-    pub(super) fn load_sealed(db: &Path) -> Result<Option<(Self, bool)>> {
+    pub(crate) fn load_sealed(db: &Path) -> Result<Option<(Self, bool)>> {
         let path = db.join(RECORD_FILE);
         let size = match path.metadata() {
             Ok(metadata) => metadata.len(),
@@ -200,7 +198,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// There are none: `action` says for what, `hint` what to do about it.
-pub(super) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &str, hint: &str) -> Result<Vec<RawCid>> {
+pub(crate) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &str, hint: &str) -> Result<Vec<RawCid>> {
     if !given.is_empty() {
         return Ok(given.to_vec());
     }

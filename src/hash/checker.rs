@@ -12,7 +12,18 @@
 use blake2b_simd::Params;
 use blake2b_simd::many::{HashManyJob, hash_many};
 
-use super::{Claim, Function};
+use super::function::Function;
+
+/// One block to check: the hash function's multicodec, the digest its CID carries, and its bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// Multicodec of the hash function, e.g. `0xb220` for blake2b-256.
+    pub code: u64,
+    /// The digest as it stands in the CID.
+    pub digest: &'a [u8],
+    /// The block's bytes.
+    pub data: &'a [u8],
+}
 
 /// How many blocks go into one round of lanes. Its jobs take about 128 KiB, which stays in a second-level cache.
 pub const BATCH: usize = 1024;
@@ -23,7 +34,7 @@ const STEP: usize = 128;
 /// Checks claims. One per thread: it keeps its working memory from call to call and allocates nothing per block.
 ///
 /// ```
-/// use bedload::verify::{Checker, Claim, FailureKind, Function};
+/// use bedload::hash::{Checker, Claim, FailureKind, Function};
 ///
 /// let digest = Function::Blake2b(32).digest(b"block");
 /// let good = Claim { code: 0xb220, digest: &digest, data: b"block" };

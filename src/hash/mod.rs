@@ -1,0 +1,10 @@
+//! Hash functions: whether the bytes of a block are those its CID names, and the content digest of records.
+
+mod checker;
+pub mod content_digest;
+mod function;
+mod problem;
+
+pub use checker::{BATCH, Checker, Claim, Failure, FailureKind};
+pub use function::{Function, MAX_DIGEST, MIN_TRUNCATED};
+pub use problem::{HashProblem, problem_of};

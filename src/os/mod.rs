@@ -1,0 +1,8 @@
+//! What the operating system gives: memory maps, buffers, files, file systems, limits.
+
+pub(crate) mod buffer;
+pub(crate) mod file_system;
+pub mod files;
+pub(crate) mod mmap;
+pub(crate) mod private;
+pub mod resources;

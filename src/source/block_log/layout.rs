@@ -1,0 +1,72 @@
+//! How a log is laid out beyond its blocks, and how its blocks lie in it: plain data that imports record.
+
+use serde::{Deserialize, Serialize};
+
+use crate::chain::Header;
+
+/// The longest block, in bytes, as it is stored and unpacked. Hive's own limit is 2 MiB, Antelope's chains have 1 MiB by
+/// default.
+pub(crate) const MAX_BLOCK: usize = 16 << 20;
+
+/// What to do with a log that ends inside a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TornTail {
+    /// It is an error. The default.
+    #[default]
+    Error,
+    /// What follows the last whole block is left out.
+    Trim,
+}
+
+/// How a log lay, beyond its blocks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLayout {
+    /// Bytes from its beginning to the end of its last whole block; `null` where it was several files, was pruned, or was
+    /// not imported as a whole.
+    pub bytes: Option<u64>,
+    /// Whether it was pruned (Antelope).
+    pub pruned: bool,
+    /// What stood before its first block, as hex (Antelope).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+}
+
+/// A block by its number and id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockRef {
+    /// Its number.
+    pub number: u32,
+    /// Its id as hex.
+    pub id: String,
+    /// When it was made, in milliseconds since 1970.
+    pub timestamp_ms: i64,
+}
+
+impl BlockRef {
+    pub(crate) fn of(header: &Header) -> Self {
+        Self { number: header.number, id: header.id.to_string(), timestamp_ms: header.timestamp_ms }
+    }
+}
+
+/// How blocks lie in a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packings {
+    /// As they are.
+    pub raw: u64,
+    /// Packed with zstd.
+    pub zstd: u64,
+    /// Packed with zstd and a dictionary.
+    pub zstd_dictionary: u64,
+    /// Bytes of all of them in the log.
+    pub stored_bytes: u64,
+}
+
+impl Packings {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.raw += other.raw;
+        self.zstd += other.zstd;
+        self.zstd_dictionary += other.zstd_dictionary;
+        self.stored_bytes += other.stored_bytes;
+    }
+}
