@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{recommend, statistics};
+use super::recommend;
 use crate::report::bench::{COPY, Comparison, Figures, METRICS, Metric, Ratio, Run, VariantFigures};
+use crate::report::statistics;
 
 /// Takes the figures of `variants` from `runs`; those of rounds that warm up, and failed ones, do not count.
 /// `reference` is the variant that the others are held against.
 pub fn figures(variants: &[String], reference: &str, runs: &[Run]) -> Figures {
     let rounds = Rounds::new(runs);
-    let copy = super::statistics::spread(&rounds.values(COPY, &wall()));
+    let copy = statistics::spread(&rounds.values(COPY, &wall()));
     let mut all: Vec<VariantFigures> =
         variants.iter().map(|variant| of_variant(variant, reference, &rounds, runs)).collect();
     for figures in &mut all {

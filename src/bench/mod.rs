@@ -17,7 +17,6 @@ pub mod reads;
 mod recommend;
 mod schedule;
 mod snapshot;
-pub mod statistics;
 mod store;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::cache;
 use super::keys;
-use super::statistics::quantile;
 use crate::error::Result;
 use crate::os::resources;
 use crate::parallel;
 use crate::report::bench::{LookupTimes, ReadFigures};
+use crate::report::statistics::quantile;
 use crate::rocks::Reader;
 
 /// Keys in one `multi_get`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bedload::doctor::{DoctorOptions, examine};
 use bedload::load::PlanChoice;
-use bedload::report::{DoctorReport, Latency, Prediction, Rate};
+use bedload::report::{DoctorReport, Latency, Prediction};
 use bedload::size::human;
 
 use super::shared::advice;
@@ -12,8 +12,8 @@ use super::{Globals, import, screen, values};
 
 /// Measure what decides an import: disk, cores, limits; and what could be better
 ///
-/// Takes some seconds. Nothing that is written stays, however it ends; what was measured is kept in the user's cache
-/// directory, so that imports can tell how long they will take.
+/// Takes some seconds. With a snapshot, a sample of it is imported into a directory in DIR, which tells how long all of it
+/// will take. Nothing that is written stays.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload doctor --dir /data snapshot.forest.car.zst")]
 pub struct Args {
@@ -41,14 +41,10 @@ pub struct Args {
     /// Set one option on top of the preset; may be repeated
     #[arg(long, value_name = "MOMENT.SCOPE.OPTION=VALUE")]
     pub set: Vec<String>,
-    /// Do not keep what was measured
-    #[arg(long)]
-    pub forget: bool,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = DoctorOptions::new(&args.dir, args.source.clone());
-    options.keep = !args.forget;
     options.import.memory = args.memory;
     options.import.threads = args.threads.map(usize::from);
     options.import.work_dir.clone_from(&args.work_dir);
@@ -98,13 +94,12 @@ fn summary(report: &DoctorReport) -> String {
         );
     }
     let machine = &report.machine;
-    let cores = |rate: Rate| {
-        format!("{}/s on one core, {}/s on all", human(rate.one_core as u64), human(rate.all_cores as u64))
-    };
     line("cores", machine.cores.to_string());
-    line("hashing", cores(report.work.hash));
-    line("reading", cores(report.work.read));
-    line("building", cores(report.work.build));
+    let hash = report.hash;
+    line(
+        "hashing",
+        format!("{}/s on one core, {}/s on all", human(hash.one_core as u64), human(hash.all_cores as u64)),
+    );
     let bytes = |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), human);
     let group =
         machine.cgroup_bytes.map_or_else(|| "no limit of a cgroup".into(), |limit| format!("cgroup {}", human(limit)));
@@ -123,17 +118,17 @@ fn summary(report: &DoctorReport) -> String {
         line("snapshot", forecast.source.clone());
         line("plan", forecast.plan.describe());
         line(
-            "foreseen",
+            "forecast",
             match &forecast.prediction {
                 Some(prediction) => format!(
-                    "{}, {} of disk at the peak, {} of memory; limited by {}; {:.0} % of the snapshot is in the page cache",
+                    "{}, {} of disk at the peak, {} of memory; limited by the {}; from a sample of {}",
                     seconds(prediction),
                     bytes(prediction.peak_disk_bytes),
                     human(prediction.memory_bytes),
                     prediction.limited_by,
-                    prediction.cached_share * 100.0
+                    human(prediction.sample_bytes)
                 ),
-                None => "only for files, the ingest loader, and a directory that can be written".into(),
+                None => "only for files, the ingest loader, and a directory with room for a sample".into(),
             },
         );
     }
@@ -145,7 +140,7 @@ fn summary(report: &DoctorReport) -> String {
 }
 
 /// `4.9 s (read 1.9, build 2.9)`
-pub fn seconds(prediction: &Prediction) -> String {
+fn seconds(prediction: &Prediction) -> String {
     let number = |name: &str| prediction.seconds.get(name).and_then(serde_json::Value::as_f64);
     let phases: Vec<String> = ["read", "build", "ingest", "settle", "check"]
         .into_iter()

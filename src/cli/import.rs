@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bedload::chain::Id;
 use bedload::load::{Format, LogOptions, PlanChoice};
-use bedload::report::{Compared, ImportReport, LogReport, LogVerified, Speed};
+use bedload::report::{ImportReport, LogReport, LogVerified, Speed};
 use bedload::size::human;
 use bedload::sort::key::KeyLayout;
 use bedload::source::block_log::TornTail;
@@ -249,9 +249,6 @@ fn summary(report: &ImportReport) -> String {
         ("checked", what_was_checked),
         ("time", format!("{total:.1} s, {}/s ({})", human(rate as u64), phases.join(", "))),
     ];
-    if let Some(compared) = &report.prediction {
-        lines.push(("foreseen", foreseen(compared)));
-    }
     if let Some(log) = &report.log {
         lines.extend(of_log(log));
     }
@@ -338,16 +335,4 @@ fn of_log(log: &LogReport) -> Vec<(&'static str, String)> {
         ));
     }
     lines
-}
-
-/// `4.9 s (read 1.9, build 2.9); it took 3 % more`
-fn foreseen(compared: &Compared) -> String {
-    let number = |map: &serde_json::Map<String, serde_json::Value>, name: &str| map.get(name)?.as_f64();
-    let mut text = super::doctor::seconds(&compared.prediction);
-    if let Some(difference) = number(&compared.difference, "total") {
-        let percent = (difference.abs() * 100.0).round();
-        let more = if difference < 0.0 { "less" } else { "more" };
-        text.push_str(&format!("; it took {percent:.0} % {more}"));
-    }
-    text
 }

@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, pwritev2};
 
-use super::latency::latency;
 use super::scratch;
-use crate::bench::statistics::median;
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::progress::Stop;
-use crate::report::DiskSpeed;
+use crate::report::statistics::{median, quantile};
+use crate::report::{DiskSpeed, Latency};
 
 /// Bytes of a small write or read, and what direct I/O must be aligned to.
 const SMALL: usize = 4 << 10;
@@ -70,7 +69,7 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &Stop) -> Result<DiskSpe
     let fsync = bench.small_writes(|bench, at| {
         bench.file.write_all_at(&bench.buffer[..SMALL], at).and_then(|()| bench.file.sync_all())
     })?;
-    let synced = bench.synced_writes(ROUNDS)?;
+    let synced = bench.synced_writes()?;
     let direct = scratch::pass_the_cache(&file, true) && bench.takes_direct();
     scratch::pass_the_cache(&file, direct);
     let write = bench.sequential(|bench, at| bench.file.write_all_at(&bench.buffer, at))?;
@@ -105,17 +104,6 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &Stop) -> Result<DiskSpe
     })
 }
 
-/// The synced write alone, for an import that wants to know what it is in for.
-///
-/// # Errors
-/// As [`measure`].
-pub(super) fn measure_writing(dir: &Path, limits: Limits) -> Result<Option<f64>> {
-    let file = scratch::nameless(dir)?;
-    let mut bench = Bench { file: &file, dir, limits, stop: &Stop::default(), buffer: Buffer::new(LARGE)? };
-    bench.fill();
-    bench.synced_writes(1)
-}
-
 struct Bench<'a> {
     file: &'a File,
     dir: &'a Path,
@@ -138,7 +126,7 @@ impl Bench<'_> {
 
     fn may_go_on(&self) -> Result<()> {
         if self.stop.asked() {
-            return Err(Error::Interrupted { hint: "nothing is left over; run the same command again".into() });
+            return Err(super::interrupted());
         }
         Ok(())
     }
@@ -147,10 +135,7 @@ impl Bench<'_> {
         Error::io("write and read a file in", self.dir)
     }
 
-    fn small_writes(
-        &mut self,
-        write: impl Fn(&Self, u64) -> std::io::Result<()>,
-    ) -> Result<Option<crate::report::Latency>> {
+    fn small_writes(&mut self, write: impl Fn(&Self, u64) -> std::io::Result<()>) -> Result<Option<Latency>> {
         self.file.set_len(0).map_err(self.failed())?;
         let started = Instant::now();
         let mut times = Vec::with_capacity(ENOUGH);
@@ -164,10 +149,10 @@ impl Bench<'_> {
         Ok(latency(times))
     }
 
-    /// Bytes a second through the page cache, the sync at the end included; the median of `rounds`.
-    fn synced_writes(&mut self, rounds: usize) -> Result<Option<f64>> {
+    /// Bytes a second through the page cache, the sync at the end included; the median of [`ROUNDS`].
+    fn synced_writes(&mut self) -> Result<Option<f64>> {
         let mut rates = Vec::new();
-        for _ in 0..rounds {
+        for _ in 0..ROUNDS {
             self.file.set_len(0).map_err(self.failed())?;
             let started = Instant::now();
             let mut at = 0;
@@ -228,6 +213,14 @@ impl Bench<'_> {
     }
 }
 
+/// Median and 99th percentile; `None` of nothing.
+fn latency(times: Vec<Duration>) -> Option<Latency> {
+    let mut nanos: Vec<u64> = times.iter().map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)).collect();
+    nanos.sort_unstable();
+    let micros = |share| quantile(&nanos, share).map(|nanos| nanos as f64 / 1e3);
+    Some(Latency { median_us: micros(0.5)?, p99_us: micros(0.99)?, count: nanos.len() as u64 })
+}
+
 /// Asks the system to begin writing one large piece.
 fn start_writing(file: &File, at: u64) {
     use std::os::fd::AsRawFd;
@@ -264,6 +257,14 @@ mod tests {
         assert_eq!(found.synced_write_bytes_per_second, None);
         assert_eq!(found.read_bytes_per_second, None);
         assert_eq!(found.random_reads_per_second, None);
+    }
+
+    #[test]
+    fn of_a_hundred_times_one_is_beyond_the_99th_percentile() {
+        let times = (1..=100).rev().map(Duration::from_millis).collect();
+        let found = latency(times).expect("some");
+        assert_eq!((found.median_us, found.p99_us, found.count), (50_000.0, 99_000.0, 100));
+        assert_eq!(latency(Vec::new()), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The one file that measuring writes. It has no name: whatever ends the program, the system takes it away.
+//! What measuring writes: a file that has no name, so that the system removes it however the program ends, and a directory
+//! for a sample of the snapshot, which is removed with its contents; that of a killed process is removed by the next one.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -7,42 +8,35 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
+use crate::os::scratch_dir::{self, ScratchDir};
 
-/// How the file is named for an instant, where files without a name cannot be made.
+/// How the directories are named, before random letters and digits.
 const PREFIX: &str = ".bedload-doctor-";
 
 /// Makes a file without a name in `dir`, for reading and writing.
 ///
 /// # Errors
-/// Nothing can be written there.
+/// [`Error::Io`] when nothing can be written there.
 pub(super) fn nameless(dir: &Path) -> Result<File> {
-    sweep(dir);
+    scratch_dir::sweep(dir, PREFIX);
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
         Ok(file) => Ok(file.into()),
-        // NFS and some others: made and unlinked in one breath.
+        // NFS and some others: the file has a name for as long as its directory lives, which is removed at once.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT) => {
-            tempfile::Builder::new()
-                .prefix(PREFIX)
-                .tempfile_in(dir)
-                .and_then(|named| {
-                    let (file, path) = named.into_parts();
-                    path.close().map(|()| file)
-                })
-                .map_err(Error::io("write in", dir))
+            let parent = directory(dir)?;
+            tempfile::tempfile_in(parent.path()).map_err(Error::io("write in", dir))
         }
         Err(error) => Err(Error::io("write in", dir)(error.into())),
     }
 }
 
-/// Removes what was left in the instant in which a file had a name.
-fn sweep(dir: &Path) {
-    for entry in dir.read_dir().into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
-            // What cannot be removed is somebody else's.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
+/// Makes a directory in `dir`, which is removed with all that is in it when it is dropped.
+///
+/// # Errors
+/// [`Error::Io`] when nothing can be written there.
+pub(super) fn directory(dir: &Path) -> Result<ScratchDir> {
+    ScratchDir::create(dir, PREFIX).map_err(Error::io("write in", dir))
 }
 
 /// Switches the page cache off for a file; `false` where the file system does not do that.
@@ -61,7 +55,9 @@ mod tests {
     #[test]
     fn the_file_has_no_name_and_what_was_left_is_swept() {
         let dir = tempfile::tempdir().expect("a directory");
-        std::fs::write(dir.path().join(".bedload-doctor-old"), "x").expect("written");
+        let left = dir.path().join(".bedload-doctor-a1B2c3");
+        std::fs::create_dir(&left).expect("created");
+        std::fs::write(left.join("journal"), "x").expect("written");
         std::fs::write(dir.path().join("other"), "x").expect("written");
         let file = nameless(dir.path()).expect("made");
         file.write_all_at(b"bytes", 0).expect("written");

@@ -49,15 +49,15 @@ impl<'c> Block<'c> {
 pub(super) struct BlockReader<'a> {
     options: &'a ImportOptions,
     checker: Checker,
-    /// Where it tells of them; a rehearsal has none.
-    journal: Option<&'a Journal>,
+    /// Where it tells of them.
+    journal: &'a Journal,
     /// Hash functions that this reader has told of, where keys do not name theirs.
     functions: Vec<u64>,
 }
 
 impl<'a> BlockReader<'a> {
-    pub fn new(options: &'a ImportOptions, journal: impl Into<Option<&'a Journal>>) -> Self {
-        Self { options, checker: Checker::default(), journal: journal.into(), functions: Vec::new() }
+    pub fn new(options: &'a ImportOptions, journal: &'a Journal) -> Self {
+        Self { options, checker: Checker::default(), journal, functions: Vec::new() }
     }
 
     /// Hands the blocks of a chunk to `take`, in their order.
@@ -101,9 +101,7 @@ impl<'a> BlockReader<'a> {
                     return Err(Error::bad_input(&self.options.source, at, CarProblem::NoDigest));
                 }
                 self.functions.push(cid.hash);
-                if let Some(journal) = self.journal {
-                    journal.met(cid.hash);
-                }
+                self.journal.met(cid.hash);
             }
         }
         Ok(())

@@ -104,6 +104,6 @@ impl<'a> Family<'a> {
 }
 
 /// Makes options for blocks those of a family of ids.
-pub(super) fn set_for_ids(map: &mut OptionMap) {
+fn set_for_ids(map: &mut OptionMap) {
     OF_IDS.iter().for_each(|(group, name, value)| map.set(*group, *name, *value));
 }

@@ -12,17 +12,14 @@ use super::journal::{Entry, Journal, Progressed};
 use super::options::ImportOptions;
 use super::plan::{self, Plan};
 use super::target::Target;
-use super::{choices, descriptors, identity, log, memtable, outlook, points, publish, space};
-use crate::doctor;
+use super::{choices, descriptors, identity, log, memtable, phase_weights, points, publish, space};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::resources;
 use crate::preset::{self, Loader, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::record::sealed;
-use crate::report::{
-    Blocks, Compared, ImportReport, LogReport, MemtableReport, Prediction, SCHEMA, SourceInfo, Versions,
-};
+use crate::report::{Blocks, ImportReport, LogReport, MemtableReport, SCHEMA, SourceInfo, Versions};
 use crate::rocks::{self, Level};
 use crate::schema::RECORD_FILE;
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
@@ -73,8 +70,6 @@ struct Source {
     roots: Vec<String>,
     wrapping: Wrapping,
     size: Option<u64>,
-    /// What the import was expected to take.
-    prediction: Option<Prediction>,
 }
 
 /// A source that stands before its first block.
@@ -218,16 +213,8 @@ impl Import<'_> {
         };
         let taken_up = self.take_up(&mut target, existing.as_ref(), &identity);
         let (journal, before) = taken_up.map_err(|error| explained(error, &target))?;
-        let is_new = before.read.is_none() && before.held.is_none() && before.ranges.is_empty();
-        let log = match &reader {
-            Reader::Log(log) => Some(&**log),
-            Reader::Car(_) => None,
-        };
-        let prediction = (is_new && preset.loader == Loader::Ingest)
-            .then(|| doctor::foresee(options, &plan, &loading, log, self.progress.now().seconds))
-            .flatten();
-        self.progress.expect(outlook::of(options, &plan, &loading, plain, prediction.as_ref()));
-        let source = Source { wrapping, size, prediction, ..reader.describe() };
+        self.progress.expect(phase_weights::of(options, &plan, &loading, plain));
+        let source = Source { wrapping, size, ..reader.describe() };
         self.progress.begin(Phase::Read, source.size);
         if let Some(blocks) = block_count {
             self.progress.expect_blocks(blocks);
@@ -412,7 +399,6 @@ impl Import<'_> {
             loader: preset.loader.to_string(),
             plan: Plan { spill: loaded.spilled, ..plan.clone() },
             seconds: Map::new(),
-            prediction: None,
             cpu_seconds: None,
             peak_rss_bytes: None,
             bytes_read: None,
@@ -429,7 +415,7 @@ impl Import<'_> {
             samples: Vec::new(),
             versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
         };
-        self.measure(&mut report, source);
+        self.measure(&mut report);
         let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
         publish::write_synced(target.working(), RECORD_FILE, &record)?;
         points::reach("recorded");
@@ -438,18 +424,17 @@ impl Import<'_> {
         points::reach("complete");
         publish::publish(target)?;
         self.progress.end();
-        self.measure(&mut report, source);
+        self.measure(&mut report);
         Ok(Outcome::Imported(Box::new(report)))
     }
 
     /// Fills in what is measured: as far as it has come.
-    fn measure(&self, report: &mut ImportReport, source: &Source) {
+    fn measure(&self, report: &mut ImportReport) {
         let mut seconds = Map::new();
         seconds.insert("total".into(), self.progress.now().seconds.into());
         for (phase, time) in self.progress.phase_seconds() {
             seconds.insert(phase.name().into(), Value::from(time));
         }
-        report.prediction = source.prediction.clone().map(|prediction| Compared::new(prediction, &seconds));
         report.seconds = seconds;
         report.cpu_seconds = resources::cpu_seconds();
         report.peak_rss_bytes = resources::peak_rss();
@@ -480,7 +465,7 @@ impl Reader {
             Self::Car(car) => ("car", car.0.version, car.0.roots.iter().map(ToString::to_string).collect()),
             Self::Log(log) => ("block-log", u64::from(log.version()), Vec::new()),
         };
-        Source { format, version, roots, wrapping: Wrapping::None, size: None, prediction: None }
+        Source { format, version, roots, wrapping: Wrapping::None, size: None }
     }
 }
 

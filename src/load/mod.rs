@@ -20,11 +20,10 @@ mod ledger;
 mod log;
 mod memtable;
 mod options;
-mod outlook;
+mod phase_weights;
 mod plan;
 mod publish;
 mod read;
-pub(crate) mod rehearse;
 mod space;
 mod target;
 
@@ -32,7 +31,6 @@ use crate::points;
 
 pub use import::{Outcome, import};
 pub(crate) use journal::JournalBench;
-pub(crate) use log::rehearse as rehearse_log;
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};
 pub use plan::{LogPlan, MemtablePlan, Plan};
 pub use space::Space;

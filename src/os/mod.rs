@@ -6,3 +6,4 @@ pub mod files;
 pub(crate) mod mmap;
 pub(crate) mod private;
 pub mod resources;
+pub(crate) mod scratch_dir;

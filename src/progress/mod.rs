@@ -1,8 +1,8 @@
 //! How far an import is: a handful of counters that the work bumps per batch, a sampler that reads them, and whoever
 //! wants to know.
 
+mod eta;
 mod rates;
-mod remaining;
 mod tenths;
 
 use std::sync::Mutex;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use eta::PhaseWeights;
 pub use rates::Speed;
-pub(crate) use remaining::Outlook;
 pub use tenths::{ReadStep, Tenths};
 
 use crate::os::resources;
@@ -257,7 +257,7 @@ struct Times {
     samples: Vec<Sample>,
     marks: tenths::Marks,
     stretches: rates::Stretches,
-    remaining: remaining::Remaining,
+    eta: eta::Eta,
     every: u32,
     skipped: u32,
 }
@@ -289,7 +289,7 @@ impl<'a> Progress<'a> {
         self.expected_blocks.store(0, Ordering::Relaxed);
         self.set_backlog(None);
         self.total.store(total.unwrap_or(u64::MAX), Ordering::Relaxed);
-        times.remaining.begin(phase, self.start.elapsed().as_secs_f64(), cpu);
+        times.eta.begin(phase, self.start.elapsed().as_secs_f64(), cpu);
         drop(times);
         self.observer.event(&Event::Phase { phase });
     }
@@ -316,9 +316,9 @@ impl<'a> Progress<'a> {
         self.expected_blocks.store(blocks, Ordering::Relaxed);
     }
 
-    /// Tells what the phases from the next on are expected to take.
-    pub fn expect(&self, outlook: Outlook) {
-        self.lock().remaining.expect(outlook);
+    /// Tells how long the phases from the next on take in proportion to each other.
+    pub fn expect(&self, weights: PhaseWeights) {
+        self.lock().eta.expect(weights);
     }
 
     /// Adds to the counters; called per batch.
@@ -344,7 +344,7 @@ impl<'a> Progress<'a> {
         let cpu = resources::cpu_seconds();
         let mut times = self.lock();
         let sample = self.counters(&times);
-        times.remaining.take_up(sample.done().unwrap_or_default(), sample.seconds, cpu);
+        times.eta.take_up(sample.done().unwrap_or_default(), sample.seconds, cpu);
         if sample.phase == Phase::Read {
             let since = sample.seconds - times.phase_start;
             times.marks.reach(since, sample.bytes, self.total.load(Ordering::Relaxed));
@@ -411,7 +411,7 @@ impl<'a> Progress<'a> {
         let cpu = resources::cpu_seconds();
         let mut times = self.lock();
         let sample = self.counters(&times);
-        let seconds_left = times.remaining.seconds_left(sample.done(), sample.seconds, cpu);
+        let seconds_left = times.eta.seconds_left(sample.done(), sample.seconds, cpu);
         Sample { seconds_left, ..sample }
     }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::load::Plan;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const DOCTOR_SCHEMA: &str = "bedload-doctor-1";
+pub const DOCTOR_SCHEMA: &str = "bedload-doctor-2";
 
 /// What a machine can do. What could not be measured is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,14 +20,12 @@ pub struct DoctorReport {
     pub disk: Option<DiskSpeed>,
     /// The machine.
     pub machine: MachineInfo,
-    /// What its cores do.
-    pub work: WorkSpeed,
+    /// Bytes whose hashes are checked in a second.
+    pub hash: Rate,
     /// What importing the named snapshot would take; `null` without one.
     pub forecast: Option<Forecast>,
     /// What is worth knowing, and what to do about it; the weightiest first.
     pub warnings: Vec<Advice>,
-    /// The file in which the measurement is kept for the predictions of imports; `null` if it is not.
-    pub kept_in: Option<String>,
     /// Seconds that all this took.
     pub seconds: f64,
 }
@@ -102,20 +100,6 @@ pub struct MachineInfo {
     pub open_files_hard: Option<u64>,
 }
 
-/// What cores do in a second, with the code of an import, on a sample with the block sizes of mainnet that lies in
-/// memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct WorkSpeed {
-    /// Checking hashes.
-    pub hash: Rate,
-    /// Reading, checking and routing blocks.
-    pub read: Rate,
-    /// Sorting, and building SST files.
-    pub build: Rate,
-    /// Bytes of SST files that come of a byte of snapshot.
-    pub built_share: f64,
-}
-
 /// Bytes in a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
@@ -132,7 +116,7 @@ pub struct Forecast {
     pub source: String,
     /// How it would be done.
     pub plan: Plan,
-    /// What that would take; `null` where it cannot be foreseen.
+    /// What that would take; `null` where no sample of the snapshot could be imported.
     pub prediction: Option<Prediction>,
 }
 
@@ -145,23 +129,12 @@ pub struct Prediction {
     pub peak_disk_bytes: Option<u64>,
     /// The most memory that is resident at once, in bytes.
     pub memory_bytes: u64,
-    /// What is slowest in the longest phase: `processor`, `disk`, or `unpacking`.
+    /// What is slowest in the longest phase: `processor`, `disk` (where the database is) or `source`.
     pub limited_by: String,
-    /// The share of the snapshot that is in the page cache.
-    pub cached_share: f64,
-    /// What the numbers are from.
-    pub basis: String,
-}
-
-/// A prediction beside what happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Compared {
-    /// What was expected before the first block was read.
-    #[serde(flatten)]
-    pub prediction: Prediction,
-    /// How much more (or, negative, less) was needed than expected, as a share of what was expected: `total`, and one
-    /// entry a phase.
-    pub difference: serde_json::Map<String, serde_json::Value>,
+    /// Bytes of the snapshot that were imported as a sample.
+    pub sample_bytes: u64,
+    /// Seconds that their import took.
+    pub sample_seconds: f64,
 }
 
 /// Something worth knowing, and what to do about it.
@@ -173,29 +146,4 @@ pub struct Advice {
     pub finding: String,
     /// What to do about it.
     pub remedy: String,
-}
-
-impl Rate {
-    /// Bytes that `threads` do in a second on a machine with `cores`.
-    pub fn with(&self, threads: usize, cores: usize) -> f64 {
-        let (threads, cores) = (threads.max(1) as f64, cores.max(1) as f64);
-        if threads >= cores {
-            return self.all_cores;
-        }
-        // Between one and all, as what each adds falls off.
-        self.one_core + (self.all_cores - self.one_core) * (threads - 1.0) / (cores - 1.0).max(1.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_lies_between_one_core_and_all() {
-        let rate = Rate { one_core: 10.0, all_cores: 34.0 };
-        let with = |threads| rate.with(threads, 4);
-        assert_eq!([with(0), with(1), with(2), with(3), with(4), with(9)], [10.0, 10.0, 18.0, 26.0, 34.0, 34.0]);
-        assert_eq!(Rate { one_core: 10.0, all_cores: 10.0 }.with(3, 1), 10.0);
-    }
 }

@@ -6,14 +6,13 @@ use crate::hash::content_digest::ContentDigest;
 use crate::load::Plan;
 use crate::preset::EffectiveOption;
 use crate::progress::{ReadStep, Sample, Tenths};
-use crate::report::Compared;
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
 
 use super::LogReport;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const SCHEMA: &str = "bedload-import-1";
+pub const SCHEMA: &str = "bedload-import-2";
 
 /// What an import did; also what `BEDLOAD.json` in the database says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,9 +48,6 @@ pub struct ImportReport {
     pub plan: Plan,
     /// Seconds: `total`, and one entry a phase.
     pub seconds: serde_json::Map<String, serde_json::Value>,
-    /// What it was expected to take, and how that compares; `null` when nobody could tell.
-    #[serde(default)]
-    pub prediction: Option<Compared>,
     /// Processor time of the whole process, user and system.
     pub cpu_seconds: Option<f64>,
     /// The most memory the process had at once.

@@ -9,13 +9,13 @@ mod log;
 pub(crate) mod record;
 mod shown;
 mod stat;
+pub(crate) mod statistics;
 pub mod tune;
 mod verify;
 mod walk;
 
 pub use doctor::{
-    Advice, Compared, DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo,
-    Prediction, Rate, WorkSpeed,
+    Advice, DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo, Prediction, Rate,
 };
 pub use export::{EXPORT_SCHEMA, ExportReport, ExportedLog};
 pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions};

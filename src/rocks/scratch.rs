@@ -4,24 +4,15 @@
 //! system has one there, because there a full or read-only disk does not matter and no sync is waited for. A place that
 //! cannot be used gives way to the next.
 //!
-//! A killed process leaves its directory. Each process holds a lock on its own, so the next one can tell and removes
-//! what the same user has left: never what is in use, and never what another user has made.
+//! A killed process leaves its directory, and the next one of the same user removes it ([`ScratchDir`]).
 
-use std::fs::File;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-use rustix::io::Errno;
-use tempfile::TempDir;
-
 use crate::error::{Error, Result};
+use crate::os::scratch_dir::ScratchDir;
 
-/// How the directories are named, before [`RANDOM`] letters and digits.
+/// How the directories are named, before random letters and digits.
 const PREFIX: &str = "bedload-options-";
-
-/// Letters and digits that cannot be foretold.
-const RANDOM: usize = 6;
 
 /// What became of a try in one place.
 pub(super) enum Tried<T> {
@@ -31,13 +22,6 @@ pub(super) enum Tried<T> {
     Unsupported(T),
     /// The place failed, which says nothing about what was tried.
     Failed(Error),
-}
-
-/// A directory that is in use as long as this lives, and then goes.
-struct Held {
-    dir: TempDir,
-    /// Open and locked.
-    _held: File,
 }
 
 /// The places, best first.
@@ -61,9 +45,8 @@ pub(super) fn try_in_places<T>(attempt: impl FnMut(&Path) -> Tried<T>) -> Result
 fn try_in<T>(places: &[PathBuf], mut attempt: impl FnMut(&Path) -> Tried<T>) -> Result<T> {
     let (mut unsupported, mut failed, mut unusable) = (None, None, None);
     for place in places {
-        sweep(place);
-        match Held::make(place) {
-            Ok(held) => match attempt(held.dir.path()) {
+        match ScratchDir::create(place, PREFIX) {
+            Ok(scratch) => match attempt(scratch.path()) {
                 Tried::Answered(answer) => return Ok(answer),
                 Tried::Unsupported(answer) => unsupported = Some(answer),
                 Tried::Failed(error) => failed = Some(error),
@@ -84,64 +67,15 @@ fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
-impl Held {
-    fn make(place: &Path) -> std::io::Result<Self> {
-        loop {
-            let owner_only = std::fs::Permissions::from_mode(0o700);
-            let dir =
-                tempfile::Builder::new().prefix(PREFIX).rand_bytes(RANDOM).permissions(owner_only).tempdir_in(place)?;
-            // Missing, locked or another one: swept by another process before it was locked here.
-            let opened = match open(dir.path()) {
-                Err(Errno::NOENT) => None,
-                opened => Some(opened?),
-            };
-            let held = opened.filter(|file| match flock(file, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) => false,
-                // On a file system without locks nothing is swept.
-                Ok(()) | Err(_) => is_still(dir.path(), file),
-            });
-            match held {
-                Some(held) => return Ok(Self { dir, _held: held }),
-                None => drop(dir.keep()),
-            }
-        }
-    }
-}
-
-/// Opens a directory that is no link.
-fn open(dir: &Path) -> Result<File, Errno> {
-    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(dir, how, Mode::empty()).map(File::from)
-}
-
-/// Whether `path` is what has been opened, and no other file under its name.
-fn is_still(path: &Path, opened: &File) -> bool {
-    let (Ok(there), Ok(here)) = (path.symlink_metadata(), opened.metadata()) else { return false };
-    (there.dev(), there.ino()) == (here.dev(), here.ino())
-}
-
-/// Removes what killed processes of this user have left: what has our form of name and is not locked.
-fn sweep(place: &Path) {
-    for entry in place.read_dir().into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let random = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).unwrap_or_default();
-        if random.len() != RANDOM || !random.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            continue;
-        }
-        let path = entry.path();
-        let Ok(opened) = open(&path) else { continue };
-        let uid = rustix::process::geteuid().as_raw();
-        let is_ours = opened.metadata().is_ok_and(|dir| dir.uid() == uid);
-        if is_ours && flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok() && is_still(&path, &opened) {
-            // What cannot be removed stays for a later process.
-            let _ = std::fs::remove_dir_all(path);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::fs::{FlockOperation, flock};
+    use rustix::io::Errno;
+
     use super::*;
+    use crate::os::scratch_dir::open;
 
     #[test]
     fn a_place_that_cannot_be_used_gives_way_to_the_next() {

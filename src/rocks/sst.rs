@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rust_rocksdb::{Env, EnvOptions, Options, SstFileWriter};
+use rust_rocksdb::{EnvOptions, Options, SstFileWriter};
 
 use super::option_map::{Group, OptionMap};
 use super::wrap;
@@ -25,17 +25,6 @@ impl SstOptions {
     /// RocksDB refuses them.
     pub fn new(map: &OptionMap, path: &Path) -> Result<Self> {
         Ok(Self { options: super::store::build(path, map)?, env: env_options(map) })
-    }
-
-    /// The same, with files that RocksDB keeps in memory, until this and all writers are gone.
-    ///
-    /// # Errors
-    /// RocksDB refuses the options.
-    pub fn in_memory(map: &OptionMap) -> Result<Self> {
-        let nowhere = Path::new("memory");
-        let mut made = Self::new(map, nowhere)?;
-        made.options.set_env(&Env::mem_env().map_err(wrap("keep files in", nowhere))?);
-        Ok(made)
     }
 }
 
@@ -78,11 +67,6 @@ impl<'a> SstWriter<'a> {
     /// Appends one record.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.writer.put(key, value).map_err(wrap("write", &self.path))
-    }
-
-    /// Bytes written to the file so far; what is buffered is not counted.
-    pub fn size(&mut self) -> u64 {
-        self.writer.file_size()
     }
 
     /// Completes and syncs the file.

@@ -10,10 +10,10 @@ use crate::common::run::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// `bedload` with a cache directory of its own, below `place`.
+/// `bedload` with directories of the user below `place`, which nothing creates.
 fn bedload(place: &Place) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
-    command.env("XDG_CACHE_HOME", place.path("cache"));
+    command.env("HOME", place.path("home")).env("XDG_CACHE_HOME", place.path("cache"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -41,53 +41,46 @@ fn is_empty(dir: &Path) {
     assert!(left.is_empty(), "something is left: {left:?}");
 }
 
+#[track_caller]
+fn number(report: &Ended, path: &str) -> f64 {
+    report.json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {report:?}"))
+}
+
 fn ids(report: &Value) -> Vec<&str> {
     report["warnings"].as_array().expect("warnings").iter().map(|one| one["id"].as_str().expect("an id")).collect()
 }
 
 #[test]
-fn a_block_log_is_foreseen_by_a_piece_of_it_and_its_import_compares() {
+fn a_block_log_is_forecast_from_ranges_of_its_middle() {
     let place = Place::new();
     let data = dir(&place, "data");
-    let source = data.join("block_log");
+    let source = place.path("block_log");
     let mut generate = bedload(&place);
     generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "8MiB", "--json"]);
     assert_eq!(run(generate).code, Some(0));
-    let source = source.to_str().expect("text");
-    let report = run(doctor(&place, &data, &["--threads", "2", source]));
+    let report = run(doctor(&place, &data, &["--threads", "2", source.to_str().expect("text")]));
     assert_eq!(report.code, Some(0), "{report:?}");
+    is_empty(&data);
     assert_eq!(report.json["forecast"]["plan"]["log"]["families"], serde_json::json!(["default", "block_ids"]));
-    let number = |from: &Ended, path: &str| {
-        from.json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {from:?}"))
-    };
     assert!(number(&report, "/forecast/prediction/seconds/read") > 0.0);
-
-    let db = data.join("db");
-    let mut import = bedload(&place);
-    import.args(["import", source, "--db"]).arg(&db).args(["--json", "--threads", "2", "--index", "transactions"]);
-    let import = run(import);
-    assert_eq!(import.code, Some(0), "{import:?}");
-    for phase in ["total", "read", "build"] {
-        assert!(number(&import, &format!("/prediction/seconds/{phase}")) > 0.0, "{phase}");
-        assert!(number(&import, &format!("/prediction/difference/{phase}")).is_finite(), "{phase}");
-    }
-    // How large a part of a log is, nobody knows before it is read.
-    let mut part = bedload(&place);
-    part.args(["import", source, "--db"]).arg(data.join("part")).args(["--json", "--to", "100"]);
-    assert_eq!(run(part).json["prediction"], Value::Null);
+    let sample = number(&report, "/forecast/prediction/sample_bytes");
+    assert!(sample > 0.0 && sample < 4e6, "two of some sixteen ranges: {sample}");
 }
 
 #[test]
-fn everything_is_measured_and_kept_for_the_import_that_compares() {
+fn everything_is_measured_and_a_sample_is_imported() {
     let place = Place::new();
     let data = dir(&place, "data");
-    std::fs::write(data.join(".bedload-doctor-left"), "by a run that was killed").expect("written");
+    let left = data.join(".bedload-doctor-a1B2c3");
+    std::fs::create_dir(&left).expect("created");
+    std::fs::write(left.join("journal"), "by a run that was killed").expect("written");
     let source = plain().file.to_str().expect("text");
     let report = run(doctor(&place, &data, &["--memory", "96MiB", "--threads", "2", source]));
     assert_eq!(report.code, Some(0), "{report:?}");
     is_empty(&data);
+    assert!(!place.path("home").exists() && !place.path("cache").exists(), "it writes nothing of the user's");
 
-    assert_eq!(report.text("/schema"), "bedload-doctor-1");
+    assert_eq!(report.text("/schema"), "bedload-doctor-2");
     assert_eq!(report.text("/dir"), data.to_str().expect("text"));
     for rate in [
         "/disk/sync_write/median_us",
@@ -97,18 +90,19 @@ fn everything_is_measured_and_kept_for_the_import_that_compares() {
         "/disk/synced_write_bytes_per_second",
         "/disk/read_bytes_per_second",
         "/disk/random_reads_per_second",
-        "/work/hash/one_core",
-        "/work/hash/all_cores",
-        "/work/read/all_cores",
-        "/work/build/all_cores",
+        "/hash/one_core",
+        "/hash/all_cores",
         "/forecast/prediction/seconds/total",
+        "/forecast/prediction/seconds/read",
         "/forecast/prediction/seconds/build",
+        "/forecast/prediction/sample_bytes",
+        "/forecast/prediction/sample_seconds",
         "/seconds",
     ] {
-        let value =
-            report.json.pointer(rate).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {rate}: {report:?}"));
+        let value = number(&report, rate);
         assert!(value > 0.0, "{rate} is {value}");
     }
+    assert!(["processor", "disk", "source"].contains(&report.text("/forecast/prediction/limited_by")));
     assert!(["direct", "dropped"].contains(&report.text("/disk/past_the_cache")));
     assert_eq!(report.number("/machine/cores"), std::thread::available_parallelism().expect("a number").get() as u64);
     assert!(report.number("/file_system/free_bytes") > 0 && report.number("/machine/memory_bytes") > 0);
@@ -123,37 +117,21 @@ fn everything_is_measured_and_kept_for_the_import_that_compares() {
     }
     let needed = planned.json["space"][0]["needed_bytes"].as_u64().expect("a number");
     assert_eq!(report.number("/forecast/prediction/peak_disk_bytes"), needed);
-
-    let kept = place.path("cache/bedload/measured.json");
-    assert_eq!(report.text("/kept_in"), kept.to_str().expect("text"));
-    assert!(kept.is_file());
-    let mut import = bedload(&place);
-    import.arg("import").arg(source).arg("--db").arg(data.join("db")).args(["--json", "--threads", "2"]);
-    let import = run(import);
-    assert_eq!(import.code, Some(0), "{import:?}");
-    assert!(import.text("/prediction/basis").starts_with("measured "));
-    let number = |path: &str| import.json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}"));
-    for phase in ["total", "read", "build", "publish"] {
-        let (expected, took) = (number(&format!("/prediction/seconds/{phase}")), number(&format!("/seconds/{phase}")));
-        let difference = number(&format!("/prediction/difference/{phase}"));
-        let slack = 0.002 + 0.001 / expected;
-        assert!((took / expected - 1.0 - difference).abs() < slack, "{phase}: {expected} {took} {difference}");
-    }
-    // It is in the record, too.
-    let record: Value =
-        serde_json::from_slice(&std::fs::read(data.join("db/BEDLOAD.json")).expect("a record")).expect("JSON");
-    assert_eq!(record["prediction"]["seconds"], import.json["prediction"]["seconds"]);
 }
 
 #[test]
-fn a_small_import_on_a_machine_nobody_has_measured_predicts_nothing() {
+fn a_snapshot_whose_beginning_is_damaged_has_no_forecast_and_says_why() {
     let place = Place::new();
-    let mut import = bedload(&place);
-    import.arg("import").arg(&plain().file).arg("--db").arg(place.path("db")).arg("--json");
-    let import = run(import);
-    assert_eq!(import.code, Some(0), "{import:?}");
-    assert_eq!(import.json["prediction"], Value::Null);
-    assert!(!place.path("cache").exists(), "a look was taken that takes longer than the import");
+    let data = dir(&place, "data");
+    let mut bytes = std::fs::read(&plain().file).expect("a snapshot");
+    // Inside a block of the first sections: its length stands, its hash does not.
+    bytes[400] ^= 1;
+    let source = place.file("damaged.car", &bytes);
+    let report = run(doctor(&place, &data, &[source.to_str().expect("text")]));
+    assert_eq!(report.code, Some(0), "{report:?}");
+    is_empty(&data);
+    assert_eq!(report.json["forecast"]["prediction"], Value::Null);
+    assert!(ids(&report.json).contains(&"sample"), "{report:?}");
 }
 
 #[test]
@@ -163,7 +141,7 @@ fn what_is_written_is_gone_however_it_ends() {
     let mut chance = Chance::new();
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
         for round in 0..rounds(3, 30) {
-            let child = doctor(&place, &data, &["--forget"]).spawn().expect("it starts");
+            let child = doctor(&place, &data, &[]).spawn().expect("it starts");
             // The handlers are there after some milliseconds; it measures for seconds.
             std::thread::sleep(Duration::from_millis(200 + chance.below(1500)));
             kill_process(Pid::from_child(&child), signal).expect("it lives");
@@ -178,17 +156,45 @@ fn what_is_written_is_gone_however_it_ends() {
             is_empty(&data);
         }
     }
-    assert!(!place.path("cache").exists(), "it was to forget");
+}
+
+#[test]
+fn a_sample_is_gone_when_it_is_interrupted_and_what_a_kill_leaves_goes_with_the_next_run() {
+    let place = Place::new();
+    let data = dir(&place, "data");
+    let source = plain().file.to_str().expect("text");
+    let mut chance = Chance::new();
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        for round in 0..rounds(3, 30) {
+            let child = doctor(&place, &data, &[source]).spawn().expect("it starts");
+            // The sample is imported last.
+            let started = std::time::Instant::now();
+            let is_there = || data.read_dir().expect("listed").next().is_some();
+            while !is_there() && started.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            std::thread::sleep(Duration::from_millis(chance.below(50)));
+            // It may have ended by itself.
+            let _ = kill_process(Pid::from_child(&child), signal);
+            let ended = ended(child);
+            if signal != Signal::KILL {
+                assert!(matches!(ended.code, Some(0 | 130)), "{signal:?}, round {round}: {ended:?}");
+                is_empty(&data);
+            }
+        }
+    }
+    assert_eq!(run(doctor(&place, &data, &[])).code, Some(0));
+    is_empty(&data);
 }
 
 #[test]
 fn a_directory_that_cannot_be_written_is_a_finding() {
     let place = Place::new();
-    let report = run(doctor(&place, Path::new("/proc/self"), &["--forget"]));
+    let report = run(doctor(&place, Path::new("/proc/self"), &[]));
     assert_eq!(report.code, Some(0), "{report:?}");
     assert_eq!(report.json["disk"], Value::Null);
     assert!(ids(&report.json).contains(&"unwritable"), "{report:?}");
-    assert!(report.json["work"]["hash"]["all_cores"].as_f64() > Some(0.0), "the rest is measured all the same");
+    assert!(report.json["hash"]["all_cores"].as_f64() > Some(0.0), "the rest is measured all the same");
 }
 
 #[test]
@@ -206,7 +212,7 @@ fn too_little_room_memory_and_descriptors_are_told_with_a_remedy() {
     }
     let binary = env!("CARGO_BIN_EXE_bedload");
     let mut command = Command::new("prlimit");
-    command.args(["--nofile=200:200", binary, "doctor", "--json", "--forget", "--memory", "4096GiB", "--dir"]);
+    command.args(["--nofile=200:200", binary, "doctor", "--json", "--memory", "4096GiB", "--dir"]);
     command.arg(&data).arg(&plain().file).env("XDG_CACHE_HOME", place.path("cache"));
     let report = run({
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -229,7 +235,7 @@ fn too_little_room_memory_and_descriptors_are_told_with_a_remedy() {
 fn a_snapshot_that_is_none_is_bad_input() {
     let place = Place::new();
     let file = place.file("s.car", b"this is not a snapshot at all");
-    let report = run(doctor(&place, &place.path(""), &["--forget", file.to_str().expect("text")]));
+    let report = run(doctor(&place, &place.path(""), &[file.to_str().expect("text")]));
     assert_eq!(report.code, Some(3), "{report:?}");
     report.says(&["error: read ", "hint: "]);
 }

@@ -21,12 +21,9 @@ pub fn run(
     environment: &[(&str, &str)],
     typed: Option<(&str, &[u8])>,
 ) -> Option<Session> {
-    // What `doctor` measures is kept there.
-    let cache = tempfile::tempdir().expect("a folder");
     let inner = format!("stty cols {columns} rows {ROWS}; {command}");
     let mut script = Command::new("script");
     script.args(["-qec", &inner, "/dev/null"]).env_remove("NO_COLOR").env("TERM", "xterm-256color");
-    script.env("XDG_CACHE_HOME", cache.path());
     script.envs(environment.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let Ok(mut child) = script.spawn() else {
         // Not by a print macro: the test harness would hide it behind a pass.

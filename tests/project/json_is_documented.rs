@@ -16,7 +16,7 @@ const END: &str = "<!-- to here -->";
 
 /// Documents that are structs: heading, schema, struct.
 const DOCUMENTS: [(&str, &str, &str); 12] = [
-    ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-1", "ImportReport"),
+    ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-2", "ImportReport"),
     ("`import --dry-run`", "bedload-plan-1", "Plan"),
     ("`inspect`", "bedload-inspect-1", "InspectReport"),
     ("`verify`", "bedload-verify-1", "VerifyReport"),
@@ -24,7 +24,7 @@ const DOCUMENTS: [(&str, &str, &str); 12] = [
     ("`stat`", "bedload-stat-1", "StatReport"),
     ("`export`", "bedload-export-1", "ExportReport"),
     ("`generate`", "bedload-generate-1", "Summary"),
-    ("`doctor`", "bedload-doctor-1", "DoctorReport"),
+    ("`doctor`", "bedload-doctor-2", "DoctorReport"),
     ("`presets explain`", "bedload-preset-explanation-1", "Explanation"),
     ("`--progress json`: samples", "bedload-progress-1", "Sample"),
     ("`--progress json`: events", "bedload-progress-1", "Event"),
@@ -309,8 +309,8 @@ fn what_is_printed_has_only_documented_fields() {
         seen.insert(schema.to_owned());
     };
     for (schema, code, args) in [
-        ("bedload-import-1", 0, &["import", car, "--db", &db2][..]),
-        ("bedload-import-1", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
+        ("bedload-import-2", 0, &["import", car, "--db", &db2][..]),
+        ("bedload-import-2", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
         ("bedload-plan-1", 0, &["import", car, "--db", "nowhere", "--dry-run", "--preset", "memtable"]),
         ("bedload-inspect-1", 0, &["inspect", "--full", car]),
         ("bedload-verify-1", 0, &["verify", "--db", db, "--against", car]),
@@ -319,7 +319,7 @@ fn what_is_printed_has_only_documented_fields() {
         ("bedload-stat-1", 0, &["stat", "--digest", "--db", db]),
         ("bedload-export-1", 0, &["export", "--db", db, &out]),
         ("bedload-generate-1", 0, &["generate", "--size", "1MiB", &made]),
-        ("bedload-doctor-1", 0, &["doctor", "--dir", &here, car]),
+        ("bedload-doctor-2", 0, &["doctor", "--dir", &here, car]),
         ("bedload-presets-1", 0, &["presets", "list"]),
         ("bedload-preset-1", 0, &["presets", "show", "ingest"]),
         ("bedload-preset-explanation-1", 0, &["presets", "explain", "ingest", "--set", "node.table.block_size=32K"]),

@@ -28,11 +28,12 @@ use self::halving::{Measure, Rung};
 use self::kept::{Kept, Stage};
 use super::matrix::Variant;
 use super::measure::{Place, Turn, Workshop};
-use super::{Clock, absolute, interrupted, machine, object, snapshot, statistics, text_digest};
+use super::{Clock, absolute, interrupted, machine, object, snapshot, text_digest};
 use crate::error::{Error, Result};
 use crate::preset::Preset;
 use crate::progress::Stop;
 use crate::report::bench::{Run, SnapshotInfo, Verdict, metric};
+use crate::report::statistics;
 use crate::report::tune::{Confirmation, Goal, Outcome, RungReport, TUNE_SCHEMA, TuneReport};
 
 /// The smallest sample, in bytes: less is over before it tells anything.

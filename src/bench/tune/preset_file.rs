@@ -133,10 +133,10 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::statistics::ratio;
     use crate::preset::{Overrides, resolve};
     use crate::report::Versions;
     use crate::report::bench::{BenchMachine, SnapshotInfo};
+    use crate::report::statistics::ratio;
     use crate::report::tune::{Confirmation, Goal, RungReport, TUNE_SCHEMA};
 
     fn report(outcome: Outcome) -> TuneReport {

@@ -16,7 +16,6 @@ mod making;
 mod memtables;
 mod output;
 mod reading;
-pub(crate) mod rehearse;
 mod tell;
 mod transactions;
 mod way;

@@ -17,7 +17,7 @@ pub struct Spread {
     pub mad: f64,
     /// The raw values, in the order of the rounds.
     pub samples: Vec<f64>,
-    /// The rounds of those that lie far out; see `outliers` in `bench::statistics`.
+    /// The rounds of those that lie far out; see `outliers` in `report::statistics`.
     pub outlier_rounds: Vec<u32>,
 }
 

@@ -4,9 +4,9 @@
 //! left = (1 - done) * expected * pace  +  what the phases behind it are expected to take * pace
 //! ```
 //!
-//! `expected` comes from whoever begins the job: in seconds where something has been measured, else only as proportions
-//! between its phases. `pace` is how much longer than expected everything takes, and is corrected as the job proceeds:
-//! by what reading takes, then by what building takes. Nothing here looks at a clock.
+//! `expected` is the weight of the phase, which the caller that begins the job gives: only the proportions between the
+//! phases count. `pace` is how many seconds a unit of weight takes, and is corrected as the job proceeds: by what reading
+//! takes, then by what building takes. Nothing here looks at a clock.
 
 use super::Phase;
 
@@ -25,13 +25,11 @@ const MAX_MARKS: usize = 128;
 /// Less of a phase than this says nothing about its pace.
 const LEAST_DONE: f64 = 0.002;
 
-/// What the phases of a job are expected to take.
+/// How long the phases of a job take in proportion to each other.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Outlook {
-    /// Phases in their order, and what each takes.
+pub(crate) struct PhaseWeights {
+    /// Phases in their order, and the weight of each; the first phase that is under way gives the scale.
     pub phases: Vec<(Phase, f64)>,
-    /// Whether that is seconds; else it is proportions, and the first phase that is under way gives the scale.
-    pub in_seconds: bool,
     /// Threads that the first phase would keep busy: where it waits for its source, only the time in which it works
     /// tells how long other phases take. `None` where waiting counts as well.
     pub busy_threads: Option<f64>,
@@ -49,8 +47,8 @@ struct Mark {
 
 /// The estimate, and what it is made from.
 #[derive(Debug, Default)]
-pub(super) struct Remaining {
-    outlook: Outlook,
+pub(super) struct Eta {
+    weights: PhaseWeights,
     phase: Option<Phase>,
     began: f64,
     /// How much longer than expected this phase and those behind it will take, as far as is known when it begins.
@@ -58,11 +56,11 @@ pub(super) struct Remaining {
     marks: Vec<Mark>,
 }
 
-impl Remaining {
+impl Eta {
     /// What is ahead, from the next phase on.
-    pub fn expect(&mut self, outlook: Outlook) {
-        self.pace = outlook.in_seconds.then_some(1.0);
-        self.outlook = outlook;
+    pub fn expect(&mut self, weights: PhaseWeights) {
+        self.pace = None;
+        self.weights = weights;
     }
 
     /// A phase begins; what was seen of the one before holds for it.
@@ -83,7 +81,7 @@ impl Remaining {
 
     /// The share of this phase that is done when its counters say `done`.
     fn without_tail(&self, done: f64) -> f64 {
-        let tail = if self.index() == Some(0) { self.outlook.tail } else { 0.0 };
+        let tail = if self.index() == Some(0) { self.weights.tail } else { 0.0 };
         done.clamp(0.0, 1.0) * (1.0 - tail)
     }
 
@@ -144,11 +142,7 @@ impl Remaining {
     /// How much longer than expected the phases behind this one take.
     fn pace_of_others(&self, seen: Option<(Mark, Mark)>) -> Option<f64> {
         let pace = self.pace_of_this(seen).filter(|_| self.is_expected())?;
-        if self.outlook.in_seconds {
-            // It was measured what each phase takes: only half of the difference, as a factor, is the machine's.
-            return Some(pace.sqrt());
-        }
-        let threads = self.outlook.busy_threads.filter(|_| self.index() == Some(0));
+        let threads = self.weights.busy_threads.filter(|_| self.index() == Some(0));
         let busy = threads.zip(seen).and_then(|(threads, (from, last))| {
             Some((last.cpu? - from.cpu?) / threads / (last.seconds - from.seconds).max(f64::EPSILON))
         });
@@ -157,7 +151,7 @@ impl Remaining {
 
     fn index(&self) -> Option<usize> {
         let phase = self.phase?;
-        self.outlook.phases.iter().position(|(known, _)| *known == phase)
+        self.weights.phases.iter().position(|(known, _)| *known == phase)
     }
 
     fn is_expected(&self) -> bool {
@@ -166,12 +160,12 @@ impl Remaining {
 
     /// What this phase is expected to take; any number where nobody knows, because only proportions count then.
     fn expected(&self) -> f64 {
-        let found = self.index().and_then(|index| self.outlook.phases.get(index));
+        let found = self.index().and_then(|index| self.weights.phases.get(index));
         found.map_or(1.0, |(_, expected)| expected.max(f64::EPSILON))
     }
 
     fn behind(&self) -> f64 {
-        let behind = self.index().and_then(|index| self.outlook.phases.get(index + 1..));
+        let behind = self.index().and_then(|index| self.weights.phases.get(index + 1..));
         behind.unwrap_or_default().iter().map(|(_, expected)| expected).sum()
     }
 }
@@ -183,62 +177,57 @@ mod tests {
     const READ: f64 = 40.0;
     const BUILD: f64 = 60.0;
 
-    fn outlook(read: f64, build: f64, in_seconds: bool) -> Outlook {
-        let phases = vec![(Phase::Read, read), (Phase::Build, build), (Phase::Ingest, 0.005 * read)];
-        Outlook { phases, in_seconds, ..Outlook::default() }
+    fn weights(build: f64) -> PhaseWeights {
+        let phases = vec![(Phase::Read, 1.0), (Phase::Build, build), (Phase::Ingest, 0.005)];
+        PhaseWeights { phases, ..PhaseWeights::default() }
     }
 
     /// An import that takes [`READ`] and [`BUILD`] seconds, looked at ten times a second, until `until`; what is then
     /// said to be left, and what is.
-    fn at(outlook: Option<Outlook>, until: f64, knows_total: bool) -> (Option<f64>, f64) {
-        let mut remaining = Remaining::default();
-        remaining.begin(Phase::Plan, 0.0, None);
-        outlook.into_iter().for_each(|outlook| remaining.expect(outlook));
-        remaining.begin(Phase::Read, 0.0, None);
+    fn at(weights: Option<PhaseWeights>, until: f64, knows_total: bool) -> (Option<f64>, f64) {
+        let mut eta = Eta::default();
+        eta.begin(Phase::Plan, 0.0, None);
+        weights.into_iter().for_each(|weights| eta.expect(weights));
+        eta.begin(Phase::Read, 0.0, None);
         let mut said = None;
         let mut tenths = 0;
         while f64::from(tenths) / 10.0 <= until {
             let now = f64::from(tenths) / 10.0;
             let built = now - READ;
             if tenths == (READ * 10.0) as i32 {
-                remaining.begin(Phase::Build, now, None);
+                eta.begin(Phase::Build, now, None);
             }
             let done = if built < 0.0 { Some(now / READ).filter(|_| knows_total) } else { Some(built / BUILD) };
-            said = remaining.seconds_left(done, now, None);
+            said = eta.seconds_left(done, now, None);
             tenths += 1;
         }
         (said, READ + BUILD - until)
     }
 
-    fn is_within(outlook: Option<Outlook>, until: f64, share: f64) {
-        let (said, truth) = at(outlook.clone(), until, true);
+    fn is_within(weights: PhaseWeights, until: f64, share: f64) {
+        let (said, truth) = at(Some(weights.clone()), until, true);
         let said = said.expect("an estimate");
-        assert!((said - truth).abs() <= share * truth, "{said} s of {truth} s after {until} s, {outlook:?}");
+        assert!((said - truth).abs() <= share * truth, "{said} s of {truth} s after {until} s, {weights:?}");
     }
 
     #[test]
     fn phases_that_follow_count_from_the_first_tenth_on() {
-        is_within(Some(outlook(READ, BUILD, true)), 4.0, 0.01);
-        is_within(Some(outlook(1.0, 1.5, false)), 4.0, 0.15);
-        is_within(Some(outlook(1.0, 1.5, false)), 70.0, 0.05);
+        is_within(weights(1.5), 4.0, 0.15);
+        is_within(weights(1.5), 70.0, 0.05);
     }
 
     #[test]
-    fn an_expectation_that_is_wrong_is_corrected_on_the_way() {
+    fn weights_that_are_wrong_are_corrected_on_the_way() {
         for wrong in [0.6, 1.6] {
-            let outlook = outlook(READ * wrong, BUILD * wrong, true);
-            is_within(Some(outlook.clone()), 4.0, 0.4);
-            is_within(Some(outlook.clone()), 39.0, 0.32);
-            is_within(Some(outlook), 70.0, 0.15);
-            // The ratio was wrong: building shows what it takes.
-            is_within(Some(self::outlook(1.0, 1.5 * wrong, false)), 70.0, 0.2);
+            is_within(weights(1.5 * wrong), 4.0, 0.45);
+            // Building shows what it takes.
+            is_within(weights(1.5 * wrong), 70.0, 0.2);
         }
     }
 
     #[test]
-    fn before_anything_is_done_only_what_was_measured_tells() {
-        assert!(at(Some(outlook(READ, BUILD, true)), 0.0, true).0.is_some_and(|left| (left - 100.2).abs() < 0.01));
-        assert_eq!(at(Some(outlook(1.0, 1.5, false)), 0.0, true).0, None);
+    fn before_anything_is_done_nothing_tells() {
+        assert_eq!(at(Some(weights(1.5)), 0.0, true).0, None);
         assert_eq!(at(None, 0.0, true).0, None);
     }
 
@@ -251,19 +240,19 @@ mod tests {
 
     #[test]
     fn a_pipe_of_unknown_size_is_foreseen_once_it_has_ended() {
-        assert_eq!(at(Some(outlook(1.0, 1.5, false)), 20.0, false).0, None);
-        let (said, truth) = at(Some(outlook(1.0, 1.5, false)), 41.0, false);
+        assert_eq!(at(Some(weights(1.5)), 20.0, false).0, None);
+        let (said, truth) = at(Some(weights(1.5)), 41.0, false);
         assert!((said.expect("an estimate") - truth).abs() < 0.1 * truth, "{said:?} of {truth}");
     }
 
     #[test]
     fn what_an_earlier_run_has_done_is_no_sign_of_speed() {
-        let mut remaining = Remaining::default();
-        remaining.begin(Phase::Read, 0.0, None);
-        remaining.take_up(0.8, 1.0, None);
+        let mut eta = Eta::default();
+        eta.begin(Phase::Read, 0.0, None);
+        eta.take_up(0.8, 1.0, None);
         let said = (0..50).filter_map(|tenth| {
             let since = f64::from(tenth) / 10.0;
-            remaining.seconds_left(Some(0.8 + since / 100.0), 1.0 + since, None)
+            eta.seconds_left(Some(0.8 + since / 100.0), 1.0 + since, None)
         });
         let last = said.last().expect("an estimate");
         assert!((last - 15.1).abs() < 0.1, "{last}");
@@ -272,38 +261,38 @@ mod tests {
     #[test]
     fn a_source_that_is_waited_for_does_not_make_building_slow() {
         // Two threads work a tenth of the time.
-        let outlook = Outlook { busy_threads: Some(2.0), ..outlook(1.0, 1.5, false) };
-        let mut remaining = Remaining::default();
-        remaining.expect(outlook);
-        remaining.begin(Phase::Read, 0.0, Some(0.0));
-        let said = remaining.seconds_left(Some(0.5), 50.0, Some(10.0)).expect("an estimate");
+        let weights = PhaseWeights { busy_threads: Some(2.0), ..weights(1.5) };
+        let mut eta = Eta::default();
+        eta.expect(weights);
+        eta.begin(Phase::Read, 0.0, Some(0.0));
+        let said = eta.seconds_left(Some(0.5), 50.0, Some(10.0)).expect("an estimate");
         assert!((said - (50.0 + 15.05)).abs() < 0.01, "{said}");
     }
 
     #[test]
     fn what_comes_after_the_counters_are_full_is_no_surprise() {
-        let mut remaining = Remaining::default();
-        remaining.expect(Outlook { tail: 0.5, ..outlook(1.0, 1.0, false) });
-        remaining.begin(Phase::Read, 0.0, None);
-        let left = remaining.seconds_left(Some(0.5), 5.0, None).expect("an estimate");
+        let mut eta = Eta::default();
+        eta.expect(PhaseWeights { tail: 0.5, ..weights(1.0) });
+        eta.begin(Phase::Read, 0.0, None);
+        let left = eta.seconds_left(Some(0.5), 5.0, None).expect("an estimate");
         assert!((left - 35.1).abs() < 0.01, "half is read, as much is flushed, and then it is built: {left}");
-        let left = remaining.seconds_left(Some(1.0), 10.0, None).expect("an estimate");
+        let left = eta.seconds_left(Some(1.0), 10.0, None).expect("an estimate");
         assert!((left - 30.1).abs() < 0.01, "{left}");
-        remaining.begin(Phase::Build, 20.0, None);
-        let left = remaining.seconds_left(Some(0.0), 20.0, None).expect("an estimate");
+        eta.begin(Phase::Build, 20.0, None);
+        let left = eta.seconds_left(Some(0.0), 20.0, None).expect("an estimate");
         assert!((left - 20.1).abs() < 0.01, "{left}");
     }
 
     #[test]
     fn a_reader_that_slows_down_is_believed() {
-        let mut remaining = Remaining::default();
-        remaining.begin(Phase::Verify, 0.0, None);
+        let mut eta = Eta::default();
+        eta.begin(Phase::Verify, 0.0, None);
         let mut left = None;
         for tenth in 0..=200 {
             // Half of it in ten seconds, from a cache; what follows is slower by half.
             let now = f64::from(tenth) / 10.0;
             let done = if now < 10.0 { now / 20.0 } else { 0.5 + (now - 10.0) / 40.0 };
-            left = remaining.seconds_left(Some(done), now, None);
+            left = eta.seconds_left(Some(done), now, None);
         }
         assert!(left.is_some_and(|left| (left - 10.0).abs() < 1.0), "{left:?}");
     }

@@ -5,7 +5,7 @@
 //! sides saw the same machine; its interval is Student's t over the logarithms of the rounds' ratios (a ratio of two and
 //! a ratio of a half lie equally far from one). With three rounds that interval is wide, as it should be.
 
-use crate::report::bench::{Ratio, Spread, Verdict};
+use super::bench::{Ratio, Spread, Verdict};
 
 /// A value is an outlier when it lies further from the median than so many scaled median deviations (Iglewicz and
 /// Hoaglin 1993).

@@ -1,0 +1,127 @@
+//! How long the phases of an import take in proportion to each other: with these the time that is left is told from the
+//! progress of the phase that is under way.
+//!
+//! The proportions are those of imports that were measured: of 2 GiB of blocks of 1.1 KB on two cores, from the page
+//! cache.
+
+use super::options::ImportOptions;
+use super::plan::Plan;
+use crate::progress::{Phase, PhaseWeights};
+use crate::rocks::option_map::{Group, OptionMap};
+
+/// Building over reading: of blocks that are held and of those that were spilled, each from a plain file and from a
+/// source that is decompressed.
+const BUILD_HELD: [f64; 2] = [1.6, 0.95];
+const BUILD_SPILLED: [f64; 2] = [1.25, 1.2];
+
+/// Ingesting and opening once more, over reading.
+const INGEST: [(Phase, f64); 3] = [(Phase::Ingest, 0.02), (Phase::Settle, 0.01), (Phase::Publish, 0.005)];
+
+/// The compaction of files that were ingested into a database that holds others, over reading.
+const COMPACT_ADDED: f64 = 0.8;
+
+/// What follows on writing through memtables, over writing: the final compaction, of everything where RocksDB has not
+/// compacted by itself and else of what is left; and the check.
+const COMPACT_ALL: f64 = 0.85;
+const COMPACT_REST: f64 = 0.7;
+const CHECK: f64 = 0.06;
+
+/// The share of writing through memtables that is flushing in the end, were everything still in memtables then.
+const FLUSH: f64 = 0.5;
+
+/// Sorting ids of transactions and building their files, over reading their log.
+const TRANSACTIONS: f64 = 0.2;
+
+/// The phases of an import from its first block on. `plain` sources are files that need no decompression.
+pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plain: bool) -> PhaseWeights {
+    let mut tail = 0.0;
+    let mut phases = vec![(Phase::Read, 1.0)];
+    if plan.log.is_some() && options.log.index_transactions {
+        phases.push((Phase::Build, TRANSACTIONS));
+    }
+    if let Some(memtable) = &plan.memtable {
+        let never = loading.get(Group::Cf, "disable_auto_compactions") == Some("true");
+        let compact = if never { COMPACT_ALL } else { COMPACT_REST };
+        let bytes = plan.expected_bytes.unwrap_or(u64::MAX).max(1);
+        tail = FLUSH * memtable.write_buffer_bytes.min(bytes) as f64 / bytes as f64;
+        phases.extend([(Phase::Settle, if memtable.compact { compact } else { 0.0 }), (Phase::Check, CHECK)]);
+    } else {
+        if plan.log.is_none() {
+            let build = if plan.spill { BUILD_SPILLED } else { BUILD_HELD };
+            phases.push((Phase::Build, build[usize::from(!plain)]));
+        }
+        phases.extend(INGEST);
+        if plan.log.is_none() && options.into_existing && !options.no_compact {
+            phases.iter_mut().filter(|(phase, _)| *phase == Phase::Settle).for_each(|row| row.1 = COMPACT_ADDED);
+        }
+    }
+    // What is written while it is read makes the disk wait, later as well; a source that is only read may be waited for.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(plan.threads);
+    let waits = plan.memtable.is_none() && !(plan.spill && plain);
+    PhaseWeights { phases, busy_threads: waits.then_some(cores as f64), tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::PlanChoice;
+    use super::super::plan::MemtablePlan;
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn plan(choice: PlanChoice) -> Plan {
+        Plan::choose(choice, Some(2 * GIB), true, 8 * GIB, 2, 1024, 256 << 20)
+    }
+
+    fn of(plan: &Plan, plain: bool, loading: &OptionMap) -> PhaseWeights {
+        super::of(&ImportOptions::new("a.car", "db"), plan, loading, plain)
+    }
+
+    fn names(weights: &PhaseWeights) -> Vec<&str> {
+        weights.phases.iter().map(|(phase, _)| phase.name()).collect()
+    }
+
+    #[test]
+    fn every_plan_has_its_phases() {
+        let none = OptionMap::default();
+        for (choice, plain, build) in [
+            (PlanChoice::Memory, true, BUILD_HELD[0]),
+            (PlanChoice::Memory, false, BUILD_HELD[1]),
+            (PlanChoice::Spill, true, BUILD_SPILLED[0]),
+            (PlanChoice::Spill, false, BUILD_SPILLED[1]),
+        ] {
+            let weights = of(&plan(choice), plain, &none);
+            assert_eq!(names(&weights), ["read", "build", "ingest", "settle", "publish"]);
+            assert_eq!(weights.phases[1].1, build);
+            assert_eq!(weights.busy_threads.is_none(), choice == PlanChoice::Spill && plain);
+        }
+        let mut log = plan(PlanChoice::Memory);
+        log.for_log(false, vec!["default".into()]);
+        assert_eq!(names(&of(&log, true, &none)), ["read", "ingest", "settle", "publish"]);
+        let mut options = ImportOptions::new("block_log", "db");
+        options.log.index_transactions = true;
+        let weights = super::of(&options, &log, &none, true);
+        assert_eq!(names(&weights), ["read", "build", "ingest", "settle", "publish"]);
+        assert_eq!(weights.phases[1].1, TRANSACTIONS);
+    }
+
+    #[test]
+    fn a_compaction_is_longer_where_rocksdb_has_done_nothing_before() {
+        let mut plan = plan(PlanChoice::Memory);
+        plan.memtable = Some(MemtablePlan {
+            writer_threads: 1,
+            batch_bytes: 1 << 20,
+            batch_count: 1000,
+            write_buffer_bytes: GIB,
+            level0_files: None,
+            compact: true,
+        });
+        let mut never = OptionMap::default();
+        never.set(Group::Cf, "disable_auto_compactions", "true");
+        let settle = |weights: &PhaseWeights| weights.phases[1];
+        let (own, all) = (of(&plan, true, &OptionMap::default()), of(&plan, true, &never));
+        assert_eq!(names(&own), ["read", "settle", "check"]);
+        assert_eq!((settle(&own), own.tail), ((Phase::Settle, COMPACT_REST), FLUSH / 2.0));
+        assert_eq!((settle(&all), all.tail), ((Phase::Settle, COMPACT_ALL), FLUSH / 2.0));
+    }
+}
