@@ -13,18 +13,21 @@
 //! last, and what came later is deleted. The journal says so before it begins and when it is done, so that a run that
 //! dies on the way is followed by one that begins again; it can be done any number of times.
 //!
-//! A run that is killed leaves a database that opens, and the next run goes on with it, unless another program has opened
-//! the database since: then what that has written is kept, a checkpoint of it is taken, and the import starts over.
+//! A run that is killed leaves a database that opens. The next run takes back what that run did in it, and does it again,
+//! unless another program has opened the database since: then what that has written is kept, and a checkpoint of it is
+//! taken. [`State`] tells which. Where it cannot be told, nothing is changed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::hash::Hasher;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::job::Job;
@@ -59,7 +62,7 @@ pub(super) struct Existing<'a> {
     /// RocksDB's own lock file. The lock belongs to the process, so that RocksDB can open the database here; when it closes
     /// that, the lock is gone and is taken again.
     file: File,
-    /// Whether this run has begun to open it for writing, or has found what an earlier run has done in it to be damaged.
+    /// Whether this run has begun to open it for writing.
     opened: AtomicBool,
 }
 
@@ -121,63 +124,97 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// Makes sure that the database is one that the work of an earlier run can go on with, or goes back to what it was.
-    /// What the user should hear about that.
+    /// Takes back what an earlier run has done in the database, unless another program has opened it since. What the user
+    /// should hear about that.
     ///
     /// # Errors
-    /// The disk fails, or the checkpoint is gone.
+    /// The disk fails, the checkpoint is gone, or nothing tells who has changed the database.
     pub fn take_up(&self, journal: &Journal, before: &mut Progressed) -> Result<Option<String>> {
         if before.complete {
             return Ok(None);
         }
-        let (db, checkpoint) = (&self.target.db, &self.target.checkpoint);
+        let Target { db, partial, checkpoint, .. } = self.target;
+        let was_opened = before.opened.is_some() || before.restoring;
         if !checkpoint.exists() {
-            return match before.opened {
-                Some(_) => Err(Error::damaged_work(&self.target.partial, format!("lacks {}", checkpoint.display()))),
-                None => Ok(None),
+            return match was_opened {
+                true => Err(Error::damaged_work(partial, format!("lacks {}", checkpoint.display()))),
+                false => Ok(None),
             };
         }
-        let was_restoring = before.restoring;
-        if was_restoring || !opens(db) {
+        if self.must_go_back(before)? {
             self.restore_with(journal)?;
-            before.take(Entry::Restoring);
             before.take(Entry::Undone);
             return Ok(Some(self.restored()));
-        }
-        let current = current(db)?;
-        let left_so = match &before.opened {
-            Some(opened) => *opened == current,
-            None => self::current(checkpoint)? == current,
-        };
-        if left_so {
-            return Ok(None);
         }
         journal.append(&Entry::Undone)?;
         before.take(Entry::Undone);
         self.target.remove_checkpoint()?;
-        Ok(Some(format!(
-            "{} has been opened by another program since the import stopped: what it has written stays, and the import \
-             into the database starts over",
-            db.display()
-        )))
+        Ok(was_opened.then(|| {
+            format!(
+                "{} has been opened by another program since the import stopped: what it has written stays, and the \
+                 import into the database starts over",
+                db.display()
+            )
+        }))
     }
 
-    /// Goes back before all that an earlier run has left is thrown away, where it has changed anything and no other program
-    /// has since. Without a journal nobody knows: then only if the database does not open any more.
+    /// Goes back before all that an earlier run has left is thrown away, unless another program has opened the database
+    /// since.
     ///
     /// # Errors
-    /// The disk fails.
+    /// As [`Existing::take_up`].
     pub fn give_up(&self) -> Result<()> {
+        let known = Journal::peek(&self.target.partial);
+        let Target { db, checkpoint, .. } = self.target;
+        if known.complete
+            || !checkpoint.exists()
+            || !self.must_go_back(&known)?
+            || (!is_whole(checkpoint) && opens(db)?)
+        {
+            return Ok(());
+        }
+        self.restore_with(&Journal::open(&self.target.partial)?.0)
+    }
+
+    /// Checks that the journal tells who has changed the database last.
+    ///
+    /// # Errors
+    /// [`Error::State`]: it is damaged, and the database is not what it was.
+    pub fn is_known(&self) -> Result<()> {
         let known = Journal::peek(&self.target.partial);
         if known.complete || !self.target.checkpoint.exists() {
             return Ok(());
         }
-        let left_so = known.opened.is_some_and(|opened| current(&self.target.db).is_ok_and(|now| now == opened));
-        let must = left_so && is_whole(&self.target.checkpoint);
-        if !must && !known.restoring && opens(&self.target.db) {
-            return Ok(());
+        self.must_go_back(&known).map(drop)
+    }
+
+    /// Whether what an earlier run has done in the database is still the last thing that was done in it, or it does not
+    /// open any more.
+    fn must_go_back(&self, known: &Progressed) -> Result<bool> {
+        let Target { db, partial, checkpoint, .. } = self.target;
+        let now = State::of(db)?;
+        // On its way back, it has CURRENT of the checkpoint at the end.
+        let is_kept =
+            State::of(checkpoint).is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
+        if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) || !opens(db)? {
+            return Ok(true);
         }
-        self.restore_with(&Journal::open(&self.target.partial)?.0)
+        if known.is_damaged && known.opened.is_none() && !is_kept {
+            return Err(Error::State {
+                path: partial.clone(),
+                reason: format!(
+                    "the journal is damaged: nothing tells whether this import or another program changed {} last",
+                    db.display()
+                ),
+                hint: format!(
+                    "to keep the database as it is, delete {}; to go back to what it was before the import, put the files \
+                     of {} in place of its own first",
+                    partial.display(),
+                    checkpoint.display()
+                ),
+            });
+        }
+        Ok(false)
     }
 
     /// Keeps what RocksDB needs to go back to what the database is now, unless an earlier run has.
@@ -260,29 +297,23 @@ impl<'a> Existing<'a> {
         let db = &self.target.db;
         let store = Store::open(db, &job.loading, &job.options.column_family, meter)?;
         points::reach("opening");
-        job.journal.append(&Entry::Opened { manifest: current(db)? })?;
+        job.journal.append(&Entry::Opened { state: State::of(db)? })?;
         points::reach("opened");
         Ok(store)
     }
 
-    /// What an earlier run has put into the database may be damaged: it goes back, though this run has not opened it.
-    pub fn may_be_damaged(&self) {
-        self.opened.store(true, Ordering::Relaxed);
-    }
-
-    /// After a failure: brings the database back to what it was, where this run has opened it, or `all_goes`: nothing of
-    /// the work will be gone on with. Whether there was anything to do.
+    /// After a failure: brings the database back to what it was, where this run has opened it. Whether there was anything
+    /// to do.
     ///
     /// # Errors
     /// The disk fails; the next run tries again.
-    pub fn go_back(&self, all_goes: bool) -> Result<bool> {
-        if !self.target.checkpoint.exists() {
+    pub fn go_back(&self) -> Result<bool> {
+        if !self.opened.load(Ordering::Relaxed) || !self.target.checkpoint.exists() {
             return Ok(false);
         }
         // The journal in hand may be what has failed.
         let (journal, known) = Journal::open(&self.target.partial)?;
-        let changed = self.opened.load(Ordering::Relaxed) || (all_goes && known.opened.is_some());
-        if known.complete || !changed {
+        if known.complete {
             return Ok(false);
         }
         self.restore_with(&journal)?;
@@ -326,7 +357,11 @@ impl<'a> Existing<'a> {
         let (wal, rest): (Vec<_>, Vec<_>) = later.into_iter().partition(|(name, _)| name.ends_with(".log"));
         let delete = |(name, _): &(String, Kind)| {
             let path = db.join(name);
-            std::fs::remove_file(&path).map_err(Error::io("delete", &path))
+            match std::fs::remove_file(&path) {
+                // A run that died has left a file in the making, which the way back has used.
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                outcome => outcome.map_err(Error::io("delete", &path)),
+            }
         };
         wal.iter().try_for_each(delete)?;
         sync_dir(db)?;
@@ -376,15 +411,42 @@ fn damaged(checkpoint: &Path, why: &str) -> Error {
 }
 
 /// Whether RocksDB finds all that belongs to the database in `dir`.
-fn opens(dir: &Path) -> bool {
-    OptionsFile::latest(dir).is_ok()
-        && Reader::open(dir, &ReaderOptions::once()).and_then(|found| found.files()).is_ok()
+///
+/// # Errors
+/// The system refuses to read it, which says nothing about the database.
+fn opens(dir: &Path) -> Result<bool> {
+    match Reader::open(dir, &ReaderOptions::once()).and_then(|found| found.files()) {
+        Ok(_) => Ok(true),
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error @ Error::Io { .. }) => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
-/// The name of the MANIFEST that a database goes by: another one each time it is opened for writing.
-fn current(dir: &Path) -> Result<String> {
-    let path = dir.join("CURRENT");
-    std::fs::read_to_string(&path).map_err(Error::io("read", &path))
+/// What tells whether a database has been opened for writing since: RocksDB then begins another MANIFEST and replaces
+/// CURRENT, which names it. Names repeat after a way back and in databases that were made alike; times and identities do
+/// not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// The text of CURRENT.
+    manifest: String,
+    /// When CURRENT was written, in nanoseconds since 1970.
+    written_ns: i64,
+    /// The text of IDENTITY.
+    identity: String,
+}
+
+impl State {
+    fn of(dir: &Path) -> Result<Self> {
+        let (current, identity) = (dir.join("CURRENT"), dir.join("IDENTITY"));
+        let metadata = current.metadata().map_err(Error::io("look at", &current))?;
+        Ok(Self {
+            manifest: std::fs::read_to_string(&current).map_err(Error::io("read", &current))?,
+            written_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
+            // RocksDB can be told to keep none.
+            identity: std::fs::read_to_string(&identity).unwrap_or_default(),
+        })
+    }
 }
 
 /// The files in a database's directory that are part of it.

@@ -242,9 +242,7 @@ impl Import<'_> {
         let outcome = outcome.map_err(|error| self.cut_by_signal(explained(error, &target)));
         let is_bad = matches!(&outcome, Err(Error::BadInput { .. }));
         let has_gone_back = match (&existing, &outcome) {
-            (Some(existing), Err(error)) if !matches!(error, Error::Interrupted { .. }) => {
-                self.go_back(existing, is_bad)
-            }
+            (Some(existing), Err(error)) if !matches!(error, Error::Interrupted { .. }) => self.go_back(existing),
             _ => true,
         };
         if is_bad && has_gone_back {
@@ -256,8 +254,8 @@ impl Import<'_> {
     }
 
     /// After a failure: an existing database is brought back to what it was. Whether it is that now.
-    fn go_back(&self, existing: &Existing<'_>, all_goes: bool) -> bool {
-        let (has_gone_back, message) = match existing.go_back(all_goes) {
+    fn go_back(&self, existing: &Existing<'_>) -> bool {
+        let (has_gone_back, message) = match existing.go_back() {
             Ok(false) => return true,
             Ok(true) => (true, existing.restored()),
             Err(error) => {
@@ -302,6 +300,8 @@ impl Import<'_> {
             existing.map_or(Ok(()), Existing::give_up)?;
             target.clear()?;
         }
+        // Opening the journal drops what is damaged in it.
+        existing.map_or(Ok(()), Existing::is_known)?;
         let (mut journal, mut before) = Journal::open(&target.partial)?;
         match &before.identity {
             Some(known) => {

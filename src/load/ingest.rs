@@ -158,7 +158,7 @@ impl Job<'_> {
         }
         let staging = &self.target.staging;
         let store = Store::create_families(staging, &families.loading(), None);
-        let mut store = store.map_err(|error| self.damaged(error))?;
+        let store = store.map_err(|error| self.damaged(error))?;
         store.leave_sequence_zero()?;
         Ok(store)
     }
@@ -205,12 +205,7 @@ impl Job<'_> {
     /// A database that is there takes the files over what it has, and is compacted.
     fn add(&self, built: &Built, existing: &Existing<'_>) -> Result<Vec<Level>> {
         existing.keep()?;
-        // What is in the database already, by an earlier run, is in the same files: damage there is damage here.
-        let missing = self.compare(built, existing).inspect_err(|_| {
-            if self.before.opened.is_some() {
-                existing.may_be_damaged();
-            }
-        })?;
+        let missing = self.compare(built, existing)?;
         self.progress.begin(Phase::Ingest, None);
         let store = existing.open(self, None)?;
         // Its keys may overlap the files: they go above, with a sequence number of their own. The files stay, so that the
@@ -224,18 +219,13 @@ impl Job<'_> {
             fail_if_not_bottommost_level: false,
             ..self.preset.ingest()
         };
-        if !self.before.ingested {
-            self.begin_ingest()?;
-            // Taking over is one step for RocksDB: one record tells whether a run that was killed has taken it.
-            if let Some(key) = missing
-                && !(self.before.ingesting && store.has(&key)?)
-            {
-                store.ingest(self.paths(built), &settings)?;
-                points::reach("ingest");
-            }
-            self.journal.append(&Entry::Ingested)?;
-            points::reach("ingested");
+        if missing {
+            points::reach("ingesting");
+            store.ingest(self.paths(built), &settings)?;
+            points::reach("ingest");
         }
+        self.journal.append(&Entry::Ingested)?;
+        points::reach("ingested");
         self.progress.begin(Phase::Settle, None);
         if !self.options.no_compact {
             store.compact(&self.options.column_family, &self.preset.compaction())?;
@@ -246,12 +236,12 @@ impl Job<'_> {
         Ok(levels)
     }
 
-    /// Reads the files back, which must hold what was built, and compares each record with what the database held: a key
-    /// that it did not hold, if there is any.
+    /// Reads the files back, which must hold what was built, and compares each record with what the database held: whether
+    /// there is a key that it did not hold.
     ///
     /// # Errors
     /// A key that stands for another block there; files that are damaged.
-    fn compare(&self, built: &Built, existing: &Existing<'_>) -> Result<Option<Vec<u8>>> {
+    fn compare(&self, built: &Built, existing: &Existing<'_>) -> Result<bool> {
         let Self { options, target, progress, .. } = *self;
         progress.begin(Phase::Check, None);
         let family = &options.column_family;
@@ -270,7 +260,7 @@ impl Job<'_> {
             batch: Vec::new(),
             bytes: 0,
             content: Content::default(),
-            missing: None,
+            missing: false,
         };
         let visit = || read::visit(&reader, &files, family, progress, &options.stop, new);
         let parts = self.checkers()?.install(visit).map_err(|error| self.damaged(error))?;
@@ -282,7 +272,7 @@ impl Job<'_> {
         }
         drop(reader);
         private::remove(scratch)?;
-        Ok(parts.into_iter().find_map(|part| part.missing))
+        Ok(parts.iter().any(|part| part.missing))
     }
 }
 
@@ -293,8 +283,8 @@ struct Comparison<'a> {
     batch: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
     content: Content,
-    /// A key that was not there.
-    missing: Option<Vec<u8>>,
+    /// Whether a key was not there.
+    missing: bool,
 }
 
 impl Visit for Comparison<'_> {
@@ -312,9 +302,7 @@ impl Visit for Comparison<'_> {
             held[index] = true;
             if self.batch[index].1 == value { Ok(()) } else { Err(self.job.conflict(keys[index], None)) }
         })?;
-        if self.missing.is_none() {
-            self.missing = held.iter().position(|held| !held).map(|index| self.batch[index].0.clone());
-        }
+        self.missing |= held.contains(&false);
         self.batch.clear();
         self.bytes = 0;
         Ok(())

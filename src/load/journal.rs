@@ -18,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::existing::State;
 use super::identity::Identity;
 use super::lock;
 use super::log::RangeDone;
@@ -56,8 +57,8 @@ pub(super) enum Entry {
     Ingesting,
     /// RocksDB has all files.
     Ingested,
-    /// An existing database has been opened for writing, and goes by this MANIFEST until the next opening.
-    Opened { manifest: String },
+    /// An existing database has been opened for writing, and has this state until the next opening.
+    Opened { state: State },
     /// The existing database goes back to its checkpoint.
     Restoring,
     /// The existing database has nothing of this import, or nothing that counts.
@@ -163,11 +164,13 @@ pub(super) struct Progressed {
     pub ranges: Vec<RangeDone>,
     pub ingesting: bool,
     pub ingested: bool,
-    /// The MANIFEST of an existing database as this import has left it.
-    pub opened: Option<String>,
+    /// The state of an existing database as this import has left it.
+    pub opened: Option<State>,
     /// Whether an existing database may be on its way back to its checkpoint.
     pub restoring: bool,
     pub complete: bool,
+    /// Whether the journal ends in a line that is torn or damaged.
+    pub is_damaged: bool,
 }
 
 impl Progressed {
@@ -194,17 +197,17 @@ impl Progressed {
             }
             Entry::Ingesting => self.ingesting = true,
             Entry::Ingested => self.ingested = true,
-            Entry::Opened { manifest } => self.opened = Some(manifest),
-            Entry::Restoring => self.undo(true),
-            Entry::Undone => self.undo(false),
+            Entry::Opened { state } => self.opened = Some(state),
+            Entry::Restoring => self.restoring = true,
+            Entry::Undone => self.undo(),
             Entry::Complete => self.complete = true,
         }
     }
 
     /// Nothing counts as being in an existing database any more. What is in files of our own stays: only blocks that went
     /// through memtables, which are not partitioned, are read again.
-    fn undo(&mut self, restoring: bool) {
-        (self.restoring, self.opened, self.ingesting, self.ingested) = (restoring, None, false, false);
+    fn undo(&mut self) {
+        (self.restoring, self.opened, self.ingesting, self.ingested) = (false, None, false, false);
         if self.router.is_none() {
             (self.read, self.read_done) = (None, None);
         }
@@ -248,7 +251,7 @@ impl Journal {
         let mut text = Vec::new();
         (&mut file).take(MAX_JOURNAL).read_to_end(&mut text).map_err(Error::io("read", &path))?;
         let (entries, valid) = parse(&text);
-        let mut progressed = Progressed::default();
+        let mut progressed = Progressed { is_damaged: valid < text.len(), ..Progressed::default() };
         entries.into_iter().for_each(|entry| progressed.take(entry));
         // What is torn goes now, so that the next line begins where a line begins.
         let cut = || {
@@ -271,7 +274,9 @@ impl Journal {
             let mut text = Vec::new();
             // What cannot be read is not known.
             let _ = file.take(MAX_JOURNAL).read_to_end(&mut text);
-            parse(&text).0.into_iter().for_each(|entry| progressed.take(entry));
+            let (entries, valid) = parse(&text);
+            progressed.is_damaged = valid < text.len();
+            entries.into_iter().for_each(|entry| progressed.take(entry));
         }
         progressed
     }

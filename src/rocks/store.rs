@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rust_rocksdb::properties::{self, PropName};
-use rust_rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, FlushOptions, Options};
+use rust_rocksdb::{
+    BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, FlushOptions, Options,
+};
 
 use super::meter::Meter;
 use super::option_map::OptionMap;
@@ -18,9 +20,6 @@ use crate::progress::{Backlog, Writes};
 
 /// RocksDB's name for the column family that every database has.
 const DEFAULT_FAMILY: &str = "default";
-
-/// The column family that [`Store::leave_sequence_zero`] makes and drops.
-const PASSING_FAMILY: &str = "bedload-leaves-sequence-0";
 
 /// An open database, and the column family in it that is worked on.
 pub(crate) struct Store {
@@ -82,19 +81,25 @@ impl Store {
     /// Takes the database past sequence number 0, where ingesting files leaves it: there, RocksDB before its change
     /// 13155 drops every ingested key when it compacts while a snapshot of number 0 lives.
     ///
-    /// The number is spent on a record of a column family that is dropped at once, so that nothing stays but the number,
-    /// in the MANIFEST. A crash in between leaves that family, and only [`Store::open`] opens such a database.
+    /// The number is spent on deleting a key of `default` that is not there. The deletion goes to a file that a compaction
+    /// removes; its key comes before all others, so that the compaction touches no other file.
     ///
     /// # Errors
     /// RocksDB fails, e.g. because the disk is full.
-    pub fn leave_sequence_zero(&mut self) -> Result<()> {
+    pub fn leave_sequence_zero(&self) -> Result<()> {
         if self.db.latest_sequence_number() > 0 {
             return Ok(());
         }
-        self.db.create_cf(PASSING_FAMILY, &Options::default()).map_err(wrap("add a column family to", &self.path))?;
-        self.db.put_cf(self.named(PASSING_FAMILY)?, [], []).map_err(wrap("write to", &self.path))?;
-        self.flush(PASSING_FAMILY)?;
-        self.db.drop_cf(PASSING_FAMILY).map_err(wrap("drop a column family of", &self.path))
+        let mut key = Vec::new();
+        while self.db.get_pinned(&key).map_err(wrap("read from", &self.path))?.is_some() {
+            key.push(0);
+        }
+        self.db.delete(&key).map_err(wrap("write to", &self.path))?;
+        self.flush(DEFAULT_FAMILY)?;
+        let mut forced = CompactOptions::default();
+        forced.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+        self.db.compact_range_opt(Some(&key), Some(&key), &forced);
+        Ok(())
     }
 
     /// Opens a database that is there, each column family with the options it has; `family` is made with those of
@@ -127,12 +132,9 @@ impl Store {
                 Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?))
             })
             .collect::<Result<Vec<_>>>()?;
-        let mut db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
+        let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
         meter.into_iter().for_each(|meter| meter.keep(options.clone()));
-        if family != PASSING_FAMILY && db.cf_handle(PASSING_FAMILY).is_some() {
-            db.drop_cf(PASSING_FAMILY).map_err(wrap("drop a column family of", path))?;
-        }
-        let mut store = Self { db, path: path.to_owned(), family: family.to_owned() };
+        let store = Self { db, path: path.to_owned(), family: family.to_owned() };
         store.leave_sequence_zero()?;
         Ok(store)
     }
@@ -229,15 +231,6 @@ impl Store {
         self.db
             .ingest_external_file_cf_opts(self.named(family)?, &options, files)
             .map_err(wrap("ingest into", &self.path))
-    }
-
-    /// Whether there is a record with this key.
-    ///
-    /// # Errors
-    /// RocksDB's refusal.
-    pub fn has(&self, key: &[u8]) -> Result<bool> {
-        let found = self.db.get_pinned_cf(self.family()?, key).map_err(wrap("read from", &self.path))?;
-        Ok(found.is_some())
     }
 
     /// Compacts a whole column family down to its last level.

@@ -37,3 +37,11 @@ pub fn failing(case: &Case, call: &str, number: u32, errno: Errno, text: &str) -
     let fault = format!("{call}:{number}:{}:{text}", errno.raw_os_error());
     Some(case.clone().env("LD_PRELOAD", library).env("BEDLOAD_FAULT", &fault))
 }
+
+/// Dies at the `number`-th call that changes a file of `case`, or of its database.
+pub fn killed_at_change(case: &Case, number: usize) -> Option<Case> {
+    let library = library()?.to_str().expect("text");
+    let dir = case.db.parent().expect("a folder").display();
+    let fault = format!("change:{number}:0:{dir}");
+    Some(case.clone().env("LD_PRELOAD", library).env("BEDLOAD_FAULT", &fault))
+}

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::common::car::*;
 use crate::common::crash::*;
+use crate::common::fault::{failing, killed_at_change};
 use crate::common::model::{Key, Model};
 use crate::common::run::Place;
 
@@ -136,11 +137,7 @@ fn what_another_program_writes_between_two_runs_stays() {
             let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
             case.put_old();
             case.dies_at(point);
-            let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
-            node.put(b"\x01\x55 of the node", b"its own").expect("written");
-            drop(node);
-            let old = case.old.as_mut().expect("there is one");
-            old.records.insert(b"\x01\x55 of the node".to_vec(), b"its own".to_vec());
+            node_writes(&mut case);
             if restart {
                 case.clone().arg(&["--restart"]).finishes()
             } else {
@@ -149,6 +146,150 @@ fn what_another_program_writes_between_two_runs_stays() {
             case.again();
         }
     }
+}
+
+/// Opens the database as a node does, which puts a record of its own.
+fn node_writes(case: &mut Case) {
+    let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
+    node.put(b"\x01\x55 of the node", b"its own").expect("written");
+    drop(node);
+    let old = case.old.as_mut().expect("there is one");
+    old.records.insert(b"\x01\x55 of the node".to_vec(), b"its own".to_vec());
+}
+
+/// Blocks of which the last one is not what its CID says.
+fn damaged() -> &'static Snapshot {
+    static DAMAGED: std::sync::OnceLock<&Snapshot> = std::sync::OnceLock::new();
+    DAMAGED.get_or_init(|| {
+        let mut blocks = plain().blocks.clone();
+        blocks.last_mut().expect("a block").1[0] ^= 1;
+        of("damaged.car", &blocks)
+    })
+}
+
+#[test]
+fn what_another_program_writes_before_the_way_back_is_at_its_end_stays() {
+    let place = Place::in_memory();
+    for point in ["restoring", "restore", "restored"] {
+        for restart in [false, true] {
+            let mut case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
+            case.put_old();
+            case.dies_at(point);
+            node_writes(&mut case);
+            if restart {
+                Case { snapshot: plain(), ..case.clone() }.arg(&["--restart"]).finishes();
+            } else {
+                assert_eq!(case.run().code, Some(3), "{point}");
+                case.holds_the_old(point, false);
+            }
+            let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
+            assert_eq!(node.get(b"\x01\x55 of the node").expect("read").as_deref(), Some(&b"its own"[..]), "{point}");
+            drop(node);
+            case.again();
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_to_read_says_nothing_about_a_database() {
+    let place = Place::in_memory();
+    let mut case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).into_existing(older());
+    case.put_old();
+    case.dies_at("read:3");
+    node_writes(&mut case);
+    let manifest = std::fs::read_to_string(case.db.join("CURRENT")).expect("CURRENT");
+    let Some(failing) = failing(&case, "open", 1, rustix::io::Errno::IO, manifest.trim()) else { return };
+    let before = files(&case.db);
+    let ended = failing.run();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    ended.says(&["MANIFEST", "Input/output error"]);
+    assert!(files(&case.db) == before, "something was changed");
+    case.finishes();
+}
+
+#[test]
+fn a_run_that_dies_while_it_opens_a_database_with_its_records_changes_nothing_for_the_next() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
+    case.put_old();
+    case.dies_at("read:3");
+    assert_eq!(case.dying_at("opening").run().code, Some(137));
+    assert_eq!(case.run().code, Some(3));
+    case.holds_the_old("two kills", true);
+}
+
+#[test]
+fn a_damaged_journal_never_decides_who_wrote_last() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
+    for line in [0, 1] {
+        case.put_old();
+        case.dies_at("read:3");
+        let path = case.partial().join("journal");
+        let mut text = std::fs::read_to_string(&path).expect("a journal");
+        let opened = text.find("\"opened\"").expect("it says that the database was opened");
+        let at = if line == 0 { 20 } else { opened };
+        text.replace_range(at..at + 1, "#");
+        std::fs::write(&path, text).expect("written");
+        for args in [&[][..], &["--restart"]] {
+            let before = files(&case.db);
+            case.clone().arg(args).is_refused(&[
+                "the journal is damaged: nothing tells whether this import or another program changed ",
+                "hint: to keep the database as it is, delete ",
+            ]);
+            assert!(files(&case.db) == before, "something was changed");
+        }
+        std::fs::remove_dir_all(case.partial()).expect("removed");
+    }
+}
+
+#[test]
+fn another_database_under_the_same_name_is_not_taken_for_the_one_that_was_there() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Spill, "ingested"), (Way::Memtables, "read:3"), (Way::Memtables, "settled")] {
+        let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        let model = Model::new(&small().blocks, Key::Cid);
+        let other = Case::new(&place.path("other"), small(), way, From::File).into_existing(small());
+        other.put_old();
+        case.dies_at(point);
+        std::fs::remove_dir_all(&case.db).expect("removed");
+        std::fs::rename(&other.db, &case.db).expect("renamed");
+        case.old = Some(model);
+        case.finishes();
+        case.again();
+    }
+}
+
+#[test]
+fn a_file_that_a_killed_way_back_has_left_does_not_stop_the_next() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
+    case.put_old();
+    case.dies_at("restore");
+    std::fs::write(case.db.join("CURRENT.bedload"), "MANIFEST").expect("written");
+    assert_eq!(case.run().code, Some(3));
+    case.holds_the_old("a file in the making", true);
+}
+
+#[test]
+fn a_kill_at_any_change_of_a_database_at_sequence_number_0_leaves_one_that_opens() {
+    let place = Place::in_memory();
+    let mut died = 0;
+    for number in (1..).step_by(rounds(7, 1)) {
+        let mut case = Case::new(&place.path(""), small(), Way::Memory, From::File).into_existing(older());
+        case.old = None;
+        case.again();
+        drop(rust_rocksdb::DB::open_default(&case.db).expect("an empty database"));
+        let Some(killed) = killed_at_change(&case, number) else { return };
+        let ended = killed.run();
+        drop(rust_rocksdb::DB::open_default(&case.db).unwrap_or_else(|error| panic!("change {number}: {error}")));
+        if ended.code == Some(0) {
+            break;
+        }
+        died += 1;
+    }
+    assert!(died > 10, "only {died} runs died");
 }
 
 #[test]

@@ -9,15 +9,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::crash::{Case, From, Way, plain};
 use crate::common::database::{bedload, generate, import, json, open};
 use crate::common::run::Place;
 use predicates::str::contains;
 use rust_rocksdb::{BlockBasedOptions, DB, IngestExternalFileOptions, IteratorMode, Options, SstFileWriter};
 use serde_json::Value;
-
-/// The family that lives for a moment while sequence number 0 is left.
-const PASSING: &str = "bedload-leaves-sequence-0";
 
 /// Older RocksDBs: what `old_node.py` calls them, what tells whether they are there, and what they are.
 const NODES: [(&str, &str, &str); 2] = [
@@ -150,31 +146,6 @@ fn an_empty_database_that_is_added_to_leaves_sequence_zero_and_an_old_node_keeps
     import(&place.path(""), &generate(&place.path(""), "1MiB"), &["--into-existing"]);
     stands_well(&db, &["default"]);
     keeps_everything(&db, &["default"]);
-}
-
-#[test]
-fn an_import_that_died_while_it_left_sequence_zero_goes_on() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
-    case.dies_at("built");
-    let mut options = Options::default();
-    options.create_if_missing(true);
-    DB::open(&options, case.partial().join("db"))
-        .and_then(|mut db| db.create_cf(PASSING, &Options::default()))
-        .expect("a family is left");
-    case.finishes();
-    stands_well(&case.db, &["default"]);
-    // The same in a database that was there.
-    open(&case.db).create_cf(PASSING, &Options::default()).expect("a family is left");
-    bedload()
-        .arg("import")
-        .arg(&case.snapshot.file)
-        .arg("--db")
-        .arg(&case.db)
-        .arg("--into-existing")
-        .assert()
-        .success();
-    stands_well(&case.db, &["default"]);
 }
 
 #[test]
