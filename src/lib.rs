@@ -42,6 +42,7 @@ mod cbor;
 pub mod chain;
 pub mod doctor;
 pub mod error;
+mod failpoint;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod generate;
@@ -49,7 +50,6 @@ pub mod hash;
 pub mod load;
 pub mod os;
 mod parallel;
-mod points;
 pub mod preset;
 pub mod progress;
 pub mod read;

@@ -10,8 +10,9 @@ use super::options::ImportOptions;
 use super::plan::Plan;
 use super::publish::sync_dir;
 use super::read::Held;
-use super::{identity, lock, points};
+use super::{identity, lock};
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::os::buffer::Buffer;
 use crate::parallel;
@@ -161,11 +162,11 @@ impl Builder<'_> {
                 }
             }
             let mine = output.finish()?;
-            points::reach("built-synced");
+            failpoint::reach("built-synced");
             sync_dir(self.dir)?;
             let (files, tally) = (mine.files.clone(), mine.tally);
             self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally })?;
-            points::reach("built");
+            failpoint::reach("built");
             built.add(mine);
             if let Held::Spilled(spill) = held {
                 // Their blocks stand in synced files now; the disk never holds both for long.

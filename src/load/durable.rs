@@ -3,18 +3,17 @@
 //!
 //! A point is taken while no worker has a chunk in hand: what they have collected is appended, and the lengths of all
 //! partitions are noted. A thread of its own then syncs the files and, only after that, writes the journal.
-//!
-//! `BEDLOAD_DURABLE_BYTES` takes points that often instead: the crash tests want many of them in a small snapshot.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
 use super::journal::{Entry, Journal, Mark};
-use super::{lock, points};
+use super::lock;
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::sort::spill::{Extent, Spill};
 
 /// Bytes of the source between two durable points: at least, for each partition's file that may have to be synced, and
@@ -27,15 +26,10 @@ const EVERY_BYTES_MOST: u64 = 256 << 20;
 /// Time between two durable points at most.
 pub(super) const EVERY: Duration = Duration::from_secs(10);
 
-/// The variable with which tests ask for more points.
-const VARIABLE: &str = "BEDLOAD_DURABLE_BYTES";
-
-/// Bytes between two points, as the tests or the rule have it.
+/// Bytes between two points, unless a test takes more of them.
 fn every_bytes(files: u32) -> u64 {
-    static BYTES: OnceLock<Option<u64>> = OnceLock::new();
-    let asked = BYTES.get_or_init(|| std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok()));
     let rule = (u64::from(files) * EVERY_BYTES_PER_FILE).clamp(EVERY_BYTES_LEAST, EVERY_BYTES_MOST);
-    asked.unwrap_or(rule)
+    failpoint::durable_bytes().unwrap_or(rule)
 }
 
 /// A point to be made durable.
@@ -68,7 +62,7 @@ impl Clock {
         let elapsed = self.last_time.elapsed();
         let due = elapsed >= EVERY
             || (elapsed >= EVERY / 2 && good_moment())
-            || (std::env::var_os(VARIABLE).is_some() && self.is_due(offset));
+            || (failpoint::durable_bytes().is_some() && self.is_due(offset));
         if due {
             self.restart(offset);
         }
@@ -110,9 +104,9 @@ pub(super) fn keep(
 fn make_durable(point: Point, spill: &Spill, journal: &Journal) -> Result<()> {
     let Point { mark, extents } = point;
     spill.sync(&extents)?;
-    points::reach("read-synced");
+    failpoint::reach("read-synced");
     journal.append(&Entry::Read { mark, extents })?;
-    points::reach("read");
+    failpoint::reach("read");
     Ok(())
 }
 

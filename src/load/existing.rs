@@ -32,10 +32,10 @@ use twox_hash::XxHash3_64;
 
 use super::job::Job;
 use super::journal::{Entry, Journal, Progressed};
-use super::points;
 use super::publish::{self, sync_dir};
 use super::target::Target;
 use crate::error::{Error, Result, errno_of};
+use crate::failpoint;
 use crate::os::private;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
@@ -246,7 +246,7 @@ impl<'a> Existing<'a> {
         publish::write_synced(&making, SUMS, sums.as_bytes())?;
         std::fs::rename(&making, checkpoint).map_err(Error::io("create", checkpoint))?;
         sync_dir(partial)?;
-        points::reach("checkpoint");
+        failpoint::reach("checkpoint");
         Ok(())
     }
 
@@ -296,9 +296,9 @@ impl<'a> Existing<'a> {
         self.opened.store(true, Ordering::Relaxed);
         let db = &self.target.db;
         let store = Store::open(db, &job.loading, &job.options.column_family, meter)?;
-        points::reach("opening");
+        failpoint::reach("opening");
         job.journal.append(&Entry::Opened { state: State::of(db)? })?;
-        points::reach("opened");
+        failpoint::reach("opened");
         Ok(store)
     }
 
@@ -333,7 +333,7 @@ impl<'a> Existing<'a> {
         }
         // From here on nothing counts as being in the database.
         journal.append(&Entry::Restoring)?;
-        points::reach("restoring");
+        failpoint::reach("restoring");
         self.restore()?;
         journal.append(&Entry::Undone)
     }
@@ -350,7 +350,7 @@ impl<'a> Existing<'a> {
                 _ => put(&from, &to)?,
             }
         }
-        points::reach("restore");
+        failpoint::reach("restore");
         let names: BTreeSet<&str> = kept.iter().map(|(name, _)| name.as_str()).collect();
         let later: Vec<_> = files(db)?.into_iter().filter(|(name, _)| !names.contains(name.as_str())).collect();
         // A WAL of later would be replayed.
@@ -367,7 +367,7 @@ impl<'a> Existing<'a> {
         sync_dir(db)?;
         put(&checkpoint.join("CURRENT"), &db.join("CURRENT"))?;
         sync_dir(db)?;
-        points::reach("restored");
+        failpoint::reach("restored");
         rest.iter().try_for_each(delete)?;
         sync_dir(db)
     }

@@ -12,8 +12,9 @@ use super::journal::{Entry, Journal, Progressed};
 use super::options::ImportOptions;
 use super::plan::{self, Plan};
 use super::target::Target;
-use super::{choices, descriptors, identity, log, memtable, phase_weights, points, publish, space};
+use super::{choices, descriptors, identity, log, memtable, phase_weights, publish, space};
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::hash::content_digest::ContentDigest;
 use crate::os::resources;
 use crate::preset::{self, Loader, Resolved};
@@ -340,7 +341,7 @@ impl Import<'_> {
                 (journal, before) = Journal::open(&target.partial)?;
                 journal.append(&Entry::Start { identity: Box::new(identity.clone()) })?;
                 before.identity = Some(identity.clone());
-                points::reach("start");
+                failpoint::reach("start");
             }
         }
         Ok((journal, before))
@@ -418,10 +419,10 @@ impl Import<'_> {
         self.measure(&mut report);
         let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
         publish::write_synced(target.working(), RECORD_FILE, &record)?;
-        points::reach("recorded");
+        failpoint::reach("recorded");
         publish::seal(target)?;
         journal.append(&Entry::Complete)?;
-        points::reach("complete");
+        failpoint::reach("complete");
         publish::publish(target)?;
         self.progress.end();
         self.measure(&mut report);

@@ -27,8 +27,6 @@ mod read;
 mod space;
 mod target;
 
-use crate::points;
-
 pub use import::{Outcome, import};
 pub(crate) use journal::JournalBench;
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::existing::in_the_making;
-use super::points;
 use super::target::Target;
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::os::private;
 use crate::report::RecordedFile;
 use crate::report::record::checksum;
@@ -43,7 +43,7 @@ pub(super) fn publish(target: &Target) -> Result<()> {
     // An empty directory under the final name may be replaced; anything else makes the rename fail.
     std::fs::rename(&target.staging, &target.db).map_err(Error::io("give its name to", &target.db))?;
     let parent = target.db.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    points::reach("renamed");
+    failpoint::reach("renamed");
     sync_dir(parent)?;
     target.remove_leftovers()
 }

@@ -10,10 +10,11 @@ use super::blocks::{Block, BlockReader};
 use super::durable::{self, Clock, Point};
 use super::identity::{self, is_file};
 use super::journal::{Entry, Journal, Mark, Progressed};
+use super::lock;
 use super::options::ImportOptions;
 use super::plan::Plan;
-use super::{lock, points};
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::os::buffer::Buffer;
 use crate::parallel;
@@ -198,16 +199,16 @@ impl Reading<'_> {
         if spilled {
             let extents = spill.extents();
             spill.sync(&extents)?;
-            points::reach("read-done-synced");
+            failpoint::reach("read-done-synced");
             self.journal.append(&Entry::ReadDone { mark, extents, padding: tail.padding })?;
-            points::reach("read-done");
+            failpoint::reach("read-done");
             drop(workers);
             return Ok(Blocks { held: Held::Spilled(spill), router, mark, tail });
         }
         if self.before.held.is_none() {
             self.journal.append(&Entry::Held { mark, padding: tail.padding })?;
         }
-        points::reach("held");
+        failpoint::reach("held");
         let bytes = shared.held_bytes.load(Ordering::Relaxed);
         let mut heap = Heap::new(self.options.key);
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();

@@ -16,8 +16,8 @@ use super::options_file::OptionsFile;
 use super::scratch::{self, Tried};
 use super::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::parallel;
-use crate::points;
 
 /// RocksDB's own words about options it does not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +98,7 @@ fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError>
     let file = scratch::try_in_places(|dir| match DB::open(&options, dir) {
         Ok(db) => {
             drop(db);
-            points::reach("probed");
+            failpoint::reach("probed");
             Tried::Answered(OptionsFile::latest(dir).map_err(ProbeError::Failed))
         }
         // A disk that is full, or does not do direct I/O, says nothing about the options.

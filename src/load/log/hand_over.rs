@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use super::super::families::Families;
 use super::super::job::Job;
 use super::super::journal::Entry;
-use super::super::points;
 use super::super::publish::sync_dir;
 use super::output::FamilyDone;
 use super::reading::LogDone;
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::progress::Phase;
 use crate::report::FamilyReport;
 use crate::rocks::Store;
@@ -48,16 +48,16 @@ pub(super) fn hand_over(job: &Job<'_>, families: &Families<'_>, done: &LogDone) 
         if !job.before.ingesting {
             job.journal.append(&Entry::Ingesting)?;
         }
-        points::reach("ingesting");
+        failpoint::reach("ingesting");
         store.ingest_into(name, paths, &job.preset.ingest()).map_err(|error| job.damaged(error))?;
-        points::reach("ingest");
+        failpoint::reach("ingest");
     }
     drop(store);
     if !job.before.ingested {
         sync_dir(staging)?;
         sync_dir(&job.target.partial)?;
         job.journal.append(&Entry::Ingested)?;
-        points::reach("ingested");
+        failpoint::reach("ingested");
     }
     job.progress.begin(Phase::Settle, None);
     let store = Store::reopen_families(staging, &families.node(), None).map_err(|error| job.damaged(error))?;

@@ -9,13 +9,13 @@ use super::super::import::Loaded;
 use super::super::job::Job;
 use super::super::journal::{Entry, Mark};
 use super::super::memtable::{self, Settled};
-use super::super::points;
 use super::hand_over::handed;
 use super::output::FamilyDone;
 use super::reading::Reading;
 use super::tell;
 use super::way::Way;
 use crate::error::Result;
+use crate::failpoint;
 use crate::progress::Phase;
 use crate::read;
 use crate::report::FamilyReport;
@@ -49,7 +49,7 @@ impl Job<'_> {
         if self.before.read_done.is_none() {
             self.journal.append(&Entry::ReadDone { mark: Mark::default(), extents: Vec::new(), padding: 0 })?;
         }
-        points::reach("read-done");
+        failpoint::reach("read-done");
         let settled = self.settle(store, &families, &meter)?;
         let payload = done.ranges.iter().map(|range| range.payload).sum();
         let reports = self.check_families(&settled, handed(&done, &families), payload)?;

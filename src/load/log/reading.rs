@@ -14,7 +14,7 @@ use super::super::job::Job;
 use super::super::journal::Tally;
 use super::super::memtable::{Gatherer, Outbox, beside_writers};
 use super::super::read::another_source;
-use super::super::{interrupted, lock, points};
+use super::super::{interrupted, lock};
 use super::input::{check_bounds, check_head, check_joins};
 use super::making::Making;
 use super::output::{FamilyDone, RangeDone};
@@ -22,6 +22,7 @@ use super::transactions::{Transactions, checks_roots};
 use super::way::Way;
 use crate::chain::Id;
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::parallel;
 use crate::progress::Phase;
@@ -117,7 +118,7 @@ impl<'a> Reading<'a> {
         ranges.sort_by_key(|range| range.first.number);
         check_joins(input, job.options, &ranges)?;
         check_head(job.options, &ranges)?;
-        points::reach("ranges");
+        failpoint::reach("ranges");
         let transactions = match &self.transactions {
             Some(transactions) => {
                 job.progress.begin(Phase::Build, Some(transactions.bytes()));

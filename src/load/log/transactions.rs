@@ -20,12 +20,13 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use super::super::job::Job;
 use super::super::journal::Entry;
 use super::super::options::ImportOptions;
-use super::super::{interrupted, lock, points};
+use super::super::{interrupted, lock};
 use super::making::BlockError;
 use super::output::{FamilyDone, Output, Tray};
 use super::way::Way;
 use crate::chain::{Header, TransactionOptions};
 use crate::error::Result;
+use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::parallel;
 use crate::schema::PLACE;
@@ -184,11 +185,11 @@ impl<'a> Transactions<'a> {
             return Err(index.spill.damaged(partition, used));
         }
         let done = output.finish()?;
-        points::reach("built-synced");
+        failpoint::reach("built-synced");
         way.sync_transactions(&done)?;
         let (files, tally) = (done.files.clone(), done.tally);
         job.journal.append(&Entry::Built { first: partition, end: partition + 1, files, tally })?;
-        points::reach("built");
+        failpoint::reach("built");
         index.spill.delete(partition)?;
         Ok(done)
     }

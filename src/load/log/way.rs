@@ -13,12 +13,13 @@ use super::super::durable::Clock;
 use super::super::families::Families;
 use super::super::job::Job;
 use super::super::journal::Entry;
+use super::super::lock;
 use super::super::memtable::Gatherer;
 use super::super::publish::sync_dir;
-use super::super::{lock, points};
 use super::output::{FamilyDone, Files, Output, RangeDone, Tray};
 use super::transactions::Transactions;
 use crate::error::Result;
+use crate::failpoint;
 use crate::rocks::{SstOptions, Store};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 
@@ -163,10 +164,10 @@ impl<'a> Way<'a> {
     pub fn finish(&self, done: RangeDone) -> Result<Option<RangeDone>> {
         match self {
             Self::Files(building) => {
-                points::reach("range-synced");
+                failpoint::reach("range-synced");
                 sync_dir(&building.job.target.sst)?;
                 building.job.journal.append(&Entry::Range(Box::new(done.clone())))?;
-                points::reach("range");
+                failpoint::reach("range");
                 Ok(Some(done))
             }
             Self::Batches(writing) => {
@@ -209,12 +210,12 @@ impl Writing<'_> {
             };
             joined.extend(rest);
         }
-        points::reach("range-synced");
+        failpoint::reach("range-synced");
         for range in &mut joined {
             range.extents.clone_from(&extents);
             self.job.journal.append(&Entry::Range(Box::new(range.clone())))?;
         }
-        points::reach("range");
+        failpoint::reach("range");
         Ok(joined)
     }
 

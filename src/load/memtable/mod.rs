@@ -26,8 +26,9 @@ use super::ingest::damaged_by;
 use super::job::Job;
 use super::journal::{Entry, Mark};
 use super::ledger::{Ledger, Pen, key_hash};
-use super::{descriptors, lock, points, read as reading};
+use super::{descriptors, lock, read as reading};
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::hash::content_digest::ContentDigest;
 use crate::parallel;
 use crate::progress::Phase;
@@ -77,9 +78,9 @@ impl Job<'_> {
         let load = Load { job: self, store: &store, families: &families, ledger: &ledger, held, full_from };
         let written = load.run(chunks)?;
         let settled = self.settle(store, &families, &meter)?;
-        points::reach("settled");
+        failpoint::reach("settled");
         let records = self.check(&settled, &written, &ledger, held)?;
-        points::reach("checked");
+        failpoint::reach("checked");
         let (memtable, rocksdb_written) = tell(&meter, written.batches, settled.level0_files);
         Ok(Loaded {
             blocks: written.blocks,
@@ -284,13 +285,13 @@ impl Load<'_> {
             payload: written.payload,
             digest: written.digest,
         };
-        points::reach("read-synced");
+        failpoint::reach("read-synced");
         if position.ended {
             self.job.journal.append(&Entry::ReadDone { mark, extents, padding: position.tail.padding })?;
-            points::reach("read-done");
+            failpoint::reach("read-done");
         } else {
             self.job.journal.append(&Entry::Read { mark, extents })?;
-            points::reach("read");
+            failpoint::reach("read");
         }
         Ok(())
     }

@@ -1,0 +1,74 @@
+//! Named points of an import at which tests make the program die. They exist with the feature `failpoints` only, which
+//! the tests build with; a released program has no such point.
+//!
+//! `BEDLOAD_ABORT_AT=NAME` or `BEDLOAD_ABORT_AT=NAME:N` (the N-th time, from 1) ends the process as a power cut would:
+//! at once, without a message and without cleaning up. `BEDLOAD_STOP_AT`, with the same values, stops it there by SIGSTOP
+//! instead, so that a test can change a file before it continues the process. `BEDLOAD_DURABLE_BYTES` takes durable
+//! points that often: the crash tests want many of them in a small snapshot.
+
+#[cfg(feature = "failpoints")]
+pub(crate) use enabled::{durable_bytes, reach};
+
+/// Does nothing: this program is built without failpoints.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub(crate) fn reach(_name: &str) {}
+
+/// None: this program is built without failpoints.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub(crate) fn durable_bytes() -> Option<u64> {
+    None
+}
+
+#[cfg(feature = "failpoints")]
+mod enabled {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// What happens at a point, the variable that names it, and how often it has been reached.
+    struct Failpoint {
+        variable: &'static str,
+        wanted: OnceLock<Option<(String, u64)>>,
+        seen: AtomicU64,
+    }
+
+    impl Failpoint {
+        const fn new(variable: &'static str) -> Self {
+            Self { variable, wanted: OnceLock::new(), seen: AtomicU64::new(0) }
+        }
+
+        fn is_hit(&self, name: &str) -> bool {
+            let wanted = self.wanted.get_or_init(|| {
+                let value = std::env::var(self.variable).ok()?;
+                Some(match value.rsplit_once(':') {
+                    Some((name, count)) => (name.to_owned(), count.parse().unwrap_or(1)),
+                    None => (value, 1),
+                })
+            });
+            wanted
+                .as_ref()
+                .is_some_and(|(point, count)| point == name && self.seen.fetch_add(1, Ordering::Relaxed) + 1 == *count)
+        }
+    }
+
+    /// Dies or stops here if a test has set the variables for it.
+    pub(crate) fn reach(name: &str) {
+        static ABORT: Failpoint = Failpoint::new("BEDLOAD_ABORT_AT");
+        static STOP: Failpoint = Failpoint::new("BEDLOAD_STOP_AT");
+        if ABORT.is_hit(name) {
+            // SAFETY: ends this process; nothing can be left in a bad state that a power cut would not leave.
+            unsafe { libc::_exit(137) };
+        }
+        if STOP.is_hit(name) {
+            // SAFETY: a plain system call; the process continues when SIGCONT comes.
+            unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+        }
+    }
+
+    /// Bytes between two durable points, where a test has set them.
+    pub(crate) fn durable_bytes() -> Option<u64> {
+        static BYTES: OnceLock<Option<u64>> = OnceLock::new();
+        *BYTES.get_or_init(|| std::env::var("BEDLOAD_DURABLE_BYTES").ok()?.parse().ok())
+    }
+}
