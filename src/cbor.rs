@@ -1,4 +1,5 @@
-//! The heads of CBOR items, read and written: all that headers, links and generated blocks need of the format.
+//! The heads of CBOR items, read and written: all that links, dag-json and generated blocks need of the format. A scan for
+//! links steps over what a decoder would refuse or copy, and a generated block is written around contents made in place.
 //!
 //! ```text
 //! head = major type (3 bits) | value 0..=23, or 24..=27 and 1, 2, 4, 8 big-endian bytes
@@ -9,10 +10,7 @@
 /// Major types.
 pub(crate) const UINT: u8 = 0;
 pub(crate) const BYTES: u8 = 2;
-pub(crate) const TEXT: u8 = 3;
 pub(crate) const ARRAY: u8 = 4;
-pub(crate) const MAP: u8 = 5;
-pub(crate) const TAG: u8 = 6;
 
 /// The tag of a link in dag-cbor.
 pub(crate) const LINK_TAG: u64 = 42;

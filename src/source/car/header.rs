@@ -1,7 +1,17 @@
 //! The header of a CAR, of both versions.
 
+use cbor4ii::core::dec::{self, ArrayStart, Decode, MapStart, Read as _, Reference, TagStart};
+use cbor4ii::core::major::{ARRAY, BYTES, MAP, STRING, TAG, UNSIGNED};
+use cbor4ii::core::types::{BadStr, Bytes};
+use cbor4ii::core::utils::SliceReader;
+use cid::Cid;
+use iroh_car::CarHeader;
+use serde::{Serialize, Serializer};
+
 use super::{CarProblem, MAX_HEADER, RawCid, varint};
-use crate::cbor::{self, ARRAY, BYTES, LINK_TAG, MAP, TAG, TEXT, UINT, push_head};
+
+/// The tag of a link in dag-cbor.
+const LINK_TAG: u64 = 42;
 
 /// `{version: 2}` as a section: how every CARv2 begins.
 const V2_PRAGMA: [u8; 11] = [0x0a, 0xa1, 0x67, b'v', b'e', b'r', b's', b'i', b'o', b'n', 0x02];
@@ -44,26 +54,37 @@ impl Header {
 
 /// The header of a CARv1 with these roots, as it stands at the front of a file.
 pub fn header_bytes<'a>(roots: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let mut map = Vec::new();
-    push_head(&mut map, MAP, 2);
-    push_text(&mut map, "roots");
-    push_head(&mut map, ARRAY, roots.len() as u64);
-    for root in roots {
-        push_head(&mut map, TAG, LINK_TAG);
-        push_head(&mut map, BYTES, root.len() as u64 + 1);
-        map.push(0);
-        map.extend_from_slice(root);
-    }
-    push_text(&mut map, "version");
-    push_head(&mut map, UINT, 1);
-    let mut header = unsigned_varint::encode::usize(map.len(), &mut unsigned_varint::encode::usize_buffer()).to_vec();
-    header.extend_from_slice(&map);
+    let roots: Vec<Link<'_>> = roots.map(Link).collect();
+    let cids = roots.iter().map(|&Link(root)| Cid::try_from(root).ok().filter(|cid| cid.encoded_len() == root.len()));
+    let cbor = match cids.collect() {
+        Some(cids) => CarHeader::new_v1(cids).encode().expect("memory takes what is written"),
+        None => serde_ipld_dagcbor::to_vec(&LongHeader { roots, version: 1 }).expect("memory takes what is written"),
+    };
+    let mut header = unsigned_varint::encode::usize(cbor.len(), &mut unsigned_varint::encode::usize_buffer()).to_vec();
+    header.extend_from_slice(&cbor);
     header
 }
 
-fn push_text(cbor: &mut Vec<u8>, text: &str) {
-    push_head(cbor, TEXT, text.len() as u64);
-    cbor.extend_from_slice(text.as_bytes());
+/// A [`CarHeader`] whose roots may be longer than a [`Cid`].
+#[derive(Serialize)]
+struct LongHeader<'a> {
+    roots: Vec<Link<'a>>,
+    version: u64,
+}
+
+/// The bytes of a CID, written as a link.
+struct Link<'a>(&'a [u8]);
+
+impl Serialize for Link<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Bytes<'a>(&'a [u8]);
+        impl Serialize for Bytes<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_bytes(self.0)
+            }
+        }
+        serializer.serialize_newtype_struct(cid::serde::CID_SERDE_PRIVATE_IDENTIFIER, &Bytes(self.0))
+    }
 }
 
 /// The outcome of looking for a header at the front of a buffer.
@@ -188,7 +209,15 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<Inner, (CarPr
 
 /// Reads `{roots: [links], version: 1}`, strictly: nothing else, and nothing of another type.
 fn decode(cbor: &[u8]) -> Result<Vec<RawCid>, CarProblem> {
-    let mut fields = Fields { rest: cbor };
+    // [`CarHeader`] passes over fields that it does not know and takes some types for others, which it would not write.
+    if let Ok(header) = CarHeader::decode(cbor)
+        && header.encode().is_ok_and(|written| written == cbor)
+        && let Ok(roots) = header.roots().iter().map(|root| RawCid::from_bytes(root.to_bytes())).collect()
+    {
+        return Ok(roots);
+    }
+    // No roots, roots of any length, another order of the fields; or the reason why it is no header.
+    let mut fields = Fields { rest: SliceReader::new(cbor) };
     let (version, roots) = fields.read().map_err(|reason| CarProblem::Header { reason })?;
     // Another version may well have no roots.
     match (version, roots) {
@@ -201,17 +230,16 @@ fn decode(cbor: &[u8]) -> Result<Vec<RawCid>, CarProblem> {
 
 /// What is left of the header's CBOR.
 struct Fields<'a> {
-    rest: &'a [u8],
+    rest: SliceReader<'a>,
 }
 
 impl<'a> Fields<'a> {
     /// Version and roots, as far as they are there. The error says what is wrong.
     fn read(&mut self) -> Result<(Option<u64>, Option<Vec<RawCid>>), String> {
         let (mut version, mut roots) = (None, None);
-        for _ in 0..self.head(MAP, "the header")? {
-            let len = self.head(TEXT, "a key")?;
-            match self.take(len, "a key")? {
-                b"version" if version.is_none() => version = Some(self.head(UINT, "`version`")?),
+        for _ in 0..self.next::<MapStart>(MAP, "the header")?.0.unwrap_or_default() {
+            match self.next::<BadStr<&[u8]>>(STRING, "a key")?.0 {
+                b"version" if version.is_none() => version = Some(self.next(UNSIGNED, "`version`")?),
                 b"roots" if roots.is_none() => roots = Some(self.roots()?),
                 key @ (b"version" | b"roots") => {
                     return Err(format!("the key `{}` occurs twice", String::from_utf8_lossy(key)));
@@ -219,18 +247,18 @@ impl<'a> Fields<'a> {
                 key => return Err(format!("the key `{}` is unknown", key.escape_ascii())),
             }
         }
-        if self.rest.is_empty() { Ok((version, roots)) } else { Err("more follows its map".into()) }
+        if self.first().is_none() { Ok((version, roots)) } else { Err("more follows its map".into()) }
     }
 
     fn roots(&mut self) -> Result<Vec<RawCid>, String> {
         let mut roots = Vec::new();
-        for _ in 0..self.head(ARRAY, "`roots`")? {
-            let tag = self.head(TAG, "a root")?;
+        for _ in 0..self.next::<ArrayStart>(ARRAY, "`roots`")?.0.unwrap_or_default() {
+            let TagStart(tag) = self.next(TAG, "a root")?;
             if tag != LINK_TAG {
                 return Err(format!("a root has the tag {tag}, a link has {LINK_TAG}"));
             }
-            let len = self.head(BYTES, "a root's link")?;
-            let (&zero, cid) = self.take(len, "a root's link")?.split_first().ok_or("a root's link is empty")?;
+            let Bytes(link) = self.next::<Bytes<&[u8]>>(BYTES, "a root's link")?;
+            let (&zero, cid) = link.split_first().ok_or("a root's link is empty")?;
             if zero != 0 {
                 return Err("a root's link does not begin with a zero byte".into());
             }
@@ -239,8 +267,8 @@ impl<'a> Fields<'a> {
         Ok(roots)
     }
 
-    /// The value of the next head, which must be of one type.
-    fn head(&mut self, major: u8, what: &str) -> Result<u64, String> {
+    /// The next item, which must be of one major type: the decoder looks at its length only.
+    fn next<T: Decode<'a>>(&mut self, major: u8, what: &str) -> Result<T, String> {
         const NAMES: [&str; 8] = [
             "an unsigned number",
             "a negative number",
@@ -252,26 +280,19 @@ impl<'a> Fields<'a> {
             "a simple value",
         ];
         let name = |major: u8| NAMES.get(usize::from(major)).copied().unwrap_or_default();
-        match (cbor::head(self.rest), self.rest.first()) {
-            (Some((head, rest)), _) if head.major == major => {
-                self.rest = rest;
-                Ok(head.value)
+        match self.first() {
+            Some(first) if dec::if_major(first) != major => {
+                Err(format!("{what} is {}, not {}", name(dec::if_major(first)), name(major)))
             }
-            (_, Some(first)) if first >> 5 != major => {
-                Err(format!("{what} is {}, not {}", name(first >> 5), name(major)))
-            }
-            (_, Some(first)) if first & 0x1f == 0x1f => Err(format!("{what} has no definite length")),
-            (_, Some(first)) if (0x1c..0x1f).contains(&(first & 0x1f)) => {
-                Err(format!("{what} begins with the reserved byte {first:#04x}"))
-            }
-            _ => Err(format!("it ends inside {what}")),
+            Some(first) if first & 0x1f == 0x1f => Err(format!("{what} has no definite length")),
+            Some(first) if first & 0x1f >= 0x1c => Err(format!("{what} begins with the reserved byte {first:#04x}")),
+            _ => T::decode(&mut self.rest).map_err(|_| format!("it ends inside {what}")),
         }
     }
 
-    fn take(&mut self, len: u64, what: &str) -> Result<&'a [u8], String> {
-        let (taken, rest) = cbor::string(len, self.rest).ok_or_else(|| format!("it ends inside {what}"))?;
-        self.rest = rest;
-        Ok(taken)
+    fn first(&mut self) -> Option<u8> {
+        let Ok(Reference::Long(bytes) | Reference::Short(bytes)) = self.rest.fill(1);
+        bytes.first().copied()
     }
 }
 
