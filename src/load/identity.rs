@@ -25,7 +25,7 @@ pub(super) struct Identity {
     key: String,
     column_family: String,
     verify: bool,
-    null_padding: NullPadding,
+    null_padding: String,
     into_existing: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     work_dir: Option<PathBuf>,
@@ -102,7 +102,11 @@ impl Identity {
             key: options.key.name().into(),
             column_family: options.column_family.clone(),
             verify: options.verify,
-            null_padding: options.null_padding,
+            null_padding: match options.null_padding {
+                NullPadding::Error => "error",
+                NullPadding::Eof => "eof",
+            }
+            .into(),
             into_existing: options.into_existing,
             work_dir: options.work_dir.as_deref().map(portable),
             spill: plan.spill,

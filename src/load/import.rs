@@ -301,6 +301,7 @@ impl Import<'_> {
             existing.map_or(Ok(()), Existing::give_up)?;
             target.clear()?;
         }
+        Journal::check_version(&target.partial)?;
         // Opening the journal drops what is damaged in it.
         existing.map_or(Ok(()), Existing::is_known)?;
         let (mut journal, mut before) = Journal::open(&target.partial)?;
@@ -339,7 +340,7 @@ impl Import<'_> {
                 target.clear()?;
                 target.create()?;
                 (journal, before) = Journal::open(&target.partial)?;
-                journal.append(&Entry::Start { identity: Box::new(identity.clone()) })?;
+                journal.append(&Entry::start(identity.clone()))?;
                 before.identity = Some(identity.clone());
                 failpoint::reach("start");
             }

@@ -219,27 +219,13 @@ impl Job<'_> {
             fail_if_not_bottommost_level: false,
             ..self.preset.ingest()
         };
-<<<<<<< HEAD
         if missing {
-            points::reach("ingesting");
+            failpoint::reach("ingesting");
             store.ingest(self.paths(built), &settings)?;
-            points::reach("ingest");
-=======
-        if !self.before.ingested {
-            self.begin_ingest()?;
-            // Taking over is one step for RocksDB: one record tells whether a run that was killed has taken it.
-            if let Some(key) = missing
-                && !(self.before.ingesting && store.has(&key)?)
-            {
-                store.ingest(self.paths(built), &settings)?;
-                failpoint::reach("ingest");
-            }
-            self.journal.append(&Entry::Ingested)?;
-            failpoint::reach("ingested");
->>>>>>> 3ac77b1 (Failpoints are in no released program)
+            failpoint::reach("ingest");
         }
         self.journal.append(&Entry::Ingested)?;
-        points::reach("ingested");
+        failpoint::reach("ingested");
         self.progress.begin(Phase::Settle, None);
         if !self.options.no_compact {
             store.compact(&self.options.column_family, &self.preset.compaction())?;

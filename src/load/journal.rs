@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,6 +29,9 @@ use crate::os::private;
 use crate::sort::router::Router;
 use crate::sort::spill::Extent;
 
+/// Of the form of all entries, [`Identity`] among them: a change of what is written raises it.
+const VERSION: u32 = 1;
+
 /// A journal longer than this is not ours: a line is written every few seconds.
 const MAX_JOURNAL: u64 = 256 << 20;
 
@@ -37,7 +40,7 @@ const MAX_JOURNAL: u64 = 256 << 20;
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub(super) enum Entry {
     /// The first line: what is imported, and how.
-    Start { identity: Box<Identity> },
+    Start { version: u32, identity: Box<Identity> },
     /// How keys are routed; everything later is counted in these partitions.
     Routed { router: Router },
     /// Hash functions that keys are digests of: at least those of all blocks that later entries speak of. Only where keys
@@ -173,10 +176,17 @@ pub(super) struct Progressed {
     pub is_damaged: bool,
 }
 
+impl Entry {
+    /// The first line of a journal in the form of today.
+    pub fn start(identity: Identity) -> Self {
+        Self::Start { version: VERSION, identity: Box::new(identity) }
+    }
+}
+
 impl Progressed {
     pub fn take(&mut self, entry: Entry) {
         match entry {
-            Entry::Start { identity } => self.identity = Some(*identity),
+            Entry::Start { identity, .. } => self.identity = Some(*identity),
             Entry::Routed { router } => self.router = Some(router),
             Entry::Hashed { functions } => self.functions.extend(functions),
             Entry::Held { mark, padding } => self.held = Some((mark, padding)),
@@ -267,6 +277,36 @@ impl Journal {
         Ok((Self { file: Mutex::new(Some(file)), path, functions }, progressed))
     }
 
+    /// Makes sure that a journal, where there is one, has the form of today.
+    ///
+    /// # Errors
+    /// [`Error::State`] where another version of bedload began it: its lines would be taken for torn ones.
+    pub fn check_version(partial: &Path) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Start {
+            entry: String,
+            /// The first form had none.
+            #[serde(default)]
+            version: u32,
+        }
+        let mut line = Vec::new();
+        if let Ok(file) = private::read_file(&Self::path(partial)) {
+            // What cannot be read is found when it is opened.
+            let _ = BufReader::new(file).take(MAX_JOURNAL).read_until(b'\n', &mut line);
+        }
+        match checked(&line).and_then(|json| serde_json::from_slice(json).ok()) {
+            Some(Start { entry, version }) if entry == "start" && version != VERSION => Err(Error::State {
+                path: partial.to_owned(),
+                reason: format!(
+                    "another version of bedload began the unfinished import: its journal has the form {version}, this \
+                     program reads the form {VERSION}"
+                ),
+                hint: "finish it with the program that began it, or throw it away with --restart".into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the journal of a partial directory without changing it; nothing when there is none.
     pub fn peek(partial: &Path) -> Progressed {
         let mut progressed = Progressed::default();
@@ -333,17 +373,19 @@ fn parse(text: &[u8]) -> (Vec<Entry>, usize) {
     let mut entries = Vec::new();
     let mut valid = 0;
     for line in text.split_inclusive(|&byte| byte == b'\n') {
-        let entry = line.strip_suffix(b"\n").and_then(|line| {
-            let (sum, json) = line.split_at_checked(16)?;
-            let json = json.strip_prefix(b" ")?;
-            let sum = u64::from_str_radix(std::str::from_utf8(sum).ok()?, 16).ok()?;
-            (sum == checksum(json)).then(|| serde_json::from_slice(json).ok()).flatten()
-        });
-        let Some(entry) = entry else { break };
+        let Some(entry) = checked(line).and_then(|json| serde_json::from_slice(json).ok()) else { break };
         entries.push(entry);
         valid += line.len();
     }
     (entries, valid)
+}
+
+/// The JSON of a line that is whole and matches its checksum.
+fn checked(line: &[u8]) -> Option<&[u8]> {
+    let (sum, json) = line.strip_suffix(b"\n")?.split_at_checked(16)?;
+    let json = json.strip_prefix(b" ")?;
+    let sum = u64::from_str_radix(std::str::from_utf8(sum).ok()?, 16).ok()?;
+    (sum == checksum(json)).then_some(json)
 }
 
 /// The journal for `benches/`: entries of the kind that is written most often.

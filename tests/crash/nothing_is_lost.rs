@@ -595,6 +595,34 @@ fn another_way_of_importing_is_refused_and_both_sides_are_named() {
 }
 
 #[test]
+fn a_journal_of_another_version_is_refused_and_left_as_it_is() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
+    case.dies_at("read:2");
+    let refused = "another version of bedload began the unfinished import: its journal has the form 0, this program \
+                   reads the form 1";
+    // The form that named no version; and one whose other lines are unknown as well.
+    let forms: [fn(&mut serde_json::Value); 2] = [
+        |line| {
+            line.as_object_mut().expect("an entry").remove("version");
+        },
+        |line| line["identity"] = "known to another program".into(),
+    ];
+    for form in forms {
+        case.edit_journal(|line| {
+            if line["entry"] == "start" {
+                form(line);
+            }
+        });
+        let journal = std::fs::read(case.partial().join("journal")).expect("a journal");
+        case.is_refused(&[refused, "--restart"]);
+        assert_eq!(std::fs::read(case.partial().join("journal")).expect("a journal"), journal);
+        assert!(case.partial().join("spill").exists(), "a refusal must not touch anything");
+    }
+    case.arg(&["--restart"]).finishes();
+}
+
+#[test]
 fn restart_removes_what_another_work_directory_holds() {
     let place = Place::in_memory();
     let work = place.path("work");

@@ -9,7 +9,6 @@ use super::way::Outputs;
 use crate::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::report::BlockRef;
 use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, LogProblem, Packing, Part};
 use crate::source::block_log::{Chain, Checked};
@@ -98,12 +97,12 @@ impl<'a> Making<'a> {
             start,
             end,
             before: first.previous.to_string(),
-            first: BlockRef::of(&first),
-            last: BlockRef::of(&last),
+            first: (&first).into(),
+            last: (&last).into(),
             blocks,
             ids,
             payload,
-            packings: chain.packings,
+            packings: chain.packings.into(),
             checkpoints: chain.checkpoints,
             transactions: transactions.records,
             transaction_digest: transactions.digest,

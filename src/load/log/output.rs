@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::journal::{BuiltFile, Tally};
 use super::super::memtable::Gatherer;
+use crate::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::report::{BlockRef, FamilyReport, Packings};
@@ -28,13 +29,13 @@ pub(in crate::load) struct RangeDone {
     pub end: u64,
     /// The block before the first one, as that names it.
     pub before: String,
-    pub first: BlockRef,
-    pub last: BlockRef,
+    pub first: EndBlock,
+    pub last: EndBlock,
     pub blocks: FamilyDone,
     pub ids: FamilyDone,
     /// Bytes of the blocks, unpacked.
     pub payload: u64,
-    pub packings: Packings,
+    pub packings: PackingCounts,
     pub checkpoints: u64,
     pub transactions: u64,
     /// Content digest of their records, where they are indexed.
@@ -44,6 +45,48 @@ pub(in crate::load) struct RangeDone {
     /// How long the partitions of transactions were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extents: Vec<(u32, Extent)>,
+}
+
+/// The first or the last block of a range.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::load) struct EndBlock {
+    pub number: u32,
+    pub id: String,
+    pub timestamp_ms: i64,
+}
+
+impl From<&Header> for EndBlock {
+    fn from(header: &Header) -> Self {
+        Self { number: header.number, id: header.id.to_string(), timestamp_ms: header.timestamp_ms }
+    }
+}
+
+impl From<&EndBlock> for BlockRef {
+    fn from(block: &EndBlock) -> Self {
+        let EndBlock { number, id, timestamp_ms } = block.clone();
+        Self { number, id, timestamp_ms }
+    }
+}
+
+/// How the blocks of a range are stored in the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::load) struct PackingCounts {
+    raw: u64,
+    zstd: u64,
+    zstd_dictionary: u64,
+    stored_bytes: u64,
+}
+
+impl From<Packings> for PackingCounts {
+    fn from(Packings { raw, zstd, zstd_dictionary, stored_bytes }: Packings) -> Self {
+        Self { raw, zstd, zstd_dictionary, stored_bytes }
+    }
+}
+
+impl From<PackingCounts> for Packings {
+    fn from(PackingCounts { raw, zstd, zstd_dictionary, stored_bytes }: PackingCounts) -> Self {
+        Self { raw, zstd, zstd_dictionary, stored_bytes }
+    }
 }
 
 /// What went into one family.
@@ -89,7 +132,9 @@ impl RangeDone {
         self.blocks.add(&next.blocks);
         self.ids.add(&next.ids);
         self.payload += next.payload;
-        self.packings.add(next.packings);
+        let mut packings = Packings::from(self.packings);
+        packings.add(next.packings.into());
+        self.packings = packings.into();
         self.checkpoints += next.checkpoints;
         self.transactions += next.transactions;
         self.transaction_digest.merge(next.transaction_digest);

@@ -11,7 +11,7 @@ use crate::source::car::chunks::Tail;
 pub(super) fn tell(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<FamilyReport>) -> Loaded {
     let options = job.options;
     let mut packings = Packings::default();
-    done.ranges.iter().for_each(|range| packings.add(range.packings));
+    done.ranges.iter().for_each(|range| packings.add(range.packings.into()));
     let sum = |of: fn(&super::RangeDone) -> u64| done.ranges.iter().map(of).sum::<u64>();
     let family = input.family(packings.zstd + packings.zstd_dictionary > 0);
     let verified = match (options.verify, options.log.links_only) {
@@ -26,8 +26,8 @@ pub(super) fn tell(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<Fam
         chain_id: input.chain_id(),
         parts: input.parts(),
         layout: Some(input.layout(first.first.number, last.last.number)),
-        first: first.first.clone(),
-        last: last.last.clone(),
+        first: (&first.first).into(),
+        last: (&last.last).into(),
         verified,
         not_covered: not_covered(
             (family, input.version()),
