@@ -61,6 +61,9 @@ fn start(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::
 
 /// Imports the snapshot. A database of that name stands only when this is done.
 fn seed(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::Result<()> {
+    // Limits and signal handlers are the node's to change; with these two an import is at its best.
+    bedload::raise_open_files();
+    bedload::handle_sigbus();
     let mut options = ImportOptions::new(snapshot, db);
     // A node has other things to keep in memory.
     options.memory = Some(1 << 30);

@@ -26,6 +26,7 @@ fn open(input: Input, mapped: bool) -> Result<Chunks> {
     let limits = Limits { max_block: DEFAULT_MAX_BLOCK, null_padding, fits: u64::MAX, budget: u64::MAX, chunk: CHUNK };
     let (_, mut chunks) = Chunks::open(input, limits)?;
     if mapped {
+        crate::handle_sigbus();
         chunks.map();
     }
     Ok(chunks)

@@ -24,6 +24,9 @@
 //! through [`progress::Observer`], what happened is the [`report::ImportReport`], what went wrong an [`Error`] with a
 //! hint and an exit code. Without the `cli` feature nothing here knows a terminal.
 //!
+//! Limits and signal handlers of the process are the program's: it may call [`raise_open_files`], and [`handle_sigbus`] so
+//! that files are mapped instead of read.
+//!
 //! | what | where |
 //! |---|---|
 //! | from a snapshot to a database | [`import`], [`ImportOptions`], [`preset`] |
@@ -62,4 +65,6 @@ pub mod source;
 
 pub use error::{Error, Exit, Result};
 pub use load::{ImportOptions, Outcome, import};
+pub use os::mmap::handle_sigbus;
+pub use os::resources::raise_open_files;
 pub use read::verify::{VerifyOptions, verify as verify_db};

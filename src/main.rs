@@ -6,7 +6,12 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     cli::last_resort::install();
+    bedload::handle_sigbus();
     let cli = cli::parse();
+    // `doctor` tells what the limit is before it raises it.
+    if !matches!(cli.command, cli::Command::Doctor(_)) {
+        bedload::raise_open_files();
+    }
     let outcome = match &cli.command {
         cli::Command::Import(args) => cli::import::run(args, &cli.globals),
         cli::Command::Inspect(args) => cli::inspect::run(args, &cli.globals),

@@ -72,7 +72,6 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
         cache::warm(&options.db)?;
     }
     let resident_before = cache::resident(&options.db);
-    resources::raise_open_files();
     let start = Instant::now();
     let reader = Reader::open_as_node(&options.db, usize::try_from(options.block_cache).unwrap_or(usize::MAX))?;
     let open_seconds = start.elapsed().as_secs_f64();

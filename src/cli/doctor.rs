@@ -45,6 +45,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = DoctorOptions::new(&args.dir, args.source.clone());
+    bedload::raise_open_files();
     options.import.memory = args.memory;
     options.import.threads = args.threads.map(usize::from);
     options.import.work_dir.clone_from(&args.work_dir);

@@ -43,6 +43,8 @@ pub struct DoctorOptions {
     pub has_source: bool,
     /// Asked by somebody else to make it stop.
     pub stop: Stop,
+    /// The limits of open files as they were when these options were made: the program may raise them afterwards.
+    open_files: (Option<u64>, Option<u64>),
 }
 
 impl DoctorOptions {
@@ -53,7 +55,7 @@ impl DoctorOptions {
         // A name that nobody has: nothing is made under it.
         let db = dir.join(format!("bedload-doctor-{}", std::process::id()));
         let import = ImportOptions { dry_run: true, ..ImportOptions::new(source.unwrap_or_default(), db) };
-        Self { dir, import, has_source, stop: Stop::default() }
+        Self { dir, import, has_source, stop: Stop::default(), open_files: resources::open_files() }
     }
 }
 
@@ -72,7 +74,7 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
         preset::resolve(&preset, &import.overrides)?;
     }
     let place = FileSystem::of(&options.dir)?;
-    let machine = machine();
+    let machine = machine(options.open_files);
     let disk = match disk::measure(&place.path, disk::Limits::for_free(place.free), &options.stop) {
         Ok(disk) => Some(disk),
         Err(error @ Error::Interrupted { .. }) => return Err(error),
@@ -178,9 +180,8 @@ fn hash_rate(stop: &Stop) -> Result<Rate> {
     Ok(Rate { one_core: rate(1)?, all_cores: rate(cores())? })
 }
 
-fn machine() -> MachineInfo {
+fn machine((open_files_soft, open_files_hard): (Option<u64>, Option<u64>)) -> MachineInfo {
     let swap = resources::swap();
-    let (open_files_soft, open_files_hard) = resources::open_files();
     MachineInfo {
         cores: cores() as u64,
         memory_bytes: resources::machine_memory(),

@@ -37,10 +37,20 @@ const BLOCK_SHARE: u64 = 4;
 /// The least that unpacking a compressed source can work with, in bytes.
 const MIN_UNWRAPPING: u64 = 20 << 20;
 
+/// Files that may be open where the system names no limit.
+const UNLIMITED_FILES: u64 = 1 << 20;
+
 /// How much later a signal may be heard of here than by the other side of a pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
 
 /// Imports a snapshot. See [`ImportOptions`] for what can be chosen.
+///
+/// It writes into `<db>.partial` beside the database, into the work directory where one is given, and gives the database
+/// its name in the end. Before that, RocksDB is asked what it makes of the options: in an empty database that lives for
+/// some milliseconds in a directory in memory (`/dev/shm`, or a temporary directory where there is none).
+///
+/// Of the process it changes nothing but that threads which RocksDB and rayon share among all their users stay when it
+/// returns. Limits and signals are the program's: see [`crate::raise_open_files`] and [`crate::handle_sigbus`].
 ///
 /// # Errors
 /// Bad input, a target that forbids it, or whatever the system or RocksDB refuse; in every case nothing stands under
@@ -123,7 +133,7 @@ impl Import<'_> {
         let memory = options.memory_budget();
         plan::check_memory(options)?;
         let threads = |preset: &Resolved| options.threads.unwrap_or_else(|| preset.sst_threads()).max(1);
-        let max_files = resources::raise_open_files();
+        let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
 
         let unwrapping = (memory / 4).max(MIN_UNWRAPPING);
         let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());

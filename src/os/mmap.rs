@@ -1,9 +1,10 @@
 //! A file in memory as the page cache has it: nothing is copied, no page is cleared.
 //!
 //! Touching a mapped page that the file no longer has (it was cut), or that the disk cannot deliver, raises SIGBUS,
-//! which would end the program without a word. So a handler is installed once: for an address inside one of our maps it
-//! notes the fault and puts empty pages in the place of the whole map, and the reader asks [`Mapped::check`] before it
-//! believes what it has read. Any other SIGBUS goes on to the handler that was there before.
+//! which would end the program without a word. So files are mapped only where the program has called [`handle_sigbus`]:
+//! for an address inside one of our maps the handler notes the fault and puts empty pages in the place of the whole map,
+//! and the reader asks [`Mapped::check`] before it believes what it has read. Any other SIGBUS goes on to the handler that
+//! was there before.
 //!
 //! The whole map and not the page: a process has some 65,530 maps at most, and a large file that is cut has more pages.
 
@@ -96,10 +97,12 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Maps the first `len` bytes of `file`; `path` is for messages. `None` when too many maps are watched already, or
-    /// the system does not map this file.
+    /// Maps the first `len` bytes of `file`; `path` is for messages. `None` when nothing handles SIGBUS, too many maps are
+    /// watched already, or the system does not map this file.
     pub fn new(file: &File, len: usize, path: &Path) -> Option<Self> {
-        install();
+        if !HANDLED.is_completed() {
+            return None;
+        }
         // SAFETY: the bytes may change under us if somebody writes to the file. They are only ever read as bytes, every
         // length found in them is checked against the map each time it is used, and a vanished page is handled below.
         let map = unsafe { memmap2::MmapOptions::new().len(len).map(file) }.ok()?;
@@ -151,9 +154,16 @@ impl Drop for Mapped {
     }
 }
 
-fn install() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+static HANDLED: Once = Once::new();
+
+/// Installs a handler of SIGBUS for this process, so that plain files are mapped from now on and not read: an import of a
+/// file that fits in memory copies nothing then. A mapped file that is cut while it is read is an error; any other SIGBUS
+/// goes on to the handler that is there when this is called for the first time. Without a call no signal is handled and
+/// no file is mapped.
+///
+/// The program calls this once, before it imports: a handler cannot be taken back while another thread reads a map.
+pub fn handle_sigbus() {
+    HANDLED.call_once(|| {
         // SAFETY: both structures are plain data; the handler only uses atomics and system calls that are allowed in a
         // signal handler.
         unsafe {
@@ -228,6 +238,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_cut_under_the_map_is_an_error_and_no_signal() {
+        handle_sigbus();
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&[7; 3 * 4096]).expect("written");
         let map = Mapped::new(file.as_file(), 3 * 4096, file.path()).expect("mapped");
@@ -242,6 +253,7 @@ mod tests {
 
     #[test]
     fn a_file_with_more_pages_than_a_process_has_maps_is_cut_and_every_page_can_be_read() {
+        handle_sigbus();
         let page = rustix::param::page_size();
         // One map for every other page would be 76,800.
         let len = 2 * 76_800 * page;
@@ -288,6 +300,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_free_again_when_its_map_goes() {
+        handle_sigbus();
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&[1; 10]).expect("written");
         for _ in 0..SLOTS * 4 {

@@ -74,13 +74,13 @@ pub fn open_files() -> (Option<u64>, Option<u64>) {
     (limit.current, limit.maximum)
 }
 
-/// Raises the limit of open files to what the system allows at most, and returns it.
-pub fn raise_open_files() -> u64 {
+/// Raises this process's limit of open files to what the system allows at most. An import, and whatever reads a database,
+/// keeps within the limit that it finds: the program calls this before them where the database has many files. What the
+/// system refuses stays as it is.
+pub fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let now = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
-    now.unwrap_or(1 << 20)
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 fn field(path: &str, name: &str) -> Option<u64> {

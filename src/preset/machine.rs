@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine. `open_files` is the hard limit of descriptors (the soft one is raised to it before a load) less a
+    /// This machine. `open_files` is the hard limit of descriptors (the program raises the soft one to it before a load) less a
     /// reserve, or half of it where the limit is small.
     pub fn here() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;

@@ -286,6 +286,7 @@ mod tests {
 
     /// The pieces in a partition, as (worker, index, length).
     fn read_back(spill: &Spill, partition: u32) -> Vec<(u8, u32, usize)> {
+        crate::handle_sigbus();
         let buffer = spill.read_all(partition, None).expect("readable");
         let mut rest = &buffer[..spill.extent(partition).bytes as usize];
         let mut found = Vec::new();

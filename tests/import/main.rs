@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod a_library_import_keeps_to_its_folders;
 mod adding_to_a_database;
 mod bad_input_is_refused;
 mod bare_digests_name_their_functions;

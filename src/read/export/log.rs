@@ -83,7 +83,6 @@ impl<'a> LogExport<'a> {
             let version = preamble::read(&head).map_or(version, |head| head.version);
             framing = Framing::Antelope { version };
         }
-        resources::raise_open_files();
         let cache = usize::try_from(options.resources.memory().max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
         let reader =
             Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;

@@ -290,7 +290,6 @@ impl<'a> Export<'a> {
             Selection::Listed(_) if options.roots.is_empty() => Vec::new(),
             Selection::Listed(_) => options.roots.clone(),
         };
-        resources::raise_open_files();
         let memory = options.resources.memory().max(MIN_MEMORY);
         let cache = usize::try_from(memory / 8).unwrap_or(usize::MAX);
         let reader =

@@ -153,7 +153,6 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         warnings: Vec::new(),
         seconds: 0.0,
     };
-    resources::raise_open_files();
     let opened = Reader::open(
         &options.db,
         &ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true, in_order: false },

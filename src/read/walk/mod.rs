@@ -105,7 +105,6 @@ pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport
 fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let record = ImportRecord::load(&options.db)?;
     let memory = options.resources.memory().max(MIN_MEMORY);
-    resources::raise_open_files();
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root")?;

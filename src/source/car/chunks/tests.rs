@@ -66,6 +66,7 @@ fn open(bytes: &[u8], way: Way, limits: Limits) -> Result<(Header, Chunks)> {
     };
     let (header, mut chunks) = Chunks::open(input, limits)?;
     if matches!(way, Way::Mapped) {
+        crate::handle_sigbus();
         chunks.map();
     }
     Ok((header, chunks))
