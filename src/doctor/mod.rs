@@ -93,9 +93,11 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
             }
             Err(Error::Interrupted { .. }) => return Err(interrupted()),
             Err(error) => {
+                // The path of a sample in memory tells nothing.
+                let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
                 no_sample = Some(Advice {
                     id: "sample".into(),
-                    finding: format!("a sample of the snapshot cannot be imported: {error}"),
+                    finding: format!("a sample of the snapshot cannot be imported: {cause}"),
                     remedy: error.hint(),
                 });
             }

@@ -103,6 +103,7 @@ fn of_log(
     }
     let mut options = options.clone();
     (options.log.from, options.log.to) = (Some(first.first), Some(last.last));
+    (options.log.expect_head, options.log.checkpoints) = (None, Vec::new());
     let report = import_into_scratch(options, place)?;
     Ok(report.map(|report| Sample { bytes, whole: files.size(), report, source: None }))
 }
@@ -192,6 +193,8 @@ fn import_into_scratch(options: ImportOptions, place: &FileSystem) -> Result<Opt
     let options = ImportOptions {
         db: database.path().join("db"),
         work_dir: partitions.as_ref().map(|dir| dir.path().to_owned()),
+        into_existing: false,
+        restart: false,
         dry_run: false,
         ..options
     };
