@@ -19,7 +19,6 @@ use super::{ExportOptions, Format, MIN_MEMORY, Selection, interrupted};
 use crate::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
-use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{ImportRecord, RecordedLog};
 use crate::report::{BlockRef, EXPORT_SCHEMA, ExportReport, ExportedLog};

@@ -27,7 +27,6 @@ use super::access::{Location, Resources};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::files::Output;
-use crate::os::resources;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::{ImportRecord, roots};
 use crate::report::{EXPORT_SCHEMA, ExportReport, KeyFrom};

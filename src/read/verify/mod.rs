@@ -27,7 +27,6 @@ use super::advice;
 use super::ranges::{KeyRange, Window, ranges};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
-use crate::os::resources;
 use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;

@@ -23,7 +23,6 @@ use super::missing::{LISTED, Missing};
 use super::queue::StepRef;
 use super::visited::{Visited, fingerprint};
 use crate::error::{Error, Result};
-use crate::os::resources;
 use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::{ImportRecord, roots};
