@@ -1,9 +1,13 @@
-//! Reading option values.
+//! Parsers of option values.
 
 use std::time::Duration;
 
 use bedload::chain::Id;
+use bedload::load::{Format, PlanChoice};
 use bedload::size;
+use bedload::sort::key::KeyLayout;
+use bedload::source::block_log::TornTail;
+use bedload::source::car::NullPadding;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// A size such as `64M` or `1.5GiB`, in bytes.
@@ -11,31 +15,10 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     size::parse(text).map_err(|error| error.to_string())
 }
 
-/// A time such as `45s`, `90m`, `1h30m` or `2d`.
+/// A time of whole seconds, such as `45s`, `90m`, `1h30m` or `2d`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time: write it as 45s, 90m or 1h30m");
-    let (mut seconds, mut number) = (0_u64, None::<u64>);
-    for letter in text.trim().chars() {
-        let unit = match letter {
-            '0'..='9' => {
-                let digit = u64::from(letter) - u64::from('0');
-                number =
-                    Some(number.unwrap_or(0).checked_mul(10).and_then(|it| it.checked_add(digit)).ok_or_else(wrong)?);
-                continue;
-            }
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            _ => return Err(wrong()),
-        };
-        let part = number.take().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
-        seconds = seconds.checked_add(part).ok_or_else(wrong)?;
-    }
-    if number.is_some() || seconds == 0 {
-        return Err(wrong());
-    }
-    Ok(Duration::from_secs(seconds))
+    let time = humantime::parse_duration(text).ok().filter(|time| time.as_secs() > 0 && time.subsec_nanos() == 0);
+    time.ok_or_else(|| format!("`{text}` is not a time: write it as 45s, 90m or 1h30m"))
 }
 
 /// One of a fixed list of values.
@@ -48,6 +31,31 @@ pub fn one_of<T: Copy + Send + Sync + 'static>(
     })
 }
 
+/// `--plan`
+pub fn plan_choice() -> impl TypedValueParser<Value = PlanChoice> {
+    one_of(&[("auto", PlanChoice::Auto), ("memory", PlanChoice::Memory), ("spill", PlanChoice::Spill)])
+}
+
+/// `--key`
+pub fn key_layout() -> impl TypedValueParser<Value = KeyLayout> {
+    one_of(&[("cid", KeyLayout::Cid), ("multihash", KeyLayout::Multihash), ("digest", KeyLayout::Digest)])
+}
+
+/// `--null-padding`
+pub fn null_padding() -> impl TypedValueParser<Value = NullPadding> {
+    one_of(&[("error", NullPadding::Error), ("eof", NullPadding::Eof)])
+}
+
+/// `--format` of an import
+pub fn source_format() -> impl TypedValueParser<Value = Format> {
+    one_of(&[("auto", Format::Auto), ("car", Format::Car), ("block-log", Format::BlockLog)])
+}
+
+/// `--tail`
+pub fn tail() -> impl TypedValueParser<Value = TornTail> {
+    one_of(&[("error", TornTail::Error), ("trim", TornTail::Trim)])
+}
+
 /// The most bytes of a file of checkpoints.
 const MAX_CHECKPOINTS: u64 = 64 << 20;
 
@@ -58,15 +66,15 @@ pub struct Checkpoints(pub Vec<(u32, Id)>);
 /// A block as `NUM:ID`.
 pub fn block(text: &str) -> Result<(u32, Id), String> {
     let (number, id) = text.split_once(':').ok_or("give a block as NUM:ID")?;
-    let number = number.trim().parse().map_err(|_| format!("`{number}` is no block number"))?;
+    let number = number.trim().parse().map_err(|_| format!("`{number}` is not a block number"))?;
     let id: Id = id.trim().parse().map_err(|error| format!("{error}"))?;
     if id.number() != number {
-        return Err(format!("the id is that of a block {}", id.number()));
+        return Err(format!("this is the id of block {}", id.number()));
     }
     Ok((number, id))
 }
 
-/// One block, or the path of a file with one a line; empty lines, and those that begin with `#`, are passed over.
+/// One block, or the path of a file with one a line; empty lines and lines that begin with `#` are ignored.
 pub fn checkpoints(text: &str) -> Result<Checkpoints, String> {
     let path = std::path::Path::new(text);
     if !path.is_file() {
@@ -90,21 +98,24 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        for (text, seconds) in [("45s", 45), ("90m", 5400), ("1h30m", 5400), ("2d", 172_800), (" 1h ", 3600)] {
+        for (text, seconds) in
+            [("45s", 45), ("90m", 5400), ("1h30m", 5400), ("2d", 172_800), ("1.5h", 5400), (" 1h ", 3600)]
+        {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "45", "m", "1h30", "0s", "-1s", "1.5h", "99999999999999999999s", "9999999999999999999d", "1w"]
+        for text in
+            ["", "45", "m", "1h30", "0s", "-1s", "1500ms", "99999999999999999999s", "9999999999999999999d", "1x"]
         {
-            assert!(duration(text).expect_err(text).contains("is no time"), "{text}");
+            assert!(duration(text).expect_err(text).contains("is not a time"), "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_text_is_a_time_of_some_seconds_or_is_refused(text in "[0-9smhd ]{0,30}|[0-9]{1,20}[smhd]|.{0,12}") {
+        fn any_text_is_a_time_of_whole_seconds_or_is_refused(text in "[0-9smhd ]{0,30}|[0-9]{1,20}[smhd]|.{0,12}") {
             match duration(&text) {
                 Ok(time) => prop_assert!(time.as_secs() > 0 && time.subsec_nanos() == 0),
-                Err(why) => prop_assert!(why.contains("is no time")),
+                Err(why) => prop_assert!(why.contains("is not a time")),
             }
         }
 

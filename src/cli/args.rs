@@ -1,0 +1,80 @@
+//! Options that several commands have.
+
+use std::path::PathBuf;
+
+use bedload::Error;
+use bedload::preset::Overrides;
+use bedload::progress::Stop;
+use bedload::read::{Location, Resources};
+use bedload::sort::key::KeyLayout;
+
+use crate::cli::{signals, values};
+
+/// What the work may use.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ResourceArgs {
+    /// Threads to use; the default is the number of cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
+    pub threads: Option<u16>,
+    /// Memory to use; the default is a quarter of what the machine has
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
+    pub memory: Option<u64>,
+    /// Where to put what does not fit; the default is a temporary directory
+    #[arg(long, value_name = "DIR", help_heading = "Resources")]
+    pub work_dir: Option<PathBuf>,
+}
+
+impl ResourceArgs {
+    /// The resources as the library takes them; the first signal cancels the work.
+    pub fn resources(&self) -> anyhow::Result<Resources> {
+        let stop = Stop::default();
+        signals::cancel_on_signals(&stop, "run the same command again; it starts over")?;
+        Ok(Resources {
+            threads: self.threads.map(usize::from),
+            memory: self.memory,
+            work_dir: self.work_dir.clone(),
+            stop,
+        })
+    }
+}
+
+/// Where the blocks of a database are.
+#[derive(Debug, Clone, clap::Args)]
+pub struct LocationArgs {
+    /// How blocks are stored: by cid, multihash or digest; see BEDLOAD.json
+    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = values::key_layout(), help_heading = "Database")]
+    pub key: Option<KeyLayout>,
+    /// The column family that holds them; see BEDLOAD.json
+    #[arg(long, value_name = "NAME", help_heading = "Database")]
+    pub column_family: Option<String>,
+}
+
+impl LocationArgs {
+    /// The location as the library takes it.
+    pub fn location(&self) -> Location {
+        Location { key: self.key, column_family: self.column_family.clone() }
+    }
+}
+
+/// Options of RocksDB that override those of a preset.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct OverrideArgs {
+    /// Set one option, as load.cf.write_buffer_size=64M; may be repeated
+    #[arg(long = "set", value_name = "OPTION=VALUE", help_heading = "RocksDB")]
+    pub set: Vec<String>,
+    /// Take a node's own OPTIONS file as the `node` section, so that the database comes out as the node runs it
+    #[arg(long, value_name = "FILE", help_heading = "RocksDB")]
+    pub options_file: Option<PathBuf>,
+}
+
+impl OverrideArgs {
+    /// The overrides, with the environment and the user's configuration below them.
+    pub fn overrides(&self) -> Overrides {
+        Overrides { set: self.set.clone(), options_file: self.options_file.clone(), ..Overrides::from_environment() }
+    }
+}
+
+/// The path of this program, to run it again.
+pub fn this_program() -> anyhow::Result<PathBuf> {
+    Ok(std::env::current_exe().map_err(Error::io("find", "bedload"))?)
+}

@@ -1,0 +1,138 @@
+//! `bedload bench`: which preset is best, here, for this snapshot.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bedload::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS, Order, Vary};
+use bedload::report::bench::{BenchReport, table};
+use bedload::report::shown;
+use bedload::{Error, preset::Preset};
+
+use crate::cli::args::this_program;
+use crate::cli::globals::Globals;
+use crate::cli::progress::runs::Runs;
+use crate::cli::render::{rows, screen};
+use crate::cli::{output, signals, values};
+
+/// Compare presets on a snapshot, each import in a process of its own
+///
+/// Every round runs each preset once, and `cp` with sync of the snapshot besides. Results are kept after every run; the
+/// same command goes on where it was stopped, and with a higher --runs it goes on from there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
+pub struct Args {
+    /// The snapshot: a file, or a folder with the parts of a block log
+    #[arg(value_name = "SNAPSHOT", required_unless_present = "recommend")]
+    pub source: Option<PathBuf>,
+    /// Presets to compare, by name or file; all stands for all built-in ones
+    #[arg(long, value_name = "A,B,..", value_delimiter = ',', help_heading = "What")]
+    pub presets: Vec<String>,
+    /// Set one option in all of them: moment.scope.option=value, or an argument of the import, as memory=1GiB
+    #[arg(long, value_name = "OPTION=VALUE", help_heading = "What")]
+    pub set: Vec<String>,
+    /// Try each of these values with each preset; may be repeated, and multiplies
+    #[arg(long, value_name = "OPTION=A,B,..", help_heading = "What")]
+    pub vary: Vec<String>,
+    /// The preset that the others are held against; the first one unless named
+    #[arg(long, value_name = "PRESET", help_heading = "What")]
+    pub reference: Option<String>,
+
+    /// Rounds that count
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_RUNS, help_heading = "How")]
+    pub runs: u32,
+    /// Rounds before them that do not count
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "How")]
+    pub warmup: u32,
+    /// The order within a round: turned by one place each time, or shuffled
+    #[arg(long, value_name = "HOW", default_value = "interleaved", value_parser = order(), help_heading = "How")]
+    pub order: Order,
+    /// What the shuffling and the choice of keys begin with
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How")]
+    pub seed: u64,
+    /// Empty the page cache before each import; otherwise the snapshot is read once before
+    #[arg(long, help_heading = "How")]
+    pub cold: bool,
+    /// Begin no run that would probably end later than this, e.g. 90m
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "How")]
+    pub budget: Option<Duration>,
+    /// Limit the memory of each import by a control group; where that is not allowed the report says so
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How")]
+    pub limit_memory: Option<u64>,
+    /// Lookups of each kind in each finished database; 0 for none
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LOOKUPS, help_heading = "How")]
+    pub lookups: u64,
+    /// Leave out the scan of each finished database
+    #[arg(long, help_heading = "How")]
+    pub no_scan: bool,
+
+    /// Where databases are made and removed again; its file system is part of what is measured
+    #[arg(long, value_name = "DIR", help_heading = "Where")]
+    pub dir: Option<PathBuf>,
+    /// Where results are kept: results.json, runs.ndjson, report.md, report.csv, report.html
+    #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Where")]
+    pub out: PathBuf,
+    /// Run nothing: take saved results (results.json or its folder) and judge them again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Where")]
+    pub recommend: Option<PathBuf>,
+}
+
+fn order() -> impl clap::builder::TypedValueParser<Value = Order> {
+    values::one_of(&[("interleaved", Order::Interleaved), ("random", Order::Random)])
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let Some(source) = &args.source else {
+        // Clap requires one of the two. This runs nothing, so that there is nothing to keep.
+        let mut report = bench::load(args.recommend.as_deref().unwrap_or(&args.out))?;
+        bench::judge_again(&mut report, args.reference.as_deref())?;
+        return print(&report, globals, args);
+    };
+    let options = options(args, source)?;
+    signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
+    let report = bench::bench(&options, &Runs::new(globals))?;
+    let done = format!("all runs are done and kept in {}", args.out.display());
+    output::report_done(done, "read report.md there, or analyse them again with --recommend", || {
+        print(&report, globals, args)
+    })
+}
+
+fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
+    let mut options = BenchOptions::new(source, this_program()?, &args.out);
+    options.presets = presets(&args.presets);
+    options.set.clone_from(&args.set);
+    options.vary = args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<_, Error>>()?;
+    options.runs = args.runs;
+    options.warmup = args.warmup;
+    options.order = args.order;
+    options.seed = args.seed;
+    options.cold = args.cold;
+    options.budget = args.budget;
+    options.limit_memory = args.limit_memory;
+    options.reference.clone_from(&args.reference);
+    options.lookups = args.lookups;
+    options.scan = !args.no_scan;
+    options.dir.clone_from(&args.dir);
+    Ok(options)
+}
+
+fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result<()> {
+    if globals.json {
+        return output::print_json(report);
+    }
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", screen::fit(&shown(&table(report)), 14, screen::stdout_columns()))?;
+    if args.recommend.is_none() && !globals.quiet {
+        write!(out, "{}", rows::row("results", 13, &args.out.display().to_string()))?;
+    }
+    Ok(())
+}
+
+/// `all` is all; nothing is the default preset and RocksDB's own options.
+fn presets(named: &[String]) -> Vec<String> {
+    match named {
+        [] => ["ingest", "memtable", "rocksdb-defaults"].map(str::to_owned).to_vec(),
+        [one] if one == "all" => Preset::builtin_names().map(str::to_owned).collect(),
+        named => named.to_vec(),
+    }
+}

@@ -1,0 +1,62 @@
+//! `bedload doctor`: what this machine can do, before an import finds out.
+
+use std::path::PathBuf;
+
+use bedload::doctor::{DoctorOptions, examine};
+use bedload::load::PlanChoice;
+use bedload::preset::Overrides;
+
+use crate::cli::globals::Globals;
+use crate::cli::render::{self, screen};
+use crate::cli::{output, signals, values};
+
+/// Measure what decides an import: disk, cores, limits; and what could be better
+///
+/// Takes some seconds. With a snapshot, a sample of it is imported into a directory in DIR, which tells how long all of it
+/// will take. Nothing that is written stays.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload doctor --dir /data snapshot.forest.car.zst")]
+pub struct Args {
+    /// A snapshot to choose a plan for and to predict the import of
+    #[arg(value_name = "SNAPSHOT")]
+    pub source: Option<PathBuf>,
+    /// Where the database would stand, or stands
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Memory that the import may use; the default is half of what the machine or its cgroup has
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    pub memory: Option<u64>,
+    /// Threads of the import, instead of as many as the preset says or the number of cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Where the import would put partitions; the default is beside the database
+    #[arg(long, value_name = "DIR")]
+    pub work_dir: Option<PathBuf>,
+    /// Whether blocks go through memory or through files; auto takes what fits the budget
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = values::plan_choice())]
+    pub plan: PlanChoice,
+    /// Preset of the import: a name (`bedload presets list`) or a file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub preset: Option<String>,
+    /// Set one option on top of the preset; may be repeated
+    #[arg(long, value_name = "MOMENT.SCOPE.OPTION=VALUE")]
+    pub set: Vec<String>,
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let mut options = DoctorOptions::new(&args.dir, args.source.clone());
+    bedload::raise_open_files();
+    options.import.memory = args.memory;
+    options.import.threads = args.threads.map(usize::from);
+    options.import.work_dir.clone_from(&args.work_dir);
+    options.import.plan = args.plan;
+    options.import.preset.clone_from(&args.preset);
+    options.import.overrides = Overrides { set: args.set.clone(), ..Overrides::from_environment() };
+    signals::cancel_on_signals(&options.stop, "nothing is left over; run the same command again")?;
+    let report = examine(&options)?;
+    if globals.json {
+        return output::print_json(&report);
+    }
+    screen::print(&render::doctor::text(&report), 10)?;
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! `bedload export`: back from a database to a snapshot.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use bedload::Error;
+use bedload::read::export::{ExportOptions, Format, Selection, export, export_to};
+use bedload::report::{ExportReport, shown, shown_json};
+use bedload::source::car::RawCid;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::cli::args::{LocationArgs, ResourceArgs};
+use crate::cli::globals::Globals;
+use crate::cli::render::{self, numbers::counted, screen};
+use crate::cli::{output, progress};
+
+/// Write the blocks of a database into a snapshot
+///
+/// By default what the roots lead to, in the order in which nodes write their snapshots; of a block log, all blocks. The
+/// file appears under its name only when it is complete; blocks that are linked to and missing end with exit code 3,
+/// unless the database never held more than what is written.
+///
+/// A block log that was one file of raw blocks comes back byte for byte. Hive's packed blocks come back raw, parts as one
+/// log, a pruned log as one that begins later: the same blocks with the same ids, and the summary says what differs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload export --db /data/blocks snapshot.forest.car.zst")]
+pub struct Args {
+    /// The database
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+    /// File to write, or `-` for standard output
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Where to begin, may be repeated; by default as BEDLOAD.json says
+    #[arg(long, value_name = "CID", value_parser = RawCid::from_str, help_heading = "Blocks")]
+    pub root: Vec<RawCid>,
+    /// Every record, in the order of keys
+    #[arg(long, conflicts_with = "cids", help_heading = "Blocks")]
+    pub all: bool,
+    /// These blocks: a file with one CID a line, or `-`
+    #[arg(long, value_name = "FILE", help_heading = "Blocks")]
+    pub cids: Option<PathBuf>,
+    /// Write the file even when blocks are missing
+    #[arg(long, help_heading = "Blocks")]
+    pub allow_missing: bool,
+    /// Blocks named below this epoch may be missing
+    #[arg(long, value_name = "EPOCH", conflicts_with_all = ["all", "cids"], help_heading = "Blocks")]
+    pub allow_missing_below: Option<u64>,
+
+    /// First block of a block log
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Blocks")]
+    pub from: Option<u32>,
+    /// Last block of a block log
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Blocks")]
+    pub to: Option<u32>,
+
+    /// car, car.zst, forest.car.zst; log, log.zst; by default what the file's name ends in
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = format_parser(), help_heading = "File")]
+    pub format: Option<Format>,
+    /// Replace the file if it exists
+    #[arg(long, help_heading = "File")]
+    pub force: bool,
+    /// Write the report to a file as JSON
+    #[arg(long, value_name = "FILE", help_heading = "File")]
+    pub report: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+    #[command(flatten)]
+    pub location: LocationArgs,
+}
+
+fn format_parser() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.map(Format::name))
+        .map(|name| Format::ALL.into_iter().find(|format| format.name() == name).unwrap_or_default())
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let to_stdout = args.file == Path::new("-");
+    if to_stdout && io::stdout().is_terminal() {
+        return Err(output::refuse_terminal());
+    }
+    let options = options(args)?;
+    let report_file = output::ReportFile::create(args.report.as_deref())?;
+    let observer = progress::renderer(globals);
+    let outcome = if to_stdout {
+        export_to(&options, &mut io::stdout(), observer.as_ref())
+    } else {
+        export(&options, &args.file, observer.as_ref())
+    };
+    observer.finish();
+    let report = outcome?;
+    let done = match report.published {
+        true => format!("the snapshot {} is complete", report.file),
+        false => format!("{} is read to its end", report.db),
+    };
+    output::report_done(done, "use the snapshot as it is; `bedload inspect` shows what is in it", || {
+        report_file.write(&report)?;
+        print(&report, to_stdout, globals)
+    })?;
+    if report.complete || args.allow_missing {
+        return Ok(());
+    }
+    let lost = report.missing - report.missing_allowed;
+    Err(Error::Unsound {
+        action: "export",
+        path: args.db.clone(),
+        problems: counted(lost, "missing block", "missing blocks"),
+        hint: "bedload walk lists what is missing; --allow-missing writes the file nevertheless".into(),
+    }
+    .into())
+}
+
+fn options(args: &Args) -> anyhow::Result<ExportOptions> {
+    let mut options = ExportOptions::new(&args.db);
+    options.selection = match &args.cids {
+        Some(path) => Selection::Listed(path.clone()),
+        None if args.all => Selection::All,
+        None => Selection::Linked,
+    };
+    options.roots.clone_from(&args.root);
+    (options.from, options.to) = (args.from, args.to);
+    options.format = args.format;
+    options.replace = args.force;
+    options.allow_missing = args.allow_missing;
+    options.allow_missing_below = args.allow_missing_below;
+    options.location = args.location.location();
+    options.resources = args.resources.resources()?;
+    Ok(options)
+}
+
+/// Prints the report on standard error where standard output has the snapshot.
+fn print(report: &ExportReport, to_stdout: bool, globals: &Globals) -> anyhow::Result<()> {
+    let mut out: Box<dyn Write> = if to_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+    if globals.json {
+        writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(report)?))?;
+    } else if !globals.quiet || !report.complete {
+        let columns = if to_stdout { screen::stderr_columns() } else { screen::stdout_columns() };
+        write!(out, "{}", screen::fit(&shown(&render::export::text(report)), 10, columns))?;
+    }
+    Ok(())
+}

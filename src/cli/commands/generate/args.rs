@@ -1,0 +1,128 @@
+//! The options of `bedload generate`.
+
+use std::path::PathBuf;
+
+use bedload::Error;
+use bedload::chain::Family;
+use bedload::generate::{DUPLICATES_MAX, Format, Profile};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::cli::values;
+
+/// Make up a snapshot of any size
+///
+/// The blocks have a real network's sizes, right hashes and links that lead from the roots to every block. The same
+/// profile, size, seed and options give the same bytes on any machine (for compressed formats: with the same version
+/// of bedload).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload generate test.forest.car.zst --size 4GiB --duplicates 3")]
+pub struct Args {
+    /// File to write, or `-` for standard output
+    ///
+    /// A pipe takes twice the work: the roots stand first but are known last.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// What is imitated: a CAR of a Filecoin network, or the block log of another chain
+    ///
+    /// mainnet: CAR, mean block 1,015 B, most between 1 and 2 KiB. calibnet: CAR, mean about 835 B, a quarter up to 256 B.
+    /// steem, hive, antelope: block log, mean block about 5.5 KiB; hive's are compressed one by one, antelope's is of
+    /// version 3.
+    #[arg(long, value_name = "NAME", default_value = Profile::Mainnet.name(), value_parser = kind_parser())]
+    pub profile: Kind,
+
+    /// Size of the CAR or log before any compression, as 500MiB or 4GiB; K, M, G and T are powers of 1024 too
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    pub size: u64,
+
+    /// Another number gives other blocks
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+
+    /// How many percent of the sections repeat an earlier one, up to 90
+    #[arg(long, value_name = "PERCENT", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=i64::from(DUPLICATES_MAX)))]
+    pub duplicates: u8,
+
+    /// How the CAR is wrapped; by default what the file's name ends in, and a plain CAR otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    pub format: Option<Format>,
+
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// What `--profile` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A CAR.
+    Car(Profile),
+    /// A block log.
+    Log(Family),
+}
+
+/// What only block logs have.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Block logs")]
+pub struct LogArgs {
+    /// Version of an antelope log, 1 to 4 [default: 3]
+    ///
+    /// In version 3 blocks from 10,001 on are Savanna blocks. In version 4 some transactions are pruned.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4))]
+    pub log_version: Option<u32>,
+
+    /// Number of the first block: a partial antelope log, or a later part of a split hive log [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub first_block: Option<u32>,
+
+    /// Directory with dictionaries (000M.dict.zst ..) for half of the compressed blocks of a hive log
+    #[arg(long, value_name = "DIR")]
+    pub dictionaries: Option<PathBuf>,
+
+    /// Write the index beside the log too
+    ///
+    /// FILE.index for steem, FILE.artifacts for hive; for antelope the name of the file with the ending .index.
+    #[arg(long)]
+    pub index: bool,
+}
+
+impl LogArgs {
+    /// Refuses them where no log is made.
+    pub fn refuse(&self) -> bedload::Result<()> {
+        let given = [
+            (self.log_version.is_some(), "--log-version"),
+            (self.first_block.is_some(), "--first-block"),
+            (self.dictionaries.is_some(), "--dictionaries"),
+            (self.index, "--index"),
+        ];
+        match given.into_iter().find(|(given, _)| *given) {
+            None => Ok(()),
+            Some((_, option)) => Err(Error::Usage {
+                reason: format!("{option} is for block logs"),
+                hint: format!("leave out {option}, or choose --profile steem, hive or antelope"),
+            }),
+        }
+    }
+}
+
+fn kind_parser() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(kinds().map(|(name, _)| name)).map(|name| {
+        kinds().into_iter().find(|(known, _)| *known == name).map_or(Kind::Car(Profile::Mainnet), |it| it.1)
+    })
+}
+
+fn kinds() -> [(&'static str, Kind); 5] {
+    let [mainnet, calibnet] = Profile::ALL.map(|profile| (profile.name(), Kind::Car(profile)));
+    let [steem, hive, antelope] =
+        [Family::Steem, Family::Hive, Family::Antelope].map(|family| (family.name(), Kind::Log(family)));
+    [mainnet, calibnet, steem, hive, antelope]
+}
+
+fn format_parser() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.map(Format::name))
+        .map(|name| Format::ALL.into_iter().find(|format| format.name() == name).unwrap_or_default())
+}

@@ -1,0 +1,109 @@
+//! Generated CARs.
+
+use std::path::Path;
+
+use bedload::Error;
+use bedload::generate::{self, Format, Profile, Spec, Summary};
+
+use super::args::Args;
+use super::destination::{Destination, destination, write_file};
+
+pub fn generate(args: &Args, profile: Profile) -> anyhow::Result<Summary> {
+    args.log.refuse()?;
+    let format = args.format.unwrap_or_else(|| format_of_name(&args.file));
+    let spec = Spec::new(profile, args.size).seed(args.seed).format(format).duplicates(args.duplicates)?;
+    Ok(match destination(args)? {
+        Destination::Stream(mut out) => {
+            generate::write_stream(&spec, &mut out).map_err(Error::io("write", &args.file))?
+        }
+        Destination::File => write_file(&args.file, args.force, |file| {
+            generate::write(&spec, file).map_err(Error::io("write", &args.file))
+        })?,
+    })
+}
+
+fn format_of_name(path: &Path) -> Format {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let compressed = [Format::ForestCarZst, Format::CarZst];
+    compressed.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Args, String> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn sizes_are_read_as_everywhere() {
+        assert_eq!(parse("x - --size 1.5GiB").expect("a size").size, 3 << 29);
+        for (size, message) in [
+            ("64MB", "64MB may mean powers of 1000 or of 1024: write 64M or 64MiB for powers of 1024"),
+            ("GiB", "`GiB` is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096"),
+            ("20000000TiB", "`20000000TiB` is too large"),
+        ] {
+            let error = parse(&format!("x - --size {size}")).expect_err(size);
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_names_name_the_format_unless_the_option_does() {
+        for (name, format) in [
+            ("a.car", Format::Car),
+            ("a.forest.car.zst", Format::ForestCarZst),
+            ("dir/A.CAR.ZST", Format::CarZst),
+            ("-", Format::Car),
+        ] {
+            assert_eq!(format_of_name(Path::new(name)), format, "{name}");
+        }
+        for format in Format::ALL {
+            let args = parse(&format!("x - --size 1K --format {}", format.name())).expect("a known format");
+            assert_eq!(args.format, Some(format));
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for (line, message) in [
+            ("x - --size 1K --duplicates 91", "91 is not in 0..=90"),
+            ("x - --size 1K --profile testnet", "[possible values: mainnet, calibnet, steem, hive, antelope]"),
+            ("x -", "--size <SIZE>"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_written_once_and_replaced_only_by_force() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.car");
+        let line =
+            |rest: &str| parse(&format!("x {} --profile calibnet --size 30K{rest}", path.display())).expect(rest);
+        let generate = |args: Args| super::generate(&args, Profile::Calibnet);
+        let summary = generate(line("")).expect("generate");
+        assert_eq!(std::fs::metadata(&path).expect("the file").len(), summary.bytes);
+        let first = std::fs::read(&path).expect("the file");
+
+        let error =
+            generate(line(" --seed 2")).expect_err("it exists").downcast::<Error>().expect("an error of the library");
+        assert_eq!(error.to_string(), format!("{}: it exists", path.display()));
+        assert_eq!(error.hint(), "choose another name, or replace it with --force");
+        assert!(std::fs::read(&path).expect("the file") == first);
+
+        generate(line(" --seed 2 --force")).expect("generate");
+        assert!(std::fs::read(&path).expect("the file") != first);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing else is left behind");
+    }
+}

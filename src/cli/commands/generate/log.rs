@@ -1,0 +1,161 @@
+//! Generated block logs.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use bedload::Error;
+use bedload::chain::Family;
+use bedload::generate::log::files::{IndexKind, IndexWriter};
+use bedload::generate::log::{self, LogSpec, LogSummary};
+
+use super::args::Args;
+use super::destination::{Destination, destination, write_file};
+
+/// The log, and the index if it is asked for. The log appears last.
+pub fn generate(args: &Args, family: Family) -> anyhow::Result<LogSummary> {
+    let spec = spec(args, family)?;
+    let write = |out: &mut (dyn Write + Send), index: Option<&mut Index<'_>>| {
+        let mut out = out;
+        let written = match index {
+            None => log::write(&spec, &mut out, |_| Ok(())),
+            Some(index) => log::write(&spec, &mut out, |entry| index.push(entry)),
+        };
+        written.map_err(Error::io("write", &args.file))
+    };
+    match (destination(args)?, args.log.index) {
+        (Destination::Stream(_), true) => Err(Error::Usage {
+            reason: "an index needs a log that is a file".into(),
+            hint: "name a file, or leave out --index".into(),
+        }
+        .into()),
+        (Destination::Stream(mut out), false) => Ok(write(&mut out, None)?),
+        (Destination::File, false) => Ok(write_file(&args.file, args.force, |file| write(file, None))?),
+        (Destination::File, true) => {
+            let path = index_of(&args.file, spec.index_kind(), family);
+            Ok(write_file(&args.file, args.force, |file| {
+                write_file(&path, args.force, |index| {
+                    let io = |error| Error::io("write", &path)(error);
+                    let mut index = IndexWriter::new(spec.index_kind(), BufWriter::new(index)).map_err(io)?;
+                    let summary = write(file, Some(&mut index))?;
+                    index.finish().map_err(io)?;
+                    Ok(summary)
+                })
+            })?)
+        }
+    }
+}
+
+/// An index that is being written.
+type Index<'a> = IndexWriter<BufWriter<&'a mut File>>;
+
+fn spec(args: &Args, family: Family) -> bedload::Result<LogSpec> {
+    if args.duplicates > 0 || args.format.is_some() {
+        let option = if args.duplicates > 0 { "--duplicates" } else { "--format" };
+        return Err(Error::Usage {
+            reason: format!("{option} is for CARs"),
+            hint: format!("leave out {option}, or choose --profile mainnet or calibnet"),
+        });
+    }
+    let mut spec = LogSpec::new(family, args.size).seed(args.seed);
+    if let Some(version) = args.log.log_version {
+        spec = spec.version(version)?;
+    }
+    if let Some(number) = args.log.first_block {
+        spec = spec.first_block(number)?;
+    }
+    if let Some(dir) = &args.log.dictionaries {
+        // Empty ones tell whether the family has any.
+        spec = spec.dictionaries(log::Dictionaries::new())?;
+        spec = spec.dictionaries(log::read_dictionaries(dir)?)?;
+    }
+    Ok(spec)
+}
+
+fn index_of(file: &Path, kind: IndexKind, family: Family) -> PathBuf {
+    let mut name = if family == Family::Antelope { file.with_extension("") } else { file.to_owned() }.into_os_string();
+    name.push(if kind == IndexKind::Words { ".index" } else { ".artifacts" });
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn made(line: &str) -> anyhow::Result<LogSummary> {
+        let args = Cli::try_parse_from(line.split(' '))?.args;
+        match args.profile {
+            super::super::args::Kind::Log(family) => generate(&args, family),
+            super::super::args::Kind::Car(profile) => {
+                super::super::car::generate(&args, profile).map(|_| unreachable!("a CAR"))
+            }
+        }
+    }
+
+    fn refused(line: &str) -> (String, String) {
+        let error = made(line).expect_err(line).downcast::<Error>().expect("an error of the library");
+        assert_eq!(
+            error.exit(),
+            if matches!(error, Error::State { .. }) { bedload::Exit::State } else { bedload::Exit::Usage }
+        );
+        (error.to_string(), error.hint())
+    }
+
+    #[test]
+    fn an_index_is_written_beside_the_log_where_nodes_look_for_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (family, file, index, entry, head) in [
+            ("steem", "block_log", "block_log.index", 8, 0),
+            ("hive", "log", "log.artifacts", 24, 56),
+            ("antelope", "blocks.log", "blocks.index", 8, 0),
+        ] {
+            let path = folder.path().join(file);
+            let line = format!("x {} --profile {family} --size 200K --index", path.display());
+            let summary = made(&line).expect("generate");
+            assert_eq!(std::fs::metadata(&path).expect("the log").len(), summary.bytes);
+            let index = std::fs::read(folder.path().join(index)).expect("the index");
+            assert_eq!(index.len() as u64, head + entry * summary.blocks, "{family}");
+            if head > 0 {
+                assert_eq!(index[..4], summary.last.to_le_bytes(), "the head stands first");
+                assert_eq!(index[45..52], [1, 1, 0, 1, 0, 0, 0]);
+            }
+
+            std::fs::remove_file(&path).expect("remove the log");
+            let (error, hint) = refused(&line);
+            assert!(error.ends_with(": it exists"), "{error}");
+            assert_eq!(hint, "choose another name, or replace it with --force");
+            made(&format!("{line} --force")).expect("generate once more");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 6, "nothing else is left behind");
+    }
+
+    #[test]
+    fn options_of_the_other_kind_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a");
+        for (line, reason) in [
+            ("--profile steem --duplicates 3", "--duplicates is for CARs"),
+            ("--profile hive --format car", "--format is for CARs"),
+            ("--first-block 7", "--first-block is for block logs"),
+            ("--index", "--index is for block logs"),
+            ("--profile steem --first-block 7", "the block log of steem starts with block 1"),
+            ("--profile hive --log-version 2", "the block log of hive has no version"),
+            ("--profile antelope --log-version 1 --first-block 7", "a block log of version 1 starts with block 1"),
+            ("--profile antelope --dictionaries /", "blocks of antelope are not compressed"),
+            ("--profile hive --dictionaries /", "there is no dictionary in /"),
+        ] {
+            let (error, hint) = refused(&format!("x {} --size 20K {line}", file.display()));
+            assert_eq!(error, reason);
+            assert!(!hint.is_empty());
+            assert!(!file.exists());
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `bedload generate`: makes up a snapshot for benchmarks and tests.
+
+mod args;
+mod car;
+mod destination;
+mod log;
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use bedload::report::shown_in_line;
+
+pub use args::Args;
+use args::Kind;
+
+use crate::cli::globals::Globals;
+use crate::cli::{output, render};
+
+/// What is printed as JSON.
+#[derive(serde::Serialize)]
+struct Document<'a, T> {
+    schema: &'static str,
+    #[serde(flatten)]
+    summary: &'a T,
+}
+
+/// Generates the snapshot and reports what is in it.
+///
+/// # Errors
+/// A [`bedload::Error`]: the file exists, or the system refused to write it.
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let started = Instant::now();
+    match args.profile {
+        Kind::Car(profile) => {
+            let summary = car::generate(args, profile)?;
+            report(args, globals, &summary, &render::generate::car(&summary, started.elapsed().as_secs_f64()))
+        }
+        Kind::Log(family) => {
+            let summary = log::generate(args, family)?;
+            report(args, globals, &summary, &render::generate::log(&summary, started.elapsed().as_secs_f64()))
+        }
+    }
+}
+
+/// Reports a snapshot that is complete; standard output may have the snapshot itself.
+fn report(args: &Args, globals: &Globals, summary: &impl serde::Serialize, text: &str) -> anyhow::Result<()> {
+    if args.file == Path::new("-") || globals.quiet {
+        return Ok(());
+    }
+    let file = args.file.display().to_string();
+    let file = shown_in_line(&file);
+    let hint = "use the file as it is; `bedload inspect` shows what is in it";
+    output::report_done(format!("{file} is complete"), hint, || {
+        if globals.json {
+            return output::print_json(&Document { schema: "bedload-generate-1", summary });
+        }
+        Ok(writeln!(io::stdout(), "{file}: {text}")?)
+    })
+}

@@ -1,0 +1,204 @@
+//! `bedload import`: a snapshot becomes a database.
+
+use std::path::PathBuf;
+
+use bedload::chain::Id;
+use bedload::load::{Format, LogOptions, PlanChoice};
+use bedload::preset::Overrides;
+use bedload::size::human;
+use bedload::sort::key::KeyLayout;
+use bedload::source::block_log::TornTail;
+use bedload::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
+use bedload::{Error, ImportOptions, Outcome};
+
+use crate::cli::globals::Globals;
+use crate::cli::render::{self, screen};
+use crate::cli::values::{self, Checkpoints};
+use crate::cli::{output, progress, signals};
+
+/// Load a snapshot into a new RocksDB database
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
+pub struct Args {
+    /// A CAR or a block log, plain or in zstd, xz, gzip or lz4; `-` is standard input
+    #[arg(value_name = "SNAPSHOT")]
+    pub source: PathBuf,
+    /// Where the database will stand; the work lies in DIR.partial beside it
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+
+    /// Memory to use; the default is half of what the machine or its cgroup has
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    pub memory: Option<u64>,
+    /// Threads that work; the default is as the preset says, or the number of cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Where to put what does not fit in memory; the default is beside DIR
+    #[arg(long, value_name = "DIR")]
+    pub work_dir: Option<PathBuf>,
+    /// Blocks stay in memory or are spilled to files: auto, memory or spill
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice())]
+    pub plan: PlanChoice,
+
+    /// Store blocks under their cid, multihash or digest
+    #[arg(long, value_name = "LAYOUT", default_value = "cid", hide_possible_values = true, value_parser = values::key_layout(), help_heading = "Database")]
+    pub key: KeyLayout,
+    /// The column family that takes the blocks
+    #[arg(long, value_name = "NAME", default_value = "default", help_heading = "Database")]
+    pub column_family: String,
+    /// Add to a database that is already there, then compact it
+    #[arg(long, help_heading = "Database")]
+    pub into_existing: bool,
+    /// Throw away what an earlier import left unfinished
+    #[arg(long, help_heading = "Database")]
+    pub restart: bool,
+
+    /// What the source is: auto, car or block-log
+    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(), help_heading = "Source")]
+    pub format: Format,
+    /// Check hashes (in a log: ids, links, merkle roots), a log's ids and links alone (links), or none
+    #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
+          value_parser = ["hash", "links", "none"], help_heading = "Source")]
+    pub verify: String,
+    /// Null padding is an error or the end (eof)
+    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(), help_heading = "Source")]
+    pub null_padding: NullPadding,
+    /// The longest block that is accepted; up to 3 GiB
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Source")]
+    pub max_block_size: Option<u64>,
+
+    /// Where Hive's published dictionaries are, NNNM.dict.zst
+    #[arg(long, value_name = "DIR", help_heading = "Source")]
+    pub dictionaries: Option<PathBuf>,
+    /// A log that ends inside a block: error or trim
+    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = values::tail(),
+          help_heading = "Source")]
+    pub tail: TornTail,
+    /// The first block to import
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Source")]
+    pub from: Option<u32>,
+    /// The last block to import
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Source")]
+    pub to: Option<u32>,
+    /// Refuse the log unless this is its last block
+    #[arg(long, value_name = "NUM:ID", value_parser = values::block, help_heading = "Source")]
+    pub expect_head: Option<(u32, Id)>,
+    /// Refuse the log unless this block has this id
+    #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Source")]
+    pub checkpoint: Vec<Checkpoints>,
+    /// Operations that are not known: error or skip
+    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = ["error", "skip"],
+          help_heading = "Source")]
+    pub unknown_operations: String,
+    /// Make one more family: transactions, by their ids
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, value_parser = ["transactions"], help_heading = "Source")]
+    pub index: Vec<String>,
+    /// Leave out the family that finds blocks by their ids
+    #[arg(long, help_heading = "Source")]
+    pub no_id_index: bool,
+
+    /// The set of options: one of `bedload presets list`, or a file
+    #[arg(long, value_name = "NAME", help_heading = "Database")]
+    pub preset: Option<String>,
+    /// One option on top, e.g. node.table.block_size=32K; may be repeated
+    #[arg(long, value_name = "OPTION=VALUE", help_heading = "Database")]
+    pub set: Vec<String>,
+    /// Take the database's options from a node's own OPTIONS file
+    #[arg(long, value_name = "FILE", help_heading = "Database")]
+    pub options_file: Option<PathBuf>,
+
+    /// Leave the final compaction to the node, where there is one
+    #[arg(long, help_heading = "Database")]
+    pub no_compact: bool,
+
+    /// Show what would be done, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write the report to a file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let options = options(args)?;
+    let report_file = output::ReportFile::create(args.report.as_deref())?;
+    signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
+    let observer = progress::renderer(globals);
+    let outcome = bedload::import(&options, observer.as_ref());
+    observer.finish();
+    match outcome? {
+        Outcome::Planned(plan) if globals.json => {
+            let mut document = serde_json::json!({ "schema": "bedload-plan-1" });
+            if let (Some(fields), serde_json::Value::Object(plan)) =
+                (document.as_object_mut(), serde_json::to_value(&plan)?)
+            {
+                fields.extend(plan);
+            }
+            output::print_json(&document)
+        }
+        Outcome::Planned(plan) => Ok(screen::print(&format!("{}\n", plan.describe()), 2)?),
+        Outcome::Imported(report) => {
+            let done = format!("the database {} is complete", report.db);
+            output::report_done(done, "use the database as it is: its BEDLOAD.json has the same report", || {
+                report_file.write(&report)?;
+                if globals.json {
+                    return output::print_json(&report);
+                }
+                if !globals.quiet {
+                    screen::print(&render::import::text(&report), 10)?;
+                }
+                Ok(())
+            })
+        }
+    }
+}
+
+fn options(args: &Args) -> bedload::Result<ImportOptions> {
+    let mut options = ImportOptions::new(&args.source, &args.db);
+    options.memory = args.memory;
+    options.threads = args.threads.map(usize::from);
+    options.work_dir.clone_from(&args.work_dir);
+    options.plan = args.plan;
+    options.key = args.key;
+    options.column_family.clone_from(&args.column_family);
+    options.into_existing = args.into_existing;
+    options.restart = args.restart;
+    options.format = args.format;
+    options.verify = args.verify != "none";
+    options.log = log_options(args);
+    options.null_padding = args.null_padding;
+    options.dry_run = args.dry_run;
+    options.no_compact = args.no_compact;
+    options.preset.clone_from(&args.preset);
+    options.overrides = Overrides {
+        set: args.set.clone(),
+        options_file: args.options_file.clone(),
+        column_family: Some(args.column_family.clone()),
+        ..Overrides::from_environment()
+    };
+    if let Some(size) = args.max_block_size {
+        if size > HIGHEST_MAX_BLOCK {
+            return Err(Error::Usage {
+                reason: format!("--max-block-size {} is more than RocksDB can hold in one value here", human(size)),
+                hint: format!("give {} or less", human(HIGHEST_MAX_BLOCK)),
+            });
+        }
+        options.max_block_size = size;
+    }
+    Ok(options)
+}
+
+fn log_options(args: &Args) -> LogOptions {
+    LogOptions {
+        dictionaries: args.dictionaries.clone(),
+        tail: args.tail,
+        from: args.from,
+        to: args.to,
+        expect_head: args.expect_head,
+        checkpoints: args.checkpoint.iter().flat_map(|Checkpoints(blocks)| blocks.iter().copied()).collect(),
+        no_id_index: args.no_id_index,
+        index_transactions: !args.index.is_empty(),
+        links_only: args.verify == "links",
+        skip_unknown_operations: args.unknown_operations == "skip",
+    }
+}

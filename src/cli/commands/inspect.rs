@@ -1,0 +1,85 @@
+//! `bedload inspect`: what is in a snapshot.
+
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+use bedload::Error;
+use bedload::read::inspect::{InspectOptions, inspect, list};
+use bedload::source::car::NullPadding;
+
+use crate::cli::args::ResourceArgs;
+use crate::cli::globals::Globals;
+use crate::cli::render::{self, numbers::counted, screen};
+use crate::cli::{output, progress, values};
+
+/// Show what is in a snapshot without loading it
+///
+/// Reads head, index and tail only, unless --full is given. Ends with exit code 3 when the snapshot is damaged.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload inspect --full snapshot.forest.car.zst")]
+pub struct Args {
+    /// The snapshot, or `-` for standard input
+    #[arg(value_name = "SNAPSHOT")]
+    pub source: PathBuf,
+    /// Read everything: count blocks, sizes and codecs, and check every block against its hash
+    #[arg(long)]
+    pub full: bool,
+    /// Print CID (of a log: number and id), size and offset of every block instead, one JSON object a line
+    #[arg(long, conflicts_with = "full")]
+    pub list: bool,
+    /// What null padding behind the blocks means: damage, or the end
+    #[arg(long, value_name = "MEANING", default_value = "error", value_parser = values::null_padding())]
+    pub null_padding: NullPadding,
+
+    /// Where Hive's dictionaries are, for a block log that needs them
+    #[arg(long, value_name = "DIR")]
+    pub dictionaries: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let mut options = InspectOptions::new(&args.source);
+    options.full = args.full;
+    options.null_padding = args.null_padding;
+    options.resources = args.resources.resources()?;
+    options.dictionaries.clone_from(&args.dictionaries);
+    if args.list {
+        list(&options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?;
+        return Ok(());
+    }
+    let report = if args.full {
+        let observer = progress::renderer(globals);
+        let report = inspect(&options, observer.as_ref());
+        observer.finish();
+        report?
+    } else {
+        inspect(&options, &bedload::progress::Silent)?
+    };
+    if globals.json {
+        output::print_json(&report)?;
+    } else {
+        screen::print(&render::inspect::text(&report), 10)?;
+    }
+    if report.sound {
+        return Ok(());
+    }
+    if let Some(log) = &report.log {
+        let last = log.last.as_ref().map_or(0, |last| last.number);
+        return Err(Error::Unsound {
+            action: "inspect",
+            path: args.source.clone(),
+            problems: "a torn tail".into(),
+            hint: format!("`bedload import --tail trim` imports up to block {last} and leaves the rest out"),
+        }
+        .into());
+    }
+    Err(Error::Unsound {
+        action: "inspect",
+        path: args.source.clone(),
+        problems: counted(report.bad_blocks.unwrap_or(0), "bad block", "bad blocks"),
+        hint: "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
+    }
+    .into())
+}

@@ -1,0 +1,44 @@
+//! `bedload stat`: what a database looks like.
+
+use std::path::PathBuf;
+
+use bedload::read::stat::{StatOptions, stat};
+
+use crate::cli::globals::Globals;
+use crate::cli::render::{self, screen};
+use crate::cli::{output, progress, signals};
+
+/// Show levels, sizes, options and the import's record of a database
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload stat --db /data/blocks --digest")]
+pub struct Args {
+    /// The database
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+    /// Read all records: count them and compute the content digest
+    #[arg(long)]
+    pub digest: bool,
+    /// Threads that read; the default is the number of cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), requires = "digest")]
+    pub threads: Option<u16>,
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let mut options = StatOptions::new(&args.db);
+    options.digest = args.digest;
+    options.resources.threads = args.threads.map(usize::from);
+    signals::cancel_on_signals(&options.resources.stop, "run the same command again; it starts over")?;
+    let report = if args.digest {
+        let observer = progress::renderer(globals);
+        let report = stat(&options, observer.as_ref());
+        observer.finish();
+        report?
+    } else {
+        stat(&options, &bedload::progress::Silent)?
+    };
+    if globals.json {
+        return output::print_json(&report);
+    }
+    screen::print(&render::stat::text(&report), 10)?;
+    Ok(())
+}

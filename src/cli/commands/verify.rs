@@ -1,0 +1,73 @@
+//! `bedload verify`: is a database sound?
+
+use std::path::PathBuf;
+
+use bedload::source::car::NullPadding;
+use bedload::{Error, VerifyOptions};
+
+use crate::cli::args::{LocationArgs, ResourceArgs};
+use crate::cli::globals::Globals;
+use crate::cli::render::{self, numbers::counted, screen};
+use crate::cli::{output, progress, values};
+
+/// Check a database: files, every value against its key, and the whole against its record or its source
+///
+/// Reads every block of every file once and changes nothing; a node may go on using the database. Ends with exit code 3
+/// when anything is wrong, and lists the first ten problems.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload verify --db /data/blocks --against snapshot.forest.car.zst")]
+pub struct Args {
+    /// The database
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+    /// Check only so many records, picked at random, instead of all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against")]
+    pub sample: Option<u64>,
+    /// Compare with a snapshot, record by record, in both directions
+    #[arg(long, value_name = "SNAPSHOT")]
+    pub against: Option<PathBuf>,
+    /// What null padding in that snapshot means: damage, or the end; the default is what the import took it for
+    #[arg(long, value_name = "MEANING", value_parser = values::null_padding(), requires = "against")]
+    pub null_padding: Option<NullPadding>,
+
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+    #[command(flatten)]
+    pub location: LocationArgs,
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    if args.against.is_none() && (args.resources.memory.is_some() || args.resources.work_dir.is_some()) {
+        return Err(Error::Usage {
+            reason: "--memory and --work-dir are for the comparison with a snapshot".into(),
+            hint: "leave them out, or name the snapshot with --against".into(),
+        }
+        .into());
+    }
+    let mut options = VerifyOptions::new(&args.db);
+    options.sample = args.sample;
+    options.against.clone_from(&args.against);
+    options.null_padding = args.null_padding;
+    options.resources = args.resources.resources()?;
+    options.location = args.location.location();
+    let observer = progress::renderer(globals);
+    let outcome = bedload::verify_db(&options, observer.as_ref());
+    observer.finish();
+    let report = outcome?;
+    if globals.json {
+        output::print_json(&report)?;
+    } else if !globals.quiet || !report.sound {
+        screen::print(&render::verify::text(&report), 10)?;
+    }
+    if report.sound {
+        return Ok(());
+    }
+    Err(Error::Unsound {
+        action: "verify",
+        path: args.db.clone(),
+        problems: counted(report.problems.total, "problem", "problems"),
+        hint: "import the snapshot again into another --db; if it happens again, look at the disk (dmesg, smartctl)"
+            .into(),
+    }
+    .into())
+}

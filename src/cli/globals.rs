@@ -1,0 +1,74 @@
+//! Options of every command: progress, colours, JSON.
+
+use std::io::{self, IsTerminal};
+
+use clap::ValueEnum;
+
+/// Options of every command.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct Globals {
+    /// Print results as JSON on standard output
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// How to show progress: auto, bar, lines, json or off
+    #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
+    pub progress: ProgressStyle,
+    /// Print nothing but results and errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Use colours: auto, always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub color: ColorChoice,
+    /// Print this help
+    #[arg(short, long, global = true, action = clap::ArgAction::HelpShort)]
+    pub help: Option<bool>,
+}
+
+/// How to show progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProgressStyle {
+    /// A bar on a terminal, lines elsewhere.
+    Auto,
+    /// The same: what cannot show a bar gets lines.
+    Bar,
+    /// A line every few seconds.
+    Lines,
+    /// One JSON object a line.
+    Json,
+    /// Nothing.
+    Off,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal that supports them.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Globals {
+    /// Whether standard error gets colours.
+    pub fn color_on_stderr(&self) -> bool {
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => stderr_supports_color(),
+        }
+    }
+}
+
+/// Whether standard error is a terminal that shows colours, and the environment does not forbid them.
+pub fn stderr_supports_color() -> bool {
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    io::stderr().is_terminal() && unset("NO_COLOR") && !is_dumb()
+}
+
+/// Whether the terminal cannot move its cursor.
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}

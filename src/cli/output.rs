@@ -1,0 +1,112 @@
+//! What a command leaves: results on standard output, a report in a file, errors on standard error, an exit code.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bedload::report::{shown_in_line, shown_json};
+use bedload::{Error, Exit};
+
+use crate::cli::globals::Globals;
+use crate::cli::render::screen;
+
+/// The file that a report is written to.
+pub struct ReportFile(Option<(PathBuf, File)>);
+
+impl ReportFile {
+    /// Creates the file of `--report`, if there is one. Before the long work: a path that cannot be written fails now.
+    pub fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else { return Ok(Self(None)) };
+        let file = File::create(path).map_err(Error::io("create", path))?;
+        Ok(Self(Some((path.to_owned(), file))))
+    }
+
+    /// Writes the report, if there is a file for it.
+    pub fn write(self, report: &impl serde::Serialize) -> anyhow::Result<()> {
+        let Some((path, mut file)) = self.0 else { return Ok(()) };
+        let text = serde_json::to_vec_pretty(report)?;
+        Ok(file.write_all(&text).map_err(Error::io("write", path))?)
+    }
+}
+
+/// The work is complete and only its report could not be written: running the command again is no remedy.
+#[derive(Debug, thiserror::Error)]
+#[error("{done}; only the report could not be written")]
+pub struct ReportFailed {
+    /// What is complete, and where.
+    done: String,
+    /// Where the content of the report can be read instead.
+    hint: String,
+    source: anyhow::Error,
+}
+
+/// Reports work that is complete by `report`. A reader that closed the pipe is no failure; every other error says first
+/// that the work is complete.
+pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    match report() {
+        Err(error) if !is_broken_pipe(&error) => {
+            Err(ReportFailed { done, hint: hint.to_owned(), source: error }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The error of a snapshot that would be written to a terminal.
+pub fn refuse_terminal() -> anyhow::Error {
+    let reason = "a snapshot cannot go to a terminal".into();
+    Error::Usage { reason, hint: "name a file, or pipe the output into a command".into() }.into()
+}
+
+/// Prints a result: one JSON document on standard output.
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    Ok(writeln!(io::stdout(), "{}", shown_json(&serde_json::to_string_pretty(value)?))?)
+}
+
+/// Prints the error of a command, if it failed: what, why, and the next step. Returns its exit code.
+pub fn exit_code(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
+    let Err(error) = outcome else { return ExitCode::from(Exit::Done as u8) };
+    if is_broken_pipe(&error) {
+        // The reader of the output needs no more of it.
+        return ExitCode::from(Exit::Done as u8);
+    }
+    let (exit, hint) = match (error.downcast_ref::<Error>(), error.downcast_ref::<ReportFailed>()) {
+        (Some(known), _) => (known.exit(), known.hint()),
+        (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
+        (None, None) => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
+    };
+    print_error(&format!("{error:#}"), &hint, globals.color_on_stderr());
+    // A report of what was found has been printed already.
+    if globals.json && !matches!(error.downcast_ref(), Some(Error::Unsound { .. } | Error::NotFound { .. })) {
+        let _ = print_json(&error_document(&format!("{error:#}"), &hint, exit));
+    }
+    ExitCode::from(exit as u8)
+}
+
+/// Prints one `error:` and one `hint:` line.
+pub fn print_error(error: &str, hint: &str, color: bool) {
+    let (red, bold, off) = if color { ("\x1b[1;31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
+    let columns = screen::stderr_columns();
+    let mut err = io::stderr().lock();
+    for (style, name, text) in [(red, "error:", error), (bold, "hint:", hint)] {
+        let lines = screen::fit(&format!("{name} {}", shown_in_line(text)), name.len() + 1, columns);
+        let rest = lines.strip_prefix(name).unwrap_or(&lines);
+        // A failure to print a failure cannot be reported.
+        let _ = writeln!(err, "{style}{name}{off}{rest}");
+    }
+}
+
+/// An error as a document.
+pub fn error_document(error: &str, hint: &str, exit: Exit) -> serde_json::Value {
+    serde_json::json!({ "schema": "bedload-error-1", "error": error, "hint": hint, "exit": exit as u8 })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| match cause.downcast_ref::<io::Error>() {
+        Some(cause) => cause.kind() == io::ErrorKind::BrokenPipe,
+        None => {
+            cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind)
+                == Some(io::ErrorKind::BrokenPipe)
+        }
+    })
+}

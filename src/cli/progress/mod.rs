@@ -1,0 +1,104 @@
+//! Progress for people and for programs: a bar, lines, or JSON, all of the same samples, on standard error.
+
+pub mod bar;
+mod curve;
+mod line;
+mod rate;
+pub mod runs;
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+
+use bedload::progress::{Event, Observer, Sample, Silent};
+use bedload::report::shown_json;
+
+use crate::cli::globals::{Globals, ProgressStyle, is_dumb};
+use crate::cli::render::numbers::percent;
+use bar::Bar;
+use line::line;
+use rate::Rate;
+
+/// Seconds between two lines.
+const LINE_EVERY: f64 = 5.0;
+
+/// Shows progress.
+pub trait Renderer: Observer {
+    /// Removes what is not to stay on the screen.
+    fn finish(&self) {}
+}
+
+impl Renderer for Silent {}
+
+impl Renderer for Bar {
+    fn finish(&self) {
+        bar::clear();
+    }
+}
+
+/// The renderer that the options and the terminal call for.
+pub fn renderer(globals: &Globals) -> Box<dyn Renderer> {
+    let style = match globals.progress {
+        _ if globals.quiet => ProgressStyle::Off,
+        ProgressStyle::Auto | ProgressStyle::Bar if io::stderr().is_terminal() && !is_dumb() => ProgressStyle::Bar,
+        ProgressStyle::Auto | ProgressStyle::Bar => ProgressStyle::Lines,
+        chosen => chosen,
+    };
+    match style {
+        ProgressStyle::Bar => Box::new(Bar::new(globals.color_on_stderr())),
+        ProgressStyle::Json => Box::new(Json),
+        ProgressStyle::Off => Box::new(Silent),
+        ProgressStyle::Auto | ProgressStyle::Lines => Box::new(Lines(Mutex::new((0.0, Rate::default())))),
+    }
+}
+
+/// One JSON object a line.
+struct Json;
+
+impl Json {
+    fn print(kind: &str, value: &impl serde::Serialize) {
+        let Ok(mut document) = serde_json::to_value(value) else { return };
+        if let Some(fields) = document.as_object_mut() {
+            fields.insert("type".into(), kind.into());
+            fields.insert("schema".into(), "bedload-progress-1".into());
+        }
+        // A reader that is gone must not stop an import.
+        let _ = writeln!(io::stderr(), "{}", shown_json(&document.to_string()));
+    }
+}
+
+impl Observer for Json {
+    fn event(&self, event: &Event) {
+        Self::print("event", event);
+    }
+
+    fn sample(&self, sample: &Sample) {
+        Self::print("sample", sample);
+    }
+}
+
+impl Renderer for Json {}
+
+/// A line every few seconds.
+struct Lines(Mutex<(f64, Rate)>);
+
+impl Observer for Lines {
+    fn event(&self, event: &Event) {
+        if let Some(line) = line(event) {
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+
+    fn sample(&self, sample: &Sample) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1.add(*sample);
+        if sample.seconds - state.0 < LINE_EVERY {
+            return;
+        }
+        state.0 = sample.seconds;
+        let percent = sample.done().map(|done| format!("{:>3} %  ", percent(done))).unwrap_or_default();
+        let (phase, text) = (sample.phase.name(), state.1.describe(usize::MAX));
+        let _ = writeln!(io::stderr(), "{phase:<8} {:>6.0} s  {percent}{text}", sample.seconds);
+    }
+}
+
+impl Renderer for Lines {}

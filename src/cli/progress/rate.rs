@@ -1,0 +1,182 @@
+//! The current state of the work as text: how much is done, how fast, and how long the rest takes.
+
+use std::collections::VecDeque;
+
+use bedload::progress::{Backlog, Phase, Sample, Writes};
+use bedload::size::human;
+
+use super::curve::IntervalRates;
+use crate::cli::render::numbers::{duration, grouped};
+
+/// Seconds over which the current rate is measured.
+const WINDOW: f64 = 3.0;
+
+/// The lowest rank of what should always be shown.
+const NEEDED: u8 = 1;
+
+/// The current rate, from the samples of the last seconds.
+#[derive(Default)]
+pub struct Rate(VecDeque<Sample>, IntervalRates);
+
+impl Rate {
+    pub fn add(&mut self, sample: Sample) {
+        if self.0.back().is_some_and(|last| last.phase != sample.phase) {
+            self.0.clear();
+        }
+        self.0.push_back(sample);
+        while self.0.front().is_some_and(|first| sample.seconds - first.seconds > WINDOW) {
+            self.0.pop_front();
+        }
+        self.1.add(sample.stretch_blocks_per_second);
+    }
+
+    /// Bytes and blocks a second.
+    fn now(&self) -> Option<(f64, f64)> {
+        let (first, last) = (self.0.front()?, self.0.back()?);
+        let seconds = last.seconds - first.seconds;
+        (seconds > 0.0).then(|| {
+            let per_second = |from: u64, to: u64| to.saturating_sub(from) as f64 / seconds;
+            (per_second(first.bytes, last.bytes), per_second(first.blocks, last.blocks))
+        })
+    }
+
+    /// `1.2 GiB, 640.0 MiB/s, 655,123 blocks/s, 12 s left, 12 files at level 0, 1.5 GiB pending, writes stopped`, and of a
+    /// log `1.2 GiB, 212 k blocks/s, last 100,000 at 208 k, 12 s left`, without what does not fit into `room` columns.
+    pub fn describe(&self, room: usize) -> String {
+        let mut parts = self.parts();
+        loop {
+            let text = joined(&parts);
+            let least = parts.iter().map(|(rank, _)| *rank).max().unwrap_or_default();
+            if text.chars().count() <= room || parts.is_empty() {
+                return text;
+            }
+            parts.retain(|(rank, _)| *rank != least);
+        }
+    }
+
+    /// The same with the curve of a log's rates, where there is room for it.
+    pub fn describe_with_curve(&self, room: usize) -> String {
+        let text = self.describe(room);
+        let curve = self.1.curve().map(|curve| format!("{text} {curve}"));
+        curve.filter(|it| it.chars().count() <= room && text == joined(&self.parts())).unwrap_or(text)
+    }
+
+    /// The columns of what should always be shown.
+    pub fn least_room(&self) -> usize {
+        let parts = self.parts().into_iter().filter(|(rank, _)| *rank <= NEEDED);
+        joined(&parts.collect::<Vec<_>>()).chars().count()
+    }
+
+    /// The parts of the text with their ranks: 0, the time left, is the most important one.
+    fn parts(&self) -> Vec<(u8, String)> {
+        let Some(last) = self.0.back() else { return Vec::new() };
+        let left = last.seconds_left.map(|seconds| (0, format!("{} left", duration(seconds))));
+        let speed = self.now().filter(|_| counts(last.phase));
+        let of_log = speed.and_then(|(_, blocks)| self.1.describe(blocks));
+        let others = speed.filter(|_| of_log.is_none());
+        let parts = [
+            counts(last.phase).then(|| (2, human(last.bytes))),
+            others.map(|(bytes, _)| (NEEDED, format!("{}/s", human(bytes as u64)))),
+            others.map(|(_, blocks)| (4, format!("{} blocks/s", grouped(blocks as u64)))),
+            of_log.map(|rates| (NEEDED, rates)),
+            left.or_else(|| (!counts(last.phase)).then(|| (0, format!("{:.0} s", last.seconds)))),
+            last.backlog.as_ref().map(|backlog| (3, describe_backlog(backlog))),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+}
+
+fn joined(parts: &[(u8, String)]) -> String {
+    parts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a phase counts bytes and blocks, or only takes time.
+fn counts(phase: Phase) -> bool {
+    match phase {
+        Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export => true,
+        Phase::Plan | Phase::Ingest | Phase::Settle | Phase::Publish => false,
+    }
+}
+
+/// `12 files at level 0, 1.5 GiB pending, writes stopped`
+fn describe_backlog(backlog: &Backlog) -> String {
+    let writes = match backlog.writes {
+        Writes::Flow => "",
+        Writes::Delayed => ", writes delayed",
+        Writes::Stopped => ", writes stopped",
+    };
+    format!("{} files at level 0, {} pending{writes}", backlog.level0_files, human(backlog.pending_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(phase: Phase, seconds: f64, seconds_left: Option<f64>) -> Sample {
+        let bytes = (seconds * f64::from(64 << 20)) as u64;
+        let backlog = Backlog { level0_files: 12, pending_bytes: 3 << 29, writes: Writes::Stopped };
+        Sample {
+            seconds,
+            phase,
+            bytes,
+            total: Some(1 << 40),
+            blocks: (seconds * 65_512.3) as u64,
+            total_blocks: None,
+            backlog: Some(backlog),
+            stretch_blocks_per_second: None,
+            seconds_left,
+        }
+    }
+
+    /// The rate of a log of which 40,000 blocks and 8 MiB were read in the last second.
+    fn of_log(intervals: &[f64]) -> Rate {
+        let sample = |seconds: f64, bytes: u64, blocks: u64, interval| Sample {
+            bytes,
+            blocks,
+            backlog: None,
+            stretch_blocks_per_second: interval,
+            ..sample(Phase::Read, seconds, Some(12_780.0))
+        };
+        let mut rate = Rate::default();
+        intervals.iter().for_each(|&each| rate.add(sample(9.0, 92 << 20, 160_000, Some(each))));
+        rate.add(sample(10.0, 100 << 20, 200_000, intervals.last().copied()));
+        rate
+    }
+
+    #[test]
+    fn the_rate_of_the_last_interval_follows_the_current_one() {
+        let narrow = "40 k blocks/s, last 100,000 at 208 k, 3:33 h left";
+        let log = of_log(&[104_000.0, 208_000.0]);
+        assert_eq!((log.describe(50), log.least_room()), (narrow.to_owned(), narrow.len()));
+        assert_eq!(log.describe_with_curve(61), format!("100.0 MiB, {narrow}"));
+        assert_eq!(log.describe_with_curve(63), format!("100.0 MiB, {narrow} ▄█"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_the_least_important_first() {
+        let mut rate = Rate::default();
+        rate.add(sample(Phase::Read, 10.0, None));
+        rate.add(sample(Phase::Read, 12.0, Some(754.2)));
+        let whole = "768.0 MiB, 64.0 MiB/s, 65,512 blocks/s, 12:35 min left, 12 files at level 0, 1.5 GiB pending, \
+                     writes stopped";
+        for (room, text) in [
+            (200, whole),
+            (100, "768.0 MiB, 64.0 MiB/s, 12:35 min left, 12 files at level 0, 1.5 GiB pending, writes stopped"),
+            (50, "768.0 MiB, 64.0 MiB/s, 12:35 min left"),
+            (30, "64.0 MiB/s, 12:35 min left"),
+            (14, "12:35 min left"),
+            (5, ""),
+        ] {
+            assert_eq!(rate.describe(room), text);
+        }
+    }
+
+    #[test]
+    fn a_phase_that_counts_nothing_shows_its_time() {
+        let mut rate = Rate::default();
+        rate.add(Sample { backlog: None, ..sample(Phase::Ingest, 12.0, None) });
+        assert_eq!(rate.describe(80), "12 s");
+        rate.add(Sample { backlog: None, ..sample(Phase::Settle, 13.0, Some(0.4)) });
+        assert_eq!(rate.describe(80), "1 s left");
+    }
+}

@@ -1,0 +1,40 @@
+//! Single blocks: of a database of a CAR as hex or dag-json, of a block log as the fields of its header.
+
+use bedload::read::block::{BlockLookup, FoundBlock};
+use serde_json::{Value, json};
+
+use crate::cli::render::numbers::date;
+
+/// The document of one key; `content` is the block in the form the user chose, by its name.
+pub fn document(key: &str, block: Option<&[u8]>, (form, content): (&str, Value)) -> Value {
+    json!({
+        "schema": "bedload-get-1", "key": key, "found": block.is_some(), "bytes": block.map(<[u8]>::len), form: content,
+    })
+}
+
+/// The fields of a block's header.
+pub fn header_fields(lookup: &BlockLookup, found: &FoundBlock) -> Value {
+    let header = found.header.as_ref();
+    let seconds = header.and_then(|header| u64::try_from(header.timestamp_ms / 1000).ok());
+    let mut fields = json!({
+        "family": lookup.family.name(),
+        "number": found.number,
+        "id": header.map(|header| header.id),
+        "previous": header.map(|header| header.previous),
+        "timestamp_ms": header.map(|header| header.timestamp_ms),
+        "time": seconds.map(date),
+        "producer": header.map(|header| header.producer.to_string()),
+        "bytes": found.block.len(),
+        "header_bytes": header.map(|header| header.header_len),
+    });
+    if let (Some(position), Some(object)) = (found.transaction, fields.as_object_mut()) {
+        object.insert("transaction_position".into(), position.into());
+    }
+    fields
+}
+
+/// Bytes as hex.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}

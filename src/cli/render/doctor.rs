@@ -1,0 +1,98 @@
+//! The report of `bedload doctor`.
+
+use bedload::report::{DoctorReport, Latency};
+use bedload::size::human;
+use serde_json::Value;
+
+use crate::cli::render::numbers::phases;
+use crate::cli::render::rows::{NAMES, Rows};
+
+const UNKNOWN: &str = "unknown";
+
+/// The report for people.
+pub fn text(report: &DoctorReport) -> String {
+    let mut rows = Rows::new(NAMES);
+    add_disk(&mut rows, report);
+    add_machine(&mut rows, report);
+    add_forecast(&mut rows, report);
+    if report.warnings.is_empty() {
+        rows.add("advice", "none: nothing here holds an import back");
+    }
+    rows.add_advice(&report.warnings);
+    rows.into_text()
+}
+
+fn add_disk(rows: &mut Rows, report: &DoctorReport) {
+    rows.add("directory", &report.dir);
+    let system = &report.file_system;
+    let turns = match system.rotational {
+        Some(true) => ", rotational by its own word",
+        Some(false) => ", not rotational",
+        None => "",
+    };
+    let (free, total) = (human(system.free_bytes), human(system.total_bytes));
+    rows.add("space", format!("{free} free of {total} ({}{turns})", system.kind));
+    let Some(disk) = &report.disk else { return };
+    rows.add("sync", format!("4 KiB with O_DSYNC {}; fsync {}", latency(disk.sync_write), latency(disk.fsync)));
+    let (write, synced) = (rate(disk.write_bytes_per_second), rate(disk.synced_write_bytes_per_second));
+    rows.add("write", format!("{write} ({}); {synced} with a sync at the end", disk.past_the_cache));
+    let random = disk.random_reads_per_second.map_or_else(|| UNKNOWN.into(), |reads| format!("{reads:.0}"));
+    let read = rate(disk.read_bytes_per_second);
+    rows.add("read", format!("{read} ({}); {random} reads of 4 KiB a second", disk.past_the_cache));
+}
+
+fn add_machine(rows: &mut Rows, report: &DoctorReport) {
+    let machine = &report.machine;
+    let (one, all) = (human(report.hash.one_core as u64), human(report.hash.all_cores as u64));
+    rows.add("cores", machine.cores.to_string());
+    rows.add("hashing", format!("{one}/s on one core, {all}/s on all"));
+    let group =
+        machine.cgroup_bytes.map_or_else(|| "no limit of a cgroup".into(), |limit| format!("cgroup {}", human(limit)));
+    rows.add(
+        "memory",
+        format!(
+            "{} ({} available), {group}, swap {}",
+            bytes(machine.memory_bytes),
+            bytes(machine.available_bytes),
+            bytes(machine.swap_bytes)
+        ),
+    );
+    let files = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
+    rows.add("files", format!("{} soft, {} hard", files(machine.open_files_soft), files(machine.open_files_hard)));
+}
+
+fn add_forecast(rows: &mut Rows, report: &DoctorReport) {
+    let Some(forecast) = &report.forecast else { return };
+    rows.add("snapshot", &forecast.source);
+    rows.add("plan", forecast.plan.describe());
+    let Some(prediction) = &forecast.prediction else {
+        return rows.add("forecast", "only for files, the ingest loader, and a directory with room for a sample");
+    };
+    let total = prediction.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
+    rows.add(
+        "forecast",
+        format!(
+            "{total:.1} s ({}), {} of disk at the peak, {} of memory; limited by the {}; from a sample of {}",
+            phases(&prediction.seconds),
+            bytes(prediction.peak_disk_bytes),
+            human(prediction.memory_bytes),
+            prediction.limited_by,
+            human(prediction.sample_bytes)
+        ),
+    );
+}
+
+fn bytes(value: Option<u64>) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), human)
+}
+
+fn latency(latency: Option<Latency>) -> String {
+    latency.map_or_else(
+        || UNKNOWN.into(),
+        |Latency { median_us, p99_us, .. }| format!("{:.2} ms (99 %: {:.2} ms)", median_us / 1000.0, p99_us / 1000.0),
+    )
+}
+
+fn rate(rate: Option<f64>) -> String {
+    rate.map_or_else(|| UNKNOWN.into(), |rate| format!("{}/s", human(rate as u64)))
+}

@@ -1,0 +1,60 @@
+//! The report of `bedload export`.
+
+use bedload::report::{ExportReport, ExportedLog};
+use bedload::size::human;
+
+use crate::cli::render::numbers::throughput;
+use crate::cli::render::rows::{NAMES, Rows};
+use crate::cli::render::walk::missing;
+
+/// The report for people.
+pub fn text(report: &ExportReport) -> String {
+    let mut rows = Rows::new(NAMES);
+    rows.add("database", &report.db);
+    rows.add(
+        "file",
+        match (report.published, report.file.as_str()) {
+            (_, "-") => "standard output".into(),
+            (true, file) => file.to_owned(),
+            (false, file) => format!("{file} was not written: blocks are missing"),
+        },
+    );
+    let (bytes, uncompressed) = (human(report.bytes), human(report.car_bytes));
+    rows.add("format", format!("{}, {bytes} ({uncompressed} before compression)", report.format));
+    match &report.log {
+        Some(log) => add_log(&mut rows, log, report.bytes != report.car_bytes),
+        None => rows.add("roots", if report.roots.is_empty() { "none".into() } else { report.roots.join(", ") }),
+    }
+    let whole = match report.all_records {
+        Some(true) => ", all that the import wrote",
+        Some(false) | None => "",
+    };
+    rows.add("blocks", format!("{}, {}{whole}", report.blocks, human(report.payload_bytes)));
+    rows.add("digest", report.digest.to_string());
+    if report.missing > 0 {
+        rows.add("missing", missing(report.missing, report.missing_allowed));
+    }
+    if report.malformed > 0 {
+        rows.add("malformed", format!("{} blocks that are not what their codec says", report.malformed));
+    }
+    rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(report.payload_bytes, report.seconds)));
+    for block in &report.first_missing {
+        let from = block.parent.as_ref().map(|parent| format!(", named by {parent}")).unwrap_or_default();
+        let epoch = block.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();
+        rows.add_lines(&format!("  missing: {}{from}{epoch}\n", block.cid));
+    }
+    rows.into_text()
+}
+
+/// What the report says about a block log.
+fn add_log(rows: &mut Rows, log: &ExportedLog, packed: bool) {
+    let version = if log.version > 0 { format!(" version {}", log.version) } else { String::new() };
+    let same = if log.identical {
+        format!("{}byte for byte the log that was imported", if packed { "unpacked, " } else { "" })
+    } else {
+        format!("the same blocks as in the log that was imported; {}", log.differs.join("; "))
+    };
+    rows.add("chain", format!("{}{version}, blocks {} to {}", log.family, log.first.number, log.last.number));
+    rows.add("head", format!("{} {}", log.last.number, log.last.id));
+    rows.add("original", same);
+}

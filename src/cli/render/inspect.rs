@@ -1,0 +1,161 @@
+//! The report of `bedload inspect`.
+
+use bedload::report::{BlockRef, CodeCount, InspectReport, LogInfo, RootInfo, ZstdInfo};
+use bedload::size::human;
+
+use crate::cli::render::numbers::{counted, date, throughput};
+use crate::cli::render::rows::{NAMES, Rows};
+
+/// The width of the longest bar of the size histogram.
+const BAR: u64 = 30;
+
+/// The report for people.
+pub fn text(report: &InspectReport) -> String {
+    let mut rows = Rows::new(NAMES);
+    rows.add("snapshot", &report.source);
+    match &report.log {
+        Some(log) => add_log(&mut rows, log, report),
+        None => add_car(&mut rows, report),
+    }
+    add_sizes(&mut rows, report);
+    if report.log.is_none() {
+        for bad in &report.first_bad {
+            rows.add_lines(&format!("  at byte {}: {}\n", bad.offset, bad.message));
+        }
+    }
+    rows.into_text()
+}
+
+fn add_car(rows: &mut Rows, report: &InspectReport) {
+    rows.add("format", format!("CARv{}, {}{}", report.version, compression(&report.wrapping), size(report)));
+    if let Some(v2) = &report.v2 {
+        let index = if v2.index_offset == 0 { "no index".into() } else { format!("index at {}", v2.index_offset) };
+        rows.add("carv2", format!("{} of data at {}, {index}", human(v2.data_bytes), v2.data_offset));
+    }
+    if report.roots.is_empty() {
+        rows.add("roots", "none");
+    }
+    rows.add_each("roots", report.roots.iter().map(root));
+    if let Some(metadata) = &report.metadata {
+        let f3 = match (&metadata.f3, metadata.f3_bytes) {
+            (None, _) => "no F3 data".into(),
+            (Some(_), Some(bytes)) => format!("{} of F3 data", human(bytes)),
+            (Some(_), None) => "F3 data".into(),
+        };
+        rows.add("metadata", format!("FRC-0108 version {}, {f3}", metadata.version));
+        rows.add("head", metadata.head_tipset.join(", "));
+    }
+    if let Some(head) = &report.head {
+        let headers = counted(head.headers, "header", "headers");
+        let time = date(head.timestamp);
+        rows.add("chain", format!("Filecoin, epoch {}, {time}, {headers} at the head", head.epoch));
+    }
+    match report.payload_bytes {
+        Some(payload) => add_blocks(rows, report, payload),
+        None => rows.add(
+            "blocks",
+            report.blocks.map_or_else(
+                || "unknown without reading everything: --full counts them".into(),
+                |blocks| format!("{blocks} by the index"),
+            ),
+        ),
+    }
+}
+
+/// What reading every block of a CAR has found.
+fn add_blocks(rows: &mut Rows, report: &InspectReport, payload: u64) {
+    let count = |value: Option<u64>| value.unwrap_or(0);
+    let (blocks, distinct) = (count(report.blocks), count(report.distinct));
+    let (duplicates, bytes) = (count(report.duplicates), human(payload));
+    rows.add("blocks", format!("{blocks}, {distinct} distinct, {duplicates} duplicate, {bytes}"));
+    rows.add_some("padding", report.null_padding.filter(|&padding| padding > 0).map(human));
+    rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
+    rows.add("codecs", codes(report.codecs.as_deref().unwrap_or_default()));
+    rows.add("hashes", codes(report.hashes.as_deref().unwrap_or_default()));
+    rows.add_some("zstd", report.zstd.as_ref().map(zstd));
+    rows.add(
+        "checked",
+        match count(report.bad_blocks) {
+            0 => "every block matches its CID".into(),
+            bad => format!("{bad} blocks do not match their CIDs"),
+        },
+    );
+    rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(payload, report.seconds)));
+}
+
+fn add_sizes(rows: &mut Rows, report: &InspectReport) {
+    let sizes = report.sizes.as_deref().unwrap_or_default();
+    let most = sizes.iter().map(|class| class.blocks).max().unwrap_or(1).max(1);
+    let bars = sizes.iter().map(|class| {
+        let bar = "#".repeat((class.blocks * BAR).div_ceil(most) as usize);
+        let up_to = human(class.up_to.saturating_add(1));
+        format!("under {up_to:>10} {:>12} {bar}", class.blocks)
+    });
+    rows.add_each("sizes", bars);
+}
+
+fn add_log(rows: &mut Rows, log: &LogInfo, report: &InspectReport) {
+    let version = if report.version > 0 { format!(" version {}", report.version) } else { String::new() };
+    let parts = if log.parts > 1 { format!(", {} parts", log.parts) } else { String::new() };
+    let (family, compression, size) = (&log.family, compression(&report.wrapping), size(report));
+    rows.add("format", format!("block log of {family}{version}, {compression}{size}{parts}"));
+    rows.add_some("chain", log.chain_id.as_ref());
+    let time = |block: &BlockRef| date(u64::try_from(block.timestamp_ms / 1000).unwrap_or(0));
+    for (name, block) in [("first", &log.first), ("head", &log.last)] {
+        rows.add_some(name, block.as_ref().map(|block| format!("{} {}, {}", block.number, block.id, time(block))));
+    }
+    if log.rest_bytes > 0 {
+        rows.add("torn", format!("{} behind the last whole block", human(log.rest_bytes)));
+    }
+    for index in &log.indexes {
+        let state = index.reason.as_ref().map_or("agrees".to_owned(), |reason| format!("wrong: {reason}"));
+        rows.add("index", format!("{} ({}) {state}", index.path, index.kind));
+    }
+    let payload = report.payload_bytes.map_or_else(String::new, |bytes| format!(", {}", human(bytes)));
+    rows.add("blocks", format!("{}{payload}", report.blocks.unwrap_or(0)));
+    let Some(packings) = &log.packings else {
+        return rows.add("packing", "unknown without reading everything: --full counts it");
+    };
+    let (raw, zstd, dictionary) = (packings.raw, packings.zstd, packings.zstd_dictionary);
+    let stored = human(packings.stored_bytes);
+    rows.add("packing", format!("{raw} raw, {zstd} zstd, {dictionary} zstd with a dictionary; {stored} as stored"));
+    rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
+    rows.add("checked", "every block follows the one before it");
+}
+
+fn size(report: &InspectReport) -> String {
+    report.bytes.map_or_else(String::new, |bytes| format!(", {}", human(bytes)))
+}
+
+fn compression(name: &str) -> String {
+    match name {
+        "none" => "plain".into(),
+        "forest-zstd" => "in zstd with Forest's index".into(),
+        other => format!("in {other}"),
+    }
+}
+
+fn root(root: &RootInfo) -> String {
+    let present = match root.present {
+        Some(true) => "present",
+        Some(false) => "its block is missing",
+        None => "not among the first blocks; --full looks for it",
+    };
+    format!("{} ({present})", root.cid)
+}
+
+fn zstd(zstd: &ZstdInfo) -> String {
+    let (skippable, window) = (human(zstd.skippable_bytes), human(zstd.window));
+    format!(
+        "{} frames ({} with checksum), {} skippable ({skippable}), window up to {window}",
+        zstd.frames, zstd.checksums, zstd.skippable
+    )
+}
+
+fn codes(counts: &[CodeCount]) -> String {
+    let text = |count: &CodeCount| {
+        let name = count.name.clone().unwrap_or_else(|| format!("0x{:x}", count.code));
+        format!("{name} {}", count.blocks)
+    };
+    counts.iter().map(text).collect::<Vec<_>>().join(", ")
+}

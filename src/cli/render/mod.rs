@@ -1,0 +1,15 @@
+//! The text of every report, for people.
+
+pub mod block;
+pub mod doctor;
+pub mod export;
+pub mod generate;
+pub mod import;
+pub mod inspect;
+pub mod numbers;
+pub mod presets;
+pub mod rows;
+pub mod screen;
+pub mod stat;
+pub mod verify;
+pub mod walk;

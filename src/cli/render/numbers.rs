@@ -1,0 +1,132 @@
+//! Numbers, rates and times as text.
+
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
+use bedload::size::human;
+use serde_json::{Map, Value};
+
+/// The heights of a sparkline.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// `1,234,567`
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate in at most six characters: `9,999`, `212 k`, `1.2 M`.
+pub fn short(rate: f64) -> String {
+    let rate = rate.max(0.0);
+    match rate {
+        0.0..9_999.5 => grouped(rate.round() as u64),
+        9_999.5..999_500.0 => format!("{:.0} k", rate / 1e3),
+        _ => format!("{:.1} M", rate / 1e6),
+    }
+}
+
+/// Bytes in a time, as `640.0 MiB/s`.
+pub fn throughput(bytes: u64, seconds: f64) -> String {
+    format!("{}/s", human((bytes as f64 / seconds.max(0.001)) as u64))
+}
+
+/// Whole percent; 100 only when all is done.
+pub fn percent(done: f64) -> u64 {
+    (done * 100.0) as u64
+}
+
+/// `12 s`, `12:35 min` or `3:33 h`
+pub fn duration(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02} h", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// Seconds since 1970 as a date in UTC.
+pub fn date(timestamp: u64) -> String {
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(timestamp));
+    let mut text = String::new();
+    match time.map(|time| write!(text, "{}", humantime::format_rfc3339_seconds(time))) {
+        Some(Ok(())) => text.replace('T', " ").replace('Z', " UTC"),
+        // A timestamp is any number.
+        Some(Err(_)) | None => "after the year 9999".into(),
+    }
+}
+
+/// Rates as a line of at most `columns` bars.
+pub fn sparkline(rates: &[f64], columns: usize) -> String {
+    let most = rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let group = rates.len().div_ceil(columns.max(1)).max(1);
+    let bar = |rates: &[f64]| {
+        let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+        BARS.get(((mean / most * 8.0).ceil() as usize).clamp(1, 8) - 1).copied().unwrap_or(' ')
+    };
+    rates.chunks(group).map(bar).collect()
+}
+
+/// The phases of an import that took time: `read 1.9, build 2.9`.
+pub fn phases(seconds: &Map<String, Value>) -> String {
+    let phase = |name: &&str| Some(format!("{name} {:.1}", seconds.get(*name)?.as_f64()?));
+    ["read", "build", "ingest", "settle", "check"].iter().filter_map(phase).collect::<Vec<_>>().join(", ")
+}
+
+/// `1 problem`, `12 problems`
+pub fn counted(number: u64, one: &str, more: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {more}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        // From `date -u -d @..`.
+        assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(date(1_598_306_400), "2020-08-24 22:00:00 UTC");
+        assert_eq!(date(1_735_689_599), "2024-12-31 23:59:59 UTC");
+        assert_eq!(date(253_402_300_799), "9999-12-31 23:59:59 UTC");
+        assert_eq!(date(253_402_300_800), "after the year 9999");
+        assert_eq!(date(u64::MAX), "after the year 9999");
+    }
+
+    #[test]
+    fn rates_are_short_whatever_they_are() {
+        for (rate, text) in [
+            (0.0, "0"),
+            (9_999.4, "9,999"),
+            (9_999.6, "10 k"),
+            (212_345.0, "212 k"),
+            (999_499.0, "999 k"),
+            (999_501.0, "1.0 M"),
+            (12_340_000.0, "12.3 M"),
+        ] {
+            assert_eq!(short(rate), text);
+        }
+    }
+
+    #[test]
+    fn durations_are_in_the_unit_that_suits() {
+        for (seconds, text) in
+            [(0.2, "1 s"), (59.0, "59 s"), (60.0, "1:00 min"), (3599.5, "1:00 h"), (7260.0, "2:01 h")]
+        {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn a_sparkline_keeps_to_its_width() {
+        assert_eq!(sparkline(&[1.0; 500], 60).chars().count(), 56);
+    }
+}

@@ -1,0 +1,59 @@
+//! The tables of `bedload presets`.
+
+use bedload::preset::{Difference, Loader, Resolved};
+use bedload::report::shown_in_line;
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use serde::Serialize;
+
+use crate::cli::render::screen;
+
+/// A preset of the list.
+#[derive(Serialize)]
+pub struct Listed {
+    pub name: String,
+    pub loader: Loader,
+    pub summary: String,
+    pub default: bool,
+}
+
+/// All presets.
+pub fn list(presets: Vec<Listed>) -> String {
+    let mut table = table(&["PRESET", "LOADER", "SUMMARY"]);
+    for Listed { name, loader, summary, default } in presets {
+        let summary = if default { format!("{summary} (default)") } else { summary };
+        table.add_row([name, loader.to_string(), summary]);
+    }
+    text(&table)
+}
+
+/// The options in which two presets differ.
+pub fn diff(a: &Resolved, b: &Resolved, differences: Vec<Difference>) -> String {
+    let mut table = table(&["OPTION", &shown_in_line(&a.preset), &shown_in_line(&b.preset)]);
+    if a.loader != b.loader {
+        table.add_row(["loader".to_owned(), a.loader.to_string(), b.loader.to_string()]);
+    }
+    for Difference { option, a, b, unnamed } in differences {
+        let cell = |value: String, side| if unnamed == Some(side) { format!("({value})") } else { value };
+        table.add_row([option.to_string(), cell(a, "a"), cell(b, "b")].map(|cell| shown_in_line(&cell).into_owned()));
+    }
+    if table.row_iter().next().is_none() {
+        return "no difference\n".into();
+    }
+    format!("{}\n(value): the preset does not set it; this value applies without it\n", text(&table))
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    table.set_header(header.iter().copied());
+    if let Some(columns) = screen::stdout_columns().and_then(|columns| u16::try_from(columns).ok()) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
+    }
+    table
+}
+
+/// The table without the blanks around it.
+fn text(table: &Table) -> String {
+    table.lines().map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(&line).trim_end())).collect()
+}

@@ -1,0 +1,55 @@
+//! The report of `bedload stat`.
+
+use bedload::report::{FamilyStat, StatReport};
+use bedload::size::human;
+use serde_json::Value;
+
+use crate::cli::render::rows::{NAMES, Rows};
+
+/// The report for people.
+pub fn text(report: &StatReport) -> String {
+    let mut rows = Rows::new(NAMES);
+    rows.add("database", &report.db);
+    rows.add("rocksdb", report.rocksdb.as_deref().unwrap_or("unknown: there is no OPTIONS file"));
+    rows.add("import", import(report));
+    rows.add("sequence", report.last_sequence.to_string());
+    rows.add_advice(&report.warnings);
+    for each in &report.column_families {
+        rows.add_lines(&family(each));
+    }
+    rows.into_text()
+}
+
+/// What BEDLOAD.json says about the import.
+fn import(report: &StatReport) -> String {
+    let field = |name: &str| report.import.as_ref().and_then(|import| import.pointer(name));
+    let known = |name: &str| field(name).and_then(Value::as_str).unwrap_or("unknown");
+    if field("/source/path").is_none() {
+        return "no record".to_owned();
+    }
+    let (source, version) = (known("/source/path"), known("/versions/bedload"));
+    format!("{source} by bedload {version}, preset {}, digest {}", known("/preset"), known("/digest"))
+}
+
+fn family(family: &FamilyStat) -> String {
+    let mut rows = Rows::below(&format!("column family {}", family.name));
+    let levels: Vec<String> = family
+        .levels
+        .iter()
+        .map(|level| format!("L{}: {} files, {}", level.level, level.files, human(level.bytes)))
+        .collect();
+    rows.add("entries", family.entries.to_string());
+    rows.add("files", format!("{}, {}", family.files, human(family.bytes)));
+    rows.add("levels", if levels.is_empty() { "empty".into() } else { levels.join("; ") });
+    rows.add("memory", format!("{} of filters, {} of indexes", human(family.filter_bytes), human(family.index_bytes)));
+    if let (Some(records), Some(payload), Some(digest)) = (family.records, family.payload_bytes, &family.digest) {
+        rows.add("records", format!("{records}, {}", human(payload)));
+        rows.add("digest", digest.to_string());
+    }
+    let options = family.options.iter().map(|option| {
+        let default = option.default.as_deref().unwrap_or("unknown to this RocksDB");
+        format!("{} = {} (default {default})", option.option, option.value)
+    });
+    rows.add_each("options", options);
+    rows.into_text()
+}

@@ -1,0 +1,89 @@
+//! The report of `bedload verify`.
+
+use bedload::report::{KeyFrom, Problems, VerifyReport, shown_in_line};
+use bedload::size::human;
+use bedload::sort::key::KeyLayout;
+
+use crate::cli::render::import::checked_in_log;
+use crate::cli::render::numbers::throughput;
+use crate::cli::render::rows::{NAMES, Rows};
+
+/// The report for people.
+pub fn text(report: &VerifyReport) -> String {
+    let mut rows = Rows::new(NAMES);
+    rows.add("database", &report.db);
+    rows.add("record", record(report));
+    let assumed = match report.key_from {
+        KeyFrom::Assumed => " (assumed: nothing says what they are)",
+        KeyFrom::Record | KeyFrom::Caller => "",
+    };
+    rows.add("keys", format!("{}{assumed}", report.key.name()));
+    let files = if report.sample.is_some() { "sizes" } else { "sizes, and the checksums of all blocks" };
+    rows.add("files", format!("{}, {}: {files}", report.files, human(report.file_bytes)));
+    rows.add("checked", checked(report));
+    rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
+    if let Some(against) = &report.against {
+        let mut text = format!(
+            "{}: {} blocks, {} distinct, {} the same here",
+            against.source, against.blocks, against.distinct, against.same
+        );
+        if against.unreadable > 0 {
+            text.push_str(&format!(", {} where the database cannot be read", against.unreadable));
+        }
+        rows.add("source", text);
+    }
+    if let Some(log) = &report.log {
+        if log.unknown_operations > 0 {
+            rows.add("skipped", format!("{} blocks with operations of unknown kinds", log.unknown_operations));
+        }
+        rows.add("import", checked_in_log(log.import_verified));
+        if !log.not_covered.is_empty() {
+            rows.add("uncovered", log.not_covered.join("; "));
+        }
+    }
+    rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(report.payload_bytes, report.seconds)));
+    report.notes.iter().for_each(|note| rows.add("note", note));
+    add_problems(&mut rows, &report.problems, report.sound);
+    rows.add_advice(&report.warnings);
+    rows.into_text()
+}
+
+/// What BEDLOAD.json says.
+fn record(report: &VerifyReport) -> String {
+    match &report.recorded {
+        Some(recorded) => {
+            let part = if recorded.whole { "" } else { "; others were there before, so neither is compared" };
+            format!("{} records of {}, digest {}{part}", recorded.records, recorded.source, recorded.digest)
+        }
+        None => "none: there is no BEDLOAD.json to compare count and digest with".into(),
+    }
+}
+
+fn checked(report: &VerifyReport) -> String {
+    let (records, bytes) = (report.records, human(report.payload_bytes));
+    match report.sample {
+        None if report.key == KeyLayout::Number => format!(
+            "{records} blocks, {bytes}, each against the one before it and its transactions against its merkle root; \
+             families of ids against the blocks"
+        ),
+        Some(_) => format!("{records} records picked at random, {bytes}, each against its key"),
+        None => format!("{records} records, {bytes}, each against its key"),
+    }
+}
+
+fn add_problems(rows: &mut Rows, problems: &Problems, sound: bool) {
+    let kinds: Vec<String> = problems.kinds.iter().map(|(kind, count)| format!("{count} {}", kind.name())).collect();
+    rows.add("problems", if sound { "none".into() } else { format!("{} ({})", problems.total, kinds.join(", ")) });
+    for problem in &problems.first {
+        rows.add_lines(&format!("  {}: {}\n", problem.kind.name(), shown_in_line(&problem.message)));
+        for (name, value) in [("key", &problem.key), ("file", &problem.file)] {
+            if let Some(value) = value {
+                rows.add_lines(&format!("    {name} {}\n", shown_in_line(value)));
+            }
+        }
+    }
+    let unlisted = problems.total - problems.first.len() as u64;
+    if unlisted > 0 {
+        rows.add_lines(&format!("  and {unlisted} more\n"));
+    }
+}

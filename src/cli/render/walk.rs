@@ -1,0 +1,53 @@
+//! The report of `bedload walk`.
+
+use bedload::report::WalkReport;
+use bedload::size::human;
+
+use crate::cli::render::numbers::throughput;
+use crate::cli::render::rows::Rows;
+
+/// The width of the longest name.
+const NAMES: usize = 11;
+
+/// The report for people.
+pub fn text(report: &WalkReport) -> String {
+    let mut rows = Rows::new(NAMES);
+    rows.add("database", &report.db);
+    rows.add("roots", report.roots.join(", "));
+    rows.add_some("limit", report.tipsets.map(|tipsets| format!("{tipsets} tipsets")));
+    let bytes = human(report.reachable_bytes);
+    rows.add("reachable", format!("{} blocks, {bytes}, up to {} links deep", report.reachable, report.depth));
+    rows.add("missing", missing(report.missing, report.missing_allowed));
+    rows.add(
+        "unreachable",
+        report.unreachable.map_or_else(|| "not counted: the walk was limited".into(), |it| it.to_string()),
+    );
+    rows.add(
+        "others",
+        format!("{} sector commitments, {} identity CIDs in links only", report.commitments, report.identity),
+    );
+    if report.malformed > 0 {
+        rows.add("malformed", format!("{} blocks or links that are not what their codec says", report.malformed));
+    }
+    let rate = report.reachable as f64 / report.seconds.max(0.001);
+    let bytes = throughput(report.reachable_bytes, report.seconds);
+    rows.add("time", format!("{:.1} s, {rate:.0} blocks/s, {bytes}", report.seconds));
+    for block in &report.first_missing {
+        let allowed = if block.allowed { "allowed to be missing" } else { "missing" };
+        let epoch = block.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();
+        let parent = block.parent.as_ref().map_or_else(|| "a root".into(), |parent| format!("named by {parent}"));
+        rows.add_lines(&format!("  {allowed}: {}\n    {parent}{epoch}\n", block.cid));
+    }
+    for key in &report.first_unreachable {
+        rows.add_lines(&format!("  unreachable: {key}\n"));
+    }
+    rows.into_text()
+}
+
+/// How many blocks are missing, and how many of them may be.
+pub fn missing(missing: u64, allowed: u64) -> String {
+    match allowed {
+        0 => missing.to_string(),
+        allowed => format!("{missing}, {allowed} of them allowed to be"),
+    }
+}

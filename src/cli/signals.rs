@@ -1,0 +1,71 @@
+//! Ctrl-C and SIGTERM: the first cancels the work, the second ends the program at once.
+//!
+//! Cancelled work may have to wait for a pipe without data, a disk that syncs or a compaction. What is durable stays so
+//! however the program ends, so after a short time the program ends anyway.
+
+use std::io::Write;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bedload::Error;
+use bedload::progress::Stop;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
+
+use crate::cli::progress::bar;
+
+/// How long cancelled work may take to end: users wait two seconds.
+const PATIENCE: Duration = Duration::from_millis(1700);
+
+/// How long removing the bar may take.
+const CLEANING: Duration = Duration::from_millis(200);
+
+/// The exit code of an interrupted run.
+const INTERRUPTED: i32 = bedload::error::Exit::Interrupted as i32;
+
+/// Cancels the work at the first signal and ends the program at the second, or, with `hint`, when the work takes too long
+/// to end.
+pub fn cancel_on_signals(stop: &Stop, hint: &'static str) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let stop = stop.clone();
+    let watch = move || {
+        for _ in signals.forever() {
+            if stop.asked() {
+                end(None);
+            }
+            stop.ask();
+            // On another thread: a terminal that is blocked must not delay the second signal.
+            let reported = on_thread(|| bar::say("stopping; press Ctrl-C again to stop at once"));
+            let late = on_thread(move || {
+                std::thread::sleep(PATIENCE);
+                end(Some(hint));
+            });
+            if reported.and(late).is_err() {
+                end(Some(hint));
+            }
+        }
+    };
+    Ok(on_thread(watch)?)
+}
+
+/// Runs `work` on another thread.
+fn on_thread(work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    std::thread::Builder::new().spawn(work).map(drop).map_err(Error::io("start", "a thread"))
+}
+
+/// Removes the bar, unless the terminal is blocked, and ends the program.
+fn end(hint: Option<&'static str>) -> ! {
+    let (over, is_over) = mpsc::channel::<()>();
+    let clear = move || {
+        bar::clear();
+        if let Some(hint) = hint {
+            let _ = writeln!(std::io::stderr(), "error: interrupted\nhint: {hint}");
+        }
+        drop(over);
+    };
+    // Without a thread the bar stays.
+    let _ = on_thread(clear);
+    let _ = is_over.recv_timeout(CLEANING);
+    low_level::exit(INTERRUPTED);
+}
