@@ -36,7 +36,7 @@ pub fn cancel_on_signals(stop: &Stop, hint: &'static str) -> anyhow::Result<()> 
             }
             stop.ask();
             // On another thread: a terminal that is blocked must not delay the second signal.
-            let reported = on_thread(|| bar::say("stopping; press Ctrl-C again to stop at once"));
+            let reported = on_thread(|| bar::print_after_signal("stopping; press Ctrl-C again to stop at once"));
             let late = on_thread(move || {
                 std::thread::sleep(PATIENCE);
                 end(Some(hint));

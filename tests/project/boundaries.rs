@@ -74,7 +74,21 @@ fn only_rocks_names_rocksdb() {
 
 #[test]
 fn only_the_command_line_names_terminals() {
-    only("cli/", &["clap", "clap_complete", "clap_mangen", "anyhow", "comfy_table", "humantime", "signal_hook"]);
+    only(
+        "cli/",
+        &[
+            "clap",
+            "clap_complete",
+            "clap_mangen",
+            "anyhow",
+            "comfy_table",
+            "console",
+            "humantime",
+            "indicatif",
+            "signal_hook",
+            "textwrap",
+        ],
+    );
     only("cli/", &["stdout", "stderr", "IsTerminal"]);
 }
 

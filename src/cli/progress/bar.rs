@@ -1,128 +1,181 @@
-//! The bar: one line at the bottom, which is drawn anew in its place with every sample; a finished phase leaves its own
-//! line above. The line is shorter than the terminal is wide, so nothing but its own start is ever gone back to.
+//! The bar: one line at the bottom of a terminal, drawn by indicatif; a finished phase leaves its own line above it.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bedload::progress::{Event, Observer, Sample};
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::line::line;
 use super::rate::Rate;
 use crate::cli::render::numbers::percent;
-use crate::cli::render::screen;
 
-/// Erases the line, or what stands behind the cursor.
-const ERASE: &str = "\r\x1b[K";
-const ERASE_REST: &str = "\x1b[K";
-
-/// A job that is over sooner needs no bar.
+/// Seconds before the first bar: a shorter job needs none.
 const SHORT: f64 = 0.15;
 
-/// Columns at the end of the line that stay free: what the terminal shows of Ctrl-C must not make a second line.
-const FREE: usize = 4;
+/// Columns at the end of the line that stay free. Indicatif pads its line to the last column of its target; there the
+/// `^C` that a terminal echoes would begin another line, and the bar above it would stay.
+const FREE: u16 = 4;
 
-/// Columns where nobody tells.
-const USUAL_COLUMNS: usize = 80;
-
-/// Columns beside the bar and what is told: name, brackets, percent, and spaces.
+/// Columns beside the bar and the rates: name, brackets, percent, and spaces.
 const FRAME: usize = 19;
 
 /// The least columns of the bar itself.
 const LEAST_BAR: usize = 2;
 
-/// The bar as it stands on the screen now, for whoever else has something to say there; `None` where there is none.
-static SHOWN: Mutex<Option<String>> = Mutex::new(None);
+/// The one bar of the process: the thread of the signals uses it, too.
+static SHOWN: Mutex<Shown> = Mutex::new(Shown::Nothing);
 
-fn shown() -> MutexGuard<'static, Option<String>> {
+enum Shown {
+    Nothing,
+    Bar(ProgressBar),
+    /// No more bar until the end of the process.
+    Over,
+}
+
+fn shown() -> MutexGuard<'static, Shown> {
     SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes all at once, so that nobody sees half of it. A terminal that has gone away must not stop an import.
-fn write(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
-}
-
-/// Says something on standard error, above the bar where there is one.
-pub fn say(text: &str) {
+/// Prints a line on standard error, above the bar if there is one.
+fn print_above(text: &str) {
+    // A terminal that is gone must not stop an import.
+    let print = || drop(io::stderr().write_all(format!("{text}\n").as_bytes()));
     match &*shown() {
-        Some(bar) if bar.is_empty() => write(&format!("{text}\n")),
-        Some(bar) => write(&format!("{ERASE}{text}\n{bar}")),
-        // Behind what the terminal shows of Ctrl-C.
-        None if io::stderr().is_terminal() => write(&format!("\n{text}\n")),
-        None => write(&format!("{text}\n")),
+        Shown::Bar(bar) => bar.suspend(print),
+        Shown::Nothing | Shown::Over => print(),
     }
 }
 
-/// Takes the bar away, for good.
+/// The same for a message that follows a signal.
+pub fn print_after_signal(text: &str) {
+    let has_bar = matches!(*shown(), Shown::Bar(_));
+    // Below the `^C` that the terminal echoed.
+    let break_line = if !has_bar && io::stderr().is_terminal() { "\n" } else { "" };
+    print_above(&format!("{break_line}{text}"));
+}
+
+/// Removes the bar, for good.
 pub fn clear() {
-    if shown().take().is_some_and(|bar| !bar.is_empty()) {
-        write(ERASE);
+    if let Shown::Bar(bar) = std::mem::replace(&mut *shown(), Shown::Over) {
+        bar.finish_and_clear();
     }
 }
 
+/// Shows progress as a bar.
 pub struct Bar {
-    speed: Mutex<Rate>,
+    rate: Mutex<Rate>,
     color: bool,
 }
 
 impl Bar {
     pub fn new(color: bool) -> Self {
-        *shown() = Some(String::new());
-        Self { speed: Mutex::default(), color }
+        Self { rate: Mutex::default(), color }
     }
 }
 
 impl Observer for Bar {
     fn event(&self, event: &Event) {
-        if let (Event::PhaseDone { .. }, Some(bar)) = (event, shown().as_mut())
-            && !bar.is_empty()
-        {
-            // It belongs to a phase that is over.
-            write(ERASE);
-            bar.clear();
+        if let Event::PhaseDone { .. } = event {
+            let mut shown = shown();
+            if let Shown::Bar(bar) = &*shown {
+                bar.finish_and_clear();
+                *shown = Shown::Nothing;
+            }
         }
         if let Some(line) = line(event) {
-            say(&line);
+            print_above(&line);
         }
     }
 
     fn sample(&self, sample: &Sample) {
-        let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
-        speed.add(*sample);
-        if sample.seconds < SHORT {
-            return;
+        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        rate.add(*sample);
+        let mut shown = shown();
+        if let Shown::Nothing = *shown
+            && sample.seconds >= SHORT
+        {
+            *shown = Shown::Bar(bar(Box::new(Screen(Term::buffered_stderr()))));
         }
-        let columns = screen::stderr_columns().unwrap_or(USUAL_COLUMNS);
-        let line = draw(sample, &speed, columns, self.color);
-        // Once it is taken away it stays away.
-        if let Some(bar) = shown().as_mut().filter(|bar| **bar != line) {
-            // Over the old one, so that there is no moment without any.
-            write(&format!("\r{line}{ERASE_REST}"));
-            *bar = line;
+        if let Shown::Bar(bar) = &*shown {
+            update(bar, sample, &rate, Screen(Term::stderr()).width().into(), self.color);
         }
     }
 }
 
-/// `read     [=====>       ]  42 %  640.0 MiB/s, 12 s left`
-fn draw(sample: &Sample, speed: &Rate, columns: usize, color: bool) -> String {
+fn bar(terminal: Box<dyn TermLike>) -> ProgressBar {
+    ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::term_like(terminal))
+}
+
+/// Draws `read     [=====>       ]  42 %  640.0 MiB/s, 12 s left`, in at most `columns`.
+fn update(bar: &ProgressBar, sample: &Sample, rate: &Rate, columns: usize, color: bool) {
     let name = sample.phase.name();
-    let room = columns.saturating_sub(FREE);
-    let Some(done) = sample.done() else {
-        return format!("{name:<8} {}", speed.describe_with_curve(room.saturating_sub(9)));
+    let width = (columns / 6).min(columns.saturating_sub(FRAME + rate.least_room())).max(LEAST_BAR);
+    let (on, off) = if color { ("\x1b[36m", "\x1b[0m") } else { ("", "") };
+    // Numbers and words of ours: no braces.
+    let rates = |room: usize| rate.describe_with_curve(columns.saturating_sub(room));
+    let template = match sample.done() {
+        None => format!("{name:<8} {}", rates(9)),
+        Some(_) if columns < FRAME + width => format!("{name} {{percent}} %"),
+        Some(_) => format!("{name:<8} [{on}{{bar:{width}}}{off}] {{percent:>3}} %  {}", rates(FRAME + width)),
     };
-    let width = (columns / 6).min(room.saturating_sub(FRAME + speed.least_room())).max(LEAST_BAR);
-    let filled = (done * width as f64) as usize;
-    let head = if filled < width { ">" } else { "" };
-    let (shade, off) = if color { ("\x1b[36m", "\x1b[0m") } else { ("", "") };
-    let bar = format!("{shade}{}{head}{off}{}", "=".repeat(filled), " ".repeat((width - filled).saturating_sub(1)));
-    let text = speed.describe_with_curve(room.saturating_sub(FRAME + width));
-    let line = format!("{name:<8} [{bar}] {:>3} %  {text}", percent(done));
-    if room < FRAME + width { format!("{name} {} %", percent(done)) } else { line.trim_end().to_owned() }
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.update(|state| state.set_pos(sample.done().map_or(0, percent)));
+}
+
+/// A terminal whose last columns stay free.
+#[derive(Debug)]
+struct Screen<T>(T);
+
+impl<T: TermLike> TermLike for Screen<T> {
+    fn width(&self) -> u16 {
+        self.0.width().saturating_sub(FREE)
+    }
+
+    fn height(&self) -> u16 {
+        self.0.height()
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_up(n)
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_down(n)
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_right(n)
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_left(n)
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.0.write_line(text)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use bedload::progress::Phase;
+    use indicatif::InMemoryTerm;
 
     use super::*;
 
@@ -140,30 +193,40 @@ mod tests {
         }
     }
 
-    fn drawn(sample: Sample, columns: usize) -> String {
-        let mut speed = Rate::default();
-        speed.add(Sample { seconds: sample.seconds - 1.0, bytes: 0, ..sample });
-        speed.add(sample);
-        draw(&sample, &speed, columns, false)
+    /// What is on a terminal of so many columns, and the column of the cursor.
+    fn drawn(sample: Sample, columns: u16) -> (String, usize) {
+        let mut rate = Rate::default();
+        rate.add(Sample { seconds: sample.seconds - 1.0, bytes: 0, ..sample });
+        rate.add(sample);
+        let terminal = InMemoryTerm::new(5, columns);
+        let screen = Screen(terminal.clone());
+        let (bar, columns) = (bar(Box::new(screen)), columns.saturating_sub(FREE).into());
+        update(&bar, &sample, &rate, columns, false);
+        update(&bar, &sample, &rate, columns, false);
+        terminal.write_str("|").expect("it is in memory");
+        let text = terminal.contents();
+        let cursor = text.lines().last().and_then(|line| line.chars().position(|c| c == '|')).expect("the cursor");
+        (text.trim_end_matches('|').trim_end().to_owned(), cursor)
     }
 
     #[test]
     fn a_line_leaves_the_end_of_every_terminal_free() {
-        for columns in 1..300 {
+        for columns in 20..300 {
             for sample in [sample(1 << 30, Some(3 << 30)), sample(1 << 30, None), sample(1 << 30, Some(1 << 30))] {
-                let line = drawn(sample, columns);
-                assert!(line.chars().count() + FREE <= columns.max(20), "{columns}: {line:?}");
+                let (text, cursor) = drawn(sample, columns);
+                assert_eq!(text.lines().count(), 1, "{columns}: {text:?}");
+                assert_eq!(cursor, usize::from(columns - FREE), "{columns}: {text:?}");
             }
         }
     }
 
     #[test]
-    fn a_bar_shows_how_far_it_is() {
+    fn a_bar_shows_how_far_the_work_is() {
         assert_eq!(
-            drawn(sample(1 << 30, Some(2 << 30)), 80),
-            "read     [======>      ]  50 %  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left"
+            drawn(sample(1 << 30, Some(2 << 30)), 80).0,
+            "read     [=====>      ]  50 %  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left"
         );
-        assert_eq!(drawn(sample(2 << 30, Some(2 << 30)), 60), "read     [==========] 100 %  2.0 GiB/s, 12 s left");
-        assert_eq!(drawn(sample(1 << 30, None), 80), "read     1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left");
+        assert_eq!(drawn(sample(2 << 30, Some(2 << 30)), 60).0, "read     [=========] 100 %  2.0 GiB/s, 12 s left");
+        assert_eq!(drawn(sample(1 << 30, None), 80).0, "read     1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left");
     }
 }

@@ -1,29 +1,29 @@
-//! What a terminal can show: how wide it is, and text that is broken to fit.
+//! Text for terminals: broken to fit their width, control characters escaped.
 
 use std::io::{self, Write};
 
 use bedload::report::{shown, shown_in_line};
-use rustix::termios::{Winsize, tcgetwinsize};
+use console::Term;
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-/// The longest name that stands before a value, in columns.
+/// The longest name before a value, in columns.
 const LONGEST_NAME: usize = 12;
 
-/// Columns of the terminal that standard output is; `None` where it is none, and lines stay whole.
+/// Columns of the terminal on standard output; `None` without one, where lines stay whole.
 pub fn stdout_columns() -> Option<usize> {
-    columns(tcgetwinsize(io::stdout()))
+    columns(&Term::stdout())
 }
 
 /// The same of standard error.
 pub fn stderr_columns() -> Option<usize> {
-    columns(tcgetwinsize(io::stderr()))
+    columns(&Term::stderr())
 }
 
-fn columns(size: rustix::io::Result<Winsize>) -> Option<usize> {
-    // A terminal that does not know its size says 0.
-    size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0)
+fn columns(terminal: &Term) -> Option<usize> {
+    terminal.size_checked().map(|(_, columns)| columns.into())
 }
 
-/// Prints a text of lines such as `digest    1f2e..`, whose values stand at the column `indent`.
+/// Prints a text of lines such as `digest    1f2e..`, whose values begin at the column `indent`.
 pub fn print(text: &str, indent: usize) -> io::Result<()> {
     write!(io::stdout(), "{}", fit(&shown(text), indent, stdout_columns()))
 }
@@ -33,47 +33,47 @@ pub fn print_to_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "{}", shown_in_line(line));
 }
 
-/// Breaks lines that are longer than `columns` at spaces. What follows stands below the value, or deeper than a line that
-/// is itself indented. Words that are too long, as paths may be, stay whole: people copy them.
+/// Breaks lines that are longer than `columns` at spaces. What follows is indented like the value, or deeper than a line
+/// that is itself indented. Words that are too long, as paths may be, stay whole: users copy them.
 pub fn fit(text: &str, indent: usize, columns: Option<usize>) -> String {
     let Some(columns) = columns else { return text.to_owned() };
-    let mut fitted = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        fit_line(line, value_column(line, indent).min(columns / 2), columns, &mut fitted);
-    }
-    fitted
+    text.split_inclusive('\n').map(|line| fit_line(line, indent, columns)).collect()
 }
 
-/// Where the value of a line stands: behind a name and two spaces or more; else at `indent`, or deeper than an indented
-/// line.
-fn value_column(line: &str, indent: usize) -> usize {
-    let spaces = line.len() - line.trim_start_matches(' ').len();
-    let behind_name = || {
-        let rest = line.get(spaces..)?;
-        let name = rest.find("  ").filter(|&name| name <= LONGEST_NAME && rest.is_char_boundary(name))?;
-        let gap = rest.get(name..)?;
-        Some(spaces + name + gap.len() - gap.trim_start_matches(' ').len())
+fn fit_line(line: &str, indent: usize, columns: usize) -> String {
+    let text = line.trim_end_matches('\n');
+    let spaces = text.len() - text.trim_start_matches(' ').len();
+    let start = value_start(text, spaces, indent);
+    let (name, value) = text.split_at_checked(start).unwrap_or(("", text));
+    let hanging = if start > spaces {
+        start
+    } else if spaces == 0 {
+        indent
+    } else {
+        spaces + 2
     };
-    behind_name().unwrap_or(if spaces == 0 { indent } else { spaces + 2 })
+    let hanging = " ".repeat(hanging.min(columns / 2));
+    let options = Options::new(columns)
+        .initial_indent(name)
+        .subsequent_indent(&hanging)
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    let end = if text.len() < line.len() { "\n" } else { "" };
+    format!("{}{end}", textwrap::fill(value, options))
 }
 
-fn fit_line(line: &str, hanging: usize, columns: usize, fitted: &mut String) {
-    let (mut used, mut words) = (0, 0);
-    for word in line.split_inclusive(' ') {
-        let width = word.trim_end().chars().count();
-        // Spaces after a word may hang over the end of the line, where they are cut.
-        if used + width > columns && words > 0 && width > 0 {
-            fitted.truncate(fitted.trim_end_matches(' ').len());
-            fitted.push('\n');
-            fitted.extend(std::iter::repeat_n(' ', hanging));
-            used = hanging;
-            words = 0;
-        }
-        fitted.push_str(word);
-        used += word.trim_end_matches('\n').chars().count();
-        // What stands before the value's column is no word that may stand alone.
-        words += usize::from(width > 0 && used > hanging);
-    }
+/// Where the value of a line begins: after a name and two spaces or more, or at `indent` after a name and one space;
+/// without a name behind the `spaces` of the indentation.
+fn value_start(text: &str, spaces: usize, indent: usize) -> usize {
+    let after_name = || {
+        let rest = text.get(spaces..)?;
+        let name = rest.find("  ").filter(|&name| name <= LONGEST_NAME)?;
+        Some(text.len() - rest.get(name..)?.trim_start_matches(' ').len())
+    };
+    let at_indent = || (spaces == 0 && text.as_bytes().get(indent.checked_sub(1)?) == Some(&b' ')).then_some(indent);
+    after_name().or_else(at_indent).unwrap_or(spaces)
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
     const TEXT: &str = "plan      spill to partitions, then sort each in memory\ndigest    0123456789abcdef0123456789\n  missing: one two three\n";
 
     #[test]
-    fn lines_are_broken_at_spaces_below_their_values() {
+    fn lines_are_broken_at_spaces_and_indented_like_their_values() {
         let fitted = fit(TEXT, 10, Some(24));
         assert_eq!(
             fitted,
@@ -96,10 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_and_what_is_no_terminal_stays_as_it_is() {
+    fn what_fits_and_what_goes_elsewhere_stays_as_it_is() {
         assert_eq!(fit(TEXT, 10, Some(80)), TEXT);
         assert_eq!(fit(TEXT, 10, None), TEXT);
         assert_eq!(fit("", 10, Some(1)), "");
         assert_eq!(fit("a b", 10, Some(1)), "a\nb");
+        assert_eq!(fit("error: /a/long/path is here", 7, Some(12)), "error: /a/long/path\n      is\n      here");
     }
 }
