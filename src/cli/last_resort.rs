@@ -1,8 +1,8 @@
-//! What is said where no error can be returned: when memory or a thread is refused inside RocksDB, whose exceptions
-//! nothing here can catch, or in an allocation. Whatever an import has made durable stands however the program ends, so
+//! The end of the program where no error can be returned: the system refuses memory or a thread inside RocksDB, whose
+//! exceptions cannot be caught here, or in an allocation. What an import made durable stays so however the program ends:
 //! it ends with an error, a hint and the exit code of a failure, and not with a signal.
 //!
-//! Of the program alone: a library must leave these to the process that it is in.
+//! Only the program installs these handlers: a library must leave them to its process.
 
 use bedload::Exit;
 
@@ -15,11 +15,11 @@ unsafe extern "C" {
 const NO_MEMORY: &str = "error: the system gives no more memory\n\
     hint: raise the limit (ulimit -v) or lower --memory and --threads; then run the same command again\n";
 
-const ABORTED: &str = "error: the program cannot go on; the reason stands above\n\
+const ABORTED: &str = "error: the program cannot go on; the reason is above\n\
     hint: most often the system refuses memory or threads: look at ulimit -a, lower --memory and --threads; then run \
     the same command again\n";
 
-/// From now on a file that may not grow is an error of the call that writes, and what aborts the program says so.
+/// Installs the handlers: a file that may not grow is an error of the call that writes, and an abort prints an error.
 pub fn install() {
     // SAFETY: the handlers only write and end the process, which is allowed in a signal handler; `action` is plain data.
     unsafe {
@@ -50,8 +50,8 @@ extern "C" fn on_abort(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut 
 }
 
 fn end(text: &str) -> ! {
-    // SAFETY: system calls on memory that is always there; a line that cannot be written is lost. On a terminal the line
-    // of a bar goes first.
+    // SAFETY: system calls on static memory; a line that cannot be written is lost. On a terminal the line of a bar is
+    // erased first.
     unsafe {
         if libc::isatty(2) == 1 {
             libc::write(2, c"\r\x1b[K".as_ptr().cast(), 4);

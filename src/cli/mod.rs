@@ -1,7 +1,7 @@
 //! The command line: the only place that knows a terminal.
 //!
 //! `commands` reads the options of each command and calls the library, `render` makes the text of its report, `progress`
-//! shows the work while it lasts.
+//! shows the work while it runs.
 
 mod args;
 mod commands;
@@ -129,12 +129,12 @@ mod tests {
             (
                 "import a.car",
                 "the following required arguments were not provided: --db <DIR>",
-                "bedload import --help shows what there is",
+                "bedload import --help lists the options",
             ),
             (
                 "walk --db d --depth 5",
                 "invalid value '5' for '--depth <tipsets=N>': write it as tipsets=2000",
-                "bedload walk --help shows what there is",
+                "bedload walk --help lists the options",
             ),
             (
                 "import a.car --db d --key cidd",
@@ -144,7 +144,7 @@ mod tests {
             (
                 "export --db d a.car --all --cids b",
                 "the argument '--all' cannot be used with '--cids <FILE>'",
-                "bedload export --help shows what there is",
+                "bedload export --help lists the options",
             ),
         ] {
             let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -37,5 +37,5 @@ pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (Strin
     }
     let name = args.iter().find(|arg| command.find_subcommand(arg.as_str()).is_some());
     let name = name.map(|name| format!(" {name}")).unwrap_or_default();
-    (message, format!("bedload{name} --help shows what there is"))
+    (message, format!("bedload{name} --help lists the options"))
 }

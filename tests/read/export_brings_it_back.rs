@@ -221,7 +221,7 @@ fn a_missing_block_withholds_the_file_until_it_is_allowed() {
     assert_eq!((&report["missing"], &report["first_missing"][0]["cid"]), (&1.into(), &text.clone().into()));
     assert_eq!(report["complete"], false);
     bedload().args(["export", "--quiet", "--db"]).arg(&db).arg(&to).assert().code(3).stderr(format!(
-        "error: export {}: 1 missing block found\nhint: bedload walk tells what is missing; --allow-missing writes the \
+        "error: export {}: 1 missing block found\nhint: bedload walk lists what is missing; --allow-missing writes the \
          file all the same\n",
         db.display()
     ));

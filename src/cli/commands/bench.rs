@@ -17,15 +17,15 @@ use crate::cli::{output, signals, values};
 
 /// Compare presets on a snapshot, each import in a process of its own
 ///
-/// Every round runs each preset once, and `cp` with sync of the snapshot besides. Results are kept after every run; the
-/// same command goes on where it was stopped, and with a higher --runs it goes on from there.
+/// Every round runs each preset once, and a `cp` with sync of the snapshot. Results are stored after every run;
+/// the same command continues where it was stopped, also with a higher --runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
 pub struct Args {
-    /// The snapshot: a file, or a folder with the parts of a block log
+    /// The snapshot: a file, or a directory with the parts of a block log
     #[arg(value_name = "SNAPSHOT", required_unless_present = "recommend")]
     pub source: Option<PathBuf>,
-    /// Presets to compare, by name or file; all stands for all built-in ones
+    /// Presets to compare, by name or file; `all` is all built-in ones
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', help_heading = "What")]
     pub presets: Vec<String>,
     /// Set one option in all of them: moment.scope.option=value, or an argument of the import, as memory=1GiB
@@ -34,7 +34,7 @@ pub struct Args {
     /// Try each of these values with each preset; may be repeated, and multiplies
     #[arg(long, value_name = "OPTION=A,B,..", help_heading = "What")]
     pub vary: Vec<String>,
-    /// The preset that the others are held against; the first one unless named
+    /// The preset to compare the others with; the default is the first one
     #[arg(long, value_name = "PRESET", help_heading = "What")]
     pub reference: Option<String>,
 
@@ -44,16 +44,16 @@ pub struct Args {
     /// Rounds before them that do not count
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "How")]
     pub warmup: u32,
-    /// The order within a round: turned by one place each time, or shuffled
+    /// The order within a round: rotated by one place each time, or shuffled
     #[arg(long, value_name = "HOW", default_value = "interleaved", value_parser = order(), help_heading = "How")]
     pub order: Order,
-    /// What the shuffling and the choice of keys begin with
+    /// Seed of the shuffling and of the choice of keys
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How")]
     pub seed: u64,
     /// Empty the page cache before each import; otherwise the snapshot is read once before
     #[arg(long, help_heading = "How")]
     pub cold: bool,
-    /// Begin no run that would probably end later than this, e.g. 90m
+    /// Start no run that would probably end later than this, e.g. 90m
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "How")]
     pub budget: Option<Duration>,
     /// Limit the memory of each import by a control group; where that is not allowed the report says so
@@ -66,13 +66,13 @@ pub struct Args {
     #[arg(long, help_heading = "How")]
     pub no_scan: bool,
 
-    /// Where databases are made and removed again; its file system is part of what is measured
+    /// Directory of the temporary databases; its file system is part of what is measured
     #[arg(long, value_name = "DIR", help_heading = "Where")]
     pub dir: Option<PathBuf>,
-    /// Where results are kept: results.json, runs.ndjson, report.md, report.csv, report.html
+    /// Directory of the results: results.json, runs.ndjson, report.md, report.csv, report.html
     #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Where")]
     pub out: PathBuf,
-    /// Run nothing: take saved results (results.json or its folder) and judge them again
+    /// Run nothing: analyse saved results (results.json or its directory) again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Where")]
     pub recommend: Option<PathBuf>,
 }

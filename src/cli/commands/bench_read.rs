@@ -1,5 +1,5 @@
 //! `bedload bench-read`: what `bedload bench` runs in a process of its own to read from a finished database. Hidden: its
-//! words may change with every version.
+//! options may change with every version.
 
 use std::path::PathBuf;
 
@@ -8,31 +8,31 @@ use bedload::bench::reads::{ReadOptions, read, scan_in_order};
 
 use crate::cli::output;
 
-/// Read from a finished database with the clock in hand; `bedload bench` runs this
+/// Measure reads from a finished database; `bedload bench` runs this
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The database
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
-    /// Keys to look up, or, with --draw, where to put them
+    /// Keys to look up, or, with --draw, where to write them
     #[arg(long, value_name = "FILE")]
     pub keys: Option<PathBuf>,
-    /// Draw so many keys and do nothing else
+    /// Sample so many keys and do nothing else
     #[arg(long, value_name = "N", requires = "keys")]
     pub draw: Option<u64>,
-    /// What drawing begins with
+    /// Seed of the sample
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Go through all records in order and do nothing else
+    /// Scan all records in order and do nothing else
     #[arg(long, conflicts_with_all = ["draw", "keys"], required_unless_present = "keys")]
     pub scan: bool,
-    /// Take the database out of the page cache before; otherwise it is read into it
+    /// Evict the database from the page cache before; otherwise it is read into it
     #[arg(long)]
     pub cold: bool,
     /// Block cache in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
     pub block_cache: u64,
-    /// Threads that look up at once
+    /// Threads of the lookups
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 }

@@ -17,12 +17,12 @@ use crate::cli::{output, progress};
 
 /// Write the blocks of a database into a snapshot
 ///
-/// By default what the roots lead to, in the order in which nodes write their snapshots; of a block log, all blocks. The
-/// file appears under its name only when it is complete; blocks that are linked to and missing end with exit code 3,
-/// unless the database never held more than what is written.
+/// By default the blocks that the roots lead to, in the order in which nodes write their snapshots; of a block log, all
+/// blocks. The file appears under its name only when it is complete. A missing block that another one links to is
+/// an error (exit code 3), unless the database never had more than what is written.
 ///
-/// A block log that was one file of raw blocks comes back byte for byte. Hive's packed blocks come back raw, parts as one
-/// log, a pruned log as one that begins later: the same blocks with the same ids, and the summary says what differs.
+/// A block log that was one file of raw blocks is exported byte for byte. Hive's compressed blocks are written raw, parts as
+/// one log, a pruned log as one that begins later: the same blocks with the same ids, and the report says what differs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload export --db /data/blocks snapshot.forest.car.zst")]
 pub struct Args {
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Where to begin, may be repeated; by default as BEDLOAD.json says
+    /// Where to begin, may be repeated; the default is in BEDLOAD.json
     #[arg(long, value_name = "CID", value_parser = RawCid::from_str, help_heading = "Blocks")]
     pub root: Vec<RawCid>,
     /// Every record, in the order of keys

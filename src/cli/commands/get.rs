@@ -17,7 +17,7 @@ use crate::cli::render::screen;
 /// Keys looked up at once.
 const BATCH: usize = 256;
 
-/// Print blocks by their CIDs; those of a block log by number, id, or the id of a transaction
+/// Print blocks by CID; those of a block log by number, id, or the id of a transaction
 ///
 /// Ends with exit code 1 when a key is not in the database; the others are printed all the same.
 #[derive(Debug, clap::Args)]
@@ -55,7 +55,7 @@ pub enum Form {
 }
 
 impl Args {
-    /// How to print a block where nobody says: as `default`.
+    /// The form that the options name, or `default`.
     fn form_or(&self, default: Form) -> Form {
         if self.raw { Form::Raw } else { self.form.unwrap_or(default) }
     }
@@ -78,7 +78,7 @@ fn each_key(args: &Args, mut take: impl FnMut(String) -> anyhow::Result<()>) -> 
     Ok(())
 }
 
-/// Ends with exit code 1 when something was not there.
+/// Fails with exit code 1 when a key was not found.
 fn all_found(args: &Args, lost: u64, asked: u64) -> anyhow::Result<()> {
     if lost == 0 {
         return Ok(());

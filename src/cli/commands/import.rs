@@ -23,14 +23,14 @@ pub struct Args {
     /// A CAR or a block log, plain or in zstd, xz, gzip or lz4; `-` is standard input
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
-    /// Where the database will stand; the work lies in DIR.partial beside it
+    /// Directory of the new database; unfinished work is in DIR.partial beside it
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
 
     /// Memory to use; the default is half of what the machine or its cgroup has
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub memory: Option<u64>,
-    /// Threads that work; the default is as the preset says, or the number of cores
+    /// Threads to use; the default is the preset's, or the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Where to put what does not fit in memory; the default is beside DIR
@@ -43,17 +43,17 @@ pub struct Args {
     /// Store blocks under their cid, multihash or digest
     #[arg(long, value_name = "LAYOUT", default_value = "cid", hide_possible_values = true, value_parser = values::key_layout(), help_heading = "Database")]
     pub key: KeyLayout,
-    /// The column family that takes the blocks
+    /// The column family of the blocks
     #[arg(long, value_name = "NAME", default_value = "default", help_heading = "Database")]
     pub column_family: String,
-    /// Add to a database that is already there, then compact it
+    /// Add to an existing database, then compact it
     #[arg(long, help_heading = "Database")]
     pub into_existing: bool,
-    /// Throw away what an earlier import left unfinished
+    /// Discard an unfinished import and start over
     #[arg(long, help_heading = "Database")]
     pub restart: bool,
 
-    /// What the source is: auto, car or block-log
+    /// Format of the source: auto, car or block-log
     #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(), help_heading = "Source")]
     pub format: Format,
     /// Check hashes (in a log: ids, links, merkle roots), a log's ids and links alone (links), or none
@@ -63,14 +63,14 @@ pub struct Args {
     /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(), help_heading = "Source")]
     pub null_padding: NullPadding,
-    /// The longest block that is accepted; up to 3 GiB
+    /// The longest block to accept; up to 3 GiB
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Source")]
     pub max_block_size: Option<u64>,
 
-    /// Where Hive's published dictionaries are, NNNM.dict.zst
+    /// Directory of Hive's published dictionaries, NNNM.dict.zst
     #[arg(long, value_name = "DIR", help_heading = "Source")]
     pub dictionaries: Option<PathBuf>,
-    /// A log that ends inside a block: error or trim
+    /// If a log ends inside a block: error or trim
     #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = values::tail(),
           help_heading = "Source")]
     pub tail: TornTail,
@@ -86,32 +86,32 @@ pub struct Args {
     /// Refuse the log unless this block has this id
     #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Source")]
     pub checkpoint: Vec<Checkpoints>,
-    /// Operations that are not known: error or skip
+    /// Unknown operations: error or skip
     #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = ["error", "skip"],
           help_heading = "Source")]
     pub unknown_operations: String,
-    /// Make one more family: transactions, by their ids
+    /// Add a column family: transactions, by their ids
     #[arg(long, value_name = "WHAT", hide_possible_values = true, value_parser = ["transactions"], help_heading = "Source")]
     pub index: Vec<String>,
-    /// Leave out the family that finds blocks by their ids
+    /// Leave out the column family of block ids
     #[arg(long, help_heading = "Source")]
     pub no_id_index: bool,
 
     /// The set of options: one of `bedload presets list`, or a file
     #[arg(long, value_name = "NAME", help_heading = "Database")]
     pub preset: Option<String>,
-    /// One option on top, e.g. node.table.block_size=32K; may be repeated
+    /// Override one option, e.g. node.table.block_size=32K; may be repeated
     #[arg(long, value_name = "OPTION=VALUE", help_heading = "Database")]
     pub set: Vec<String>,
     /// Take the database's options from a node's own OPTIONS file
     #[arg(long, value_name = "FILE", help_heading = "Database")]
     pub options_file: Option<PathBuf>,
 
-    /// Leave the final compaction to the node, where there is one
+    /// Leave the final compaction, if the import has one, to the node
     #[arg(long, help_heading = "Database")]
     pub no_compact: bool,
 
-    /// Show what would be done, and stop
+    /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
     /// Write the report to a file as JSON

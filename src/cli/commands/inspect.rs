@@ -27,11 +27,11 @@ pub struct Args {
     /// Print CID (of a log: number and id), size and offset of every block instead, one JSON object a line
     #[arg(long, conflicts_with = "full")]
     pub list: bool,
-    /// What null padding behind the blocks means: damage, or the end
+    /// What null padding after the blocks is: error, or the end of the blocks
     #[arg(long, value_name = "MEANING", default_value = "error", value_parser = values::null_padding())]
     pub null_padding: NullPadding,
 
-    /// Where Hive's dictionaries are, for a block log that needs them
+    /// Directory of Hive's dictionaries, for a block log that needs them
     #[arg(long, value_name = "DIR")]
     pub dictionaries: Option<PathBuf>,
 

@@ -17,38 +17,38 @@ use crate::cli::progress::runs::Runs;
 use crate::cli::render::{rows, screen};
 use crate::cli::{output, signals, values};
 
-/// Search for better options around a preset, and write them as a preset of your own
+/// Search for better options around a preset, and write them as a new preset
 ///
-/// Single changes are tried on samples of the snapshot that grow, the better ones go on and are put together, and the
-/// winner is held against the start on the whole snapshot. Only a win by more than the noise is written.
+/// Single changes are tried on samples of the snapshot that grow, the better ones are kept and combined, and the winner
+/// is compared with the start on the whole snapshot. Only a win by more than the noise is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload tune snapshot.car --for total --budget 1h --write mine.toml")]
 pub struct Args {
-    /// The snapshot: a file, or a folder with the parts of a block log
+    /// The snapshot: a file, or a directory with the parts of a block log
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// The preset to start from, by name or file
     #[arg(long, value_name = "NAME|FILE", default_value = bedload::preset::DEFAULT)]
     pub preset: String,
-    /// What is to get better: the import's time, that and the scan behind it, lookups, or the peak of memory
+    /// What to improve: the import's time, that and a scan, lookups, or the peak of memory
     #[arg(long = "for", value_name = "GOAL", default_value = "total", value_parser = goal())]
     pub goal: Goal,
-    /// Time for all of it, e.g. 90m; two fifths are kept for the confirmation
+    /// Time for the whole search, e.g. 90m; two fifths are reserved for the confirmation
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub budget: Option<Duration>,
     /// Pairs of start and winner on the whole snapshot
     #[arg(long, value_name = "N", default_value_t = DEFAULT_PAIRS)]
     pub pairs: u32,
-    /// Where samples and databases are made and removed again; its file system is part of what is measured
+    /// Directory of the samples and temporary databases; its file system is part of what is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Where runs are kept; the same command goes on from there
+    /// Directory of the runs; the same command continues from there
     #[arg(long, value_name = "DIR", default_value = "bedload-tune")]
     pub out: PathBuf,
     /// Where to write the preset; must not exist
     #[arg(long, value_name = "FILE", default_value = "tuned.toml")]
     pub write: PathBuf,
-    /// What the choice of keys begins with
+    /// Seed of the choice of keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -84,18 +84,18 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         seed: args.seed,
         stop: Stop::default(),
     };
-    signals::cancel_on_signals(&options.stop, "what was measured is kept; run the same command again to go on")?;
+    signals::cancel_on_signals(&options.stop, "finished runs are stored; run the same command again to go on")?;
     let report = tune(&options, &Runs::new(globals))?;
     let done = match &report.preset {
         Some(preset) => {
-            // Not over what has come there since.
+            // Another process may have created the file since.
             let written = File::create_new(&args.write).and_then(|mut file| file.write_all(preset.as_bytes()));
             written.map_err(Error::io("write", &args.write))?;
             format!("the preset {} is written", args.write.display())
         }
         None => format!("all runs are done and kept in {}", args.out.display()),
     };
-    output::report_done(done, "the same command with another --write takes every run from what is kept", || {
+    output::report_done(done, "the same command with another --write uses the stored runs", || {
         if globals.json {
             return output::print_json(&report);
         }

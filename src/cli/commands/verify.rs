@@ -1,4 +1,4 @@
-//! `bedload verify`: is a database sound?
+//! `bedload verify`: is a database valid?
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::cli::{output, progress, values};
 
 /// Check a database: files, every value against its key, and the whole against its record or its source
 ///
-/// Reads every block of every file once and changes nothing; a node may go on using the database. Ends with exit code 3
+/// Reads every block of every file once and changes nothing; a node may keep using the database. Ends with exit code 3
 /// when anything is wrong, and lists the first ten problems.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload verify --db /data/blocks --against snapshot.forest.car.zst")]
@@ -26,7 +26,7 @@ pub struct Args {
     /// Compare with a snapshot, record by record, in both directions
     #[arg(long, value_name = "SNAPSHOT")]
     pub against: Option<PathBuf>,
-    /// What null padding in that snapshot means: damage, or the end; the default is what the import took it for
+    /// What null padding in that snapshot is: error, or the end; the default is what the import used
     #[arg(long, value_name = "MEANING", value_parser = values::null_padding(), requires = "against")]
     pub null_padding: Option<NullPadding>,
 
@@ -39,7 +39,7 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if args.against.is_none() && (args.resources.memory.is_some() || args.resources.work_dir.is_some()) {
         return Err(Error::Usage {
-            reason: "--memory and --work-dir are for the comparison with a snapshot".into(),
+            reason: "--memory and --work-dir are for a comparison with a snapshot".into(),
             hint: "leave them out, or name the snapshot with --against".into(),
         }
         .into());

@@ -12,16 +12,16 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{output, progress};
 
-/// Follow links from the roots, as a node scans, and tell which blocks are missing or unreachable
+/// Follow links from the roots, as a node scans, and report which blocks are missing or unreachable
 ///
-/// Ends with exit code 3 when a block is missing that was not allowed to be.
+/// Ends with exit code 3 when a block is missing that may not be.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload walk --db /data/blocks --depth tipsets=2000 --allow-missing-below 4500000")]
 pub struct Args {
     /// The database
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
-    /// Where to begin, may be repeated; by default as BEDLOAD.json says
+    /// Where to begin, may be repeated; the default is in BEDLOAD.json
     #[arg(long, value_name = "CID", value_parser = RawCid::from_str)]
     pub root: Vec<RawCid>,
     /// Follow the chain of headers over N tipsets only
@@ -63,7 +63,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
     let lost = report.missing - report.missing_allowed;
     let hint = match args.allow_missing_below {
-        None => "a snapshot may leave out old state on purpose: --allow-missing-below EPOCH tells that from damage",
+        None => "a snapshot may leave out old state on purpose: --allow-missing-below EPOCH separates that from damage",
         Some(_) => "the snapshot is cut or was exported with fewer state roots: compare its size with the publisher's",
     };
     Err(Error::Unsound {

@@ -19,11 +19,11 @@ use crate::cli::values;
 pub struct Args {
     /// File to write, or `-` for standard output
     ///
-    /// A pipe takes twice the work: the roots stand first but are known last.
+    /// A pipe takes twice the work: the roots come first in the file but are known last.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// What is imitated: a CAR of a Filecoin network, or the block log of another chain
+    /// What to imitate: a CAR of a Filecoin network, or the block log of another chain
     ///
     /// mainnet: CAR, mean block 1,015 B, most between 1 and 2 KiB. calibnet: CAR, mean about 835 B, a quarter up to 256 B.
     /// steem, hive, antelope: block log, mean block about 5.5 KiB; hive's are compressed one by one, antelope's is of
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub size: u64,
 
-    /// Another number gives other blocks
+    /// Seed: another number gives other blocks
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
@@ -44,7 +44,7 @@ pub struct Args {
           value_parser = clap::value_parser!(u8).range(0..=i64::from(DUPLICATES_MAX)))]
     pub duplicates: u8,
 
-    /// How the CAR is wrapped; by default what the file's name ends in, and a plain CAR otherwise
+    /// Format of the CAR; by default what the file's name ends in, and a plain CAR otherwise
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     pub format: Option<Format>,
 
@@ -65,7 +65,7 @@ pub enum Kind {
     Log(Family),
 }
 
-/// What only block logs have.
+/// Options of block logs.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Block logs")]
 pub struct LogArgs {
@@ -83,7 +83,7 @@ pub struct LogArgs {
     #[arg(long, value_name = "DIR")]
     pub dictionaries: Option<PathBuf>,
 
-    /// Write the index beside the log too
+    /// Also write the index beside the log
     ///
     /// FILE.index for steem, FILE.artifacts for hive; for antelope the name of the file with the ending .index.
     #[arg(long)]
@@ -91,7 +91,7 @@ pub struct LogArgs {
 }
 
 impl LogArgs {
-    /// Refuses them where no log is made.
+    /// Fails if one of them is given for a CAR.
     pub fn refuse(&self) -> bedload::Result<()> {
         let given = [
             (self.log_version.is_some(), "--log-version"),
