@@ -87,7 +87,7 @@ impl Cli {
     }
 }
 
-/// The whole command line. The long text of a command stands at the end of its help, after the options and before the
+/// The whole command line. The long text of a command is at the end of its help, after the options and before the
 /// example.
 fn command() -> clap::Command {
     let names: Vec<String> = Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();

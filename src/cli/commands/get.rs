@@ -79,11 +79,11 @@ fn each_key(args: &Args, mut take: impl FnMut(String) -> anyhow::Result<()>) -> 
 }
 
 /// Fails with exit code 1 when a key was not found.
-fn all_found(args: &Args, lost: u64, asked: u64) -> anyhow::Result<()> {
-    if lost == 0 {
+fn all_found(args: &Args, missing: u64, requested: u64) -> anyhow::Result<()> {
+    if missing == 0 {
         return Ok(());
     }
-    let reason = if asked == 1 { "the key is".into() } else { format!("{lost} of {asked} keys are") };
+    let reason = if requested == 1 { "the key is".into() } else { format!("{missing} of {requested} keys are") };
     Err(Error::NotFound { path: args.db.clone(), reason: format!("{reason} not in the database") }.into())
 }
 
@@ -96,22 +96,22 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
     let lookup = Lookup::open(&args.db, &args.location.location())?;
     let mut printer =
-        Printer { args, globals, out: BufWriter::new(std::io::stdout().lock()), lookup, asked: 0, lost: 0 };
+        Printer { args, globals, out: BufWriter::new(std::io::stdout().lock()), lookup, requested: 0, missing: 0 };
     let mut batch = Vec::new();
     each_key(args, |key| printer.add(&mut batch, key))?;
     printer.print(&mut batch)?;
     printer.out.flush()?;
-    all_found(args, printer.lost, printer.asked)
+    all_found(args, printer.missing, printer.requested)
 }
 
 /// Prints blocks of a log.
 fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let (mut asked, mut lost) = (0, 0);
+    let (mut requested, mut missing) = (0, 0);
     each_key(args, |key| {
         let found = lookup.get(&key)?;
-        asked += 1;
-        lost += u64::from(found.is_none());
+        requested += 1;
+        missing += u64::from(found.is_none());
         let form = args.form_or(Form::Json);
         if globals.json {
             let content = match (form, &found) {
@@ -133,7 +133,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Resul
         Ok(())
     })?;
     out.flush()?;
-    all_found(args, lost, asked)
+    all_found(args, missing, requested)
 }
 
 struct Printer<'a, W: Write> {
@@ -141,8 +141,8 @@ struct Printer<'a, W: Write> {
     globals: &'a Globals,
     out: W,
     lookup: Lookup,
-    asked: u64,
-    lost: u64,
+    requested: u64,
+    missing: u64,
 }
 
 impl<W: Write> Printer<'_, W> {
@@ -158,8 +158,8 @@ impl<W: Write> Printer<'_, W> {
         let wanted = batch.iter().map(|text| self.lookup.wanted(text)).collect::<Result<Vec<_>, _>>()?;
         let blocks = self.lookup.get(&wanted)?;
         for (text, found) in batch.drain(..).zip(blocks) {
-            self.asked += 1;
-            self.lost += u64::from(found.is_none());
+            self.requested += 1;
+            self.missing += u64::from(found.is_none());
             if self.globals.json {
                 let content = match (self.args.form_or(Form::Hex), &found) {
                     (_, None) => ("block", serde_json::Value::Null),

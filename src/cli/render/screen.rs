@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use bedload::report::{shown, shown_in_line};
 use console::Term;
+use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// The longest name before a value, in columns.
@@ -42,6 +43,9 @@ pub fn fit(text: &str, indent: usize, columns: Option<usize>) -> String {
 
 fn fit_line(line: &str, indent: usize, columns: usize) -> String {
     let text = line.trim_end_matches('\n');
+    if display_width(text) <= columns {
+        return line.to_owned();
+    }
     let spaces = text.len() - text.trim_start_matches(' ').len();
     let start = value_start(text, spaces, indent);
     let (name, value) = text.split_at_checked(start).unwrap_or(("", text));

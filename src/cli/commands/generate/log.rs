@@ -12,7 +12,7 @@ use bedload::generate::log::{self, LogSpec, LogSummary};
 use super::args::Args;
 use super::destination::{Destination, destination, write_file};
 
-/// The log, and the index if it is asked for. The log appears last.
+/// The log, and its index with `--index`. The log appears last.
 pub fn generate(args: &Args, family: Family) -> anyhow::Result<LogSummary> {
     let spec = spec(args, family)?;
     let write = |out: &mut (dyn Write + Send), index: Option<&mut Index<'_>>| {
@@ -65,7 +65,7 @@ fn spec(args: &Args, family: Family) -> bedload::Result<LogSpec> {
         spec = spec.first_block(number)?;
     }
     if let Some(dir) = &args.log.dictionaries {
-        // Empty ones tell whether the family has any.
+        // Empty ones are an error where the family has none.
         spec = spec.dictionaries(log::Dictionaries::new())?;
         spec = spec.dictionaries(log::read_dictionaries(dir)?)?;
     }
@@ -124,7 +124,7 @@ mod tests {
             let index = std::fs::read(folder.path().join(index)).expect("the index");
             assert_eq!(index.len() as u64, head + entry * summary.blocks, "{family}");
             if head > 0 {
-                assert_eq!(index[..4], summary.last.to_le_bytes(), "the head stands first");
+                assert_eq!(index[..4], summary.last.to_le_bytes(), "the head comes first");
                 assert_eq!(index[45..52], [1, 1, 0, 1, 0, 0, 0]);
             }
 
