@@ -10,23 +10,23 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::{output, signals, values};
 
-/// Measure what decides an import: disk, cores, limits; and what could be better
+/// Measure disk, cores and limits, forecast an import, and suggest improvements
 ///
-/// Takes some seconds. With a snapshot, a sample of it is imported into a directory in DIR, which tells how long all of it
-/// will take. Nothing that is written stays.
+/// Takes some seconds. With a snapshot, a sample of it is imported into a directory in DIR to forecast the whole import.
+/// Everything that is written is removed again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload doctor --dir /data snapshot.forest.car.zst")]
 pub struct Args {
-    /// A snapshot to choose a plan for and to predict the import of
+    /// A snapshot to choose a plan for and to forecast the import of
     #[arg(value_name = "SNAPSHOT")]
     pub source: Option<PathBuf>,
-    /// Where the database would stand, or stands
+    /// Directory of the database, or of the future one
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     /// Memory that the import may use; the default is half of what the machine or its cgroup has
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub memory: Option<u64>,
-    /// Threads of the import, instead of as many as the preset says or the number of cores
+    /// Threads of the import; the default is the preset's, or the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Where the import would put partitions; the default is beside the database
@@ -38,7 +38,7 @@ pub struct Args {
     /// Preset of the import: a name (`bedload presets list`) or a file
     #[arg(long, value_name = "NAME|FILE")]
     pub preset: Option<String>,
-    /// Set one option on top of the preset; may be repeated
+    /// Override one option of the preset; may be repeated
     #[arg(long, value_name = "MOMENT.SCOPE.OPTION=VALUE")]
     pub set: Vec<String>,
 }
