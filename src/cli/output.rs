@@ -12,21 +12,30 @@ use crate::cli::globals::Globals;
 use crate::cli::render::screen;
 
 /// The file that a report is written to.
-pub struct ReportFile(Option<(PathBuf, File)>);
+pub struct ReportFile(Option<(PathBuf, Output)>);
 
 impl ReportFile {
-    /// Creates the file of `--report`, if there is one. Before the long work: a path that cannot be written fails now.
-    pub fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+    /// Begins the file of `--report`, if there is one; it must not replace `other`, which is named `what`. Before the long
+    /// work: a path that cannot be written fails now. What is there stays until the report is whole.
+    pub fn create(path: Option<&Path>, (what, other): (&str, &Path)) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let file = File::create(path).map_err(Error::io("create", path))?;
-        Ok(Self(Some((path.to_owned(), file))))
+        let inode = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+        if path == other || inode(path).is_some_and(|file| inode(other) == Some(file)) {
+            return Err(Error::Usage {
+                reason: format!("the report would replace the {what} {}", other.display()),
+                hint: "give --report another name".into(),
+            }
+            .into());
+        }
+        Ok(Self(Some((path.to_owned(), Output::create(path, true)?))))
     }
 
     /// Writes the report, if there is a file for it.
     pub fn write(self, report: &impl serde::Serialize) -> anyhow::Result<()> {
-        let Some((path, mut file)) = self.0 else { return Ok(()) };
+        let Some((path, mut output)) = self.0 else { return Ok(()) };
         let text = serde_json::to_vec_pretty(report)?;
-        Ok(file.write_all(&text).map_err(Error::io("write", path))?)
+        output.file().write_all(&text).map_err(Error::io("write", path))?;
+        Ok(output.publish()?)
     }
 }
 

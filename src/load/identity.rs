@@ -37,12 +37,12 @@ pub(super) struct Identity {
 }
 
 /// Where an import's bytes come from, as far as its identity goes.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Origin {
+#[derive(Debug)]
+pub(super) struct Origin<'a> {
     /// What the source begins with.
     pub head: Vec<u8>,
-    /// The files it consists of, when it is not a pipe.
-    pub files: Vec<PathBuf>,
+    /// The files it consists of, when it is not a pipe: those that are read, whatever their names stand for by now.
+    pub files: Vec<(PathBuf, &'a File)>,
     /// What was chosen for a block log.
     pub log: String,
 }
@@ -87,7 +87,7 @@ impl Identity {
     ///
     /// # Errors
     /// The source cannot be read.
-    pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, origin: Origin) -> Result<Self> {
+    pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, origin: Origin<'_>) -> Result<Self> {
         // What follows from the limits of a process may change with a reboot, and changes nothing that is written.
         let settings: String = preset
             .settings()
@@ -129,7 +129,10 @@ impl Identity {
                 hint: "put the same file back and run the same command again: it goes on".into(),
             });
         }
-        if self.source == SourceIdentity::of(self.source.header.clone(), self.source.paths.clone())? {
+        let open = |path: &PathBuf| File::open(path).map_err(Error::io("open", path));
+        let files = self.source.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
+        let named = self.source.paths.iter().cloned().zip(&files).collect();
+        if self.source == SourceIdentity::of(self.source.header.clone(), named)? {
             return Ok(());
         }
         Err(changed(&options.source, "its size, its times, its inode or its ends are not what they were"))
@@ -140,10 +143,10 @@ impl Identity {
         self.work_dir.as_deref()
     }
 
-    /// Whether the files of the source have another inode or ctime than those in the journal: only their content then
-    /// tells whether they are the same.
+    /// Whether the files of the source have another inode or ctime than those in the journal, or none that are known:
+    /// only their content then tells whether they are the same.
     pub fn is_touched_since(&self, journal: &Self) -> bool {
-        self.source.inodes != journal.source.inodes
+        self.source.inodes.is_empty() || self.source.inodes != journal.source.inodes
     }
 
     /// What differs between this import and the one in the journal: name, there, here. A copy of the same source is no
@@ -174,10 +177,11 @@ impl Identity {
 }
 
 impl SourceIdentity {
-    fn of(header: String, paths: Vec<PathBuf>) -> Result<Self> {
-        let found = paths.iter().map(|path| file_identity(path)).collect::<Result<Vec<_>>>()?;
+    fn of(header: String, named: Vec<(PathBuf, &File)>) -> Result<Self> {
+        let found = named.iter().map(|(path, file)| file_identity(path, file)).collect::<Result<Vec<_>>>()?;
         let (files, inodes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let mut files = files.into_iter();
+        let paths = named.into_iter().map(|(path, _)| path).collect();
         Ok(Self { header, file: files.next(), more: files.collect(), inodes, paths })
     }
 }
@@ -217,8 +221,7 @@ fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, Stri
     }
 }
 
-fn file_identity(path: &Path) -> Result<(FileIdentity, Inode)> {
-    let file = File::open(path).map_err(Error::io("open", path))?;
+fn file_identity(path: &Path, file: &File) -> Result<(FileIdentity, Inode)> {
     let metadata = file.metadata().map_err(Error::io("look at", path))?;
     let sample = |at: u64| -> Result<String> {
         let mut bytes = vec![0; SAMPLE.min(metadata.len()) as usize];

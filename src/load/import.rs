@@ -1,5 +1,6 @@
 //! The whole way of an import, step by step.
 
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::journal::{Entry, Journal, Progressed};
 use super::options::ImportOptions;
 use super::plan::{self, Plan};
 use super::target::Target;
-use super::{choices, descriptors, identity, log, memtable, phase_weights, publish, space};
+use super::{choices, descriptors, identity, log, memtable, phase_weights, publish, read, space};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::ContentDigest;
@@ -85,8 +86,16 @@ struct Source {
 
 /// A source that stands before its first block.
 enum Reader {
-    Car(Box<(Header, Chunks)>),
+    Car(Box<Car>),
     Log(Box<Log>),
+}
+
+/// A CAR behind its header.
+struct Car {
+    header: Header,
+    chunks: Chunks,
+    /// What is read, where it is a file that was opened by its name.
+    file: Option<File>,
 }
 
 /// What a loader did.
@@ -144,6 +153,7 @@ impl Import<'_> {
                 log::detect(input::open(&options.source, &how)?, options, &dictionaries)?
             }
         };
+        failpoint::reach("source-opened");
         if matches!(opened, Opened::Log(_)) {
             preset = self.preset(preset::DEFAULT_OF_LOGS)?;
             choices::check_of_log(options, preset.loader)?;
@@ -185,11 +195,12 @@ impl Import<'_> {
             budget: memory,
             chunk: plan.chunk_bytes as usize,
         };
-        let reader = match opened {
-            Opened::Other(input) => {
-                let car = Chunks::open(input, limits)?;
+        let mut reader = match opened {
+            Opened::Other(mut input) => {
+                let file = input.file.take();
+                let (header, chunks) = Chunks::open(input, limits)?;
                 choices::check_has_no_log_options(options)?;
-                Reader::Car(Box::new(car))
+                Reader::Car(Box::new(Car { header, chunks, file }))
             }
             Opened::Log(log) => Reader::Log(log),
         };
@@ -203,9 +214,24 @@ impl Import<'_> {
         let explained =
             |error, target: &Target| space::explain(error, || space::of(&plan, preset.loader, plain, target));
         let lock = target.lock().map_err(|error| explained(error, &target))?;
-        if finished && let Some(outcome) = self.sweep(&target, &identity)? {
-            lock.release();
-            return Ok(outcome);
+        if finished {
+            let (journal, mut before) = Journal::open(&target.partial)?;
+            before.touched = before.identity.as_ref().is_none_or(|known| identity.is_touched_since(known));
+            let job = Job {
+                options,
+                plan: &plan,
+                preset: &preset,
+                target: &target,
+                existing: None,
+                journal: &journal,
+                before: &before,
+                progress: self.progress,
+                loading: loading.clone(),
+            };
+            if let Some(outcome) = self.sweep(&job, &identity, &mut reader)? {
+                lock.release();
+                return Ok(outcome);
+            }
         }
         // Somebody else may have been here until now.
         if let Err(error) = target.check() {
@@ -244,8 +270,8 @@ impl Import<'_> {
         let loaded = match (reader, preset.loader) {
             (Reader::Log(log), Loader::Ingest) => job.load_log(&log),
             (Reader::Log(log), Loader::Memtable) => job.load_log_through_memtables(&log),
-            (Reader::Car(car), Loader::Ingest) => job.build_and_ingest(car.1),
-            (Reader::Car(car), Loader::Memtable) => job.load_through_memtables(car.1),
+            (Reader::Car(car), Loader::Ingest) => job.build_and_ingest(car.chunks),
+            (Reader::Car(car), Loader::Memtable) => job.load_through_memtables(car.chunks),
         };
         // What was checked and what was stored may have been read at different times.
         let loaded = loaded.and_then(|loaded| identity.still_holds(options).map(|()| loaded));
@@ -279,9 +305,10 @@ impl Import<'_> {
         has_gone_back
     }
 
-    /// Ctrl-C ends whoever feeds a pipe as well: what then looks like a snapshot that is cut is an interruption.
+    /// Ctrl-C ends whoever feeds a pipe as well: what then looks like a snapshot that is cut, or another one, is an
+    /// interruption.
     fn cut_by_signal(&self, error: Error) -> Error {
-        if !matches!(error, Error::BadInput { .. }) || identity::is_file(&self.options.source) {
+        if !matches!(error, Error::BadInput { .. } | Error::State { .. }) || identity::is_file(&self.options.source) {
             return error;
         }
         std::thread::sleep(SIGNAL);
@@ -359,11 +386,22 @@ impl Import<'_> {
     }
 
     /// An earlier run had given the database its name and died before it had cleaned up: that is made good. If it was
-    /// this import, it is done; `None` if it was another one, which is none of ours.
-    fn sweep(&self, target: &Target, identity: &Identity) -> Result<Option<Outcome>> {
-        let known = Journal::peek(&target.partial).identity;
-        let same = known.as_ref().is_some_and(|known| identity.differences(known).is_empty());
-        if let Some(work_dir) = known.as_ref().and_then(Identity::work_dir) {
+    /// this import of the same source, it is done; `None` if it was another import, which is none of ours.
+    fn sweep(&self, job: &Job<'_>, identity: &Identity, reader: &mut Reader) -> Result<Option<Outcome>> {
+        let Job { options, target, before, .. } = *job;
+        let known = before.identity.as_ref();
+        let same = !options.restart && known.is_some_and(|known| identity.differences(known).is_empty());
+        let compared = match reader {
+            _ if !same => Ok(()),
+            Reader::Car(car) => read::is_whole(&mut car.chunks, before, options),
+            Reader::Log(log) => job.is_whole_log(log),
+        };
+        let brings_it = match compared.map_err(|error| self.cut_by_signal(error)) {
+            Ok(()) => true,
+            Err(Error::State { .. } | Error::BadInput { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        if let Some(work_dir) = known.and_then(Identity::work_dir) {
             target.clear_spill_below(work_dir)?;
         }
         let path = target.db.join(RECORD_FILE);
@@ -371,7 +409,14 @@ impl Import<'_> {
         let report = serde_json::from_slice(&record)
             .map_err(|error| Error::io("read", &path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
         target.remove_leftovers()?;
-        Ok((same && !self.options.restart).then(|| Outcome::Imported(Box::new(report))))
+        if !brings_it {
+            return Err(Error::State {
+                path: target.db.clone(),
+                reason: "the source is not the one that the finished import has read".into(),
+                hint: "choose another --db, or add this source too with --into-existing".into(),
+            });
+        }
+        Ok(same.then(|| Outcome::Imported(Box::new(report))))
     }
 
     fn publish(
@@ -459,14 +504,14 @@ impl Import<'_> {
 
 impl Reader {
     /// What tells the source from another one.
-    fn origin(&self, options: &ImportOptions) -> Origin {
+    fn origin(&self, options: &ImportOptions) -> Origin<'_> {
         match self {
             Self::Log(log) => log::origin(log, options),
             Self::Car(car) => {
-                let files = identity::is_file(&options.source).then(|| options.source.clone());
-                let roots: Vec<String> = car.0.roots.iter().map(ToString::to_string).collect();
-                let head = format!("{} {}", car.0.version, roots.join(" ")).into_bytes();
-                Origin { head, files: files.into_iter().collect(), log: String::new() }
+                let roots: Vec<String> = car.header.roots.iter().map(ToString::to_string).collect();
+                let head = format!("{} {}", car.header.version, roots.join(" ")).into_bytes();
+                let files = car.file.iter().map(|file| (options.source.clone(), file)).collect();
+                Origin { head, files, log: String::new() }
             }
         }
     }
@@ -474,7 +519,7 @@ impl Reader {
     /// What the report says about the source.
     fn describe(&self) -> Source {
         let (format, version, roots) = match self {
-            Self::Car(car) => ("car", car.0.version, car.0.roots.iter().map(ToString::to_string).collect()),
+            Self::Car(car) => ("car", car.header.version, car.header.roots.iter().map(ToString::to_string).collect()),
             Self::Log(log) => ("block-log", u64::from(log.version()), Vec::new()),
         };
         Source { format, version, roots, wrapping: Wrapping::None, size: None }

@@ -147,7 +147,8 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(super) struct Progressed {
     pub identity: Option<Identity>,
-    /// Whether the source's inode or ctime is not what it was: what was taken is compared with what is there now.
+    /// Whether the source's inode or ctime is not what it was, or not known: what was taken is compared with what is
+    /// there now.
     pub touched: bool,
     pub router: Option<Router>,
     pub functions: BTreeSet<u64>,
@@ -221,6 +222,17 @@ impl Progressed {
         if self.router.is_none() {
             (self.read, self.read_done) = (None, None);
         }
+    }
+
+    /// How far a CAR was read, and its null padding, if that was to its end.
+    pub fn whole(&self) -> Option<(Mark, u64)> {
+        let read = self.read.as_ref().zip(self.read_done).map(|((mark, _), padding)| (*mark, padding));
+        read.or(self.held)
+    }
+
+    /// Whether all of a log was read.
+    pub fn is_whole_log(&self) -> bool {
+        self.ingesting || self.read_done.is_some()
     }
 
     /// Whether a partition is in finished files.

@@ -8,7 +8,7 @@ use crossbeam_channel::Sender;
 
 use super::blocks::{Block, BlockReader};
 use super::durable::{self, Clock, Point};
-use super::identity::{self, is_file};
+use super::identity;
 use super::journal::{Entry, Journal, Mark, Progressed};
 use super::lock;
 use super::options::ImportOptions;
@@ -229,13 +229,8 @@ impl Reading<'_> {
     /// Takes up the work of an earlier run that needs nothing more from the source; `None` if there is none.
     pub fn done_before(&self, chunks: &mut Chunks) -> Result<Option<Blocks>> {
         let Some(router) = &self.before.router else { return Ok(None) };
-        let mut skip = |mark: &Mark| {
-            // A file that nobody has touched is the same.
-            let same = is_file(&self.options.source) && !self.before.touched;
-            if same { Ok(()) } else { self::skip(chunks, mark, self.options, self.before.touched) }
-        };
         if let (true, Some((mark, padding))) = (self.before.ingested, self.before.held) {
-            skip(&mark)?;
+            is_whole(chunks, self.before, self.options)?;
             let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
             let contents = vec![Content::default(); router.partitions() as usize];
             let held = Held::Memory { heap: Heap::new(self.options.key), entries, contents, bytes: 0 };
@@ -244,7 +239,7 @@ impl Reading<'_> {
         let (Some((mark, extents)), Some(padding)) = (&self.before.read, self.before.read_done) else {
             return Ok(None);
         };
-        skip(mark)?;
+        is_whole(chunks, self.before, self.options)?;
         // The files of partitions that are built may be gone.
         let extents: Vec<_> =
             extents.iter().copied().filter(|(partition, _)| !self.before.is_built(*partition)).collect();
@@ -272,6 +267,23 @@ pub(super) fn skip(chunks: &mut Chunks, mark: &Mark, options: &ImportOptions, to
         return Err(another_source(options));
     }
     Ok(())
+}
+
+/// Makes sure that the source is what an earlier run has read to its end. A file that nobody has touched is.
+///
+/// # Errors
+/// [`Error::State`] where it is something else, also where more follows.
+pub(super) fn is_whole(chunks: &mut Chunks, before: &Progressed, options: &ImportOptions) -> Result<()> {
+    if !before.touched {
+        return Ok(());
+    }
+    let Some((mark, padding)) = before.whole() else { return Err(another_source(options)) };
+    skip(chunks, &mark, options, true)?;
+    match chunks.next(None) {
+        Ok(None) if chunks.tail().padding == padding => Ok(()),
+        Ok(_) | Err(Error::BadInput { .. }) => Err(another_source(options)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the blocks before `mark` again: their records must come to the same.

@@ -1,9 +1,16 @@
 //! A file that stands under its name whole or not at all.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, linkat};
+
 use crate::error::{Error, Result};
+
+/// As any other program makes files; the umask takes away what it should.
+const MODE: u32 = 0o666;
 
 /// Where something is written to.
 ///
@@ -32,7 +39,9 @@ pub enum Output {
 /// A file that does not have its name yet. Dropped, it is gone.
 #[derive(Debug)]
 pub struct NewFile {
-    file: tempfile::NamedTempFile,
+    file: File,
+    /// Its name for now. Where the file system has files without one it has none: a process that is killed leaves nothing.
+    named: Option<tempfile::TempPath>,
     path: PathBuf,
     folder: PathBuf,
 }
@@ -62,21 +71,25 @@ impl Output {
             }
             _ => {}
         }
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // As any other program makes files; the umask takes away what it should.
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        let file = builder.prefix(".bedload-").tempfile_in(folder).map_err(Error::io("create", path))?;
-        Ok(Self::File(NewFile { file, path: path.to_owned(), folder: folder.to_owned() }))
+        // Where a link leads, not the link, is replaced.
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let unnamed = OpenOptions::new().read(true).write(true).mode(MODE).custom_flags(libc::O_TMPFILE).open(folder);
+        let (file, named) = match unnamed {
+            Ok(file) if link_of(&file).exists() => (file, None),
+            _ => {
+                let named = builder().permissions(Permissions::from_mode(MODE)).tempfile_in(folder);
+                let (file, named) = named.map_err(Error::io("create", path))?.into_parts();
+                (file, Some(named))
+            }
+        };
+        Ok(Self::File(NewFile { file, named, folder: folder.to_owned(), path: target }))
     }
 
     /// What to write to.
     pub fn file(&mut self) -> &mut File {
         match self {
-            Self::File(new) => new.file.as_file_mut(),
+            Self::File(new) => &mut new.file,
             Self::Stream(stream) => stream,
         }
     }
@@ -86,9 +99,27 @@ impl Output {
     /// # Errors
     /// The disk is full or fails.
     pub fn publish(self) -> Result<()> {
-        let Self::File(NewFile { file, path, folder }) = self else { return Ok(()) };
-        file.as_file().sync_all().map_err(Error::io("sync", &path))?;
-        file.persist(&path).map_err(|error| Error::io("rename to", &path)(error.error))?;
+        let Self::File(NewFile { file, named, path, folder }) = self else { return Ok(()) };
+        file.sync_all().map_err(Error::io("sync", &path))?;
+        let link = |name: &Path| Ok(linkat(CWD, link_of(&file), CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+        // A link replaces nothing; a rename does.
+        if named.is_some() || link(&path).is_err() {
+            let named = named.map_or_else(|| Ok(builder().make_in(&folder, link)?.into_temp_path()), Ok);
+            let persist = named.and_then(|named| Ok(named.persist(&path)?));
+            persist.map_err(Error::io("rename to", &path))?;
+        }
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", &folder))
     }
+}
+
+/// Files that are about to get their names.
+fn builder() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".bedload-");
+    builder
+}
+
+/// By what a file without a name can be linked.
+fn link_of(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }

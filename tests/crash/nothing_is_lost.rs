@@ -451,12 +451,25 @@ fn a_partition_that_changes_while_the_import_runs_is_noticed() {
 
 /// A snapshot of one's own that may be changed, and a case that imports it.
 fn own_copy(place: &Place, way: Way) -> (Case, std::path::PathBuf) {
-    let path = place.file("own.car", &plain().bytes);
-    let Snapshot { name, bytes, digest, read, records, .. } = plain();
-    let (bytes, digest) = (bytes.clone(), digest.clone());
-    let own = Snapshot { name, file: path.clone(), bytes, digest, blocks: Vec::new(), read: *read, records: *records };
+    own_copy_of(plain(), place, way)
+}
+
+fn own_copy_of(snapshot: &Snapshot, place: &Place, way: Way) -> (Case, std::path::PathBuf) {
+    let path = place.file("own.car", &snapshot.bytes);
+    let Snapshot { name, bytes, blocks, digest, read, records, .. } = snapshot;
+    let (bytes, blocks, digest) = (bytes.clone(), blocks.clone(), digest.clone());
+    let own = Snapshot { name, file: path.clone(), bytes, digest, blocks, read: *read, records: *records };
     let snapshot = Box::leak(Box::new(own));
     (Case::new(&place.path(""), snapshot, way, From::File), path)
+}
+
+/// Puts another file in its place, with the same times.
+fn replace_and_put_times_back(path: &Path, bytes: &[u8]) {
+    let times = path.metadata().expect("a file").modified().expect("a time");
+    let new = path.with_extension("new");
+    std::fs::write(&new, bytes).expect("written");
+    std::fs::File::options().write(true).open(&new).and_then(|file| file.set_modified(times)).expect("set");
+    std::fs::rename(&new, path).expect("renamed");
 }
 
 /// Changes one byte of a value in the middle and puts size and times back.
@@ -501,19 +514,249 @@ fn a_replaced_source_is_not_resumed_as_the_same() {
         let (case, path) = own_copy(&place, way);
         case.dies_at(point);
         // A change in what was taken.
-        let times = path.metadata().expect("a file").modified().expect("a time");
-        let bytes = with_another_block(&case.snapshot.bytes);
-        std::fs::remove_file(&path).expect("removed");
-        std::fs::write(&path, &bytes).expect("written");
-        std::fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(times)).expect("set");
-        case.is_refused(&["the source is not the one that the unfinished import has read"]);
+        replace_and_put_times_back(&path, &with_another_block(&case.snapshot.bytes));
+        case.is_refused(&[UNFINISHED]);
         // A copy of the same source is the same.
-        std::fs::remove_file(&path).expect("removed");
-        std::fs::write(&path, &case.snapshot.bytes).expect("written");
-        std::fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(times)).expect("set");
+        replace_and_put_times_back(&path, &case.snapshot.bytes);
         case.finishes();
         case.again();
     }
+}
+
+const UNFINISHED: &str = "the source is not the one that the unfinished import has read";
+const FINISHED: &str = "the source is not the one that the finished import has read";
+
+/// A finished import of which something is left answers `bytes` with a refusal, and its own source with its report.
+#[track_caller]
+fn answers_for_its_own_source_only(case: &Case, point: &str, bytes: &[u8]) {
+    let what = format!("{point} of {} from a {:?}", case.snapshot.name, case.from);
+    for is_own in [false, true] {
+        replace_and_put_times_back(&case.snapshot.file, &case.snapshot.bytes);
+        case.put_old();
+        let died = case.dying_at(point).run();
+        assert_eq!(died.code, Some(137), "{what}: {died:?}");
+        if is_own {
+            // A copy is the same.
+            replace_and_put_times_back(&case.snapshot.file, &case.snapshot.bytes);
+            case.finishes();
+            continue;
+        }
+        if case.from == From::File {
+            replace_and_put_times_back(&case.snapshot.file, bytes);
+        }
+        let ended = ended(case.start_with(bytes));
+        assert_eq!(ended.code, Some(4), "{what}: {ended:?}");
+        ended.says(&[FINISHED, "hint: ", "--into-existing"]);
+        assert!(!case.partial().exists(), "{what}: leftovers of a finished import stay");
+        case.holds_everything();
+    }
+    case.again();
+}
+
+#[test]
+fn a_finished_import_that_is_not_swept_answers_for_its_own_source_only() {
+    let place = Place::in_memory();
+    let more = crate::common::car::section(&crate::common::car::block(b"one more"));
+    for way in [Way::Memory, Way::Spill, Way::Memtables] {
+        for from in [From::File, From::Pipe] {
+            let (mut case, _) = own_copy(&place, way);
+            (case.from, case.args[3]) = (from, "512MiB".into());
+            let bytes = &case.snapshot.bytes;
+            answers_for_its_own_source_only(&case, "renamed", &with_another_block(bytes));
+            let case = case.into_existing(older());
+            answers_for_its_own_source_only(&case, "complete", &with_another_block(&case.snapshot.bytes));
+            if from == From::Pipe {
+                answers_for_its_own_source_only(&case, "complete", &[&case.snapshot.bytes[..], &more].concat());
+            }
+        }
+    }
+    let mut other = log().bytes.clone();
+    // In a signature, which nothing in a log depends on.
+    let signature = other.len() / 2;
+    other[signature] ^= 1;
+    for (way, from) in [Way::Ranges, Way::Batches].into_iter().flat_map(|way| [(way, From::File), (way, From::Pipe)]) {
+        let case = Case { from, ..own_copy_of(log(), &place, way).0 };
+        answers_for_its_own_source_only(&case, "renamed", &other);
+    }
+}
+
+#[test]
+fn a_longer_log_is_not_answered_for_by_what_was_taken_of_a_cut_one() {
+    let place = Place::in_memory();
+    let whole = &log().bytes;
+    for way in [Way::Ranges, Way::Batches] {
+        let case = Case::new(&place.path(""), log(), way, From::Pipe).arg(&["--tail", "trim"]);
+        let points: &[&str] = if way == Way::Ranges {
+            &["ingested", "complete", "renamed"]
+        } else {
+            &["read-done", "complete", "renamed"]
+        };
+        for point in points {
+            let died = ended(case.dying_at(point).start_with(&whole[..whole.len() * 2 / 3]));
+            assert_eq!(died.code, Some(137), "{way:?}, {point}: {died:?}");
+            let ended = ended(case.start_with(whole));
+            assert_eq!(ended.code, Some(4), "{way:?}, {point}: {ended:?}");
+            ended.says(&[if *point == "renamed" { FINISHED } else { UNFINISHED }, "hint: "]);
+            case.again();
+        }
+    }
+}
+
+#[test]
+fn what_a_longer_pipe_brings_behind_the_end_is_refused_or_imported() {
+    let place = Place::in_memory();
+    let more = crate::common::car::section(&crate::common::car::block(b"one more"));
+    let longer = [&plain().bytes[..], &more].concat();
+    for (way, points) in [
+        (Way::Spill, &["read-done", "built", "ingested", "complete"][..]),
+        (Way::Memory, &["held", "built", "ingested", "complete"]),
+        (Way::Memtables, &["read-done", "settled", "complete"]),
+    ] {
+        for point in points {
+            let case = Case::new(&place.path(""), plain(), way, From::Pipe);
+            case.dies_at(point);
+            let ended = ended(case.start_with(&longer));
+            if way == Way::Memtables {
+                // It goes on behind what was taken.
+                assert_eq!(ended.code, Some(0), "{way:?}, {point}: {ended:?}");
+                assert_eq!(ended.number("/blocks/read"), plain().read + 1, "{way:?}, {point}");
+                assert_eq!(crate::common::model::records(&case.db).len() as u64, plain().records + 1, "{point}");
+            } else {
+                assert_eq!(ended.code, Some(4), "{way:?}, {point}: {ended:?}");
+                ended.says(&[UNFINISHED, "--restart"]);
+                case.finishes();
+            }
+            case.again();
+        }
+    }
+}
+
+#[test]
+fn a_file_on_standard_input_is_compared_like_a_pipe() {
+    let place = Place::in_memory();
+    let from = |case: &Case, path: &Path| {
+        ended(case.command().stdin(std::fs::File::open(path).expect("opened")).spawn().expect("it starts"))
+    };
+    for (way, point) in [
+        (Way::Spill, "read:3"),
+        (Way::Spill, "read-done"),
+        (Way::Memory, "ingested"),
+        (Way::Memtables, "read:3"),
+        (Way::Memory, "renamed"),
+        (Way::Ranges, "range:3"),
+        (Way::Ranges, "renamed"),
+    ] {
+        let snapshot = if way == Way::Ranges { log() } else { plain() };
+        let (case, path) = own_copy_of(snapshot, &place, way);
+        let case = Case { from: From::Pipe, ..case };
+        let died = from(&case.dying_at(point), &path);
+        assert_eq!(died.code, Some(137), "{way:?}, {point}: {died:?}");
+        let mut other = snapshot.bytes.clone();
+        if way == Way::Ranges {
+            other[100_000] ^= 1;
+        } else {
+            other = with_another_block(&other);
+        }
+        let ended = from(&case, &place.file("other.car", &other));
+        assert_eq!(ended.code, Some(4), "{way:?}, {point}: {ended:?}");
+        ended.says(&[if point == "renamed" { FINISHED } else { UNFINISHED }]);
+        if point != "renamed" {
+            case.has_finished(&from(&case, &path));
+        }
+        case.again();
+    }
+}
+
+#[test]
+fn a_copy_that_is_read_in_other_pieces_goes_on_behind_the_last_of_them() {
+    let place = Place::in_memory();
+    let (case, path) = own_copy(&place, Way::Spill);
+    for point in ["read:2", "read:30", "read:31"] {
+        // More threads take smaller pieces of the same budget: the last of the larger ones reaches the end of the file.
+        let smaller = case.dying_at(point).env("BEDLOAD_DURABLE_BYTES", "1").command();
+        let mut command = std::process::Command::new(smaller.get_program());
+        command.args(smaller.get_args().map(|arg| if arg == "2" { "7".as_ref() } else { arg }));
+        command.envs(smaller.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        assert_eq!(command.output().expect("it runs").status.code(), Some(137), "{point}");
+        replace_and_put_times_back(&path, &case.snapshot.bytes);
+        case.finishes();
+        case.again();
+    }
+}
+
+#[test]
+fn a_source_that_is_renamed_over_while_it_is_opened_is_not_known_by_the_name() {
+    let place = Place::in_memory();
+    for (way, name) in [(Way::Memory, "plain"), (Way::Spill, "plain"), (Way::Memory, "zstd"), (Way::Ranges, "log")] {
+        let (case, path) = own_copy_of(if name == "log" { log() } else { plain() }, &place, way);
+        let own =
+            if name == "zstd" { crate::common::car::zstd(&case.snapshot.bytes) } else { case.snapshot.bytes.clone() };
+        let mut other = case.snapshot.bytes.clone();
+        if name == "log" {
+            other[100_000] ^= 1;
+        } else {
+            other = with_another_block(&other);
+        }
+        std::fs::write(&path, &own).expect("written");
+        let ended = case.stopped_at("source-opened", || replace_and_put_times_back(&path, &other));
+        assert_eq!(ended.code, Some(4), "{way:?}, {name}: {ended:?}");
+        ended.says(&["own.car", "it changed while it was being read", "hint: start over with --restart"]);
+        case.nothing_under_the_name("a replaced source");
+        case.again();
+        if way != Way::Spill {
+            continue;
+        }
+        replace_and_put_times_back(&path, &own);
+        let died = case.dying_at("read:3").stopped_at("source-opened", || replace_and_put_times_back(&path, &other));
+        assert_eq!(died.code, Some(137), "{died:?}");
+        case.is_refused(&[UNFINISHED]);
+        replace_and_put_times_back(&path, &own);
+        case.finishes();
+        case.again();
+    }
+}
+
+#[test]
+fn a_report_replaces_neither_its_source_nor_an_older_report_before_there_is_one() {
+    let place = Place::in_memory();
+    let (case, path) = own_copy(&place, Way::Memory);
+    let report = |case: &Case, path: &Path| case.clone().arg(&["--report", path.to_str().expect("text")]);
+    let link = place.path("link.car");
+    std::os::unix::fs::symlink(&path, &link).expect("a link");
+    for name in [&path, &link] {
+        let ended = report(&case, name).run();
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        ended.says(&["the report would replace the source", "hint: "]);
+        assert!(std::fs::read(&path).expect("a file") == case.snapshot.bytes, "the snapshot has changed");
+        assert!(!case.db.exists() && !case.partial().exists(), "work has begun");
+    }
+    let old = place.file("old.json", b"{}");
+    std::fs::write(&path, b"no snapshot").expect("written");
+    assert_eq!(report(&case, &old).run().code, Some(3));
+    assert_eq!(std::fs::read(&old).expect("a file"), b"{}");
+    std::fs::write(&path, &case.snapshot.bytes).expect("written");
+    assert_eq!(report(&case, &old).dying_at("built").run().code, Some(137));
+    assert_eq!(std::fs::read(&old).expect("a file"), b"{}");
+    let ended = report(&case, &old).finishes();
+    let written: serde_json::Value = serde_json::from_slice(&std::fs::read(&old).expect("a file")).expect("JSON");
+    assert_eq!(written, ended.json);
+    let left: Vec<_> =
+        list(&place.path("")).into_iter().filter(|path| path.to_string_lossy().contains(".bedload-")).collect();
+    assert_eq!(left, [] as [std::path::PathBuf; 0], "files are left");
+}
+
+#[test]
+fn a_killed_generate_leaves_no_file() {
+    let place = Place::in_memory();
+    let out = place.path("out.car");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    command.arg("generate").arg(&out).args(["--size", "2GiB", "--progress", "off"]);
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().expect("a child").is_none(), "it has ended");
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    assert_eq!(list(&place.path("")), [] as [std::path::PathBuf; 0], "a file is left");
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Err(output::refuse_terminal());
     }
     let options = options(args)?;
-    let report_file = output::ReportFile::create(args.report.as_deref())?;
+    let report_file = output::ReportFile::create(args.report.as_deref(), ("export", &args.file))?;
     let observer = progress::renderer(globals);
     let outcome = if to_stdout {
         export_to(&options, &mut io::stdout(), observer.as_ref())

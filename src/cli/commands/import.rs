@@ -121,7 +121,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let options = options(args)?;
-    let report_file = output::ReportFile::create(args.report.as_deref())?;
+    let report_file = output::ReportFile::create(args.report.as_deref(), ("source", &args.source))?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = progress::renderer(globals);
     let outcome = bedload::import(&options, observer.as_ref());

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::PoisonError;
 
-use super::super::identity::Origin;
+use super::super::identity::{Origin, is_file};
 use super::super::options::{Format, ImportOptions, LogOptions};
 use super::output::RangeDone;
 use crate::chain::Id;
@@ -36,11 +36,13 @@ pub(in crate::load) fn detect(input: Input, options: &ImportOptions, dictionarie
 }
 
 /// What tells a log from another one.
-pub(in crate::load) fn origin(log: &Log, options: &ImportOptions) -> Origin {
+pub(in crate::load) fn origin<'a>(log: &'a Log, options: &ImportOptions) -> Origin<'a> {
     let chosen = chosen(&options.log);
     match &log.body {
         LogBody::Files(files) => {
-            let files = files.parts.iter().map(|part| part.path.clone()).collect();
+            // Standard input has no name to look at later.
+            let named = files.parts.iter().filter(|part| is_file(&part.path));
+            let files = named.map(|part| (part.path.clone(), part.file())).collect();
             Origin { head: Vec::new(), files, log: chosen }
         }
         LogBody::Stream(forward) => {

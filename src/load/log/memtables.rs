@@ -37,7 +37,7 @@ impl Job<'_> {
         let has_begun = !self.before.ranges.is_empty() || self.before.read_done.is_some();
         let store = self.open_staging(&families, has_begun, &meter)?;
         let way = Way::batches(self, &store, &families)?;
-        let done = self.watched(&store, None, || Reading::new(self, input, &way)?.run())?;
+        let done = self.watched(&store, None, || Reading::new(self, input, &way).run())?;
         let batches = match &way {
             Way::Batches(writing) => writing.batches.load(Ordering::Relaxed),
             Way::Files(_) => 0,

@@ -31,11 +31,23 @@ use crate::progress::Phase;
 use crate::source::block_log::Log;
 
 impl Job<'_> {
+    /// Makes sure that a log is what a finished import has read to its end. Files that nobody has touched are.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::error::Error::State) where it is something else, also where more follows.
+    pub fn is_whole_log(&self, input: &Log) -> Result<()> {
+        if !self.before.touched {
+            return Ok(());
+        }
+        let way = way::Way::files(self, &Families::of_log(self))?;
+        reading::Reading::new(self, input, &way).read().map(drop)
+    }
+
     /// From the first block of a log to a database that is closed and ready, not yet under its name.
     pub fn load_log(&self, input: &Log) -> Result<Loaded> {
         let families = Families::of_log(self);
         let way = way::Way::files(self, &families)?;
-        let done = reading::Reading::new(self, input, &way)?.run()?;
+        let done = reading::Reading::new(self, input, &way).run()?;
         if let Some(identity) = &self.before.identity {
             identity.still_holds(self.options)?;
         }

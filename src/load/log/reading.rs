@@ -80,12 +80,12 @@ struct Hand {
 }
 
 impl<'a> Reading<'a> {
-    pub fn new(job: &'a Job<'a>, input: &'a Log, way: &'a Way<'a>) -> Result<Self> {
-        Ok(Self {
+    pub fn new(job: &'a Job<'a>, input: &'a Log, way: &'a Way<'a>) -> Self {
+        Self {
             job,
             input,
             way,
-            transactions: Transactions::new(job, input)?,
+            transactions: None,
             expectations: Expectations {
                 links: job.options.verify,
                 chain_id: checks_roots(job.options).then(|| input.chain_id()?.parse().ok()).flatten(),
@@ -96,11 +96,12 @@ impl<'a> Reading<'a> {
             failed: Mutex::default(),
             done: Mutex::default(),
             again: Mutex::default(),
-        })
+        }
     }
 
-    /// Reads everything that an earlier run has not made durable.
-    pub fn run(self) -> Result<LogDone> {
+    /// Reads everything that an earlier run has not made durable; where that was all, the source must have nothing more.
+    /// The bytes of it that were taken.
+    pub fn read(&self) -> Result<u64> {
         let (job, input) = (self.job, self.input);
         *lock(&self.done) = job.before.ranges.clone();
         let mut consumed = input.size.unwrap_or_default();
@@ -114,6 +115,14 @@ impl<'a> Reading<'a> {
         if job.options.stop.asked() {
             return Err(interrupted());
         }
+        Ok(consumed)
+    }
+
+    /// Reads the log, and builds what is not built range by range.
+    pub fn run(mut self) -> Result<LogDone> {
+        let (job, input) = (self.job, self.input);
+        self.transactions = Transactions::new(job, input)?;
+        let consumed = self.read()?;
         let mut ranges = std::mem::take(&mut *lock(&self.done));
         ranges.sort_by_key(|range| range.first.number);
         check_joins(input, job.options, &ranges)?;
@@ -147,6 +156,9 @@ impl<'a> Reading<'a> {
         let mut ranges = files.ranges(self.range_bytes, &done, &self.input.dictionaries)?;
         let (from, to) = self.bounds();
         ranges.retain(|range| range.last >= from && range.first <= to);
+        if job.before.is_whole_log() && !ranges.is_empty() {
+            return Err(another_source(job.options));
+        }
         let total: u64 = ranges.iter().chain(&done).map(|range| range.end - range.start).sum();
         job.progress.begin(Phase::Read, Some(total));
         job.progress
@@ -423,6 +435,9 @@ impl<'a> Reading<'a> {
             .ranges
             .iter()
             .find(|range| (range.first.number..=range.last.number).contains(&first.max(from)));
+        if known.is_none() && self.job.before.is_whole_log() {
+            return Err(another_source(self.job.options));
+        }
         let mut making = self.making(first, None, hand)?;
         let batch = &mut hand.batch;
         if known.is_some() {

@@ -111,6 +111,11 @@ impl Part {
 }
 
 impl LogFile {
+    /// The file that is read.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Reads bytes that the file had when it was opened.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(into, at).map_err(|error| failed(&self.path, error))

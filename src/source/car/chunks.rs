@@ -270,6 +270,8 @@ impl Chunks {
         let cut = |name: &PathBuf, at| {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
+        // What was looked at behind `offset` comes again.
+        (self.done, self.fault, self.tail) = (false, None, Tail::default());
         if let Bytes::File { file, at, .. } = &mut self.bytes {
             if file.metadata().map_err(Error::io("look at", &self.name))?.len() < offset {
                 return Err(cut(&self.name, offset));

@@ -116,6 +116,8 @@ pub struct Input {
     pub blocks: Option<u64>,
     /// Where the bytes come from.
     pub body: Body,
+    /// The regular file that was opened by its name.
+    pub(crate) file: Option<File>,
 }
 
 impl std::fmt::Debug for Input {

@@ -64,7 +64,9 @@ pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     }
     let file = File::open(path).map_err(|error| refused(path, "open", error))?;
     let metadata = file.metadata().map_err(|error| refused(path, "look at", error))?;
-    from_file(path, file, &metadata, true, options)
+    let opened = file.try_clone().map_err(Error::io("open", path))?;
+    let input = from_file(path, file, &metadata, true, options)?;
+    Ok(Input { file: metadata.is_file().then_some(opened), ..input })
 }
 
 /// Opens a snapshot that some other reader delivers, named `name` in messages.
@@ -109,7 +111,8 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     }
     if detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other {
         let body = Body::File(file);
-        return Ok(Input { name: name.to_owned(), size: Some(size), wrapping: Wrapping::None, blocks: None, body });
+        let (name, size) = (name.to_owned(), Some(size));
+        return Ok(Input { name, size, wrapping: Wrapping::None, blocks: None, body, file: None });
     }
     let tail = forest::find(&file, size).map_err(Error::io("read", name))?;
     stream(Source::new(name, Box::new(file)), Some(size), tail, options)
@@ -148,7 +151,7 @@ fn stream(
     };
     let stream = if detected == Wrapping::None { stream } else { once_wrapped(&name, detected, stream)? };
     let blocks = tail.and_then(|tail| tail.blocks);
-    Ok(Input { name, size, wrapping, blocks, body: Body::Stream(stream) })
+    Ok(Input { name, size, wrapping, blocks, body: Body::Stream(stream), file: None })
 }
 
 /// Looks whether what was unpacked is wrapped again.

@@ -55,7 +55,8 @@ fn open(bytes: &[u8], way: Way, limits: Limits) -> Result<(Header, Chunks)> {
             file.write_all(bytes).expect("room");
             let size = Some(bytes.len() as u64);
             let body = Body::File(file);
-            Input { name: "file".into(), size, wrapping: crate::source::input::Wrapping::None, blocks: None, body }
+            let wrapping = crate::source::input::Wrapping::None;
+            Input { name: "file".into(), size, wrapping, blocks: None, body, file: None }
         }
         Way::Pipe => stream(bytes.to_vec())?,
         Way::Zstd => {
