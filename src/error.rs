@@ -259,6 +259,7 @@ fn io_hint(source: &std::io::Error, path: &Path) -> String {
              then run the same command again: it goes on"
                 .into()
         }
+        Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", path.display()),
         Kind::IsADirectory => "name a file, not a directory".into(),
         _ if [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
             .iter()

@@ -4,6 +4,8 @@
 //!
 //! Only the program installs these handlers: a library must leave them to its process.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bedload::Exit;
 
 unsafe extern "C" {
@@ -12,15 +14,38 @@ unsafe extern "C" {
     fn set_new_handler(handler: Option<extern "C" fn()>) -> Option<extern "C" fn()>;
 }
 
-const NO_MEMORY: &str = "error: the system gives no more memory\n\
-    hint: raise the limit (ulimit -v) or lower --memory and --threads; then run the same command again\n";
+/// The two lines, and the same as a document.
+macro_rules! said {
+    ($error:literal, $hint:literal) => {
+        (
+            concat!("error: ", $error, "\nhint: ", $hint, "\n"),
+            concat!(
+                "{\n  \"schema\": \"bedload-error-1\",\n  \"error\": \"",
+                $error,
+                "\",\n  \"hint\": \"",
+                $hint,
+                "\",\n  \"exit\": 1\n}\n"
+            ),
+        )
+    };
+}
 
-const ABORTED: &str = "error: the program cannot go on; the reason is above\n\
-    hint: most often the system refuses memory or threads: look at ulimit -a, lower --memory and --threads; then run \
-    the same command again\n";
+const NO_MEMORY: (&str, &str) = said!(
+    "the system gives no more memory",
+    "raise the limit (ulimit -v) or lower --memory and --threads; then run the same command again"
+);
+
+const ABORTED: (&str, &str) = said!(
+    "the program cannot go on: a thread or memory was refused to it, if nothing above says otherwise",
+    "raise the limits (ulimit -v, -u, -s) or lower --memory and --threads; then run the same command again"
+);
+
+/// Whether the error is also told as a document on standard output.
+static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handlers: a file that may not grow is an error of the call that writes, and an abort prints an error.
 pub fn install() {
+    JSON.store(std::env::args_os().any(|arg| arg == "--json"), Ordering::Relaxed);
     // SAFETY: the handlers only write and end the process, which is allowed in a signal handler; `action` is plain data.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -49,14 +74,17 @@ extern "C" fn on_abort(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut 
     }
 }
 
-fn end(text: &str) -> ! {
-    // SAFETY: system calls on static memory; a line that cannot be written is lost. On a terminal the line of a bar is
-    // erased first.
+fn end((text, document): (&str, &str)) -> ! {
+    // SAFETY: system calls on memory that is always there; a line that cannot be written is lost. On a terminal the line
+    // of a bar goes first.
     unsafe {
         if libc::isatty(2) == 1 {
             libc::write(2, c"\r\x1b[K".as_ptr().cast(), 4);
         }
         libc::write(2, text.as_ptr().cast(), text.len());
+        if JSON.load(Ordering::Relaxed) {
+            libc::write(1, document.as_ptr().cast(), document.len());
+        }
         libc::_exit(Exit::Failed as libc::c_int)
     }
 }

@@ -1,10 +1,11 @@
 //! What a command leaves: results on standard output, a report in a file, errors on standard error, an exit code.
 
-use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bedload::os::files::Output;
 use bedload::report::{shown_in_line, shown_json};
 use bedload::{Error, Exit};
 
@@ -79,9 +80,14 @@ pub fn exit_code(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
         // The reader of the output needs no more of it.
         return ExitCode::from(Exit::Done as u8);
     }
+    // The library names the path of a failure; an error without one is of standard output.
+    let error = if error.is::<io::Error>() { error.context("write standard output") } else { error };
     let (exit, hint) = match (error.downcast_ref::<Error>(), error.downcast_ref::<ReportFailed>()) {
         (Some(known), _) => (known.exit(), known.hint()),
         (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
+        (None, None) if error.is::<io::Error>() => {
+            (Exit::Failed, "look at the file or device that standard output goes to; then run it again".to_owned())
+        }
         (None, None) => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
     };
     print_error(&format!("{error:#}"), &hint, globals.color_on_stderr());

@@ -10,7 +10,16 @@ pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
     let requested = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion].contains(&error.kind());
     // Without any argument the help is the best answer, but no success.
     if requested || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        error.exit();
+        // `clap` ignores an output that cannot be written.
+        let printed = error.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
+        if let Err(failed) = printed
+            && failed.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            let hint = "look at the file or device that the output goes to";
+            output::print_error(&format!("write standard output: {failed}"), hint, globals::stderr_supports_color());
+            std::process::exit(Exit::Failed as i32);
+        }
+        std::process::exit(error.exit_code());
     }
     let args: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     let (message, hint) = lines(&error.render().to_string(), &args, command);

@@ -36,13 +36,14 @@ use super::publish::{self, sync_dir};
 use super::target::Target;
 use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
+use crate::os::files::{open_regular, read_regular};
 use crate::os::private;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
 use crate::schema::RECORD_FILE;
 
 /// What a checkpoint's files are: each with its checksum, or its length where it is a link.
-const SUMS: &str = "sums";
+pub(super) const SUMS: &str = "sums";
 
 /// What is said of one whose files are not that.
 const NOT_WHOLE: &str = "its files are not what was put there";
@@ -51,7 +52,7 @@ const NOT_WHOLE: &str = "its files are not what was put there";
 const PIECE: usize = 256 << 10;
 
 /// Behind the name of a file that is being put in place.
-const IN_THE_MAKING: &str = ".bedload";
+pub(super) const IN_THE_MAKING: &str = ".bedload";
 
 /// How what was there is looked through: by keys in any order. Each open file has its index and its filter in memory.
 const LOOKING_UP: ReaderOptions = ReaderOptions { cache: 16 << 20, open_files: 128, lenient: false, in_order: false };
@@ -228,7 +229,7 @@ impl<'a> Existing<'a> {
         }
         self.has_all_in_one_place()?;
         let making = checkpoint.with_extension("new");
-        private::remove(&making)?;
+        self.target.remove_dir(&making)?;
         std::fs::create_dir(&making).map_err(Error::io("create", &making))?;
         let mut sums = String::new();
         for (name, kind) in files(db)? {
@@ -439,12 +440,14 @@ pub(super) struct State {
 impl State {
     fn of(dir: &Path) -> Result<Self> {
         let (current, identity) = (dir.join("CURRENT"), dir.join("IDENTITY"));
+        let text =
+            |path: &Path| read_regular(path, PIECE as u64).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let metadata = current.metadata().map_err(Error::io("look at", &current))?;
         Ok(Self {
-            manifest: std::fs::read_to_string(&current).map_err(Error::io("read", &current))?,
+            manifest: text(&current).map_err(Error::io("read", &current))?,
             written_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
             // RocksDB can be told to keep none.
-            identity: std::fs::read_to_string(&identity).unwrap_or_default(),
+            identity: text(&identity).unwrap_or_default(),
         })
     }
 }
@@ -498,7 +501,7 @@ fn copy(from: &Path, to: &Path) -> Result<u64> {
 }
 
 fn copy_to(from: &Path, mut to: impl Write) -> std::io::Result<u64> {
-    let mut from = File::open(from)?;
+    let mut from = open_regular(from)?;
     let mut buffer = vec![0; PIECE];
     let mut sum = XxHash3_64::new();
     loop {

@@ -20,7 +20,7 @@ use crate::hash::content_digest::ContentDigest;
 use crate::os::resources;
 use crate::preset::{self, Loader, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::record::sealed;
+use crate::report::record::{ImportRecord, sealed};
 use crate::report::{Blocks, ImportReport, LogReport, MemtableReport, SCHEMA, SourceInfo, Versions};
 use crate::rocks::{self, Level};
 use crate::schema::RECORD_FILE;
@@ -284,9 +284,17 @@ impl Import<'_> {
         };
         if is_bad && has_gone_back {
             // Going on would only meet the same fault again; and what is left could mislead.
-            target.remove()?;
+            if let Err(error) = target.remove() {
+                self.progress.tell(&Event::Warning { message: error.to_string() });
+            }
         }
         lock.release();
+        if (is_bad || outcome.is_ok())
+            && let Some(path) = target.foreign()
+        {
+            let message = format!("{} is not of an import: it stays where it is", path.display());
+            self.progress.tell(&Event::Warning { message });
+        }
         outcome
     }
 
@@ -404,10 +412,7 @@ impl Import<'_> {
         if let Some(work_dir) = known.and_then(Identity::work_dir) {
             target.clear_spill_below(work_dir)?;
         }
-        let path = target.db.join(RECORD_FILE);
-        let record = std::fs::read(&path).map_err(Error::io("read", &path))?;
-        let report = serde_json::from_slice(&record)
-            .map_err(|error| Error::io("read", &path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
+        let report = ImportRecord::load_as(&target.db)?.map(|(report, _)| report);
         target.remove_leftovers()?;
         if !brings_it {
             return Err(Error::State {
@@ -416,7 +421,7 @@ impl Import<'_> {
                 hint: "choose another --db, or add this source too with --into-existing".into(),
             });
         }
-        Ok(same.then(|| Outcome::Imported(Box::new(report))))
+        Ok(report.filter(|_| same).map(|report| Outcome::Imported(Box::new(report))))
     }
 
     fn publish(

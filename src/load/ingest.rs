@@ -13,7 +13,6 @@ use super::read::{self as reading, Reading};
 use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
-use crate::os::private;
 use crate::preset::Loader;
 use crate::progress::Phase;
 use crate::read::{self, Visit};
@@ -246,7 +245,7 @@ impl Job<'_> {
         progress.begin(Phase::Check, None);
         let family = &options.column_family;
         let scratch = &target.scratch;
-        private::remove(scratch)?;
+        target.remove_dir(scratch)?;
         let store = Store::create_families(scratch, &Families::of_car(self).loading(), None)?;
         let settings = IngestSettings { move_files: false, link_files: true, ..self.preset.ingest() };
         store.ingest(self.paths(built), &settings).map_err(|error| self.damaged(error))?;
@@ -271,7 +270,7 @@ impl Job<'_> {
             return Err(Error::damaged_work(&target.partial, what));
         }
         drop(reader);
-        private::remove(scratch)?;
+        target.remove_dir(scratch)?;
         Ok(parts.iter().any(|part| part.missing))
     }
 }

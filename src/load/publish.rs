@@ -7,10 +7,11 @@ use super::existing::in_the_making;
 use super::target::Target;
 use crate::error::{Error, Result};
 use crate::failpoint;
+use crate::os::files::read_regular;
 use crate::os::private;
 use crate::report::RecordedFile;
 use crate::report::record::checksum;
-use crate::rocks::options_file::OptionsFile;
+use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 
 /// The files of the database in `dir` that say which it is and how it is opened, for its record.
 ///
@@ -20,7 +21,7 @@ pub(super) fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
     // The options may leave this one out.
     let identity = Some(dir.join("IDENTITY")).filter(|path| path.exists());
     let record = |path: PathBuf| {
-        let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(RecordedFile { name, checksum: checksum(&bytes) })
     };

@@ -22,12 +22,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::existing::{IN_THE_MAKING, SUMS};
 use super::journal::{Journal, Progressed};
 use super::options::ImportOptions;
 use super::publish::sync_dir;
 use crate::error::{Error, Result};
 use crate::os::private;
+use crate::rocks::is_database_file;
 use crate::schema::RECORD_FILE;
+use crate::sort::spill::is_partition;
 
 /// Held while an import runs.
 const LOCK: &str = "lock";
@@ -103,7 +106,7 @@ impl Target {
 
     /// Removes the partitions that an import with this work directory has left.
     pub fn clear_spill_below(&self, work_dir: &Path) -> Result<()> {
-        spills_below(work_dir, &self.partial).iter().try_for_each(|dir| private::remove(dir))
+        spills_below(work_dir, &self.partial).iter().try_for_each(|dir| self.remove_dir(dir))
     }
 
     /// Checks that an import may write here.
@@ -214,29 +217,53 @@ impl Target {
     }
 
     /// Removes everything an import has left but the lock, so that it can start over.
+    ///
+    /// # Errors
+    /// [`Error::State`] when the user has files where the database is made: they would be in it.
     pub fn clear(&self) -> Result<()> {
         // The journal first: without it nothing here means anything.
         private::remove(&Journal::path(&self.partial))?;
-        self.remove_work()
+        self.remove_work()?;
+        match first_in(&self.staging) {
+            Some(path) => Err(Error::State {
+                path,
+                reason: "is not of an import, and stands where its database is made".into(),
+                hint: "move it away, or choose another --db".into(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// What is left behind a complete import; `None` when another import has begun there.
+    pub fn foreign(&self) -> Option<PathBuf> {
+        let all = self.spills().into_iter().chain([self.partial.clone()]);
+        let path =
+            all.filter(|_| self.partial.join(LOCK).symlink_metadata().is_err()).find_map(|dir| first_in(&dir))?;
+        Some(first_in(&path).unwrap_or(path))
+    }
+
+    /// Removes a directory of an import, but not what is not of one.
+    pub fn remove_dir(&self, dir: &Path) -> Result<()> {
+        private::remove_dir(dir, is_ours)
     }
 
     fn remove_work(&self) -> Result<()> {
         let making = self.checkpoint.with_extension("new");
         let dirs = [&self.sst, &self.staging, &self.scratch, &self.checkpoint, &making];
-        self.spills().iter().chain(dirs).try_for_each(|dir| private::remove(dir))
+        self.spills().iter().chain(dirs).try_for_each(|dir| self.remove_dir(dir))
     }
 
     /// Removes the database under its working name.
     pub fn remove_staging(&self) -> Result<()> {
-        private::remove(&self.staging)
+        self.remove_dir(&self.staging)
     }
 
     /// Removes the checkpoint of an existing database: whole or not at all.
     pub fn remove_checkpoint(&self) -> Result<()> {
         let going = self.checkpoint.with_extension("new");
-        private::remove(&going)?;
+        self.remove_dir(&going)?;
         std::fs::rename(&self.checkpoint, &going).map_err(Error::io("remove", &self.checkpoint))?;
-        private::remove(&going)
+        self.remove_dir(&going)
     }
 
     /// Removes everything that is not the finished database.
@@ -289,7 +316,8 @@ impl Target {
         }
         for entry in self.sst.read_dir().map_err(Error::io("list", &self.sst))? {
             let entry = entry.map_err(Error::io("list", &self.sst))?;
-            if !known.files.iter().any(|file| entry.file_name() == file.name.as_str()) {
+            let name = entry.file_name();
+            if name.to_str().is_some_and(|name| is_ours(name) && known.files.iter().all(|file| file.name != name)) {
                 private::remove(&entry.path())?;
             }
         }
@@ -335,6 +363,20 @@ fn new_spill_below(work_dir: &Path, partial: &Path) -> Result<PathBuf> {
         .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(work_dir);
     Ok(made.map_err(Error::io("create a directory in", work_dir))?.keep())
+}
+
+/// Whether a file of that name below the partial directory is of an import.
+fn is_ours(name: &str) -> bool {
+    is_database_file(name)
+        || is_partition(name)
+        || name.ends_with(IN_THE_MAKING)
+        // RocksDB's directory for a WAL that is kept.
+        || [RECORD_FILE, SUMS, "archive"].contains(&name)
+}
+
+/// Anything that is in a directory.
+fn first_in(dir: &Path) -> Option<PathBuf> {
+    Some(dir.read_dir().ok()?.next()?.ok()?.path())
 }
 
 fn is_empty_dir(path: &Path) -> bool {

@@ -1,6 +1,7 @@
-//! A file that stands under its name whole or not at all.
+//! Files that stand under their names whole or not at all, and files that are read only when they are files.
 
 use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,32 @@ use crate::error::{Error, Result};
 
 /// As any other program makes files; the umask takes away what it should.
 const MODE: u32 = 0o666;
+
+/// Opens a regular file to be read. A named pipe is not waited for, and a device has no end.
+///
+/// # Errors
+/// [`ErrorKind::InvalidData`] when it is something else; or what the system says.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(ErrorKind::InvalidData, "it is no regular file")),
+    }
+}
+
+/// Reads a regular file that has `limit` bytes at most, whatever its length is said to be.
+///
+/// # Errors
+/// As [`open_regular`], of which kind is a longer file as well.
+pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(io::Error::new(ErrorKind::InvalidData, format!("it has more than {limit} bytes"))),
+        false => Ok(bytes),
+    }
+}
 
 /// Where something is written to.
 ///

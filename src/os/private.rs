@@ -121,16 +121,37 @@ fn kind(there: &Metadata) -> &'static str {
     }
 }
 
-/// Removes what stands there, with all in it when it is a directory; follows no link. Nothing there is right as well.
+/// Removes a file; follows no link. Nothing there is right as well, and a directory goes when it is empty.
 ///
 /// # Errors
 /// The system refuses it.
 pub(crate) fn remove(path: &Path) -> Result<()> {
-    let removed = path
-        .symlink_metadata()
-        .and_then(|there| if there.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) });
+    remove_dir(path, |_| false)
+}
+
+/// The same of a directory with all in it whose name `is_ours`. What has another name the user has put there: it stays,
+/// and so does the directory.
+///
+/// # Errors
+/// The system refuses it.
+pub(crate) fn remove_dir(path: &Path, is_ours: fn(&str) -> bool) -> Result<()> {
+    let removed = match path.symlink_metadata() {
+        Ok(there) if there.is_dir() => {
+            for entry in path.read_dir().map_err(Error::io("list", path))? {
+                let entry = entry.map_err(Error::io("list", path))?;
+                if entry.file_name().to_str().is_some_and(is_ours) {
+                    remove_dir(&entry.path(), is_ours)?;
+                }
+            }
+            std::fs::remove_dir(path)
+        }
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
     match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => {
+            Err(Error::io("remove", path)(error))
+        }
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! What is laid on top of a preset, and which preset it is.
 
-use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::key::{Key, Moment, Origin, Scope};
@@ -10,6 +10,7 @@ use super::problem::PresetProblem;
 use super::registry;
 use super::{DEFAULT, Preset};
 use crate::error::{Error, Result};
+use crate::os::files::read_regular;
 use crate::rocks::option_map::OptionMap;
 
 /// Largest preset or configuration that is read.
@@ -117,12 +118,13 @@ impl Overrides {
 }
 
 pub(super) fn read_text(path: &Path) -> Result<String> {
-    let length = fs::metadata(path).map_err(Error::io("open", path))?.len();
-    if length > MAX_TEXT {
-        return Err(Error::Usage {
-            reason: format!("{} has {length} bytes: that is no preset", path.display()),
-            hint: "a preset is a text file; `bedload presets show ingest` prints one".into(),
-        });
+    let no_preset = |why: &dyn std::fmt::Display| Error::Usage {
+        reason: format!("{} is no preset: {why}", path.display()),
+        hint: "a preset is a text file; `bedload presets show ingest` prints one".into(),
+    };
+    match read_regular(path, MAX_TEXT) {
+        Ok(bytes) => String::from_utf8(bytes).map_err(|error| no_preset(&error)),
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(no_preset(&error)),
+        Err(error) => Err(Error::io("read", path)(error)),
     }
-    fs::read_to_string(path).map_err(Error::io("read", path))
 }

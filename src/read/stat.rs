@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use super::access::Resources;
 use super::advice;
 use super::count::count;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::progress::{Observer, Phase, Progress};
+use crate::report::record::ImportRecord;
 use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, FileTotals, Level, Reader, ReaderOptions, options};
-use crate::schema::RECORD_FILE;
 
 /// The block cache, in bytes.
 const CACHE: usize = 8 << 20;
@@ -78,16 +78,7 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         }
         column_families.push(family);
     }
-    let record = options.db.join(RECORD_FILE);
-    let import = match std::fs::read(&record) {
-        Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| Error::State {
-            path: record,
-            reason: format!("is no record of an import: {error}"),
-            hint: "move it away to read the database without its record".into(),
-        })?),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(Error::io("read", record)(error)),
-    };
+    let import = ImportRecord::load_as(&options.db)?.map(|(record, _)| record);
     Ok(StatReport {
         schema: STAT_SCHEMA.into(),
         db: options.db.display().to_string(),

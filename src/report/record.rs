@@ -11,6 +11,7 @@
 //! }
 //! ```
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::Family;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
+use crate::os::files::read_regular;
 use crate::report::{BlockRef, FamilyReport, LogLayout, LogVerified, Packings, RecordedFile};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
@@ -148,24 +150,29 @@ impl ImportRecord {
     /// # Errors
     /// As [`ImportRecord::load`].
     pub(crate) fn load_sealed(db: &Path) -> Result<Option<(Self, bool)>> {
+        Ok(Self::load_as(db)?.map(|(record, bytes)| (record, is_sealed(&bytes))))
+    }
+
+    /// Reads the record of the database in `db` as a `T`, and its bytes; `None` when it has none.
+    ///
+    /// # Errors
+    /// [`Error::State`] when it is no file of a record's size, or no `T`; [`Error::Io`].
+    pub(crate) fn load_as<T: serde::de::DeserializeOwned>(db: &Path) -> Result<Option<(T, Vec<u8>)>> {
         let path = db.join(RECORD_FILE);
-        let size = match path.metadata() {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io("read", path)(error)),
-        };
-        let unreadable = |reason: String| Error::State {
+        let unreadable = |why: &dyn std::fmt::Display| Error::State {
             path: path.clone(),
-            reason,
+            reason: format!("is no record of an import: {why}"),
             hint: "move it away to read the database without its record".into(),
         };
-        if size > MAX_RECORD {
-            return Err(unreadable(format!("has {size} bytes and is no record of an import")));
+        match read_regular(&path, MAX_RECORD) {
+            Ok(bytes) => match serde_json::from_slice(&bytes) {
+                Ok(record) => Ok(Some((record, bytes))),
+                Err(error) => Err(unreadable(&error)),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::InvalidData => Err(unreadable(&error)),
+            Err(error) => Err(Error::io("read", path)(error)),
         }
-        let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
-        serde_json::from_slice(&bytes)
-            .map(|record| Some((record, is_sealed(&bytes))))
-            .map_err(|error| unreadable(format!("is no record of an import: {error}")))
     }
 }
 

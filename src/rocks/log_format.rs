@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::options_file::OptionsFile;
 use crate::error::{Error, Result};
+use crate::os::files::open_regular;
 
 /// Bytes of a block.
 const BLOCK: usize = 32 << 10;
@@ -34,11 +35,33 @@ enum Kind {
     Wal { number: u64 },
 }
 
-/// Checks the MANIFEST and the WAL files of the database in `dir`. Without a database there, nothing is wrong.
+/// Whether a file of that name in a database's directory is RocksDB's.
+pub(crate) fn is_database_file(name: &str) -> bool {
+    let numbered = |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit());
+    match name.rsplit_once('.') {
+        Some((stem, "sst" | "blob" | "log")) => numbered(stem),
+        Some((stem, "dbtmp")) => numbered(stem.strip_prefix("OPTIONS-").unwrap_or(stem)),
+        _ => {
+            ["CURRENT", "IDENTITY", "LOCK", "LOG"].contains(&name)
+                || name.starts_with("LOG.old.")
+                || ["MANIFEST-", "OPTIONS-"].iter().any(|begin| name.strip_prefix(begin).is_some_and(numbered))
+        }
+    }
+}
+
+/// Checks the MANIFEST and the WAL files of the database in `dir`, and that all its files are files: RocksDB would wait
+/// for a pipe and read a device without end. Without a database there, nothing is wrong.
 ///
 /// # Errors
 /// [`Error::Rocks`] with the damaged file, or [`Error::Io`].
 pub(super) fn check(dir: &Path) -> Result<()> {
+    for entry in dir.read_dir().into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_other = path.metadata().is_ok_and(|there| !there.is_file());
+        if is_other && entry.file_name().to_str().is_some_and(is_database_file) {
+            return Err(damaged(&path, "it is no regular file".into()));
+        }
+    }
     if let Some(manifest) = manifest(dir)? {
         check_file(&manifest, Kind::Manifest)?;
     }
@@ -77,16 +100,11 @@ fn numbered(path: &Path, begin: &str, end: &str) -> Option<u64> {
 
 /// Opens a file to be read; `None` where it is not, as while a node replaces it.
 fn open(path: &Path) -> Result<Option<File>> {
-    match path.metadata() {
-        // Opening a pipe would wait for a writer.
-        Ok(metadata) if !metadata.is_file() => Err(damaged(path, "it is no regular file".into())),
-        Ok(_) => match File::open(path) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("open", path)(error)),
-        },
+    match open_regular(path) {
+        Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("look at", path)(error)),
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(damaged(path, error.to_string())),
+        Err(error) => Err(Error::io("open", path)(error)),
     }
 }
 

@@ -14,6 +14,7 @@ mod sst;
 mod store;
 mod writer;
 
+pub(crate) use log_format::is_database_file;
 pub(crate) use meta_blocks::{MetaFault, check as check_meta_blocks};
 pub(crate) use meter::Meter;
 pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan};

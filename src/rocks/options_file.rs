@@ -18,13 +18,15 @@
 //! directory, named `OPTIONS-` and a number.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::option_map::{Group, OptionMap};
 use crate::error::{Error, Result};
+use crate::os::files::read_regular;
 
 /// Largest OPTIONS file that is read: one with a thousand column families stays below it.
-const MAX_FILE: u64 = 16 << 20;
+pub(crate) const MAX_FILE: u64 = 16 << 20;
 
 /// A parsed OPTIONS file.
 #[derive(Debug, Clone, Default)]
@@ -75,11 +77,13 @@ impl OptionsFile {
     /// # Errors
     /// The file cannot be read, or a line in it is not what an OPTIONS file has.
     pub fn read(path: &Path) -> Result<Self> {
-        let length = fs::metadata(path).map_err(Error::io("open", path))?.len();
-        if length > MAX_FILE {
-            return Err(not_an_options_file(path, &format!("it has {length} bytes")));
-        }
-        let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let bytes = match read_regular(path, MAX_FILE) {
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                return Err(not_an_options_file(path, &error.to_string()));
+            }
+            read => read.map_err(Error::io("read", path))?,
+        };
+        let text = String::from_utf8(bytes).map_err(|error| not_an_options_file(path, &error.to_string()))?;
         Self::parse(&text).map_err(|(line, why)| not_an_options_file(path, &format!("line {line}: {why}")))
     }
 

@@ -95,6 +95,8 @@ impl Reader {
         }
         let (mut db_options, families) = load(path, options.cache)?;
         db_options.set_max_open_files(options.open_files);
+        // A mapped file that is cut meanwhile would end the process by a signal.
+        db_options.set_allow_mmap_reads(false);
         db_options.set_paranoid_checks(!options.lenient);
         db_options.set_advise_random_on_open(!options.in_order);
         let names = families.iter().map(|family| family.name().to_owned()).collect();

@@ -60,6 +60,13 @@ impl Extent {
     }
 }
 
+/// Whether a file of that name is a partition, or a sorted run of one.
+pub(crate) fn is_partition(name: &str) -> bool {
+    let parts = name.split_once('.').map(|(stem, kind)| (stem, kind.strip_prefix("run").unwrap_or(kind)));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    parts.is_some_and(|(stem, kind)| is_number(stem) && (kind == "part" || is_number(kind)))
+}
+
 impl Spill {
     /// Prepares `partitions` files in `dir`; a file is made when its first piece comes.
     pub fn new(dir: PathBuf, partitions: u32) -> Self {
@@ -75,7 +82,8 @@ impl Spill {
         let spill = Self::new(dir, partitions);
         for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
             let path = entry.map_err(Error::io("list", &spill.dir))?.path();
-            if !extents.iter().any(|(partition, _)| spill.path(*partition) == path) {
+            let is_ours = path.file_name().and_then(|name| name.to_str()).is_some_and(is_partition);
+            if is_ours && extents.iter().all(|(partition, _)| spill.path(*partition) != path) {
                 private::remove(&path)?;
             }
         }

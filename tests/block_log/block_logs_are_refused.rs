@@ -426,3 +426,32 @@ fn a_genesis_state_of_another_chain_is_refused() {
         import(&place, place.file("log", &log)).args(&["--verify", "links"]).run().succeeded();
     }
 }
+
+#[test]
+fn a_first_block_with_a_higher_number_than_the_last_one_is_bad_input_and_no_empty_log() {
+    for (name, first) in [("block_log", 1), ("block_log_part.0002", 1_000_001)] {
+        let mut log = raw(&steem(first, first + 300, 16));
+        // A block's number is that of its parent, which comes first, and one.
+        log[1] ^= 0x10;
+        let place = Place::in_memory();
+        let done = import(&place, place.file(name, &log)).run();
+        done.refused(3, 0, "the log begins with block ");
+        assert!(done.stderr.contains(" and ends with block "), "{}", done.stderr);
+        let place = Place::in_memory();
+        assert_eq!(import_pipe(&place, log).run().code, Some(3));
+        assert!(!place.path("db").exists());
+    }
+}
+
+#[test]
+fn the_first_block_that_an_antelope_log_names_in_its_head_is_the_first_one_in_it() {
+    for (version, first) in [(1, 2), (2, 1), (3, 500), (4, 500)] {
+        let mut log = antelope_log(version, &antelope(version, first, first + 30, 17));
+        if version > 1 {
+            log[if first == 1 { 6 } else { 4 }] ^= 8;
+        }
+        let named = if version == 1 { 1 } else { u32::from_le_bytes(log[4..8].try_into().expect("4 bytes")) };
+        let reason = format!("the head of the log says that it begins with block {named}, its first block is {first}");
+        refused(&log, &[], 0, &reason);
+    }
+}

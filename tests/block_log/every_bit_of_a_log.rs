@@ -28,8 +28,16 @@ fn cases() -> Vec<Case> {
     let blocks = steem(1, 5, 1);
     let of = |name, bytes| Case { name, bytes, blocks: blocks.clone(), uncovered: Vec::new() };
     let mut cases = vec![of("raw", raw(&blocks)), of("packed", log(&blocks, |_| Packed::Zstd))];
-    for (name, version) in [("version 1", 1), ("version 3", 3), ("version 4", 4)] {
-        let blocks = antelope(version, 1, 5, 2);
+    let antelopes = [
+        ("version 1", 1, 1),
+        ("version 2", 2, 1),
+        ("version 3", 3, 1),
+        ("version 4", 4, 1),
+        ("version 3 from block 500", 3, 500),
+        ("version 4 from block 500", 4, 500),
+    ];
+    for (name, version, first) in antelopes {
+        let blocks = antelope(version, first, first + 4, 2);
         let bytes = antelope_log(version, &blocks);
         let starts = blocks.iter().map(|block| {
             let at = bytes.windows(block.bytes.len()).position(|bytes| bytes == block.bytes);
@@ -38,9 +46,13 @@ fn cases() -> Vec<Case> {
         // In version 4 the pruning state follows the signature.
         let len = if version == 4 { SIGNATURE + 1 } else { SIGNATURE };
         let mut uncovered: Vec<_> = starts.map(|start| start..start + len).collect();
-        if version == 3 {
-            // From block 1 on a log of version 2 is laid out alike.
+        if matches!(version, 2 | 3) && first == 1 {
+            // From block 1 on versions 2 and 3 are laid out alike.
             uncovered.push(0..1);
+        }
+        if first > 1 {
+            // Block 1 alone names the chain id.
+            uncovered.push(8..40);
         }
         cases.push(Case { name, bytes, blocks, uncovered });
     }

@@ -226,3 +226,49 @@ fn make_install_puts_program_completions_and_man_pages_in_their_places() {
     assert!(Path::new(&dir.path().join("share")).is_dir());
     bedload().arg("--version").assert().success();
 }
+
+#[test]
+fn a_full_standard_output_is_named_and_no_success_of_any_command() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let (car, db) = (car.to_str().expect("text"), db.to_str().expect("text"));
+    let report = crate::common::database::json(&["stat"], Path::new(db), &[], 0);
+    let root = report["import"]["source"]["roots"][0].as_str().expect("a root");
+    let commands: [&[&str]; 9] = [
+        &["verify", "--db", db],
+        &["stat", "--db", db],
+        &["get", root, "--db", db],
+        &["walk", "--db", db],
+        &["inspect", car],
+        &["presets"],
+        &["--help"],
+        &["import", "--help"],
+        &["--version"],
+    ];
+    for command in commands {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+        let output = program().args(command).stdout(full).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {said}");
+        for words in ["error: write standard output: No space left on device", "hint: look at the file or device"] {
+            assert!(said.contains(words), "{command:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_text_is_a_wrong_command_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let preset = dir.path().join("preset.toml");
+    std::fs::write(&preset, b"\xff\xfe").expect("written");
+    let db = dir.path().join("other");
+    let refused = bedload().arg("import").arg(&car).arg("--db").arg(&db).arg("--preset").arg(&preset).assert().code(2);
+    let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(said.contains("is no preset: invalid utf-8") && said.contains("hint: a preset is a text file"), "{said}");
+    let db = import(dir.path(), &car, &[]);
+    let refused = bedload().args(["get", "-", "--db"]).arg(&db).write_stdin(&b"\xff\n"[..]).assert().code(2);
+    let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(said.contains("standard input is no text in UTF-8\nhint: give one key a line"), "{said}");
+}

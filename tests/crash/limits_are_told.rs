@@ -169,3 +169,42 @@ fn no_room_to_try_options_is_told_as_that() {
         case.again();
     }
 }
+
+#[test]
+fn what_ends_the_program_in_rocksdb_is_told_with_its_reason_and_as_a_document() {
+    let place = Place::in_memory();
+    let car = place.path("snapshot.car");
+    let program = env!("CARGO_BIN_EXE_bedload");
+    let made =
+        std::process::Command::new(program).arg("generate").arg(&car).args(["--size", "1MiB", "--quiet"]).status();
+    assert!(made.expect("it runs").success());
+    let (mut died, mut failed) = (0, 0);
+    for kib in (100_000..420_000).step_by(rounds(20_000, 5_000)) {
+        let line = format!("ulimit -v {kib} && exec \"$0\" \"$@\"");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line, program, "import"]).arg(&car).arg("--db").arg(place.path(&kib.to_string()));
+        let output = command.args(["--json", "--progress", "off"]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // A limit below what the program itself takes is the loader's to tell.
+        if output.status.success() || said.contains("error while loading shared libraries") {
+            continue;
+        }
+        failed += 1;
+        assert_eq!(output.status.code(), Some(1), "{kib} KiB: {said}");
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&said);
+        assert_eq!(
+            (&document["schema"], &document["exit"]),
+            (&"bedload-error-1".into(), &1.into()),
+            "{kib} KiB: {said}"
+        );
+        if said.contains("the program cannot go on") {
+            died += 1;
+            assert!(said.contains("a thread or memory was refused to it"), "{kib} KiB: {said}");
+            for word in ["ulimit -v, -u, -s", "--memory", "--threads"] {
+                assert!(document["hint"].as_str().is_some_and(|hint| hint.contains(word)), "{document}");
+            }
+        }
+    }
+    assert!(failed > 0, "no limit was met");
+    eprintln!("{failed} refused, {died} of them inside RocksDB");
+}

@@ -328,3 +328,44 @@ fn folders_of_another_user_in_a_work_directory_are_passed_over() {
     }
     assert_eq!(work.read_dir().expect("a folder").count(), theirs.len() + 1, "what is not ours stays");
 }
+
+#[test]
+fn files_of_the_user_among_the_work_are_kept_and_named() {
+    let bedload = |args: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_bedload")).args(args).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for more in [None, Some("--restart")] {
+        let place = Place::in_memory();
+        let (car, db, partial) = (place.path("snapshot.car"), place.path("db"), place.path("db.partial"));
+        let (car, db) = (car.to_str().expect("text"), db.to_str().expect("text"));
+        assert_eq!(bedload(&["generate", car, "--size", "1MiB", "--quiet"]).0, Some(0));
+        let put = |dir: &str| {
+            let dir = partial.join(dir);
+            std::fs::create_dir_all(dir.join("sub")).expect("a folder");
+            let paths = [dir.join("my.txt"), dir.join("sub/000001.sst")];
+            paths.iter().for_each(|path| std::fs::write(path, "mine").expect("written"));
+            paths
+        };
+        let all = ["sst", "spill", "db"].map(put);
+        std::fs::write(partial.join("lock"), "").expect("written");
+        for dir in [&partial, &partial.join("sst"), &partial.join("spill"), &partial.join("db")] {
+            std::fs::set_permissions(dir, Permissions::from_mode(0o700)).expect("ours");
+        }
+        let import: Vec<&str> = ["import", car, "--db", db, "--progress", "lines"].into_iter().chain(more).collect();
+        let (code, said) = bedload(&import);
+        assert_eq!(code, Some(4), "{said}");
+        assert!(
+            said.contains(" is not of an import, and stands where its database is made\nhint: move it away"),
+            "{said}"
+        );
+        assert!(all.iter().flatten().all(|path| path.exists()), "{said}");
+        std::fs::remove_dir_all(partial.join("db")).expect("it goes");
+        let (code, said) = bedload(&import);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("warning: ") && said.contains(" is not of an import: it stays where it is"), "{said}");
+        let kept = all[..2].iter().flatten();
+        assert!(kept.clone().all(|path| std::fs::read(path).is_ok_and(|bytes| bytes == b"mine")), "{said}");
+        assert_eq!(bedload(&["verify", "--db", db, "--quiet"]).0, Some(0));
+    }
+}

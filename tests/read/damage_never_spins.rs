@@ -198,3 +198,38 @@ fn a_damaged_manifest_of_an_unfinished_import_is_told_and_restart_helps() {
     }
     case.finishes_or_says_why("a damaged MANIFEST");
 }
+
+#[test]
+fn what_is_no_file_in_the_place_of_a_small_file_is_neither_waited_for_nor_read_without_end() {
+    let place = Place::in_memory();
+    let (db, root) = with_wal(&place);
+    let newest = files(&db, "OPTIONS-", "").into_iter().max().expect("an OPTIONS file");
+    let walk = ["--root", root.as_str()];
+    let commands: [(&[&str], &[&str]); 4] =
+        [(&["verify"], &[]), (&["stat"], &[]), (&["get", root.as_str()], &[]), (&["walk"], &walk)];
+    for file in [db.join("BEDLOAD.json"), db.join("IDENTITY"), newest] {
+        let sound = std::fs::read(&file).expect("read");
+        for kind in ["pipe", "device", "folder"] {
+            std::fs::remove_file(&file).expect("removed");
+            match kind {
+                "pipe" => assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo").success()),
+                "device" => std::os::unix::fs::symlink("/dev/zero", &file).expect("a link"),
+                _ => std::fs::create_dir(&file).expect("a folder"),
+            }
+            for (command, more) in commands {
+                let what = format!("{command:?}, {kind} as {}", file.display());
+                let output = bedload().args(command).arg("--db").arg(&db).args(more).timeout(PATIENCE).output();
+                let output = output.expect("it runs");
+                let code = match (command[0], file.ends_with("BEDLOAD.json")) {
+                    ("verify", _) => 3,
+                    (_, true) => 4,
+                    (_, false) => 1,
+                };
+                assert_eq!(output.status.code(), Some(code), "{what}: {}", said(&output));
+                assert!(said(&output).contains("it is no regular file"), "{what}: {}", said(&output));
+            }
+            if kind == "folder" { std::fs::remove_dir(&file) } else { std::fs::remove_file(&file) }.expect("removed");
+            std::fs::write(&file, &sound).expect("restored");
+        }
+    }
+}

@@ -399,3 +399,80 @@ fn what_is_no_database_is_refused() {
         .code(4)
         .stderr(contains("is no RocksDB database\nhint: give --db the directory that an import made"));
 }
+
+#[test]
+fn families_that_the_import_did_not_make_are_read_in_databases_of_every_kind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let of_car = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let of_log = dir.path().join("of_log");
+    bedload().arg("import").arg(&log).arg("--db").arg(&of_log).arg("--quiet").assert().success();
+    for db in [of_car, of_log] {
+        let before = ssts(&db);
+        let options = rust_rocksdb::Options::default();
+        let families = rust_rocksdb::DB::list_cf(&options, &db).expect("families");
+        let mut node = rust_rocksdb::DB::open_cf(&options, &db, families).expect("open");
+        node.create_cf("node", &options).expect("a family");
+        let family = node.cf_handle("node").expect("the family");
+        (0..2000u32).for_each(|number| node.put_cf(family, number.to_be_bytes(), [7; 50]).expect("put"));
+        node.flush_cf(family).expect("flush");
+        drop(node);
+        verify(&db, &[], 0);
+        let file = ssts(&db).into_iter().find(|file| !before.contains(file)).expect("a new file");
+        flip(&file, 300);
+        let report = verify(&db, &[], 3);
+        assert_eq!(kinds(&report), [("checksum".into(), 1)], "{report:#}");
+        assert_eq!(report["problems"]["first"][0]["file"], file.to_str().expect("text"));
+    }
+}
+
+#[test]
+fn fewer_records_than_were_added_to_an_existing_database_are_a_problem() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "40KiB"), &[]);
+    let more = dir.path().join("more.car");
+    bedload().arg("generate").arg(&more).args(["--size", "2MiB", "--seed", "7", "--quiet"]).assert().success();
+    bedload().arg("import").arg(&more).arg("--db").arg(&db).args(["--into-existing", "--quiet"]).assert().success();
+    let added = verify(&db, &[], 0)["recorded"]["records"].as_u64().expect("a count");
+    let node = open(&db);
+    let keys = some_keys_of(&node);
+    assert!(keys.len() as u64 > added && added > 1000, "{} keys, {added} of them added", keys.len());
+    let excess = keys.len() - added as usize;
+    keys.iter().take(excess).for_each(|key| node.delete(key).expect("deleted"));
+    drop(node);
+    verify(&db, &[], 0);
+    open(&db).delete(&keys[excess]).expect("deleted");
+    let report = verify(&db, &[], 3);
+    assert_eq!(kinds(&report), [("count".into(), 1)]);
+    let message = format!("{} records can be read, the import added {added}", added - 1);
+    assert_eq!(report["problems"]["first"][0]["message"], message);
+}
+
+/// Looks at a database while it is verified.
+struct Looking<'a>(Box<dyn Fn() + Sync + 'a>);
+
+impl bedload::progress::Observer for Looking<'_> {
+    fn event(&self, event: &bedload::progress::Event) {
+        if matches!(event, bedload::progress::Event::Phase { .. }) {
+            self.0();
+        }
+    }
+}
+
+#[test]
+fn files_of_a_database_with_mapped_reads_that_are_cut_are_problems_and_no_death_by_signal() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &["--set", "node.db.allow_mmap_reads=true"]);
+    let file = ssts(&db).pop().expect("a file");
+    let name = file.to_str().expect("text").to_owned();
+    let cut = Looking(Box::new(|| {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("text");
+        assert!(!maps.contains(&name), "{name} is mapped");
+        let open = std::fs::read_dir("/proc/self/fd").expect("a folder").flatten();
+        assert!(open.filter_map(|fd| fd.path().read_link().ok()).any(|path| path == file), "{name} is not open");
+        std::fs::File::options().write(true).open(&file).expect("open").set_len(20_000).expect("cut");
+    }));
+    let report = bedload::verify_db(&bedload::VerifyOptions::new(&db), &cut).expect("a report");
+    assert!(report.problems.kinds.contains_key(&bedload::report::ProblemKind::Checksum), "{report:?}");
+}

@@ -69,7 +69,13 @@ fn each_key(args: &Args, mut take: impl FnMut(String) -> anyhow::Result<()>) -> 
             continue;
         }
         for line in std::io::stdin().lock().lines() {
-            let line = line.map_err(Error::io("read", "-"))?;
+            let line = line.map_err(|error| match error.kind() {
+                std::io::ErrorKind::InvalidData => Error::Usage {
+                    reason: "standard input is no text in UTF-8".into(),
+                    hint: "give one key a line".into(),
+                },
+                _ => Error::io("read", "standard input")(error),
+            })?;
             if !line.trim().is_empty() {
                 take(line.trim().to_owned())?;
             }

@@ -71,7 +71,8 @@ fn cost(report: &ImportReport) -> String {
     let mut cost = Vec::new();
     if let Some(cpu) = report.cpu_seconds {
         let gib = report.payload_bytes as f64 / f64::from(1 << 30);
-        cost.push(format!("{cpu:.1} CPU-seconds ({:.2} per GiB)", cpu / gib.max(f64::MIN_POSITIVE)));
+        let share = (gib > 0.0).then(|| format!(" ({:.2} per GiB)", cpu / gib)).unwrap_or_default();
+        cost.push(format!("{cpu:.1} CPU-seconds{share}"));
     }
     cost.extend(report.peak_rss_bytes.map(|peak| format!("{} of memory at most", human(peak))));
     cost.extend(report.bytes_written.map(|written| format!("{} written", human(written))));

@@ -125,6 +125,9 @@ impl<'a> Reading<'a> {
         let consumed = self.read()?;
         let mut ranges = std::mem::take(&mut *lock(&self.done));
         ranges.sort_by_key(|range| range.first.number);
+        if ranges.is_empty() {
+            return Err(Error::bad_input(self.name(), None, LogProblem::Empty));
+        }
         check_joins(input, job.options, &ranges)?;
         check_head(job.options, &ranges)?;
         failpoint::reach("ranges");
@@ -383,7 +386,8 @@ impl<'a> Reading<'a> {
         let batch = &mut hand.batch;
         let (mut start, mut end) = (range.start, range.start);
         let (from, to) = self.bounds();
-        while making.chain.next <= range.last.min(to) {
+        // To the end of the range, not to its last number: that is compared below.
+        while making.chain.next <= to {
             if self.must_stop(index) {
                 return Err(interrupted());
             }

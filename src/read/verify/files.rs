@@ -4,18 +4,15 @@
 //! A node that opens the database writes a newer OPTIONS file and deletes those before the last two. That is no problem,
 //! but it is said. `IDENTITY` it keeps.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::problems::Collector;
+use crate::os::files::read_regular;
 use crate::report::record::{ImportRecord, checksum};
 use crate::report::{ProblemKind, RecordedFile};
-use crate::rocks::options_file::OptionsFile;
+use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::schema::TRANSACTIONS;
-
-/// The most bytes of a file that are read; RocksDB's are far smaller.
-const MAX_FILE: u64 = 16 << 20;
 
 /// Compares the small files of the database in `db` with what the import recorded, and adds what else is worth saying to
 /// `notes`.
@@ -30,24 +27,14 @@ pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, 
             notes.push(format!("a node has opened it since the import: its options are those of {}", newer.display()));
         }
         let path = db.join(name);
-        let message = match read(&path) {
-            Ok(Some(bytes)) if checksum(&bytes) == *known => continue,
-            Ok(Some(_)) => "the file is another than the import left".to_owned(),
-            Ok(None) if newer.is_some() => continue,
-            Ok(None) => "the file is missing".to_owned(),
+        let message = match read_regular(&path, MAX_FILE) {
+            Ok(bytes) if checksum(&bytes) == *known => continue,
+            Ok(_) => "the file is another than the import left".to_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound && newer.is_some() => continue,
+            Err(error) if error.kind() == ErrorKind::NotFound => "the file is missing".to_owned(),
             Err(error) => format!("the file cannot be used: {error}"),
         };
         problems.add(ProblemKind::File, Some(&path), message);
-    }
-}
-
-/// A whole file; `None` where there is none.
-fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    match File::open(path) {
-        Ok(file) => file.take(MAX_FILE).read_to_end(&mut bytes).map(|_| Some(bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

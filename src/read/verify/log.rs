@@ -8,14 +8,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::scan::Totals;
-use super::{Job, compare, interrupted};
+use super::{Job, compare, interrupted, ranges_of};
 use crate::chain::{self, Header, TransactionOptions};
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::parallel::for_each;
 use crate::progress::Phase;
 use crate::read::count::count;
-use crate::read::ranges::{KeyRange, ranges};
+use crate::read::ranges::KeyRange;
 use crate::report::record::ImportRecord;
 use crate::report::{LogVerified, ProblemKind, VerifiedLog};
 use crate::rocks::DataFile;
@@ -50,25 +49,22 @@ impl Job<'_> {
         record: &ImportRecord,
     ) -> Result<(Totals, Option<VerifiedLog>)> {
         let lookup = lookup(record);
-        let own: Vec<&DataFile> = files.iter().filter(|file| file.family == self.family).collect();
-        let work = ranges(&own);
+        let work = ranges_of(files, self.family);
+        let recorded = record.log.iter().flat_map(|log| &log.families).map(|family| family.name.as_str());
+        let others = self.others(files, &recorded.chain([self.family]).collect::<Vec<_>>());
         self.progress.begin(Phase::Verify, Some(record.payload_bytes));
         let found: Mutex<Vec<Stretch>> = Mutex::default();
-        for_each(
-            self.options.resources.threads(),
-            work.len() + files.len(),
-            || (),
-            |(), item| {
-                match work.get(item) {
-                    Some(range) => {
-                        let stretch = self.stretch(range, &lookup)?;
-                        found.lock().unwrap_or_else(PoisonError::into_inner).push(stretch);
-                    }
-                    None => self.check_meta_blocks(files.get(item - work.len())),
-                }
-                Ok(())
-            },
-        )?;
+        self.for_each(work.len() + others.len() + files.len(), |worker, item| {
+            if let Some(range) = work.get(item) {
+                let stretch = self.stretch(range, &lookup)?;
+                found.lock().unwrap_or_else(PoisonError::into_inner).push(stretch);
+            } else if let Some((family, range)) = others.get(item - work.len()) {
+                worker.go_through(family, range, None)?;
+            } else {
+                self.check_meta_blocks(files.get(item - work.len() - others.len()));
+            }
+            Ok(())
+        })?;
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.sort_by_key(|stretch| stretch.first.map(|first| first.number));
         let (mut totals, mut ids, mut before, mut broken) = (Totals::default(), ContentDigest::default(), None, false);

@@ -234,6 +234,11 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     Ok(report)
 }
 
+fn ranges_of(files: &[DataFile], family: &str) -> Vec<KeyRange> {
+    let files: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
+    ranges(&files)
+}
+
 fn check_sizes(files: &[DataFile], problems: &Collector<'_>) {
     for DataFile { path, size, .. } in files {
         let message = match path.metadata() {
@@ -246,7 +251,15 @@ fn check_sizes(files: &[DataFile], problems: &Collector<'_>) {
 }
 
 fn compare_with_record(totals: &Totals, recorded: Option<&Recorded>, problems: &Collector<'_>) {
-    let Some(recorded) = recorded.filter(|recorded| recorded.whole) else { return };
+    let Some(recorded) = recorded else { return };
+    if !recorded.whole {
+        // What others wrote there is not known, but the import's own records are among them.
+        if totals.records < recorded.records {
+            let message = format!("{} records can be read, the import added {}", totals.records, recorded.records);
+            problems.add(ProblemKind::Count, None, message);
+        }
+        return;
+    }
     compare("", (totals.records, totals.digest), (recorded.records, recorded.digest), problems);
 }
 
@@ -272,11 +285,7 @@ impl Job<'_> {
 
     /// Goes through all column families.
     fn everything(&self, files: &[DataFile], record: Option<&ImportRecord>) -> Result<(Totals, Option<Against>)> {
-        let ranges_of = |family: &str| {
-            let files: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
-            ranges(&files)
-        };
-        let own = ranges_of(self.family);
+        let own = ranges_of(files, self.family);
         let index = match &self.options.against {
             Some(path) => Some(self.read_source(path, &own, record)?),
             None => None,
@@ -284,12 +293,9 @@ impl Job<'_> {
         let payload = record.map(|record| record.payload_bytes);
         let total = payload.unwrap_or_else(|| files.iter().map(|file| file.size).sum());
         self.progress.begin(Phase::Verify, Some(total));
-        let others = self.reader.families().iter().filter(|family| *family != self.family);
         let mut work: Vec<(&str, usize, KeyRange)> =
             own.into_iter().enumerate().map(|(number, range)| (self.family, number, range)).collect();
-        for family in others {
-            work.extend(ranges_of(family).into_iter().enumerate().map(|(n, range)| (family.as_str(), n, range)));
-        }
+        work.extend(self.others(files, &[self.family]).into_iter().map(|(family, range)| (family, 0, range)));
         let totals = self.for_each(work.len() + files.len(), |worker, item| {
             let Some((family, number, range)) = work.get(item) else {
                 self.check_meta_blocks(files.get(item - work.len()));
@@ -307,6 +313,12 @@ impl Job<'_> {
             unreadable: totals.unreadable,
         });
         Ok((totals, against))
+    }
+
+    /// The ranges of all column families but these: what is in them is read, whoever wrote it.
+    fn others(&self, files: &[DataFile], known: &[&str]) -> Vec<(&str, KeyRange)> {
+        let others = self.reader.families().iter().map(String::as_str).filter(|family| !known.contains(family));
+        others.flat_map(|family| ranges_of(files, family).into_iter().map(move |range| (family, range))).collect()
     }
 
     /// Checks the blocks of a file that going through its records does not touch.

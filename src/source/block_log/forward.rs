@@ -233,6 +233,11 @@ impl Forward {
                     return Err(Error::bad_input(&self.name, at, no_time()));
                 }
                 let Header { number, id, .. } = header;
+                if self.first.is_none()
+                    && let Some(head) = &self.preamble
+                {
+                    head.check_first(number).map_err(|problem| Error::bad_input(&self.name, 0, problem))?;
+                }
                 self.first.get_or_insert(number);
                 self.last = Some((number, Some(id)));
             } else {

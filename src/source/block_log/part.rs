@@ -100,7 +100,14 @@ impl Part {
             log.start = log.walk_back(blocks)?;
         }
         let first = log.read_first(unpacker)?;
+        if let Some(head) = &log.preamble {
+            head.check_first(first.number).map_err(|problem| log.bad(0, problem))?;
+        }
         let (last, rest) = log.find_end(&first, torn, unpacker)?;
+        if last.number < first.number {
+            let problem = LogProblem::Backwards { first: first.number, last: last.number };
+            return Err(log.bad(log.start, problem));
+        }
         let (index, ignored) = match Index::open(path, framing, first.number, last.number) {
             Some(Ok(index)) => (Some(index), None),
             Some(Err(ignored)) => (None, Some(ignored)),

@@ -47,6 +47,16 @@ impl Preamble {
         self.bytes.len()
     }
 
+    /// Checks the number of the log's first block against the head's. A pruned log begins later than its head says.
+    ///
+    /// # Errors
+    /// [`LogProblem::HeadFirst`].
+    pub fn check_first(&self, found: u32) -> Result<(), LogProblem> {
+        let head = self.first_block;
+        let is_right = if self.pruned { head <= found } else { head == found };
+        if is_right { Ok(()) } else { Err(LogProblem::HeadFirst { head, found }) }
+    }
+
     /// The genesis state, where the log has it.
     fn genesis(&self) -> Option<&[u8]> {
         match self.version {

@@ -82,6 +82,22 @@ pub enum LogProblem {
         /// The id that block 1 names.
         named: Id,
     },
+    /// The head of an Antelope log names another first block than the log has.
+    #[error("the head of the log says that it begins with block {head}, its first block is {found}")]
+    HeadFirst {
+        /// The number by the head.
+        head: u32,
+        /// The number of the first block.
+        found: u32,
+    },
+    /// The first block has a higher number than the last one: one of the two is damaged.
+    #[error("the log begins with block {first} and ends with block {last}")]
+    Backwards {
+        /// The number of the first block.
+        first: u32,
+        /// The number of the last one.
+        last: u32,
+    },
     /// The log begins later than with block 1.
     #[error("the log begins with block {found}, not with block 1")]
     First {
@@ -288,6 +304,8 @@ impl Problem for LogProblem {
             | Self::NoEnd { .. }
             | Self::Link { .. }
             | Self::Number { .. }
+            | Self::HeadFirst { .. }
+            | Self::Backwards { .. }
             | Self::Unpack { .. } => {
                 "the block log is damaged: compare its sha256 with the publisher's, or import the blocks before it with --to"
                     .into()
