@@ -37,7 +37,6 @@ use super::target::Target;
 use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
 use crate::os::files::{open_regular, read_regular};
-use crate::os::private;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
 use crate::schema::RECORD_FILE;
