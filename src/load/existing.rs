@@ -77,6 +77,17 @@ enum Kind {
     Scrap,
 }
 
+/// The program that did the last thing in an existing database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// An earlier run of this import.
+    Import,
+    /// Another program.
+    Other,
+    /// The journal, which would tell, is damaged.
+    Unknown,
+}
+
 impl Kind {
     /// `None` for what is not RocksDB's or ours, and for its lock and its own log.
     fn of(name: &str) -> Option<Self> {
@@ -141,10 +152,14 @@ impl<'a> Existing<'a> {
                 false => Ok(None),
             };
         }
-        if self.must_go_back(before)? {
-            self.restore_with(journal)?;
-            before.take(Entry::Undone);
-            return Ok(Some(self.restored()));
+        match self.last_writer(before)? {
+            Writer::Import => {
+                self.restore_with(journal)?;
+                before.take(Entry::Undone);
+                return Ok(Some(self.restored()));
+            }
+            Writer::Unknown => return Err(self.unknown()),
+            Writer::Other => {}
         }
         journal.append(&Entry::Undone)?;
         before.take(Entry::Undone);
@@ -168,7 +183,7 @@ impl<'a> Existing<'a> {
         let Target { db, checkpoint, .. } = self.target;
         if known.complete
             || !checkpoint.exists()
-            || !self.must_go_back(&known)?
+            || self.last_writer(&known)? != Writer::Import
             || (!is_whole(checkpoint) && opens(db)?)
         {
             return Ok(());
@@ -185,36 +200,42 @@ impl<'a> Existing<'a> {
         if known.complete || !self.target.checkpoint.exists() {
             return Ok(());
         }
-        self.must_go_back(&known).map(drop)
+        match self.last_writer(&known)? {
+            Writer::Unknown => Err(self.unknown()),
+            Writer::Import | Writer::Other => Ok(()),
+        }
     }
 
-    /// Whether what an earlier run has done in the database is still the last thing that was done in it, or it does not
-    /// open any more.
-    fn must_go_back(&self, known: &Progressed) -> Result<bool> {
-        let Target { db, partial, checkpoint, .. } = self.target;
+    /// Which program did the last thing that was done in the database. One that does not open any more goes back in any
+    /// case.
+    fn last_writer(&self, known: &Progressed) -> Result<Writer> {
+        let Target { db, checkpoint, .. } = self.target;
         let now = State::of(db)?;
         // On its way back, it has CURRENT of the checkpoint at the end.
         let is_kept =
             State::of(checkpoint).is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
         if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) || !opens(db)? {
-            return Ok(true);
+            return Ok(Writer::Import);
         }
-        if known.is_damaged && known.opened.is_none() && !is_kept {
-            return Err(Error::State {
-                path: partial.clone(),
-                reason: format!(
-                    "the journal is damaged: nothing tells whether this import or another program changed {} last",
-                    db.display()
-                ),
-                hint: format!(
-                    "to keep the database as it is, delete {}; to go back to what it was before the import, put the files \
-                     of {} in place of its own first",
-                    partial.display(),
-                    checkpoint.display()
-                ),
-            });
+        let is_unknown = known.is_damaged && known.opened.is_none() && !is_kept;
+        Ok(if is_unknown { Writer::Unknown } else { Writer::Other })
+    }
+
+    /// The error where nothing tells which program has changed the database.
+    fn unknown(&self) -> Error {
+        let Target { db, partial, checkpoint, .. } = self.target;
+        Error::State {
+            path: partial.clone(),
+            reason: format!(
+                "the journal is damaged: nothing tells whether this import or another program changed {} last",
+                db.display()
+            ),
+            hint: format!(
+                "--restart starts over and keeps the database as it is now; to go back to what it was before the import, \
+                 put the files of {} in place of its own first",
+                checkpoint.display()
+            ),
         }
-        Ok(false)
     }
 
     /// Keeps what RocksDB needs to go back to what the database is now, unless an earlier run has.

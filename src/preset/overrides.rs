@@ -125,6 +125,6 @@ pub(super) fn read_text(path: &Path) -> Result<String> {
     match read_regular(path, MAX_TEXT) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|error| no_preset(&error)),
         Err(error) if error.kind() == ErrorKind::InvalidData => Err(no_preset(&error)),
-        Err(error) => Err(Error::io("read", path)(error)),
+        Err(error) => Err(Error::io("open", path)(error)),
     }
 }

@@ -22,9 +22,11 @@ fn place(path: &Path, chance: &mut Chance) -> u64 {
 /// The files of the work. What a checkpoint links to is the old database itself.
 fn files_of_work(partial: &Path) -> Vec<PathBuf> {
     let mut all = files(partial);
-    all.retain(|file| {
-        !(file.starts_with(partial.join("checkpoint")) && file.extension().is_some_and(|it| it == "sst"))
-    });
+    let is_linked = |file: &Path| {
+        let dirs = ["checkpoint", "checkpoint.new"].map(|dir| partial.join(dir));
+        dirs.iter().any(|dir| file.starts_with(dir)) && file.extension().is_some_and(|it| it == "sst")
+    };
+    all.retain(|file| !is_linked(file));
     all
 }
 

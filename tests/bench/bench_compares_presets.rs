@@ -272,7 +272,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         (vec!["--presets", "ingest", "--set", "colour=red"], "`colour=red` is neither an option"),
         (vec!["--presets", "ingest", "--runs", "0"], "no rounds, no results"),
         (vec!["--presets", "ingest", "--reference", "memtable"], "the reference `memtable` is not compared"),
-        (vec!["--budget", "soon"], "is no time"),
+        (vec!["--budget", "soon"], "is not a time"),
     ] {
         bench(&snapshot, &out, &words).assert().code(2).stderr(contains(message));
         assert!(lines(&out).is_empty(), "{words:?}");

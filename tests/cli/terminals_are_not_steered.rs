@@ -99,7 +99,7 @@ fn doctor_and_bench_show_and_do_not_obey() {
     let Scene { place, car, preset, .. } = scene();
     let dir = place.path(&format!("dir{HOSTILE}"));
     std::fs::create_dir(&dir).expect("a folder");
-    run(&[&"doctor", &"--dir", &dir, &car, &"--forget", &"--preset", &preset], 0);
+    run(&[&"doctor", &"--dir", &dir, &car, &"--preset", &preset], 0);
     let out = place.path(&format!("results{HOSTILE}"));
     let bench: [&dyn AsRef<std::ffi::OsStr>; 9] =
         [&"bench", &car, &"--runs", &"1", &"--warmup", &"0", &"--dir", &dir, &"--out"];

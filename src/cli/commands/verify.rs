@@ -39,7 +39,7 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if args.against.is_none() && (args.resources.memory.is_some() || args.resources.work_dir.is_some()) {
         return Err(Error::Usage {
-            reason: "--memory and --work-dir are for a comparison with a snapshot".into(),
+            reason: "--memory and --work-dir are for the comparison with a snapshot".into(),
             hint: "leave them out, or name the snapshot with --against".into(),
         }
         .into());

@@ -224,7 +224,7 @@ mod tests {
     fn a_bar_shows_how_far_the_work_is() {
         assert_eq!(
             drawn(sample(1 << 30, Some(2 << 30)), 80).0,
-            "read     [=====>      ]  50 %  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left"
+            "read     [======>     ]  50 %  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left"
         );
         assert_eq!(drawn(sample(2 << 30, Some(2 << 30)), 60).0, "read     [=========] 100 %  2.0 GiB/s, 12 s left");
         assert_eq!(drawn(sample(1 << 30, None), 80).0, "read     1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left");
