@@ -86,6 +86,12 @@ impl Content {
         self.merge(Self { records: 1, digest: record });
     }
 
+    /// Adds a record.
+    pub fn add_record(&mut self, key: &[u8], value: &[u8]) {
+        self.records += 1;
+        self.digest.add_record(key, value);
+    }
+
     /// Adds all records of another content.
     pub fn merge(&mut self, other: Self) {
         self.records += other.records;

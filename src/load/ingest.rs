@@ -15,9 +15,8 @@ use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::preset::Loader;
 use crate::progress::Phase;
-use crate::read::{self, Visit};
 use crate::rocks::settings::IngestSettings;
-use crate::rocks::{Level, MetaFault, Reader, ReaderOptions, SstOptions, Store, check_meta_blocks};
+use crate::rocks::{Level, MetaFault, Reader, ReaderOptions, SstOptions, Store, Visit, check_meta_blocks};
 use crate::source::car::CarProblem;
 use crate::source::car::chunks::Chunks;
 
@@ -133,10 +132,8 @@ impl Job<'_> {
                 ));
             }
         }
-        let pool = self.checkers()?;
         for &(family, written) in families {
-            let found = pool.install(|| read::content(&reader, &files, family, self.progress, &self.options.stop));
-            let found = found.map_err(|error| self.damaged(error))?;
+            let (found, _) = self.scan(&reader, &files, family).content().map_err(|error| self.damaged(error))?;
             if found != written {
                 let what = format!("is damaged: {family} has {found}, {written} were written");
                 return Err(Error::damaged_work(staging, what));
@@ -261,8 +258,7 @@ impl Job<'_> {
             content: Content::default(),
             missing: false,
         };
-        let visit = || read::visit(&reader, &files, family, progress, &options.stop, new);
-        let parts = self.checkers()?.install(visit).map_err(|error| self.damaged(error))?;
+        let parts = self.scan(&reader, &files, family).visit(new).map_err(|error| self.damaged(error))?;
         let mut found = Content::default();
         parts.iter().for_each(|part| found.merge(part.content));
         if found != built.tally.written() {
@@ -288,7 +284,7 @@ struct Comparison<'a> {
 
 impl Visit for Comparison<'_> {
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.content.record(key, value)?;
+        self.content.add_record(key, value);
         self.bytes += key.len() + value.len();
         self.batch.push((key.to_vec(), value.to_vec()));
         if self.batch.len() >= LOOKED_UP || self.bytes >= LOOKED_UP_BYTES { self.end() } else { Ok(()) }

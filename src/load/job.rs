@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::preset::Resolved;
 use crate::progress::Progress;
 use crate::rocks::option_map::OptionMap;
-use crate::rocks::options_of;
+use crate::rocks::{DataFile, FamilyScan, Reader, options_of};
 
 /// One import, once its plan is made.
 pub(super) struct Job<'a> {
@@ -25,6 +25,14 @@ pub(super) struct Job<'a> {
     pub progress: &'a Progress<'a>,
     /// What the database has while it is loaded: [`loading`].
     pub loading: OptionMap,
+}
+
+impl Job<'_> {
+    /// A scan of a column family of a database that this import has made, or adds to.
+    pub fn scan<'b>(&'b self, reader: &'b Reader, files: &'b [DataFile], family: &'b str) -> FamilyScan<'b> {
+        let Self { plan, progress, options, .. } = *self;
+        FamilyScan { reader, files, family, threads: plan.threads, progress, stop: &options.stop }
+    }
 }
 
 /// The options while importing: the preset's, or those of the database that is already there.

@@ -5,8 +5,6 @@
 mod access;
 pub(crate) mod advice;
 pub mod block;
-mod content;
-mod count;
 mod dag_json;
 pub mod export;
 pub mod get;
@@ -15,7 +13,6 @@ pub mod inspect;
 mod links;
 mod missing;
 mod queue;
-mod ranges;
 mod snapshot;
 pub mod stat;
 pub mod verify;
@@ -23,7 +20,6 @@ mod visited;
 pub mod walk;
 
 pub use access::{Location, Resources};
-pub(crate) use content::{Content, Visit, content, find_key, visit};
 
 pub use crate::report::record::ImportRecord;
 use crate::sort::key::KeyLayout;

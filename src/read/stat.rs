@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use super::access::Resources;
 use super::advice;
-use super::count::count;
 use crate::error::Result;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
 use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 use crate::rocks::options_file::OptionsFile;
-use crate::rocks::{DataFile, FileTotals, Level, Reader, ReaderOptions, options};
+use crate::rocks::{DataFile, FamilyScan, FileTotals, Level, Reader, ReaderOptions, options};
 
 /// The block cache, in bytes.
 const CACHE: usize = 8 << 20;
@@ -71,9 +70,12 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         family.options = written.as_ref().map(|written| differing(written, name)).transpose()?.unwrap_or_default();
         if options.digest {
             progress.begin(Phase::Verify, Some(family.bytes));
-            let content = count(&reader, name, options.resources.threads(), progress, &options.resources.stop)?;
+            let Resources { stop, .. } = &options.resources;
+            let threads = options.resources.threads();
+            let scan = FamilyScan { reader: &reader, files: &files, family: name, threads, progress, stop };
+            let (content, payload) = scan.content()?;
             family.records = Some(content.records);
-            family.payload_bytes = Some(content.payload);
+            family.payload_bytes = Some(payload);
             family.digest = Some(content.digest);
         }
         column_families.push(family);

@@ -1,6 +1,8 @@
 //! The only module that names `rust_rocksdb`: everything else speaks of stores, SSTs, option
 //! maps and settings.
 
+mod count;
+pub(crate) mod key_ranges;
 mod log_format;
 mod meta_blocks;
 mod meter;
@@ -14,6 +16,7 @@ mod sst;
 mod store;
 mod writer;
 
+pub(crate) use count::{FamilyScan, Visit, find_key};
 pub(crate) use log_format::is_database_file;
 pub(crate) use meta_blocks::{MetaFault, check as check_meta_blocks};
 pub(crate) use meter::Meter;

@@ -17,12 +17,9 @@ use super::way::Way;
 use crate::error::Result;
 use crate::failpoint;
 use crate::progress::Phase;
-use crate::read;
 use crate::report::FamilyReport;
 use crate::rocks::Meter;
-use crate::schema::NUMBER;
-use crate::schema::PLACE;
-use crate::schema::{BLOCK_IDS, TRANSACTIONS};
+use crate::schema::{BLOCK_IDS, NUMBER, PLACE, TRANSACTIONS};
 use crate::source::block_log::Log;
 
 impl Job<'_> {
@@ -73,9 +70,8 @@ impl Job<'_> {
         };
         let found_by: u64 = handed.iter().map(|(name, done)| done.tally.records * value(name)).sum();
         self.progress.begin(Phase::Check, Some(payload + found_by));
-        let pool = self.checkers()?;
         let check = |(name, done): (&str, FamilyDone)| {
-            let found = pool.install(|| read::content(reader, files, name, self.progress, &self.options.stop))?;
+            let (found, _) = self.scan(reader, files, name).content()?;
             self.is_as_written(&found, done.tally.records, done.tally.digest)?;
             Ok(done.report(name, settled.levels(name)))
         };

@@ -29,13 +29,12 @@ use super::ledger::{Ledger, Pen, key_hash};
 use super::{descriptors, lock, read as reading};
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::content_digest::{Content, ContentDigest};
 use crate::parallel;
 use crate::progress::Phase;
-use crate::read::{self, Content};
 use crate::report::MemtableReport;
 use crate::rocks::option_map::Group;
-use crate::rocks::{DataFile, Meter, Reader, Store, Writer};
+use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
 use crate::source::car::chunks::{Chunk, Chunks, Tail};
 
@@ -141,34 +140,25 @@ impl Job<'_> {
         let Self { options, progress, target, .. } = *self;
         let family = &options.column_family;
         progress.begin(Phase::Check, held.is_none().then_some(written.payload));
-        let pool = self.checkers()?;
-        let noted = pool.install(|| ledger.sum())?;
+        let noted = parallel::pool(self.plan.threads)?.install(|| ledger.sum())?;
         let verified = Content { records: written.blocks, digest: written.digest };
         if noted.read != verified {
             let what = format!("is damaged: its ledger has {}, {verified} were verified", noted.read);
             return Err(Error::damaged_work(&target.spill, what));
         }
         if let Some(conflict) = noted.conflict {
-            let key = read::find_key(&settled.reader, family, |key| key_hash(key) == conflict)?;
+            let key = find_key(&settled.reader, family, |key| key_hash(key) == conflict)?;
             return Err(self.conflict(&key.unwrap_or_default(), None));
         }
-        let count = |reader: &Reader, files: &[DataFile], family: &str| {
-            pool.install(|| read::content(reader, files, family, progress, &options.stop))
-        };
         let mut expected = noted.fresh;
         if let Some(held) = held
             && let Some(family) = held.family()
         {
-            expected.merge(count(&held.reader, &held.reader.files()?, family)?);
+            expected.merge(self.scan(&held.reader, &held.reader.files()?, family).content()?.0);
         }
-        let found = count(&settled.reader, &settled.files, family)?;
+        let (found, _) = self.scan(&settled.reader, &settled.files, family).content()?;
         self.is_as_written(&found, expected.records, expected.digest)?;
         Ok(noted.records)
-    }
-
-    /// Threads that read a finished database.
-    pub(super) fn checkers(&self) -> Result<rayon::ThreadPool> {
-        parallel::pool(self.plan.threads)
     }
 
     /// Compares what is there with what was written.

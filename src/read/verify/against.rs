@@ -18,10 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use twox_hash::XxHash3_128;
 
-use super::super::ranges::{KeyRange, range_of};
 use crate::error::{Error, Result};
 use crate::progress::{Progress, Stop};
 use crate::read::snapshot::Snapshot;
+use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::{KeyLayout, Record};
 use crate::source::car::chunks::Chunk;
 use crate::source::car::{CarProblem, NullPadding};

@@ -13,11 +13,10 @@ use crate::chain::{self, Header, TransactionOptions};
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::progress::Phase;
-use crate::read::count::count;
-use crate::read::ranges::KeyRange;
 use crate::report::record::ImportRecord;
 use crate::report::{LogVerified, ProblemKind, VerifiedLog};
-use crate::rocks::DataFile;
+use crate::rocks::key_ranges::{KeyRange, ranges};
+use crate::rocks::{DataFile, FamilyScan};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::Lookup;
 
@@ -181,14 +180,12 @@ impl Job<'_> {
                 self.problems.add(ProblemKind::Count, None, format!("there is no column family {name}"));
                 continue;
             }
-            let content = match count(
-                self.reader,
-                name,
-                self.options.resources.threads(),
-                self.progress,
-                &self.options.resources.stop,
-            ) {
-                Ok(content) => content,
+            let (reader, resources) = (self.reader, &self.options.resources);
+            let (threads, stop, progress) = (resources.threads(), &resources.stop, self.progress);
+            let files = reader.files()?;
+            let content = match (FamilyScan { reader, files: &files, family: name, threads, progress, stop }).content()
+            {
+                Ok((content, _)) => content,
                 Err(error @ crate::error::Error::Interrupted { .. }) => return Err(error),
                 Err(error) => {
                     self.problems.add(ProblemKind::Checksum, None, format!("{name} cannot be read: {error}"));

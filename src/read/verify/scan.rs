@@ -6,9 +6,9 @@ use super::{Job, interrupted};
 use crate::error::Result;
 use crate::hash::content_digest::ContentDigest;
 use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
-use crate::read::ranges::{KeyRange, Window};
 use crate::report::ProblemKind;
 use crate::rocks::Scan;
+use crate::rocks::key_ranges::{KeyRange, Window};
 
 /// Bytes of records hashed together: what fits a second-level cache.
 const BATCH_BYTES: usize = 1 << 20;

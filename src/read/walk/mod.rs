@@ -16,7 +16,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::access::{Location, Resources};
-use super::count;
 use super::header::chain_header;
 use super::links::{codec, links};
 use super::missing::{LISTED, Missing};
@@ -27,7 +26,7 @@ use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::{ImportRecord, roots};
 use crate::report::{WALK_SCHEMA, WalkReport};
-use crate::rocks::{Reader, ReaderOptions};
+use crate::rocks::{FamilyScan, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
 
@@ -130,8 +129,9 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         let records = match recorded {
             Some(record) => record.blocks.written,
             None => {
-                count::count(&reader, walk.family, options.resources.threads(), progress, &options.resources.stop)?
-                    .records
+                let (files, stop) = (reader.files()?, &options.resources.stop);
+                let (family, threads) = (walk.family, options.resources.threads());
+                FamilyScan { reader: &reader, files: &files, family, threads, progress, stop }.content()?.0.records
             }
         };
         unreachable = Some(records.saturating_sub(found.reachable));

@@ -1,6 +1,6 @@
-//! The key space in pieces: what threads share out among themselves, and how to step over what cannot be read.
+//! The key space in ranges: what threads share among themselves, and how a scan steps over what cannot be read.
 
-use crate::rocks::DataFile;
+use super::reader::DataFile;
 
 /// A range goes through about this many bytes of files.
 const RANGE_BYTES: u64 = 64 << 20;
@@ -10,14 +10,14 @@ const MAX_RANGES: u64 = 4096;
 
 /// Keys from `from` on (or the first) up to, but without, `to` (or to the last).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeyRange {
+pub(crate) struct KeyRange {
     pub from: Option<Vec<u8>>,
     pub to: Option<Vec<u8>>,
 }
 
 /// Cuts the whole key space where files begin, and large files in equal parts of their keys' distance. However the files
 /// lie, the ranges cover every key there can be, once.
-pub(super) fn ranges(files: &[&DataFile]) -> Vec<KeyRange> {
+pub(crate) fn ranges(files: &[&DataFile]) -> Vec<KeyRange> {
     let bytes: u64 = files.iter().map(|file| file.size).sum();
     let target = RANGE_BYTES.max(bytes / MAX_RANGES);
     let mut cuts: Vec<Vec<u8>> = Vec::new();
@@ -36,14 +36,14 @@ pub(super) fn ranges(files: &[&DataFile]) -> Vec<KeyRange> {
 }
 
 /// The range that holds `key`; `ranges` must be a whole cut of the key space, as [`ranges`] makes it.
-pub(super) fn range_of(ranges: &[KeyRange], key: &[u8]) -> usize {
+pub(crate) fn range_of(ranges: &[KeyRange], key: &[u8]) -> usize {
     ranges.partition_point(|range| range.to.as_deref().is_some_and(|to| to <= key))
 }
 
 /// The keys between two keys, as numbers: the eight bytes behind what both begin with. Keys are hashes, so that is fine
 /// enough to tell any two of them apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Window {
+pub(crate) struct Window {
     prefix: Vec<u8>,
     pub low: u64,
     pub high: u64,

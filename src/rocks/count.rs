@@ -1,12 +1,11 @@
 //! What a column family holds, counted and digested by all threads: no hash is checked, only RocksDB's checksums are.
 
-use rayon::prelude::*;
-
-use super::ranges::{KeyRange, ranges};
+use super::key_ranges::{KeyRange, ranges};
+use super::reader::{DataFile, Reader};
 use crate::error::{Error, Result};
-pub(crate) use crate::hash::content_digest::Content;
+use crate::hash::content_digest::Content;
+use crate::parallel::for_each;
 use crate::progress::{Progress, Stop};
-use crate::rocks::{DataFile, Reader};
 
 /// Records between two bumps of the progress counters.
 const BATCH: u64 = 1024;
@@ -31,70 +30,81 @@ pub(crate) trait Visit: Send {
     }
 }
 
-impl Visit for Content {
+/// What was counted in a range.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    content: Content,
+    payload: u64,
+}
+
+impl Visit for Counted {
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.records += 1;
-        self.digest.add_record(key, value);
+        self.content.add_record(key, value);
+        self.payload += value.len() as u64;
         Ok(())
     }
 }
 
-/// Counts and digests all records of `family`, whose files `files` has.
-///
-/// # Errors
-/// A block that does not match its checksum, or somebody asked to stop.
-pub(crate) fn content(
-    reader: &Reader,
-    files: &[DataFile],
-    family: &str,
-    progress: &Progress<'_>,
-    stop: &Stop,
-) -> Result<Content> {
-    let parts = visit(reader, files, family, progress, stop, Content::default)?;
-    Ok(parts.into_iter().fold(Content::default(), |mut all, part| {
-        all.merge(part);
-        all
-    }))
+/// A scan of the column family `family`, whose files are among `files`.
+pub(crate) struct FamilyScan<'a> {
+    pub reader: &'a Reader,
+    pub files: &'a [DataFile],
+    pub family: &'a str,
+    pub threads: usize,
+    pub progress: &'a Progress<'a>,
+    pub stop: &'a Stop,
 }
 
-/// Goes through all records of `family`, whose files `files` has, with a visitor for each range of keys; all of them.
-///
-/// # Errors
-/// A block that does not match its checksum, somebody asked to stop, or what a visitor says.
-pub(crate) fn visit<V: Visit>(
-    reader: &Reader,
-    files: &[DataFile],
-    family: &str,
-    progress: &Progress<'_>,
-    stop: &Stop,
-    new: impl Fn() -> V + Sync,
-) -> Result<Vec<V>> {
-    let files: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
-    let of_range = |range: &KeyRange| {
-        let mut visitor = new();
-        let mut untold = (0, 0);
-        let mut scan = reader.scan(family, range.from.as_deref(), range.to.as_deref())?;
+impl FamilyScan<'_> {
+    /// Counts and digests all records; and the bytes of their values.
+    ///
+    /// # Errors
+    /// As [`FamilyScan::visit`].
+    pub fn content(&self) -> Result<(Content, u64)> {
+        let parts = self.visit(Counted::default)?;
+        Ok(parts.into_iter().fold((Content::default(), 0), |(mut all, payload), part| {
+            all.merge(part.content);
+            (all, payload + part.payload)
+        }))
+    }
+
+    /// Goes through all records with a visitor for each range of keys, and returns the visitors.
+    ///
+    /// # Errors
+    /// [`Error::Rocks`] for a block that does not match its checksum, [`Error::Interrupted`], or what a visitor says.
+    pub fn visit<V: Visit>(&self, new: impl Fn() -> V + Sync) -> Result<Vec<V>> {
+        let files: Vec<&DataFile> = self.files.iter().filter(|file| file.family == self.family).collect();
+        let mut ranges = ranges(&files);
+        if files.iter().any(|file| file.level == 0) {
+            ranges = coarse(&ranges, self.threads * PARTS);
+        }
+        let visitors = for_each(self.threads, ranges.len(), Vec::new, |visitors, item| {
+            let Some(range) = ranges.get(item) else { return Ok(()) };
+            visitors.push(self.visit_range(range, new())?);
+            Ok(())
+        })?;
+        Ok(visitors.into_iter().flatten().collect())
+    }
+
+    fn visit_range<V: Visit>(&self, range: &KeyRange, mut visitor: V) -> Result<V> {
+        let mut pending = (0, 0);
+        let mut scan = self.reader.scan(self.family, range.from.as_deref(), range.to.as_deref())?;
         while let Some((key, value)) = scan.item() {
             visitor.record(key, value)?;
-            untold = (untold.0 + value.len() as u64, untold.1 + 1);
-            if untold.1 == BATCH {
-                progress.add(untold.0, untold.1);
-                untold = (0, 0);
-                if stop.asked() {
+            pending = (pending.0 + value.len() as u64, pending.1 + 1);
+            if pending.1 == BATCH {
+                self.progress.add(pending.0, pending.1);
+                pending = (0, 0);
+                if self.stop.asked() {
                     return Err(Error::Interrupted { hint: "run it again".into() });
                 }
             }
             scan.next();
         }
-        progress.add(untold.0, untold.1);
+        self.progress.add(pending.0, pending.1);
         scan.status()?;
         visitor.end().map(|()| visitor)
-    };
-    let mut ranges = ranges(&files);
-    if files.iter().any(|file| file.level == 0) {
-        ranges = coarse(&ranges, rayon::current_num_threads() * PARTS);
     }
-    ranges.par_iter().map(of_range).collect()
 }
 
 /// The same ranges as at most `count`.
@@ -109,7 +119,7 @@ fn coarse(ranges: &[KeyRange], count: usize) -> Vec<KeyRange> {
 /// The first key of `family` that `wanted` knows.
 ///
 /// # Errors
-/// A block that does not match its checksum.
+/// [`Error::Rocks`] for a block that does not match its checksum.
 pub(crate) fn find_key(reader: &Reader, family: &str, wanted: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>> {
     let mut scan = reader.scan(family, None, None)?;
     while let Some((key, _)) = scan.item() {
