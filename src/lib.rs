@@ -45,6 +45,7 @@ mod cbor;
 pub mod chain;
 pub mod doctor;
 pub mod error;
+mod escape;
 mod failpoint;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -39,7 +39,14 @@ pub fn plain(path: &Path) -> Input {
 }
 
 fn input(size: u64, body: Body) -> Input {
-    Input { name: PathBuf::from("bench.car"), size: Some(size), wrapping: Wrapping::None, blocks: None, body }
+    Input {
+        name: PathBuf::from("bench.car"),
+        size: Some(size),
+        wrapping: Wrapping::None,
+        blocks: None,
+        body,
+        file: None,
+    }
 }
 
 struct Stream {

@@ -149,7 +149,7 @@ fn rounded_down(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{Plan, PlanChoice, Space};
+    use crate::load::{PlanChoice, Space, planner};
     use crate::report::Latency;
 
     const GIB: u64 = 1 << 30;
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_lacks_room_or_spills_without_need_is_told() {
-        let mut plan = Plan::choose(PlanChoice::Spill, Some(4 * GIB), true, GIB, 2, 1024, 256 << 20);
+        let mut plan = planner::choose(PlanChoice::Spill, Some(4 * GIB), true, GIB, 2, 1024, 256 << 20);
         plan.space = vec![Space {
             path: "/data".into(),
             file_system: "ext4".into(),

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use super::journal::{BuiltFile, Entry, Journal, Progressed, Tally};
 use super::options::ImportOptions;
-use super::plan::Plan;
 use super::publish::sync_dir;
 use super::read::Held;
 use super::{identity, lock};
@@ -17,6 +16,7 @@ use crate::hash::content_digest::Content;
 use crate::os::buffer::Buffer;
 use crate::parallel;
 use crate::progress::Progress;
+use crate::report::Plan;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::entries::{Entry as Place, Heap, Unsorted};
 use crate::sort::key::{KeyLayout, Record};

@@ -2,8 +2,8 @@
 //! "Too many open files" an hour later.
 
 use super::options::ImportOptions;
-use super::plan::Plan;
 use crate::error::{Error, Result};
+use crate::report::Plan;
 use crate::rocks::option_map::{Group, OptionMap};
 use crate::rocks::options;
 

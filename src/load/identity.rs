@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::options::ImportOptions;
-use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::preset::Resolved;
+use crate::report::Plan;
 use crate::source::car::NullPadding;
 
 /// How much of the source's head and tail is digested, in bytes.

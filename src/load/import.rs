@@ -11,7 +11,7 @@ use super::identity::{Identity, Origin};
 use super::job::{self, Job};
 use super::journal::{Entry, Journal, Progressed};
 use super::options::ImportOptions;
-use super::plan::{self, Plan};
+use super::planner;
 use super::target::Target;
 use super::{choices, descriptors, identity, log, memtable, phase_weights, publish, read, space};
 use crate::error::{Error, Result};
@@ -20,6 +20,7 @@ use crate::hash::content_digest::ContentDigest;
 use crate::os::resources;
 use crate::preset::{self, Loader, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
+use crate::report::Plan;
 use crate::report::record::{ImportRecord, sealed};
 use crate::report::{Blocks, ImportReport, LogReport, MemtableReport, SCHEMA, SourceInfo, Versions};
 use crate::rocks::{self, Level};
@@ -140,7 +141,7 @@ impl Import<'_> {
         }
         let mut preset = self.preset(preset::DEFAULT)?;
         let memory = options.memory_budget();
-        plan::check_memory(options)?;
+        planner::check_memory(options)?;
         let threads = |preset: &Resolved| options.threads.unwrap_or_else(|| preset.sst_threads()).max(1);
         let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
 
@@ -169,11 +170,12 @@ impl Import<'_> {
         // State packs to about a third; a wrong guess costs partitions that are too small, or a merge.
         let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
         let own = if plain { memory } else { memory - memory / 4 };
-        let mut plan = Plan::choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
+        let mut plan = planner::choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
         if let Opened::Log(log) = &opened {
             let ids = (!options.log.no_id_index).then(|| BLOCK_IDS.to_owned());
             let transactions = options.log.index_transactions.then(|| TRANSACTIONS.to_owned());
-            plan.for_log(
+            planner::for_log(
+                &mut plan,
                 log.is_piped(),
                 std::iter::once("default".to_owned()).chain(ids).chain(transactions).collect(),
             );

@@ -3,11 +3,11 @@
 use super::existing::Existing;
 use super::journal::{Journal, Progressed};
 use super::options::ImportOptions;
-use super::plan::Plan;
 use super::target::Target;
 use crate::error::Result;
 use crate::preset::Resolved;
 use crate::progress::Progress;
+use crate::report::Plan;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{DataFile, FamilyScan, Reader, options_of};
 

@@ -21,17 +21,16 @@ mod log;
 mod memtable;
 mod options;
 mod phase_weights;
-mod plan;
+pub(crate) mod planner;
 mod publish;
 mod read;
 mod space;
 mod target;
 
+pub use crate::report::{LogPlan, MemtablePlan, Plan, Space};
 pub use import::{Outcome, import};
 pub(crate) use journal::JournalBench;
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};
-pub use plan::{LogPlan, MemtablePlan, Plan};
-pub use space::Space;
 
 /// Locks, also after a panic elsewhere: what is locked here is whole at any time.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

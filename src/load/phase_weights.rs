@@ -5,8 +5,8 @@
 //! cache.
 
 use super::options::ImportOptions;
-use super::plan::Plan;
 use crate::progress::{Phase, PhaseWeights};
+use crate::report::Plan;
 use crate::rocks::option_map::{Group, OptionMap};
 
 /// Building over reading: of blocks that are held and of those that were spilled, each from a plain file and from a
@@ -64,13 +64,14 @@ pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plai
 #[cfg(test)]
 mod tests {
     use super::super::options::PlanChoice;
-    use super::super::plan::MemtablePlan;
+    use super::super::planner;
     use super::*;
+    use crate::report::MemtablePlan;
 
     const GIB: u64 = 1 << 30;
 
     fn plan(choice: PlanChoice) -> Plan {
-        Plan::choose(choice, Some(2 * GIB), true, 8 * GIB, 2, 1024, 256 << 20)
+        planner::choose(choice, Some(2 * GIB), true, 8 * GIB, 2, 1024, 256 << 20)
     }
 
     fn of(plan: &Plan, plain: bool, loading: &OptionMap) -> PhaseWeights {
@@ -96,7 +97,7 @@ mod tests {
             assert_eq!(weights.busy_threads.is_none(), choice == PlanChoice::Spill && plain);
         }
         let mut log = plan(PlanChoice::Memory);
-        log.for_log(false, vec!["default".into()]);
+        planner::for_log(&mut log, false, vec!["default".into()]);
         assert_eq!(names(&of(&log, true, &none)), ["read", "ingest", "settle", "publish"]);
         let mut options = ImportOptions::new("block_log", "db");
         options.log.index_transactions = true;

@@ -12,13 +12,14 @@ use super::identity;
 use super::journal::{Entry, Journal, Mark, Progressed};
 use super::lock;
 use super::options::ImportOptions;
-use super::plan::Plan;
+use super::planner;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::os::buffer::Buffer;
 use crate::parallel;
 use crate::progress::Progress;
+use crate::report::Plan;
 use crate::sort::entries::{Entry as Place, Heap, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
@@ -119,8 +120,12 @@ impl Reading<'_> {
 
         let (points, is_point) = durable::channel();
         let clock = Clock::new(mark.offset, router.partitions());
-        let pieces =
-            || Mutex::new(Pieces::new(router.partitions(), self.plan.piece_bytes_for(router.partitions()) as usize));
+        let pieces = || {
+            Mutex::new(Pieces::new(
+                router.partitions(),
+                planner::piece_bytes_for(self.plan, router.partitions()) as usize,
+            ))
+        };
         let shared = Shared {
             reading: self,
             source: Mutex::new(Source { chunks, first, clock, points: Some(points) }),

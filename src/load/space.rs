@@ -18,37 +18,16 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use super::journal::Journal;
-use super::plan::Plan;
 use super::target::Target;
 use crate::error::{Error, Result};
 use crate::os::file_system::FileSystem;
 use crate::preset::Loader;
+use crate::report::{Plan, Space};
 use crate::size::human;
 
 /// RocksDB's own files, the journal, indexes and filters: a share of the blocks, as its reciprocal.
 const OVERHEAD: u64 = 25;
-
-/// What is needed of one file system.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Space {
-    /// The directory that is written to, or the nearest one above it that exists.
-    pub path: String,
-    /// Type of the file system, e.g. `ext4`; hex digits where it has no name here.
-    pub file_system: String,
-    /// Number of the device it is on.
-    pub device: u64,
-    /// What is written there: `database`, `partitions`, or both.
-    pub holds: String,
-    /// Bytes needed at the peak, beyond what is there already; `null` when the source's size is not known.
-    pub needed_bytes: Option<u64>,
-    /// Bytes of it that are certain: they cannot be compressed away.
-    pub certain_bytes: u64,
-    /// Bytes free for this user.
-    pub free_bytes: u64,
-}
 
 /// Works out what an import needs where.
 ///
@@ -135,14 +114,6 @@ fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
-impl Space {
-    /// In words, for people.
-    pub fn describe(&self) -> String {
-        let needed = self.needed_bytes.map_or_else(|| "an unknown amount".to_owned(), human);
-        format!("{}: {needed} of {} free at {} ({})", self.holds, human(self.free_bytes), self.path, self.file_system)
-    }
-}
-
 fn needs(place: FileSystem, holds: &str, needed_bytes: Option<u64>, certain_bytes: u64) -> Space {
     Space {
         path: place.path.display().to_string(),
@@ -164,13 +135,14 @@ fn size_of(dir: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::planner;
     use super::*;
     use crate::load::options::{ImportOptions, PlanChoice};
 
     const GIB: u64 = 1 << 30;
 
     fn plan(choice: PlanChoice, bytes: Option<u64>) -> Plan {
-        Plan::choose(choice, bytes, bytes.is_some(), 4 * GIB, 2, 1024, 256 << 20)
+        planner::choose(choice, bytes, bytes.is_some(), 4 * GIB, 2, 1024, 256 << 20)
     }
 
     fn target(dir: &Path) -> Target {

@@ -9,7 +9,7 @@ use super::key::{Key, Loader, Moment, Origin};
 use super::registry::{self, Owner};
 use super::resolve::Resolved;
 use super::settings::agrees;
-use crate::report::shown_in_line;
+use crate::escape::shown_in_line;
 
 /// The form of the JSON that [`Explanation`] serializes to.
 pub const SCHEMA: &str = "bedload-preset-explanation-1";

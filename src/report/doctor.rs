@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::Plan;
+use super::plan::Plan;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
 pub const DOCTOR_SCHEMA: &str = "bedload-doctor-2";

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::plan::Plan;
 use crate::hash::content_digest::ContentDigest;
-use crate::load::Plan;
 use crate::preset::EffectiveOption;
 use crate::progress::{ReadStep, Sample, Tenths};
 use crate::rocks::Level;

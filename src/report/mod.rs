@@ -6,14 +6,16 @@ mod export;
 mod import;
 mod inspect;
 mod log;
+mod plan;
 pub(crate) mod record;
-mod shown;
+
 mod stat;
 pub(crate) mod statistics;
 pub mod tune;
 mod verify;
 mod walk;
 
+pub use crate::escape::{shown, shown_in_line, shown_json};
 pub use doctor::{
     Advice, DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo, Prediction, Rate,
 };
@@ -24,7 +26,7 @@ pub use inspect::{
 };
 pub(crate) use log::not_covered;
 pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings, Speed};
-pub use shown::{shown, shown_in_line, shown_json};
+pub use plan::{LogPlan, MemtablePlan, Plan, Space};
 pub use stat::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 pub use verify::{
     Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifiedLog, VerifyReport,

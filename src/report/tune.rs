@@ -3,9 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::bench::{BenchMachine, Ratio, SnapshotInfo};
-use crate::bench::tune::Change;
 use crate::report::shown_in_line;
 use crate::size::human;
+
+/// One option and its new value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Change {
+    /// `moment.scope.option`, or an argument of the import.
+    pub option: String,
+    /// Its value, as it would be written.
+    pub value: String,
+}
 
 /// The version of this document; it changes when a field changes its meaning or goes.
 pub const TUNE_SCHEMA: &str = "bedload-tune-1";

@@ -1,5 +1,6 @@
 //! Who may name which crate: RocksDB has one door, terminals another, and the library never prints.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn sources(dir: &Path, files: &mut Vec<PathBuf>) {
@@ -174,4 +175,74 @@ fn nothing_that_is_said_has_the_debug_form_of_a_value() {
         found.extend(texts.into_iter().map(|text| format!("{name}: {text}")));
     }
     assert_eq!(found, NOBODY);
+}
+
+/// The modules at the top of `src` with their floors, as ARCHITECTURE.md has them.
+fn floors() -> BTreeMap<String, u32> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md");
+    let text = std::fs::read_to_string(path).expect("ARCHITECTURE.md");
+    let rows = text.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        Some((cells.next()?.parse::<u32>().ok()?, cells.next()?.to_owned()))
+    });
+    let modules = |(floor, names): (u32, String)| {
+        names.split(", ").map(|name| (name.trim_matches('`').to_owned(), floor)).collect::<Vec<_>>()
+    };
+    rows.flat_map(modules).collect()
+}
+
+/// The modules at the top of `src` that a source names behind `crate::`, unit tests left out.
+fn named_behind_crate(text: &str) -> BTreeSet<String> {
+    fn collect(tokens: proc_macro2::TokenStream, named: &mut BTreeSet<String>) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        for (at, token) in tokens.iter().enumerate() {
+            let text = |offset: usize| tokens.get(at + offset).map(ToString::to_string).unwrap_or_default();
+            if text(0) == "crate" && text(1) == ":" && text(2) == ":" {
+                match tokens.get(at + 3) {
+                    Some(proc_macro2::TokenTree::Group(group)) => {
+                        let list = group.stream().to_string();
+                        named.extend(
+                            list.split(',').filter_map(|path| Some(path.split("::").next()?.trim().to_owned())),
+                        );
+                    }
+                    Some(name) => drop(named.insert(name.to_string())),
+                    None => {}
+                }
+            }
+            if let proc_macro2::TokenTree::Group(group) = token {
+                collect(group.stream(), named);
+            }
+        }
+    }
+    let own = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let mut named = BTreeSet::new();
+    collect(own.parse().expect("it compiles"), &mut named);
+    named
+}
+
+#[test]
+fn every_module_uses_only_modules_of_lower_floors() {
+    let floors = floors();
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&src, &mut files);
+    let (mut arrows, mut wrong) = (BTreeSet::new(), Vec::new());
+    for path in files.iter().filter(|path| !path.ends_with("tests.rs") && !path.iter().any(|part| part == "tests")) {
+        let name = path.strip_prefix(&src).expect("below src");
+        let module = name.iter().next().expect("a name").to_str().expect("text").trim_end_matches(".rs").to_owned();
+        // The command line is a crate of its own, and lib.rs only lists the modules.
+        if ["cli", "main", "lib"].contains(&&*module) {
+            continue;
+        }
+        let floor = *floors.get(&module).unwrap_or_else(|| panic!("{module} is on no floor of ARCHITECTURE.md"));
+        for used in named_behind_crate(&std::fs::read_to_string(path).expect("a source file")) {
+            let Some(&below) = floors.get(&used).filter(|_| used != module) else { continue };
+            arrows.insert((module.clone(), used.clone()));
+            if below >= floor {
+                wrong.push(format!("{} (floor {floor}) uses {used} (floor {below})", name.display()));
+            }
+        }
+    }
+    assert!(arrows.len() > 60, "the scan finds only {} arrows", arrows.len());
+    assert_eq!(wrong, NOBODY);
 }

@@ -92,8 +92,8 @@ fn combined(ranked: &[Candidate]) -> Vec<Candidate> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::space::Change;
     use super::*;
+    use crate::report::tune::Change;
 
     /// Each change multiplies the cost by what stands behind its value; small samples see it blurred.
     struct Table {

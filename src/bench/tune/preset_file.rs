@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::space::Change;
 use crate::preset::{Asked, Preset};
+use crate::report::tune::Change;
 use crate::report::tune::{Outcome, TuneReport};
 use crate::size::human;
 

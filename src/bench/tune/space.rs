@@ -1,21 +1,10 @@
 //! What may be changed: one option at a time, a few values each, around what the preset has.
 
-use serde::{Deserialize, Serialize};
-
 use super::super::matrix::Variant;
 use crate::error::Result;
 use crate::os::resources;
 use crate::preset::{self, Loader, Machine, Overrides, Preset};
-use crate::report::tune::Goal;
-
-/// One option and its new value.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Change {
-    /// `moment.scope.option`, or an argument of the import.
-    pub option: String,
-    /// Its value, as it would be written.
-    pub value: String,
-}
+use crate::report::tune::{Change, Goal};
 
 /// Some changes at once; none is the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

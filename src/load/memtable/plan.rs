@@ -1,11 +1,11 @@
 //! What the memtable loader's options come to: buffers, batches, files of level 0.
 
 use super::super::options::ImportOptions;
-use super::super::plan::{MemtablePlan, Plan};
 use super::super::{descriptors, durable};
 use super::writers;
 use crate::error::{Error, Result};
 use crate::preset::Resolved;
+use crate::report::{MemtablePlan, Plan};
 use crate::rocks::option_map::{Group, OptionMap};
 use crate::size::human;
 

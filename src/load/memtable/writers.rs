@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::preset::Resolved;
+use crate::report::Plan;
 use crate::rocks::{Batch, Store, Writer};
 
 /// Batches gathered ahead, for each writer.

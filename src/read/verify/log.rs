@@ -15,7 +15,7 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::progress::Phase;
 use crate::report::record::ImportRecord;
 use crate::report::{LogVerified, ProblemKind, VerifiedLog};
-use crate::rocks::key_ranges::{KeyRange, ranges};
+use crate::rocks::key_ranges::KeyRange;
 use crate::rocks::{DataFile, FamilyScan};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::Lookup;

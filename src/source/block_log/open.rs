@@ -7,13 +7,13 @@ use super::discover::is_set;
 use super::forward::Forward;
 use super::framing::Framing;
 use super::index::IndexUse;
+use super::layout::LogLayout;
 use super::preamble::Preamble;
 use super::ranges::LogFiles;
 use super::unpack::Dictionaries;
 use super::{PEEK, TornTail, is_block_log};
 use crate::chain::Family;
 use crate::error::Result;
-use crate::report::LogLayout;
 use crate::source::input::{Body, Input, Wrapping, peek};
 
 /// What the names of Hive's parts begin with.

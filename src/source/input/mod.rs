@@ -117,7 +117,7 @@ pub struct Input {
     /// Where the bytes come from.
     pub body: Body,
     /// The regular file that was opened by its name.
-    pub(crate) file: Option<File>,
+    pub file: Option<File>,
 }
 
 impl std::fmt::Debug for Input {

@@ -1,7 +1,7 @@
-//! Text from outside, made fit to be shown: names of files, records, options, and what others say about them.
+//! Escapes text from outside before it is printed: names of files, records, options, and messages about them.
 //!
-//! A terminal obeys what it is given: a name can set its title, move its cursor, or write one text over another. So
-//! whatever is printed for people goes through here.
+//! A terminal obeys control characters: a file name can set its title, move its cursor, or write one text over another.
+//! Everything that is printed for people passes this module.
 
 use std::borrow::Cow;
 
