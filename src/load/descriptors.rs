@@ -56,7 +56,7 @@ pub(super) fn check(needed: u64, limit: u64, options: &ImportOptions) -> Result<
         path: options.db.clone(),
         reason: format!("needs {needed} open files at once, and this process may have {limit}"),
         hint: format!(
-            "raise the limit (ulimit -n {needed}), or let there be fewer files: larger SSTs or write buffers, a smaller \
+            "raise the limit (ulimit -n {needed}; ulimit -Hn shows how far), or let there be fewer files: larger SSTs or write buffers, a smaller \
              max_open_files"
         ),
     })

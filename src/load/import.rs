@@ -139,9 +139,10 @@ impl Import<'_> {
             }
             return Err(error);
         }
+        // Before RocksDB starts threads to check the preset's options.
+        planner::check_memory(options)?;
         let mut preset = self.preset(preset::DEFAULT)?;
         let memory = options.memory_budget();
-        planner::check_memory(options)?;
         let threads = |preset: &Resolved| options.threads.unwrap_or_else(|| preset.sst_threads()).max(1);
         let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
 

@@ -71,7 +71,7 @@ fn cost(report: &ImportReport) -> String {
     let mut cost = Vec::new();
     if let Some(cpu) = report.cpu_seconds {
         let gib = report.payload_bytes as f64 / f64::from(1 << 30);
-        let share = (gib > 0.0).then(|| format!(" ({:.2} per GiB)", cpu / gib)).unwrap_or_default();
+        let share = if gib > 0.0 { format!(" ({:.2} per GiB)", cpu / gib) } else { String::new() };
         cost.push(format!("{cpu:.1} CPU-seconds{share}"));
     }
     cost.extend(report.peak_rss_bytes.map(|peak| format!("{} of memory at most", human(peak))));
