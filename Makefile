@@ -53,7 +53,7 @@ test: setup ## Run all tests
 # Kills at every named point of every kind of import and at 200 random moments, cuts power 300 times, lets disks fail
 # and fill up, and holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it.
 test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
-	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test crash --test import --test bench -- \
+	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test crash --test import --test memory --test bench -- \
 	  nothing_is_lost:: synced_before_named:: failing_disks:: hard_times:: limits_are_told:: \
 	  memory_stays_in_the_budget:: adding_to_a_database:: doctor_measures_before_the_start::
 

@@ -79,13 +79,12 @@ fn types() -> Types {
     // What the command line and the journal write is no part of any document here.
     for folder in [
         "report",
-        "load/plan.rs",
-        "load/space.rs",
         "generate/mod.rs",
         "preset",
         "progress",
         "rocks/store.rs",
         "source/block_log/index.rs",
+        "source/block_log/layout.rs",
         "sort/key.rs",
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);

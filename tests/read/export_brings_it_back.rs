@@ -222,7 +222,7 @@ fn a_missing_block_withholds_the_file_until_it_is_allowed() {
     assert_eq!(report["complete"], false);
     bedload().args(["export", "--quiet", "--db"]).arg(&db).arg(&to).assert().code(3).stderr(format!(
         "error: export {}: 1 missing block found\nhint: bedload walk lists what is missing; --allow-missing writes the \
-         file all the same\n",
+         file nevertheless\n",
         db.display()
     ));
     let names: Vec<_> = std::fs::read_dir(dir.path()).expect("list").map(|it| it.expect("entry").file_name()).collect();
