@@ -1,5 +1,5 @@
-//! bedload carries a blockchain snapshot into RocksDB in one fast, checked, unbreakable pass: it sorts the blocks of a
-//! CAR by key once, builds the final SST files and lets RocksDB take them over at the last level.
+//! bedload imports a blockchain snapshot into RocksDB in one fast, verified, crash-safe pass: it sorts the blocks of a CAR
+//! by key once, builds the final SST files and lets RocksDB ingest them at the last level.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
