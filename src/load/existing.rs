@@ -84,8 +84,8 @@ enum Writer {
     Import,
     /// Another program.
     Other,
-    /// The journal, which would tell, is damaged.
-    Unknown,
+    /// Nothing tells, and why.
+    Unknown(&'static str),
 }
 
 impl Kind {
@@ -158,7 +158,7 @@ impl<'a> Existing<'a> {
                 before.take(Entry::Undone);
                 return Ok(Some(self.restored()));
             }
-            Writer::Unknown => return Err(self.unknown()),
+            Writer::Unknown(why) => return Err(self.unknown(why)),
             Writer::Other => {}
         }
         journal.append(&Entry::Undone)?;
@@ -201,33 +201,40 @@ impl<'a> Existing<'a> {
             return Ok(());
         }
         match self.last_writer(&known)? {
-            Writer::Unknown => Err(self.unknown()),
+            Writer::Unknown(why) => Err(self.unknown(why)),
             Writer::Import | Writer::Other => Ok(()),
         }
     }
 
-    /// Which program did the last thing that was done in the database. One that does not open any more goes back in any
-    /// case.
+    /// Which program did the last thing that was done in the database.
     fn last_writer(&self, known: &Progressed) -> Result<Writer> {
         let Target { db, checkpoint, .. } = self.target;
         let now = State::of(db)?;
         // On its way back, it has CURRENT of the checkpoint at the end.
         let is_kept =
             State::of(checkpoint).is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
-        if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) || !opens(db)? {
+        if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) {
             return Ok(Writer::Import);
         }
-        let is_unknown = known.is_damaged && known.opened.is_none() && !is_kept;
-        Ok(if is_unknown { Writer::Unknown } else { Writer::Other })
+        if opens(db)? {
+            let is_unknown = known.is_damaged && known.opened.is_none() && !is_kept;
+            return Ok(if is_unknown { Writer::Unknown("the journal is damaged") } else { Writer::Other });
+        }
+        // A program that opens it begins another MANIFEST, even if CURRENT is damaged later.
+        let is_last = match &known.opened {
+            Some(opened) => newest_manifest(db)?.as_deref() == Some(opened.manifest.trim()),
+            None => is_kept && newest_manifest(checkpoint)? == newest_manifest(db)?,
+        };
+        Ok(if is_last { Writer::Import } else { Writer::Unknown("it does not open any more") })
     }
 
     /// The error where nothing tells which program has changed the database.
-    fn unknown(&self) -> Error {
+    fn unknown(&self, why: &str) -> Error {
         let Target { db, partial, checkpoint, .. } = self.target;
         Error::State {
             path: partial.clone(),
             reason: format!(
-                "the journal is damaged: nothing tells whether this import or another program changed {} last",
+                "nothing tells whether this import or another program changed {} last: {why}",
                 db.display()
             ),
             hint: format!(
@@ -442,6 +449,13 @@ fn opens(dir: &Path) -> Result<bool> {
         Err(error @ Error::Io { .. }) => Err(error),
         Err(_) => Ok(false),
     }
+}
+
+/// The MANIFEST with the highest number.
+fn newest_manifest(dir: &Path) -> Result<Option<String>> {
+    let names = files(dir)?.into_iter().map(|(name, _)| name).filter(|name| name.starts_with("MANIFEST-"));
+    // Numbers have six digits, or more beyond a million.
+    Ok(names.max_by_key(|name| (name.len(), name.clone())))
 }
 
 /// What tells whether a database has been opened for writing since: RocksDB then begins another MANIFEST and replaces

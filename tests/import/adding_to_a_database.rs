@@ -234,13 +234,44 @@ fn a_damaged_journal_never_decides_who_wrote_last() {
         let before = files(&case.db);
         for _ in 0..2 {
             case.is_refused(&[
-                "the journal is damaged: nothing tells whether this import or another program changed ",
+                "nothing tells whether this import or another program changed ",
+                " last: the journal is damaged",
                 "hint: --restart starts over and keeps the database as it is now; to go back to what it was before the \
                  import, put the files of ",
             ]);
             assert!(files(&case.db) == before, "something was changed");
         }
         Case { snapshot: plain(), ..case.clone() }.arg(&["--restart"]).finishes();
+    }
+}
+
+#[test]
+fn what_another_program_wrote_is_kept_where_the_database_does_not_open_any_more() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Spill, "checkpoint"), (Way::Spill, "opened"), (Way::Memtables, "read:3")] {
+        let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        case.dies_at(point);
+        node_writes(&mut case);
+        drop(rust_rocksdb::DB::open_default(&case.db).expect("what the node wrote is in a file now"));
+        let checkpoint = case.partial().join("checkpoint");
+        let names: Vec<String> = files(&case.db).into_keys().collect();
+        let own = names.iter().rfind(|name| name.ends_with(".sst") && !checkpoint.join(name).exists());
+        let path = case.db.join(own.expect("a file of the node"));
+        let bytes = std::fs::read(&path).expect("a file");
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).expect("written");
+        let before = files(&case.db);
+        for args in [&[][..], &["--restart"]] {
+            let ended = case.clone().arg(args).run();
+            assert!(matches!(ended.code, Some(1 | 4)), "{way:?} {point} {args:?}: {ended:?}");
+            assert!(
+                before.iter().all(|(name, bytes)| files(&case.db).get(name) == Some(bytes) || !name.ends_with(".sst"))
+            );
+        }
+        // Once it is mended, nothing is lost.
+        std::fs::write(&path, &bytes).expect("written");
+        case.clone().arg(&["--restart"]).finishes();
+        case.again();
     }
 }
 
