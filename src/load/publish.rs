@@ -29,8 +29,12 @@ pub(super) fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
 }
 
 /// Makes the finished database durable under its working name.
+///
+/// # Errors
+/// The disk fails, or something that is not of the import stands there.
 pub(super) fn seal(target: &Target) -> Result<()> {
     if !target.into_existing {
+        target.has_only_the_database()?;
         remove_leftovers(&target.staging)?;
     }
     sync_dir(target.working())

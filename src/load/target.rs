@@ -224,11 +224,20 @@ impl Target {
         // The journal first: without it nothing here means anything.
         private::remove(&Journal::path(&self.partial))?;
         self.remove_work()?;
-        match first_in(&self.staging) {
-            Some(path) => Err(Error::State {
-                path,
+        self.has_only_the_database()
+    }
+
+    /// Checks that nothing but an import's files would be published with the database.
+    ///
+    /// # Errors
+    /// [`Error::State`] when something else stands where the database is made.
+    pub fn has_only_the_database(&self) -> Result<()> {
+        let names = self.staging.read_dir().into_iter().flatten().flatten();
+        match names.map(|entry| entry.file_name()).find(|name| !name.to_str().is_some_and(is_ours)) {
+            Some(name) => Err(Error::State {
+                path: self.staging.join(name),
                 reason: "is not of an import, and stands where its database is made".into(),
-                hint: "move it away, or choose another --db".into(),
+                hint: "move it away and run the same command again, or choose another --db".into(),
             }),
             None => Ok(()),
         }

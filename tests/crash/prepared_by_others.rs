@@ -372,3 +372,26 @@ fn files_of_the_user_among_the_work_are_kept_and_named() {
         assert_eq!(bedload(&["verify", "--db", db, "--quiet"]).0, Some(0));
     }
 }
+
+#[test]
+fn a_file_of_the_user_among_the_files_of_the_database_is_not_published_by_a_resume() {
+    let stages = [(Way::Memory, "built"), (Way::Memory, "recorded"), (Way::Memtables, "settled")];
+    for (way, stage) in stages {
+        let place = Place::in_memory();
+        let case = Case::new(&place.path(""), plain(), way, From::File);
+        case.dies_at(stage);
+        let staging = place.path("db.partial/db");
+        std::fs::create_dir_all(&staging).expect("a folder");
+        let theirs = staging.join("my.txt");
+        std::fs::write(&theirs, "mine").expect("written");
+        let ended = case.run();
+        assert_eq!(ended.code, Some(4), "{stage}: {ended:?}");
+        ended.says(&[
+            "/my.txt: is not of an import, and stands where its database is made",
+            "hint: move it away and run",
+        ]);
+        assert!(theirs.exists() && !place.path("db").exists(), "{stage}: {ended:?}");
+        std::fs::rename(&theirs, place.path("my.txt")).expect("moved");
+        case.finishes();
+    }
+}
