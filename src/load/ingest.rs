@@ -16,7 +16,7 @@ use crate::hash::content_digest::Content;
 use crate::preset::Loader;
 use crate::progress::Phase;
 use crate::rocks::settings::IngestSettings;
-use crate::rocks::{Level, MetaFault, Reader, ReaderOptions, SstOptions, Store, Visit, check_meta_blocks};
+use crate::rocks::{Level, Reader, ReaderOptions, SstOptions, Store, TableCheck, Visit};
 use crate::source::car::CarProblem;
 use crate::source::car::chunks::Chunks;
 
@@ -121,15 +121,14 @@ impl Job<'_> {
         self.progress.begin(Phase::Check, None);
         let reader = Reader::open(staging, &ReaderOptions::once()).map_err(|error| self.damaged(error))?;
         let files = reader.files()?;
+        // Filters, and what else going through the records does not touch.
+        let check = TableCheck::open(staging).map_err(|error| self.damaged(error))?;
+        if let Some((_, error)) = check.fault_at_open(&files) {
+            return Err(damaged_by(error));
+        }
         for file in &files {
-            // Filters, and what else going through the records does not touch.
-            if let Some(MetaFault { name, .. }) =
-                check_meta_blocks(&file.path).map_err(Error::io("read", &file.path))?.first()
-            {
-                return Err(Error::damaged_work(
-                    &file.path,
-                    format!("is damaged: the block {name} does not match its checksum"),
-                ));
+            if let Some(fault) = check.fault(file, &files) {
+                return Err(Error::damaged_work(&file.path, format!("is damaged: {fault}")));
             }
         }
         for &(family, written) in families {

@@ -4,7 +4,6 @@
 mod count;
 pub(crate) mod key_ranges;
 mod log_format;
-mod meta_blocks;
 mod meter;
 pub mod option_map;
 pub mod options;
@@ -14,16 +13,17 @@ mod scratch;
 pub mod settings;
 mod sst;
 mod store;
+mod table_check;
 mod writer;
 
 pub(crate) use count::{FamilyScan, Visit, find_key};
 pub(crate) use log_format::is_database_file;
-pub(crate) use meta_blocks::{MetaFault, check as check_meta_blocks};
 pub(crate) use meter::Meter;
 pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan};
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;
 pub(crate) use store::{Store, levels_of, options_of};
+pub(crate) use table_check::TableCheck;
 pub(crate) use writer::{Batch, Writer};
 
 /// The version of RocksDB that is built in, from the crate that bundles it.

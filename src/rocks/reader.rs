@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use rust_rocksdb::{
-    Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, Options, ReadOptions,
+    Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, Options, Range, ReadOptions,
 };
 
 use super::options_file::OptionsFile;
@@ -86,6 +86,16 @@ impl Reader {
     /// # Errors
     /// There is no database, or RocksDB refuses it.
     pub fn open(path: &Path, options: &ReaderOptions) -> Result<Self> {
+        Ok(Self::open_with(path, options, |_, families| families)?.0)
+    }
+
+    /// Opens the database as [`Reader::open`] does, with the options and the column families that `adjust` makes of its
+    /// own; the options it was opened with come back.
+    pub(super) fn open_with(
+        path: &Path,
+        options: &ReaderOptions,
+        adjust: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Vec<ColumnFamilyDescriptor>,
+    ) -> Result<(Self, Options)> {
         if !path.join("CURRENT").exists() {
             return Err(Error::State {
                 path: path.to_owned(),
@@ -99,9 +109,10 @@ impl Reader {
         db_options.set_allow_mmap_reads(false);
         db_options.set_paranoid_checks(!options.lenient);
         db_options.set_advise_random_on_open(!options.in_order);
+        let families = adjust(&mut db_options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
         let db = DB::open_cf_descriptors_read_only(&db_options, path, families, false).map_err(wrap("open", path))?;
-        Ok(Self { db, path: path.to_owned(), families: names })
+        Ok((Self { db, path: path.to_owned(), families: names }, db_options))
     }
 
     /// Opens the database at `path` read-only as a node would: with all its own options, also the number of open files,
@@ -123,6 +134,23 @@ impl Reader {
     pub fn size_of(&self, family: &str, key: &[u8]) -> Result<Option<usize>> {
         let found = self.db.get_pinned_cf(self.family(family)?, key).map_err(wrap("read from", &self.path))?;
         Ok(found.map(|value| value.len()))
+    }
+
+    /// About how many bytes the records of a range take. Opens the files that begin or end in it.
+    ///
+    /// # Errors
+    /// No such column family, or RocksDB's refusal.
+    pub(super) fn approximate_size(&self, family: &str, range: Range<'_>) -> Result<u64> {
+        let sizes = self.db.get_approximate_sizes_cf(self.family(family)?, &[range]);
+        Ok(sizes.map_err(wrap("look at", &self.path))?.into_iter().sum())
+    }
+
+    /// Reads all files, filters as well as records.
+    ///
+    /// # Errors
+    /// The first block that does not match its checksum, by file and offset.
+    pub(super) fn verify_checksum(&self) -> Result<()> {
+        self.db.verify_checksum_opt(&scan_options()).map_err(wrap("read from", &self.path))
     }
 
     /// The number of the last change that was made to the database; 0 if nothing but ingesting has been done to it.

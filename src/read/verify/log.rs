@@ -53,14 +53,13 @@ impl Job<'_> {
         let others = self.others(files, &recorded.chain([self.family]).collect::<Vec<_>>());
         self.progress.begin(Phase::Verify, Some(record.payload_bytes));
         let found: Mutex<Vec<Stretch>> = Mutex::default();
-        self.for_each(work.len() + others.len() + files.len(), |worker, item| {
+        self.for_each(work.len() + others.len() + 1, |worker, item| {
+            let Some(item) = item.checked_sub(1) else { return self.check_tables(files) };
             if let Some(range) = work.get(item) {
                 let stretch = self.stretch(range, &lookup)?;
                 found.lock().unwrap_or_else(PoisonError::into_inner).push(stretch);
             } else if let Some((family, range)) = others.get(item - work.len()) {
                 worker.go_through(family, range, None)?;
-            } else {
-                self.check_meta_blocks(files.get(item - work.len() - others.len()));
             }
             Ok(())
         })?;

@@ -31,7 +31,7 @@ use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
 use crate::report::{Against, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
 use crate::rocks::key_ranges::{KeyRange, Window, ranges};
-use crate::rocks::{DataFile, MetaFault, Reader, ReaderOptions, check_meta_blocks};
+use crate::rocks::{DataFile, Reader, ReaderOptions, TableCheck};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 use crate::source::car::NullPadding;
@@ -296,10 +296,9 @@ impl Job<'_> {
         let mut work: Vec<(&str, usize, KeyRange)> =
             own.into_iter().enumerate().map(|(number, range)| (self.family, number, range)).collect();
         work.extend(self.others(files, &[self.family]).into_iter().map(|(family, range)| (family, 0, range)));
-        let totals = self.for_each(work.len() + files.len(), |worker, item| {
-            let Some((family, number, range)) = work.get(item) else {
-                self.check_meta_blocks(files.get(item - work.len()));
-                return Ok(());
+        let totals = self.for_each(work.len() + 1, |worker, item| {
+            let Some((family, number, range)) = item.checked_sub(1).and_then(|item| work.get(item)) else {
+                return self.check_tables(files);
             };
             let index = index.as_ref().filter(|_| *family == self.family);
             let entries = index.map(|index| index.take_range(*number)).transpose()?;
@@ -321,14 +320,21 @@ impl Job<'_> {
         others.flat_map(|family| ranges_of(files, family).into_iter().map(move |range| (family, range))).collect()
     }
 
-    /// Checks the blocks of a file that going through its records does not touch.
-    fn check_meta_blocks(&self, file: Option<&DataFile>) {
-        // A file that cannot be opened has been told.
-        let Some((path, Ok(faults))) = file.map(|file| (&file.path, check_meta_blocks(&file.path))) else { return };
-        for MetaFault { name, offset } in faults {
-            let message = format!("the block {name} at byte {offset} does not match its checksum");
-            self.problems.add(ProblemKind::Checksum, Some(path), message);
+    /// Checks the blocks of all files that going through their records does not touch.
+    fn check_tables(&self, files: &[DataFile]) -> Result<()> {
+        let check = TableCheck::open(&self.options.db)?;
+        if let Some((file, error)) = check.fault_at_open(files) {
+            self.problems.add(ProblemKind::Checksum, file, error.to_string());
         }
+        for file in files {
+            if self.options.resources.stop.asked() {
+                return Err(interrupted());
+            }
+            if let Some(message) = check.fault(file, files) {
+                self.problems.add(ProblemKind::Checksum, Some(&file.path), message);
+            }
+        }
+        Ok(())
     }
 
     fn read_source(&self, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<SourceIndex> {

@@ -1,0 +1,165 @@
+//! Finds damage in the blocks of an SST that no scan reads: filters and the like. RocksDB reads them when it opens the
+//! file; where one does not match its checksum it works without it, slower, and only counts the mismatch.
+
+use std::path::Path;
+
+use rust_rocksdb::statistics::Ticker;
+use rust_rocksdb::{BlockBasedOptions, ColumnFamilyDescriptor, Options, Range};
+
+use super::reader::{DataFile, Reader, ReaderOptions};
+use crate::error::{Error, Result};
+
+/// Files that are open at the same time: RocksDB takes no smaller number.
+const OPEN_FILES: i32 = 20;
+
+/// Options with which RocksDB reads filters. An OPTIONS file may name a policy that RocksDB does not know when it reads the
+/// file again; all policies of its own read each other's filters, and every table says itself how it is laid out.
+fn with_filters() -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_bloom_filter(10.0, false);
+    let mut options = Options::default();
+    options.set_block_based_table_factory(&table);
+    options
+}
+
+/// A database whose files are opened one after the other. One thread uses it: what RocksDB counts while a file is opened
+/// belongs to that file.
+pub(crate) struct TableCheck {
+    reader: Reader,
+    options: Options,
+    /// Whether something did not match when the database was opened.
+    mismatch_at_open: bool,
+}
+
+impl TableCheck {
+    /// Opens the database at `path` for reading.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open(path: &Path) -> Result<Self> {
+        let options = ReaderOptions { open_files: OPEN_FILES, lenient: true, ..ReaderOptions::once() };
+        let (reader, options) = Reader::open_with(path, &options, |options, families| {
+            options.enable_statistics();
+            families.iter().map(|family| ColumnFamilyDescriptor::new(family.name(), with_filters())).collect()
+        })?;
+        let mut check = Self { reader, options, mismatch_at_open: false };
+        check.mismatch_at_open = check.mismatches() > 0;
+        Ok(check)
+    }
+
+    /// What does not match its checksum in one of the few files that RocksDB opens together with the database: which of
+    /// `files`, and RocksDB's words. Only where there is such damage all files are read, to find it.
+    pub fn fault_at_open<'a>(&self, files: &'a [DataFile]) -> Option<(Option<&'a Path>, Error)> {
+        let error = self.mismatch_at_open.then(|| self.reader.verify_checksum().err()).flatten()?;
+        let words = error.to_string();
+        let named = files.iter().map(|file| file.path.as_path()).find(|path| words.contains(&*path.to_string_lossy()));
+        Some((named, error))
+    }
+
+    /// Opens `file`, one of `files`; what is wrong with it where a block beside its records does not match its checksum.
+    /// A file that cannot be opened, or whose first record cannot be read, is left to those who read its records.
+    pub fn fault(&self, file: &DataFile, files: &[DataFile]) -> Option<String> {
+        let before = self.mismatches();
+        let sized = self.reader.approximate_size(&file.family, Range::new(&file.smallest, &file.largest));
+        let found = self.reader.size_of(&file.family, &file.smallest);
+        if self.mismatches() == before || sized.is_err() || found.is_err() {
+            return None;
+        }
+        // RocksDB opens all files that may have a key, whatever their level.
+        let is_alone = !files.iter().any(|other| {
+            (other.path != file.path && other.family == file.family)
+                && (other.smallest <= file.largest && file.smallest <= other.largest)
+        });
+        let place = if is_alone { "" } else { ", or beside those of a file with the same keys," };
+        Some(format!("a block beside its records{place} does not match its checksum; filters are such blocks"))
+    }
+
+    fn mismatches(&self) -> u64 {
+        self.options.get_ticker_count(Ticker::BlockChecksumMismatchCount)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use rust_rocksdb::{ChecksumType, DB, DBCompressionType};
+
+    use super::*;
+
+    /// A database of two files with a filter each.
+    fn database(dir: &Path, table: &mut BlockBasedOptions, for_hits: bool) {
+        table.set_bloom_filter(10.0, false);
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.set_compression_type(DBCompressionType::None);
+        options.set_optimize_filters_for_hits(for_hits);
+        options.set_block_based_table_factory(table);
+        let db = DB::open(&options, dir).expect("open");
+        for file in 0..2u32 {
+            for number in 0..2000u32 {
+                db.put((file * 2000 + number).to_be_bytes(), [7; 100]).expect("put");
+            }
+            db.flush().expect("flush");
+        }
+        // Both go to the last level, as files of their own.
+        if for_hits {
+            db.compact_range(None::<&[u8]>, None::<&[u8]>);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_in_a_filter_is_found_in_every_format_and_at_its_file() {
+        let cases = [
+            (5, ChecksumType::CRC32c, false, false),
+            (5, ChecksumType::XXHash, false, false),
+            (5, ChecksumType::XXHash64, false, false),
+            (5, ChecksumType::XXH3, true, false),
+            (6, ChecksumType::XXH3, false, true),
+            (6, ChecksumType::CRC32c, true, true),
+            (7, ChecksumType::XXH3, false, false),
+        ];
+        for (number, (version, kind, cached, for_hits)) in cases.into_iter().enumerate() {
+            let case = format!("version {version}, case {number}, cached: {cached}, for hits: {for_hits}");
+            let dir = tempfile::tempdir().expect("a directory");
+            let mut table = BlockBasedOptions::default();
+            table.set_format_version(version);
+            table.set_checksum_type(kind);
+            table.set_cache_index_and_filter_blocks(cached);
+            database(dir.path(), &mut table, for_hits);
+            let faults = || {
+                let check = TableCheck::open(dir.path()).expect("open");
+                let files = check.reader.files().expect("files");
+                let at_open = check.fault_at_open(&files).map(|(file, _)| file.expect("a file is named"));
+                let is_faulty = |file: &DataFile| at_open == Some(&*file.path) || check.fault(file, &files).is_some();
+                let faults: Vec<bool> = files.iter().map(is_faulty).collect();
+                (files.clone(), faults)
+            };
+            let (files, found) = faults();
+            assert!(!found.contains(&true), "{case}");
+            let damaged = &files[number % files.len()];
+            let reader = Reader::open(dir.path(), &ReaderOptions::once()).expect("open");
+            let totals = reader.totals("default").expect("totals");
+            let (filter, index) = (totals.filter_bytes / files.len() as u64, totals.index_bytes / files.len() as u64);
+            assert!(filter > 2000);
+            // data | filter | index | properties and the rest, some 1,300 bytes
+            let at = damaged.size - 1300 - index - filter / 2;
+            let file = std::fs::File::options().read(true).write(true).open(&damaged.path).expect("open");
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).expect("read");
+            file.write_all_at(&[byte[0] ^ 4], at).expect("write");
+            let (again, found) = faults();
+            let expected: Vec<bool> = again.iter().map(|file| file.path == damaged.path).collect();
+            assert_eq!(found, expected, "{case}");
+            let reader = Reader::open(dir.path(), &ReaderOptions::once()).expect("open");
+            let mut scan = reader.scan("default", None, None).expect("a scan");
+            let mut records = 0;
+            while scan.item().is_some() {
+                records += 1;
+                scan.next();
+            }
+            scan.status().expect("every record can be read");
+            assert_eq!(records, 4000, "{case}: the damage is beside the records");
+        }
+    }
+}
