@@ -20,8 +20,8 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-long test-compat attack test-checked lint bench benchmarks fuzz install install-files \
-  clean-demo
+.PHONY: help setup build demo test test-long test-compat attack fixtures test-checked lint bench benchmarks fuzz install \
+  install-files clean-demo
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -54,7 +54,7 @@ test: setup ## Run all tests
 # and fill up, and holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it.
 test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
 	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test crash --test import --test memory --test bench -- \
-	  nothing_is_lost:: synced_before_named:: failing_disks:: hard_times:: limits_are_told:: \
+	  nothing_is_lost:: unfinished_work_is_checked:: synced_before_named:: failing_disks:: hard_times:: limits_are_told:: \
 	  memory_stays_in_the_budget:: adding_to_a_database:: doctor_measures_before_the_start::
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
@@ -64,6 +64,9 @@ test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) ope
 # See docs/reliability.md; BEDLOAD_WRITE_DOCS=1 writes the counts into it.
 attack: setup ## Kill, fill up, flip and swap everything for ATTACK_MINUTES=60, and count what comes out
 	BEDLOAD_ATTACK_MINUTES=$(ATTACK_MINUTES) $(CARGO) test --release --locked --test attack
+
+fixtures: setup ## Make the snapshots of fixtures/ anew
+	BEDLOAD_WRITE_FIXTURES=1 $(CARGO) test --release --locked --test project fixtures::
 
 # CHECKED="--lib" limits it to the unit and property tests, as `.ci/run` does.
 test-checked: setup ## Run all tests with overflow checks and debug assertions in bedload's own code

@@ -1,7 +1,7 @@
 //! Bytes that change in a finished database: `verify` finds them, or nobody reads them; and no command hangs or dies.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::common::crash::{Chance, Ended};
 use super::imports::{Attempt, World, copy, files, flip};
@@ -10,7 +10,7 @@ use super::{Context, Tell};
 
 /// Runs a command on a database.
 fn bedload(words: &[&str], db: &Path, codes: &[i32]) -> Judged<Ended> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = super::common::run::bedload();
     command.arg(words[0]).arg("--db").arg(db).args(&words[1..]).args(["--json", "--progress", "off"]);
     if matches!(words[0], "verify" | "walk") {
         command.args(["--threads", "2"]);

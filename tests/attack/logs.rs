@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use sha2::{Digest, Sha224, Sha256};
+use sha2::{Digest, Sha256};
 
 use super::common::car::{noise, varint};
-use super::common::log::{LogBlock, genesis};
+use super::common::log::{LogBlock, antelope_block, steem_block};
 use super::judge::Families;
 
 /// A chain of Steem blocks: each with up to three transactions of one comment each, about `len` bytes long.
@@ -30,17 +30,9 @@ pub fn steem(last: u32, len: usize, seed: u64) -> (Vec<LogBlock>, Families) {
             leaves.push(Sha256::digest(&signed).to_vec());
             body.extend(signed);
         }
-        let mut bytes = previous.clone();
-        bytes.extend((1_458_835_500 + number * 3).to_le_bytes());
-        bytes.extend(b"\x08producer");
-        bytes.extend(steem_root(leaves));
-        bytes.push(0);
-        bytes.extend(noise(seed + u64::from(number), 65));
-        let mut id = Sha224::digest(&bytes)[..20].to_vec();
-        id[..4].copy_from_slice(&number.to_be_bytes());
-        bytes.extend(body);
-        previous.clone_from(&id);
-        blocks.push(LogBlock { number, id, bytes });
+        let block = steem_block(number, &previous, &steem_root(leaves), &body, seed);
+        previous.clone_from(&block.id);
+        blocks.push(block);
     }
     let mut families = families(&blocks);
     families.insert("transactions".into(), transactions);
@@ -74,22 +66,9 @@ pub fn antelope(last: u32, seed: u64) -> (Vec<LogBlock>, Families) {
             0 => (Sha256::digest(&receipt).to_vec(), [&[1][..], &receipt[..6], &[0], &id, &[0]].concat()),
             _ => (vec![0; 32], vec![0, 0]),
         };
-        let mut bytes = (1_000_000 + number).to_le_bytes().to_vec();
-        bytes.extend(0x5530_ea00_0000_0000u64.to_le_bytes());
-        bytes.extend([0, 0]);
-        bytes.extend(&previous);
-        bytes.extend(root);
-        // The first block has the chain's id where others have the root of their actions.
-        bytes.extend(if number == 1 { Sha256::digest(genesis()).into() } else { [7; 32] });
-        bytes.extend([0; 4]);
-        bytes.extend([0, 0]);
-        let mut id = Sha256::digest(&bytes).to_vec();
-        id[..4].copy_from_slice(&number.to_be_bytes());
-        bytes.push(0);
-        bytes.extend(noise(seed + u64::from(number), 65));
-        bytes.extend(body);
-        previous.clone_from(&id);
-        blocks.push(LogBlock { number, id, bytes });
+        let block = antelope_block(number, &previous, &root, &body, seed);
+        previous.clone_from(&block.id);
+        blocks.push(block);
     }
     let families = families(&blocks);
     (blocks, families)

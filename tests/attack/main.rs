@@ -269,7 +269,7 @@ fn main() -> ExitCode {
         let told = format!("`{command}` on {}:\n\n{table}", String::from_utf8_lossy(&today).trim());
         write_docs(&told, &board.places());
     }
-    common::crash::sweep_old_snapshots();
+    common::run::sweep_old_folders();
     let missing: Vec<_> = all.iter().filter(|class| !document().contains(&format!("| {} |", class.name))).collect();
     if !missing.is_empty() {
         eprintln!("FAILED: docs/reliability.md lacks {:?}", missing.iter().map(|class| class.name).collect::<Vec<_>>());

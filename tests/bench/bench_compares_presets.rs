@@ -1,7 +1,7 @@
 //! `bedload bench`: every run is a result, nothing measured is lost, and what was not measured is null.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::database::{bedload, generate};
@@ -199,7 +199,7 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
     let (_dir, snapshot, out) = place();
     let words = ["--presets", "ingest,ingest-small", "--runs", "4", "--lookups", "50", "--progress", "off"];
     let start = || -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+        let mut command = crate::common::run::bedload();
         command.arg("bench").arg(&snapshot).arg("--out").arg(&out).args(words);
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
     };

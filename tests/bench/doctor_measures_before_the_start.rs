@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// `bedload` with directories of the user below `place`, which nothing creates.
 fn bedload(place: &Place) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::bedload();
     command.env("HOME", place.path("home")).env("XDG_CACHE_HOME", place.path("cache"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -210,8 +210,8 @@ fn too_little_room_memory_and_descriptors_are_told_with_a_remedy() {
         eprintln!("SKIPPED: a small file system cannot be mounted here");
         return;
     }
-    let binary = env!("CARGO_BIN_EXE_bedload");
-    let mut command = Command::new("prlimit");
+    let binary = crate::common::run::BEDLOAD;
+    let mut command = crate::common::run::hermetic("prlimit");
     command.args(["--nofile=200:200", binary, "doctor", "--json", "--memory", "4096GiB", "--dir"]);
     command.arg(&data).arg(&plain().file).env("XDG_CACHE_HOME", place.path("cache"));
     let report = run({

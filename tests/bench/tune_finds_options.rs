@@ -1,7 +1,7 @@
 //! `bedload tune`: a search that writes a preset only for a win that is shown.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::common::database::{bedload, generate};
@@ -26,7 +26,7 @@ fn a_search_that_was_stopped_goes_on_and_ends_with_a_preset_that_imports_or_with
     let snapshot = generate(dir.path(), "2MiB");
     let (file, out) = (dir.path().join("mine.toml"), dir.path().join("out"));
     let search = |file: &Path| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+        let mut command = crate::common::run::bedload();
         command.arg("tune").arg(&snapshot);
         // Compression and filters change what a database takes on this snapshot far more than noise does its memory.
         command.args(["--for", "memory", "--pairs", "3", "--json", "--dir"]).arg(dir.path());

@@ -90,7 +90,7 @@ fn the_last_word_may_not_name_an_earlier_block() {
 fn generated(family: &str, seed: &str) -> Vec<u8> {
     let place = Place::in_memory();
     let path = place.path("log");
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::program();
     command.arg("generate").arg(&path).args(["--profile", family, "--size", "300KiB", "--seed", seed, "--quiet"]);
     command.assert().success();
     std::fs::read(path).expect("a log")
@@ -227,20 +227,6 @@ fn a_flipped_bit_in_any_part_of_a_block_of_antelope_is_its_own_error() {
 }
 
 #[test]
-fn flipped_bits_in_a_real_antelope_log_are_found_unless_links_alone_are_checked() {
-    let Some(dir) = crate::common::fixtures() else { return };
-    let whole = std::fs::read(dir.join("block_log/antelope_v2/blocks.log")).expect("a file");
-    let mut log = whole.clone();
-    // In the last block's transactions, behind its header.
-    let last = u64::from_le_bytes(whole[whole.len() - 8..].try_into().expect("8 bytes"));
-    let at = whole.len() - 60;
-    log[at] ^= 1;
-    let place = Place::in_memory();
-    import(&place, place.file("log", &log)).args(&["--verify", "links"]).run().succeeded();
-    refused(&log, &[], last, "");
-}
-
-#[test]
 fn a_log_that_begins_later_needs_to_be_asked_for() {
     let blocks = steem(401, 800, 5);
     let log = raw(&blocks);
@@ -315,36 +301,6 @@ fn missing_parts_and_gaps_are_told_by_name() {
     let done = import(&place, place.path("chain")).run();
     assert!(done.stderr.contains("block 401 says that it follows"), "{}", done.stderr);
     assert_eq!(done.code, Some(3));
-}
-
-#[test]
-fn dictionaries_that_are_missing_or_wrong_are_told() {
-    let Some(dir) = crate::common::fixtures() else { return };
-    let hive = dir.join("block_log/hive");
-    let log = std::fs::read(hive.join("testnet_split_merge_pattern.block_log")).expect("a file");
-    let place = Place::in_memory();
-    let done = import(&place, place.file("log", &log)).run();
-    assert_eq!(done.code, Some(3));
-    assert!(done.stderr.contains("is packed with the dictionary 000M, which is not given"), "{}", done.stderr);
-    assert!(done.hint().contains("--dictionaries") && done.hint().contains("published at https://"), "{}", done.hint());
-    let given = place.path("given");
-    std::fs::create_dir(&given).expect("a folder");
-    let args = ["--dictionaries", &given.display().to_string()];
-    let refusal = || {
-        let done = import(&place, place.path("log")).args(&args).run();
-        assert_eq!(done.code, Some(3), "{}", done.stderr);
-        assert!(!done.db.exists());
-        done.stderr
-    };
-    assert!(refusal().contains("which is not in "), "an empty folder");
-    std::fs::write(given.join("000M.dict.zst"), b"nonsense").expect("written");
-    assert!(refusal().contains("it does not begin as a zstd dictionary does"));
-    // A real dictionary, but another one.
-    let samples: Vec<Vec<u8>> = (0..400).map(|number| crate::common::car::noise(number, 600)).collect();
-    let other = zstd::dict::from_samples(&samples, 20_000).expect("trained");
-    std::fs::write(given.join("000M.dict.zst"), zstd::encode_all(&other[..], 3).expect("packed")).expect("written");
-    let words = refusal();
-    assert!(words.contains("with the dictionary 000M"), "{words}");
 }
 
 #[test]

@@ -27,12 +27,6 @@ const POINTS: [&str; 14] = [
 const OF_MEMTABLES: [&str; 9] =
     ["start", "range-synced", "range", "range:3", "ranges", "read-done", "recorded", "complete", "renamed"];
 
-/// Through memtables, with many durable points.
-fn through_memtables(run: Import) -> Import {
-    run.args(&["--preset", "memtable", "--set", "load.cf.write_buffer_size=256K"])
-        .env("BEDLOAD_DURABLE_BYTES", "100000")
-}
-
 fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import + 'a {
     let file = place.file("block_log", log);
     move || {
@@ -80,7 +74,7 @@ fn killed_on_the_way_through_memtables_it_goes_on() {
     for piped in [false, true] {
         let place = Place::in_memory();
         let all = case(&place, &bytes, piped);
-        let run = || through_memtables(all());
+        let run = || all().through_memtables();
         for point in OF_MEMTABLES {
             let done = run().env("BEDLOAD_ABORT_AT", point).run();
             assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
@@ -102,14 +96,14 @@ fn what_went_through_memtables_and_is_durable_is_not_read_again() {
     let bytes = raw(&blocks);
     let place = Place::in_memory();
     let all = case(&place, &bytes, false);
-    let run = || through_memtables(all());
+    let run = || all().through_memtables();
     let whole = run().run();
     holds(&whole, &blocks);
     std::fs::remove_dir_all(&whole.db).expect("removed");
     assert_eq!(run().env("BEDLOAD_ABORT_AT", "range:3").run().code, Some(137));
     // The same options and another log, or the same log and another preset.
     let other = place.file("other", &raw(&steem(1, 12_000, 7)));
-    let other = through_memtables(import(&place, other)).args(&["--threads", "2", "--memory", "16MiB"]).run();
+    let other = import(&place, other).through_memtables().args(&["--threads", "2", "--memory", "16MiB"]).run();
     assert_eq!(other.code, Some(4), "{}", other.stderr);
     let other = all().run();
     other.refused(4, None, "an unfinished import of something else lies here: ");
@@ -144,39 +138,6 @@ fn what_is_built_is_not_built_again_and_another_source_is_refused() {
         };
         let written = |done: &crate::common::run::Done| done.number("/bytes_written");
         assert!(written(&done) < written(&whole) * 4 / 5, "{} of {} bytes", written(&done), written(&whole));
-    }
-}
-
-#[test]
-fn transactions_are_found_after_a_kill_as_after_none() {
-    let Some(dir) = crate::common::fixtures() else { return };
-    let bytes = std::fs::read(dir.join("block_log/antelope_v2/blocks.log")).expect("a file");
-    let digest = |done: &crate::common::run::Done| {
-        done.succeeded();
-        done.json["log"]["families"].as_array().expect("families").clone()
-    };
-    let place = Place::in_memory();
-    let expected = digest(&import(&place, place.file("log", &bytes)).args(&["--index", "transactions"]).run());
-    assert_eq!(expected.len(), 3);
-    let with_files =
-        ["range-synced", "range", "built-synced", "built", "ingest:3", "ingested"].map(|point| (false, point));
-    let with_batches = ["range-synced", "range", "built-synced", "built", "read-done"].map(|point| (true, point));
-    for (batches, point) in with_files.into_iter().chain(with_batches) {
-        let place = Place::in_memory();
-        let file = place.file("log", &bytes);
-        let run = || {
-            let run = import(&place, &file).args(&["--index", "transactions"]);
-            if batches { through_memtables(run) } else { run }
-        };
-        let done = run().env("BEDLOAD_ABORT_AT", point).run();
-        assert_eq!(done.code, Some(137), "{point}: {}", done.stderr);
-        let found = digest(&run().run());
-        for (found, expected) in found.iter().zip(&expected) {
-            for field in ["name", "records", "duplicates", "digest", "duplicate_digest"] {
-                assert_eq!(found[field], expected[field], "{point}, batches {batches}");
-            }
-        }
-        assert_eq!(found.len(), expected.len());
     }
 }
 
@@ -235,7 +196,7 @@ fn a_flipped_bit_in_what_memtables_have_written_is_never_published() {
     let bytes = raw(&blocks);
     let place = Place::in_memory();
     let all = case(&place, &bytes, false);
-    let run = || through_memtables(all());
+    let run = || all().through_memtables();
     for point in ["range:3", "read-done"] {
         for thousandths in [0, 500, 970] {
             assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
@@ -254,7 +215,7 @@ fn a_flipped_bit_in_a_partition_of_transactions_is_never_published() {
     for batches in [false, true] {
         let run = || {
             let run = all().args(&["--index", "transactions"]);
-            if batches { through_memtables(run) } else { run }
+            if batches { run.through_memtables() } else { run }
         };
         for thousandths in [0, 300, 999] {
             assert_eq!(run().env("BEDLOAD_ABORT_AT", "ranges").run().code, Some(137));
@@ -282,7 +243,7 @@ fn a_log_that_was_replaced_goes_on_only_if_what_was_taken_is_the_same() {
     for batches in [false, true] {
         let place = Place::in_memory();
         let all = case(&place, &bytes, false);
-        let run = || if batches { through_memtables(all()) } else { all() };
+        let run = || if batches { all().through_memtables() } else { all() };
         for point in ["range:3", "ranges"] {
             assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
             replace(&place.path("block_log"), &other);

@@ -258,7 +258,7 @@ fn without_the_family_of_ids_there_is_none() {
 }
 
 fn bedload(db: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::program();
     let (first, rest) = args.split_first().expect("a command");
     let output =
         command.arg(first).arg("--db").arg(db).args(rest).args(["--progress", "off"]).output().expect("it runs");
@@ -337,7 +337,7 @@ fn inspect_tells_what_is_in_a_log() {
     let packed = |number: u32| if number > 300 { Packed::Zstd } else { Packed::Raw };
     let bytes = log(&blocks, packed);
     let inspect = |file: &Path| {
-        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+        let mut command = crate::common::run::program();
         let output = command.arg("inspect").arg(file).arg("--json").output().expect("it runs");
         (output.status.code(), serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON"))
     };
@@ -358,7 +358,7 @@ fn inspect_tells_what_is_in_a_log() {
 
 /// The lines of `inspect --list`, and the exit code.
 fn listed(source: &str, stdin: &[u8]) -> (Option<i32>, Vec<serde_json::Value>, String) {
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::program();
     let output = command.args(["inspect", "--list", source]).write_stdin(stdin).output().expect("it runs");
     let lines = String::from_utf8(output.stdout).expect("text");
     let lines = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

@@ -1,96 +1,12 @@
 //! `bedload export` of a block log: the log that was imported comes back, byte for byte where that can be, and else as the
 //! same blocks.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common::log::*;
-use crate::common::run::{Done, Place, import, import_pipe};
+use crate::common::log_export::{comes_back, comes_back_otherwise, export, output};
+use crate::common::run::{Place, import, import_pipe};
 use serde_json::Value;
-
-fn bedload(args: &[&str]) -> std::process::Output {
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
-    command.args(args).args(["--progress", "off"]).output().expect("it runs")
-}
-
-/// Exports a database into `place/name`: the report, and the bytes.
-#[track_caller]
-fn export(place: &Place, db: &Path, name: &str, more: &[&str]) -> (Value, Vec<u8>) {
-    let to = place.path(name);
-    let args = ["export", "--db", db.to_str().expect("text"), to.to_str().expect("text"), "--json", "--force"];
-    let output = bedload(&[&args[..], more].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let bytes = std::fs::read(&to).expect("a file");
-    assert_eq!(report["schema"], "bedload-export-1");
-    assert_eq!((&report["bytes"], &report["published"]), (&bytes.len().into(), &true.into()));
-    (report, bytes)
-}
-
-/// Imports, exports, and expects exactly `log` back.
-#[track_caller]
-fn comes_back(source: &Path, log: &[u8], more: &[&str]) -> Value {
-    let place = Place::in_memory();
-    let done = import(&place, source).args(more).run();
-    done.succeeded();
-    let (report, bytes) = export(&place, &done.db, "back", &[]);
-    assert!(bytes == log, "{} is another log: {} bytes, not {}", source.display(), bytes.len(), log.len());
-    assert_eq!((&report["log"]["identical"], &report["all_records"]), (&true.into(), &true.into()), "{report}");
-    assert_eq!(report["log"]["differs"], Value::Array(Vec::new()));
-    assert_eq!((&report["digest"], &report["format"]), (&done.json["digest"], &"log".into()));
-    report
-}
-
-/// Imports, exports, and expects the same blocks back, raw: the report's reasons why it is another log.
-#[track_caller]
-fn comes_back_otherwise(place: &Place, done: &Done, more: &[&str]) -> (Vec<u8>, String) {
-    done.succeeded();
-    let (report, bytes) = export(place, &done.db, "back", &[]);
-    assert_eq!((&report["log"]["identical"], &report["all_records"]), (&false.into(), &true.into()), "{report}");
-    assert_eq!((&report["log"]["last"], &report["digest"]), (&done.json["log"]["last"], &done.json["digest"]));
-    let again = Place::in_memory();
-    let from = done.number("/log/first/number").to_string();
-    let again = import(&again, place.path("back")).args(more).args(&["--from", &from]).run();
-    again.succeeded();
-    assert_eq!((again.text("/digest"), &again.json["log"]["last"]), (done.text("/digest"), &done.json["log"]["last"]));
-    assert_eq!(again.number("/log/packings/raw"), again.number("/blocks/read"));
-    let differs = report["log"]["differs"].as_array().expect("a list");
-    (bytes, differs.iter().map(|reason| reason.as_str().expect("text")).collect::<Vec<_>>().join("; "))
-}
-
-/// The real logs.
-fn fixtures() -> Vec<(PathBuf, Vec<u8>)> {
-    let Some(dir) = crate::common::fixtures() else { return Vec::new() };
-    let names = [
-        "steem_mainnet_1_1000/block_log",
-        "antelope_v2/blocks.log",
-        "antelope_v4/blocks.log",
-        "hive/testnet_hf28.block_log",
-        "hive/testnet_split_merge_pattern.block_log",
-    ];
-    let read = |name: &str| {
-        let path = dir.join("block_log").join(name);
-        let bytes = std::fs::read(&path).expect("a log");
-        (path, bytes)
-    };
-    names.map(read).into()
-}
-
-#[test]
-fn real_logs_come_back() {
-    for (path, bytes) in fixtures() {
-        let hive = path.parent().expect("a folder").ends_with("hive");
-        if !hive {
-            comes_back(&path, &bytes, &["--index", "transactions"]);
-            continue;
-        }
-        let place = Place::in_memory();
-        let dictionaries = path.parent().expect("a folder").display().to_string();
-        let done = import(&place, &path).args(&["--dictionaries", &dictionaries]).run();
-        let packed = done.number("/log/packings/zstd") + done.number("/log/packings/zstd_dictionary");
-        let (_, differs) = comes_back_otherwise(&place, &done, &[]);
-        assert_eq!(differs, format!("{packed} blocks were packed with zstd, and are raw now"));
-    }
-}
 
 #[test]
 fn raw_logs_come_back_from_files_and_from_pipes() {
@@ -121,12 +37,12 @@ fn made_up_logs_come_back() {
         let path = place.path("log");
         let mut args = vec!["generate", path.to_str().expect("text"), "--size", "1MiB", "--quiet", "--profile"];
         args.extend(profile);
-        assert_eq!(bedload(&args).status.code(), Some(0));
+        assert_eq!(output(&args).status.code(), Some(0));
         comes_back(&path, &std::fs::read(&path).expect("a log"), &[]);
     }
     let place = Place::in_memory();
     let path = place.path("log");
-    bedload(&["generate", path.to_str().expect("text"), "--size", "1MiB", "--quiet", "--profile", "hive"]);
+    output(&["generate", path.to_str().expect("text"), "--size", "1MiB", "--quiet", "--profile", "hive"]);
     let done = import(&place, &path).run();
     let (_, differs) = comes_back_otherwise(&place, &done, &[]);
     assert!(differs.ends_with("blocks were packed with zstd, and are raw now"), "{differs}");
@@ -209,7 +125,7 @@ fn a_log_goes_to_standard_output_and_into_zstd() {
     let log = raw(&steem(1, 500, 8));
     let place = Place::in_memory();
     let done = import(&place, place.file("log", &log)).run();
-    let output = bedload(&["export", "--db", done.db.to_str().expect("text"), "-"]);
+    let output = output(&["export", "--db", done.db.to_str().expect("text"), "-"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stdout == log);
     let summary = String::from_utf8(output.stderr).expect("text");
@@ -225,7 +141,7 @@ fn a_log_goes_to_standard_output_and_into_zstd() {
 fn refused(place: &Place, db: &Path, more: &[&str], code: i32, words: &str) {
     let to = place.path("never");
     let args = ["export", "--db", db.to_str().expect("text"), to.to_str().expect("text")];
-    let output = bedload(&[&args[..], more].concat());
+    let output = output(&[&args[..], more].concat());
     let stderr = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(code), "{more:?}: {stderr}");
     assert!(stderr.contains(words) && stderr.contains("hint: "), "{more:?}: {stderr}");
@@ -262,7 +178,7 @@ fn a_damaged_database_is_not_exported() {
         (100..bytes.len().min(5000)).for_each(|at| bytes[at] ^= 0x55);
         std::fs::write(&sst, bytes).expect("written");
     }
-    let output = bedload(&["export", "--db", db.to_str().expect("text"), place.path("never").to_str().expect("text")]);
+    let output = output(&["export", "--db", db.to_str().expect("text"), place.path("never").to_str().expect("text")]);
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!place.path("never").exists());
 }

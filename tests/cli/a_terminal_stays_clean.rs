@@ -1,13 +1,13 @@
 //! What people see: in a terminal nothing wraps, and nothing of the progress is left; elsewhere there is nothing to leave.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::common::database::{generate, import};
 use crate::common::terminal::{Session, quoted, run};
 
 fn program() -> String {
-    quoted(Path::new(env!("CARGO_BIN_EXE_bedload")))
+    quoted(Path::new(crate::common::run::BEDLOAD))
 }
 
 /// A snapshot that comes through a pipe, with a rest in the middle that is long enough for a bar.
@@ -132,7 +132,7 @@ fn colours_are_left_out_where_nobody_wants_them() {
 #[test]
 fn a_pipe_gets_whole_lines_and_no_escapes() {
     let (dir, car) = snapshot();
-    let output = Command::new(env!("CARGO_BIN_EXE_bedload"))
+    let output = crate::common::run::bedload()
         .arg("import")
         .arg(&car)
         .arg("--db")
@@ -153,7 +153,7 @@ fn a_reader_who_goes_away_is_no_failure() {
     for (number, tail) in ["| true", "2>&1 | true"].iter().enumerate() {
         let db = dir.path().join(number.to_string());
         let line = format!("{} import {} --db {} {tail}", program(), quoted(&car), quoted(&db));
-        let output = Command::new("bash")
+        let output = crate::common::run::hermetic("bash")
             .args(["-c", &format!("set -o pipefail; {line}")])
             .stdin(Stdio::null())
             .output()

@@ -32,7 +32,7 @@ const COMMANDS: [&str; 19] = [
 ];
 
 fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_bedload"))
+    crate::common::run::bedload()
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn without_arguments_the_help_comes_and_no_success() {
 
 /// What a shell prints, and how the pipe's first command ended.
 fn piped(line: &str) -> (String, String, Option<i32>) {
-    let line = line.replace("bedload", env!("CARGO_BIN_EXE_bedload"));
-    let output = Command::new("bash").args(["-o", "pipefail", "-c", &line]).output().expect("run");
+    let line = line.replace("bedload", crate::common::run::BEDLOAD);
+    let output = crate::common::run::hermetic("bash").args(["-o", "pipefail", "-c", &line]).output().expect("run");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     (text(output.stdout), text(output.stderr), output.status.code())
 }
@@ -183,8 +183,8 @@ fn nothing_is_coloured_without_a_terminal_or_against_the_users_will() {
     assert!(failing(&["--color", "always"], &[]).contains("\x1b[1;31merror:\x1b[0m"));
     // A terminal of its own, from util-linux; without it there is nothing to look at.
     let on_terminal = |env: &str| {
-        let line = format!("{env} {} stat --db /nowhere", env!("CARGO_BIN_EXE_bedload"));
-        let output = Command::new("script").args(["-qec", &line, "/dev/null"]).output().ok()?;
+        let line = format!("{env} {} stat --db /nowhere", crate::common::run::BEDLOAD);
+        let output = crate::common::run::hermetic("script").args(["-qec", &line, "/dev/null"]).output().ok()?;
         Some(String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let Some(coloured) = on_terminal("NO_COLOR= TERM=xterm") else {
@@ -201,10 +201,10 @@ fn nothing_is_coloured_without_a_terminal_or_against_the_users_will() {
 #[test]
 fn make_install_puts_program_completions_and_man_pages_in_their_places() {
     let dir = tempfile::tempdir().expect("a directory");
-    let output = Command::new("make")
+    let output = crate::common::run::hermetic("make")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(["install-files", &format!("PREFIX={}", dir.path().display())])
-        .arg(format!("BEDLOAD={}", env!("CARGO_BIN_EXE_bedload")))
+        .arg(format!("BEDLOAD={}", crate::common::run::BEDLOAD))
         .env_remove("MAKEFLAGS")
         .output()
         .expect("make");

@@ -7,9 +7,9 @@ use assert_cmd::Command;
 use serde_json::Value;
 
 fn bedload(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("bedload").expect("the program is built");
+    let mut command = crate::common::run::program();
     let home = env!("CARGO_TARGET_TMPDIR");
-    command.args(arguments).env("HOME", home).env("XDG_CONFIG_HOME", home).env_remove("BEDLOAD_PRESET");
+    command.args(arguments).env("HOME", home).env("XDG_CONFIG_HOME", home);
     command
 }
 

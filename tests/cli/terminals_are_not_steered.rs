@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use crate::common::car::*;
 use crate::common::run::Place;
@@ -14,7 +14,7 @@ const HOSTILE: &str = "x\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31m\r\nerror: forged\u
 const ESCAPED: &str = r"x\u001b]0;title\u0007\u001b[2J\u009b31m\r\nerror: forged\u007f\u202e\u2066\u200b\b";
 
 fn bedload(args: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::bedload();
     command.args(args.iter().map(|arg| arg.as_ref()));
     command.stdin(Stdio::null()).output().expect("it runs")
 }
@@ -182,7 +182,7 @@ fn what_lies_in_a_database_is_shown_and_not_obeyed() {
 fn what_an_unfinished_import_says_is_shown_and_not_obeyed() {
     let Scene { place, car, preset, .. } = scene();
     let db = place.path(&format!("new{HOSTILE}"));
-    let die = Command::new(env!("CARGO_BIN_EXE_bedload"))
+    let die = crate::common::run::bedload()
         .args(["import".as_ref(), car.as_os_str(), "--db".as_ref(), db.as_os_str(), "--preset".as_ref()])
         .arg(&preset)
         .env("BEDLOAD_ABORT_AT", "built")

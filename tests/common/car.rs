@@ -185,3 +185,54 @@ pub fn lz4(bytes: &[u8]) -> Vec<u8> {
     encoder.write_all(bytes).expect("into memory");
     encoder.finish().expect("into memory")
 }
+
+/// What is inside any compression.
+pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Read;
+    let mut reader: Box<dyn Read> = match bytes {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::new(bytes).expect("a decoder")),
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => Box::new(liblzma::read::XzDecoder::new(bytes)),
+        [0x04, 0x22, 0x4d, 0x18, ..] => Box::new(lz4_flex::frame::FrameDecoder::new(bytes)),
+        _ => Box::new(bytes),
+    };
+    let mut unpacked = Vec::new();
+    reader.read_to_end(&mut unpacked).expect("sound data");
+    unpacked
+}
+
+/// The blocks of a plain CARv1, read without the library.
+pub fn sections(car: &[u8]) -> Vec<Block> {
+    let (len, mut rest) = unsigned_varint::decode::usize(car).expect("the header's length");
+    rest = &rest[len..];
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let (len, section) = unsigned_varint::decode::usize(rest).expect("a length");
+        let mut body = &section[..len];
+        let cid = cid::Cid::read_bytes(&mut body).expect("a CID").to_bytes();
+        found.push((cid, body.to_vec()));
+        rest = &section[len..];
+    }
+    found
+}
+
+/// The same data under every hash function of the field.
+pub fn every_hash(data: &[u8]) -> Vec<Block> {
+    use sha2::Sha512;
+    use sha3::{Keccak256, Sha3_224, Sha3_256, Sha3_384, Sha3_512};
+    let mut blocks = vec![
+        (cid(RAW, 0x13, &Sha512::digest(data)), data.to_vec()),
+        (cid(RAW, 0x14, &Sha3_512::digest(data)), data.to_vec()),
+        (cid(RAW, 0x15, &Sha3_384::digest(data)), data.to_vec()),
+        (cid(RAW, 0x16, &Sha3_256::digest(data)), data.to_vec()),
+        (cid(RAW, 0x17, &Sha3_224::digest(data)), data.to_vec()),
+        (cid(RAW, 0x1b, &Keccak256::digest(data)), data.to_vec()),
+        (cid(RAW, 0x1e, blake3::hash(data).as_bytes()), data.to_vec()),
+        sha256(RAW, data),
+    ];
+    for len in 1..=64 {
+        let digest = blake2b_simd::Params::new().hash_length(len).hash(data);
+        blocks.push((cid(RAW, 0xb200 + len as u64, digest.as_bytes()), data.to_vec()));
+    }
+    blocks
+}

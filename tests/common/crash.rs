@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::car::*;
 use super::model::{Key, Model};
+use super::run::{BEDLOAD, hermetic, own_folder};
 
 /// How long a run may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -31,9 +32,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// A snapshot of any format, and the records that a database of it must hold.
     pub fn new(name: &'static str, bytes: Vec<u8>, model: &Model) -> Self {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("snapshots-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a folder");
-        let file = dir.join(name);
+        let file = own_folder().join(name);
         std::fs::write(&file, &bytes).expect("room for a snapshot");
         let (digest, read, records) = (model.digest(), model.read, model.records.len() as u64);
         Self { name, file, bytes, blocks: Vec::new(), digest, read, records }
@@ -45,23 +44,10 @@ impl Snapshot {
     }
 }
 
-/// Files of the snapshots go when the tests end; what a killed test run has left goes with the next one.
-pub fn sweep_old_snapshots() {
-    for entry in Path::new(env!("CARGO_TARGET_TMPDIR")).read_dir().into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if let Some(pid) = name.strip_prefix("snapshots-")
-            && !Path::new("/proc").join(pid).exists()
-        {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
 /// Blocks of dag-cbor, every twentieth one a second time, 8 MiB in all.
 pub fn plain() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
-        sweep_old_snapshots();
         let mut blocks: Vec<Block> = Vec::new();
         for i in 0..8000u64 {
             let again = (i % 20 == 19).then(|| blocks[(i / 2) as usize].clone());
@@ -296,9 +282,9 @@ impl Case {
 
     /// What is run.
     pub fn command(&self) -> Command {
-        let binary = std::ffi::OsString::from(env!("CARGO_BIN_EXE_bedload"));
+        let binary = std::ffi::OsString::from(BEDLOAD);
         let mut words = self.through.iter().chain([&binary]);
-        let mut command = Command::new(words.next().expect("at least the binary"));
+        let mut command = hermetic(words.next().expect("at least the binary"));
         command.args(words).arg("import");
         match self.from {
             From::File => command.arg(&self.snapshot.file),
@@ -555,4 +541,9 @@ impl Chance {
         self.0 ^= self.0 << 17;
         (self.0 >> 8) % limit.max(1)
     }
+}
+
+/// What is in a folder.
+pub fn list(dir: &Path) -> Vec<std::path::PathBuf> {
+    dir.read_dir().into_iter().flatten().map(|entry| entry.expect("an entry").path()).collect()
 }

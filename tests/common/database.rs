@@ -1,35 +1,15 @@
 //! Databases to look into: made by the program itself, then damaged by hand.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// The folder with real snapshots; `None`, loudly, where it is absent.
-pub fn fixtures() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures");
-    let named = std::env::var_os("BEDLOAD_FIXTURES").map(PathBuf::from);
-    let found = [Some(beside), named].into_iter().flatten().find(|path| path.join("expected.jsonl").exists());
-    if found.is_none() {
-        // Not by a print macro: the test harness would hide it behind a pass.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: no real snapshots; set BEDLOAD_FIXTURES to their folder");
-    }
-    found
-}
-
-/// What is expected of each real CAR.
-pub fn expected(fixtures: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(fixtures.join("expected.jsonl")).expect("expected.jsonl");
-    let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("json"));
-    let cars: Vec<_> = rows.filter(|row| row["file"].as_str().expect("file").starts_with("car/")).collect();
-    assert!(!cars.is_empty());
-    cars
-}
+use super::run::program;
 
 /// The program, with quiet defaults.
 pub fn bedload() -> Command {
-    let mut command = Command::cargo_bin("bedload").expect("the program");
+    let mut command = program();
     command.args(["--progress", "off"]);
     command
 }

@@ -30,20 +30,27 @@ pub fn steem(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
             let len = (u64::from(number) * 7919 + seed) % 900;
             let transaction = (len >= 300).then(|| custom(&noise(seed + 1_000_000 + u64::from(number), len as usize)));
             let root = |bytes: &Vec<u8>| <[u8; 20]>::from(Ripemd160::digest(Sha256::digest(bytes)));
-            let mut bytes = previous.clone();
-            bytes.extend((1_458_835_500 + number * 3).to_le_bytes());
-            bytes.extend(b"\x08producer");
-            bytes.extend(transaction.as_ref().map(root).unwrap_or_default());
-            bytes.push(0);
-            bytes.extend(noise(seed + u64::from(number), 65));
-            let mut id = Sha224::digest(&bytes)[..20].to_vec();
-            id[..4].copy_from_slice(&number.to_be_bytes());
-            bytes.push(transaction.is_some().into());
-            bytes.extend(transaction.unwrap_or_default());
-            previous.clone_from(&id);
-            LogBlock { number, id, bytes }
+            let root = transaction.as_ref().map(root).unwrap_or_default();
+            let body = [&[transaction.is_some().into()], &transaction.unwrap_or_default()[..]].concat();
+            let block = steem_block(number, &previous, &root, &body, seed);
+            previous.clone_from(&block.id);
+            block
         })
         .collect()
+}
+
+/// The block of Steem with this merkle root in its header, and `body` behind it.
+pub fn steem_block(number: u32, previous: &[u8], root: &[u8], body: &[u8], seed: u64) -> LogBlock {
+    let mut bytes = previous.to_vec();
+    bytes.extend((1_458_835_500 + number * 3).to_le_bytes());
+    bytes.extend(b"\x08producer");
+    bytes.extend(root);
+    bytes.push(0);
+    bytes.extend(noise(seed + u64::from(number), 65));
+    let mut id = Sha224::digest(&bytes)[..20].to_vec();
+    id[..4].copy_from_slice(&number.to_be_bytes());
+    bytes.extend(body);
+    LogBlock { number, id, bytes }
 }
 
 /// A transaction of Steem without signatures that carries `data` in a custom operation.
@@ -86,6 +93,25 @@ fn receipt(version: u32, data: &[u8]) -> (Vec<u8>, [u8; 32]) {
     (bytes, Sha256::new().chain_update(usage).chain_update(packed).finalize().into())
 }
 
+/// The block of Antelope with this merkle root in its header, and `body` behind the signature.
+pub fn antelope_block(number: u32, previous: &[u8], root: &[u8], body: &[u8], seed: u64) -> LogBlock {
+    let mut bytes = (1_000_000 + number).to_le_bytes().to_vec();
+    bytes.extend(0x5530_ea00_0000_0000u64.to_le_bytes());
+    bytes.extend([0, 0]);
+    bytes.extend(previous);
+    bytes.extend(root);
+    // The first block has the chain's id where others have the root of their actions.
+    bytes.extend(if number == 1 { Sha256::digest(genesis()).into() } else { [7; 32] });
+    bytes.extend([0; 4]);
+    bytes.extend([0, 0]);
+    let mut id = Sha256::digest(&bytes).to_vec();
+    id[..4].copy_from_slice(&number.to_be_bytes());
+    bytes.push(0);
+    bytes.extend(noise(seed + u64::from(number), 65));
+    bytes.extend(body);
+    LogBlock { number, id, bytes }
+}
+
 /// The same of an Antelope chain, as a log of this version has it.
 pub fn antelope(version: u32, first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
     let mut previous = vec![0; 32];
@@ -101,22 +127,9 @@ pub fn antelope(version: u32, first: u32, last: u32, seed: u64) -> Vec<LogBlock>
             } else {
                 receipt(version, &noise(seed + 2_000_000 + u64::from(number), len as usize))
             };
-            let mut bytes = (1_000_000 + number).to_le_bytes().to_vec();
-            bytes.extend(0x5530_ea00_0000_0000u64.to_le_bytes());
-            bytes.extend([0, 0]);
-            bytes.extend(&previous);
-            bytes.extend(root);
-            // The first block has the chain's id where others have the root of their actions.
-            bytes.extend(if number == 1 { Sha256::digest(genesis()).into() } else { [7; 32] });
-            bytes.extend([0; 4]);
-            bytes.extend([0, 0]);
-            let mut id = Sha256::digest(&bytes).to_vec();
-            id[..4].copy_from_slice(&number.to_be_bytes());
-            bytes.push(0);
-            bytes.extend(noise(seed + u64::from(number), 65));
-            bytes.extend(body);
-            previous.clone_from(&id);
-            LogBlock { number, id, bytes }
+            let block = antelope_block(number, &previous, &root, &body, seed);
+            previous.clone_from(&block.id);
+            block
         })
         .collect()
 }

@@ -8,22 +8,18 @@
 pub mod car;
 pub mod crash;
 pub mod database;
+pub mod export;
 pub mod fault;
+pub mod fixtures;
 pub mod log;
+pub mod log_blocks;
+pub mod log_export;
 pub mod model;
+pub mod presets;
 pub mod run;
 pub mod terminal;
 
-/// The folder of real snapshots; `None`, said loudly, where it is absent.
-pub fn fixtures() -> Option<std::path::PathBuf> {
-    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures");
-    let named = std::env::var_os("BEDLOAD_FIXTURES").map(std::path::PathBuf::from);
-    let found = [Some(beside), named].into_iter().flatten().find(|dir| dir.join("expected.jsonl").is_file());
-    if found.is_none() {
-        eprintln!("SKIPPED: no real snapshots here; BEDLOAD_FIXTURES names the folder that has expected.jsonl");
-    }
-    found
-}
+use bedload::chain::Family;
 
 /// Whether this process may do everything.
 pub fn is_root() -> bool {

@@ -1,11 +1,60 @@
 //! Runs of the real binary, and what every run must keep to.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
 use super::car::Block;
 use super::model::{Key, Model, records};
+
+/// The program.
+pub const BEDLOAD: &str = env!("CARGO_BIN_EXE_bedload");
+
+/// The program, with an environment of its own.
+pub fn bedload() -> Command {
+    hermetic(BEDLOAD)
+}
+
+/// The same, with what `assert_cmd` adds.
+pub fn program() -> assert_cmd::Command {
+    assert_cmd::Command::from_std(bedload())
+}
+
+/// A command that sees nothing of the user: no configuration, no cache, no variable that bedload reads.
+pub fn hermetic(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    // Where other programs and libraries are, and which disk has room.
+    let kept = ["PATH", "LD_LIBRARY_PATH", "TMPDIR"].map(|name| (name, std::env::var_os(name)));
+    command.env_clear().envs(kept.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    command.env("HOME", own_folder());
+    command
+}
+
+/// A folder of this process, which goes with the next test run.
+pub fn own_folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        sweep_old_folders();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("process-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder
+    })
+}
+
+/// Removes the folders of processes that have ended.
+pub fn sweep_old_folders() {
+    for entry in Path::new(env!("CARGO_TARGET_TMPDIR")).read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(pid) = name.strip_prefix("process-")
+            && !Path::new("/proc").join(pid).exists()
+        {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
 
 /// A place of its own for one test.
 pub struct Place(tempfile::TempDir);
@@ -45,7 +94,7 @@ pub struct Import {
 
 /// Importing `source` into `place/db`, quietly, with a report in JSON.
 pub fn import(place: &Place, source: impl AsRef<Path>) -> Import {
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = program();
     let db = place.path("db");
     command.arg("import").arg(source.as_ref()).arg("--db").arg(&db).args(["--json", "--progress", "off"]);
     Import { command, stdin: None, source: source.as_ref().display().to_string(), db, key: Key::Cid }
@@ -67,6 +116,12 @@ impl Import {
         self
     }
 
+    /// Through memtables, with many durable points.
+    pub fn through_memtables(self) -> Self {
+        self.args(&["--preset", "memtable", "--set", "load.cf.write_buffer_size=256K"])
+            .env("BEDLOAD_DURABLE_BYTES", "100000")
+    }
+
     pub fn key(mut self, key: Key) -> Self {
         self.command.args(["--key", key.name()]);
         self.key = key;
@@ -75,7 +130,7 @@ impl Import {
 
     /// Runs under a limit of the address space, in MiB: a claimed length that is believed makes it fail.
     pub fn within(self, mib: u64) -> Self {
-        let mut command = assert_cmd::Command::new("sh");
+        let mut command = assert_cmd::Command::from_std(hermetic("sh"));
         command.arg("-c").arg(format!("ulimit -v {} && exec \"$0\" \"$@\"", mib << 10)).arg(self.command.get_program());
         // Every arena of glibc reserves 64 MiB; the limit is meant for us.
         command.args(self.command.get_args()).env("MALLOC_ARENA_MAX", "1");
@@ -84,7 +139,7 @@ impl Import {
 
     /// Runs under a limit of open files.
     pub fn with_files(self, files: u64) -> Self {
-        let mut command = assert_cmd::Command::new("sh");
+        let mut command = assert_cmd::Command::from_std(hermetic("sh"));
         command.arg("-c").arg(format!("ulimit -n {files} && exec \"$0\" \"$@\"")).arg(self.command.get_program());
         command.args(self.command.get_args());
         Self { command, ..self }
@@ -92,7 +147,7 @@ impl Import {
 
     /// Runs a copy of the program as a user without rights.
     pub fn without_rights(self, program: &Path) -> Self {
-        let mut command = assert_cmd::Command::new("sh");
+        let mut command = assert_cmd::Command::from_std(hermetic("sh"));
         let switch =
             "command -v setpriv >/dev/null || exit 127; exec setpriv --reuid 65534 --clear-groups \"$0\" \"$@\"";
         command.args(["-c", switch]).arg(program).args(self.command.get_args());
@@ -101,7 +156,7 @@ impl Import {
 
     /// Names another place for the database.
     pub fn db(self, db: PathBuf) -> Self {
-        let mut command = assert_cmd::Command::new(self.command.get_program());
+        let mut command = assert_cmd::Command::from_std(hermetic(self.command.get_program()));
         let args = self.command.get_args();
         command.args(args.map(|arg| if arg == self.db { db.as_os_str() } else { arg }));
         Self { command, db, ..self }

@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
+
+use super::run::hermetic;
 
 pub const ROWS: usize = 24;
 
@@ -22,8 +24,8 @@ pub fn run(
     typed: Option<(&str, &[u8])>,
 ) -> Option<Session> {
     let inner = format!("stty cols {columns} rows {ROWS}; {command}");
-    let mut script = Command::new("script");
-    script.args(["-qec", &inner, "/dev/null"]).env_remove("NO_COLOR").env("TERM", "xterm-256color");
+    let mut script = hermetic("script");
+    script.args(["-qec", &inner, "/dev/null"]).env("TERM", "xterm-256color");
     script.envs(environment.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let Ok(mut child) = script.spawn() else {
         // Not by a print macro: the test harness would hide it behind a pass.

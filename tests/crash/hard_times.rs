@@ -151,7 +151,7 @@ fn the_plan_tells_what_each_file_system_needs() {
     assert_eq!(space["path"], disk.0.to_str().expect("text"));
     assert_eq!(space["free_bytes"], 64 << 20);
     assert_eq!(space["needed_bytes"], size);
-    let announced = Command::new(env!("CARGO_BIN_EXE_bedload"))
+    let announced = crate::common::run::bedload()
         .arg("import")
         .arg(&plain().file)
         .arg("--db")
@@ -276,7 +276,7 @@ fn a_source_that_shrinks_while_it_is_read_is_an_error_and_no_signal() {
         let source = place.path("s.car");
         for wait in (0..rounds(12, 60)).map(|step| Duration::from_millis(step as u64 * 6)) {
             std::fs::write(&source, &plain().bytes).expect("written");
-            let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+            let mut command = crate::common::run::bedload();
             command.arg("import").arg(&source).arg("--db").arg(&case.db).args(&case.args);
             command.args(["--json", "--progress", "off"]).envs(case.env.iter().cloned());
             let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -394,7 +394,7 @@ fn a_source_that_vanishes_while_it_is_read_is_noticed_and_goes_on_when_it_is_bac
 
 /// Starts the import of a file that the test has made.
 fn start_on(source: &Path, case: &Case) -> std::process::Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::bedload();
     command.arg("import").arg(source).arg("--db").arg(&case.db).args(&case.args);
     command.args(["--json", "--progress", "off"]).envs(case.env.iter().cloned());
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();

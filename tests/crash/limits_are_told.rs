@@ -174,14 +174,14 @@ fn no_room_to_try_options_is_told_as_that() {
 fn what_ends_the_program_in_rocksdb_is_told_with_its_reason_and_as_a_document() {
     let place = Place::in_memory();
     let car = place.path("snapshot.car");
-    let program = env!("CARGO_BIN_EXE_bedload");
+    let program = crate::common::run::BEDLOAD;
     let made =
         std::process::Command::new(program).arg("generate").arg(&car).args(["--size", "1MiB", "--quiet"]).status();
     assert!(made.expect("it runs").success());
     let (mut died, mut failed) = (0, 0);
     for kib in (100_000..420_000).step_by(rounds(20_000, 5_000)) {
         let line = format!("ulimit -v {kib} && exec \"$0\" \"$@\"");
-        let mut command = std::process::Command::new("sh");
+        let mut command = crate::common::run::hermetic("sh");
         command.args(["-c", &line, program, "import"]).arg(&car).arg("--db").arg(place.path(&kib.to_string()));
         let output = command.args(["--json", "--progress", "off"]).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -3,9 +3,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod another_source_for_what_is_finished;
 mod failing_disks;
 mod hard_times;
 mod limits_are_told;
 mod nothing_is_lost;
 mod prepared_by_others;
+mod signals_and_second_runs;
+mod sources_that_change;
 mod synced_before_named;
+mod unfinished_work_is_checked;

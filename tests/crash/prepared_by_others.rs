@@ -335,7 +335,7 @@ fn folders_of_another_user_in_a_work_directory_are_passed_over() {
 #[test]
 fn files_of_the_user_among_the_work_are_kept_and_named() {
     let bedload = |args: &[&str]| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_bedload")).args(args).output().expect("it runs");
+        let output = crate::common::run::bedload().args(args).output().expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     for more in [None, Some("--restart")] {

@@ -1,7 +1,7 @@
 //! The journal names only what is on the disk: seen from the system calls of the real binary.
 
 use std::collections::HashMap;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::common::crash::*;
 use crate::common::run::Place;
@@ -57,7 +57,7 @@ impl Call {
 
 /// Whether this machine lets one process trace another.
 fn can_trace() -> bool {
-    let works = Command::new("strace")
+    let works = crate::common::run::hermetic("strace")
         .args(["-f", "-o", "/dev/null", "true"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())

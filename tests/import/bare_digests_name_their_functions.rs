@@ -18,7 +18,7 @@ fn recorded(db: &Path) -> Value {
 }
 
 fn verify(db: &Path) -> Value {
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::program();
     let output = command.args(["verify", "--json", "--progress", "off", "--db"]).arg(db).output().expect("it runs");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
@@ -66,7 +66,7 @@ fn a_digest_of_another_function_is_a_fault() {
     assert_eq!(verify(&done.db)["problems"]["kinds"]["hash"], 1);
     // Without the record any likely function may be meant.
     std::fs::remove_file(done.db.join("BEDLOAD.json")).expect("remove");
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::program();
     command
         .args(["verify", "--quiet", "--progress", "off", "--key", "digest", "--db"])
         .arg(&done.db)

@@ -57,24 +57,9 @@ fn one_block_under_several_cids() {
 
 #[test]
 fn every_hash_function_of_the_field() {
-    use sha2::{Digest, Sha512};
-    use sha3::{Keccak256, Sha3_224, Sha3_256, Sha3_384, Sha3_512};
     let data = noise(4, 777);
-    let mut blocks = vec![
-        (cid(RAW, 0x13, &Sha512::digest(&data)), data.clone()),
-        (cid(RAW, 0x14, &Sha3_512::digest(&data)), data.clone()),
-        (cid(RAW, 0x15, &Sha3_384::digest(&data)), data.clone()),
-        (cid(RAW, 0x16, &Sha3_256::digest(&data)), data.clone()),
-        (cid(RAW, 0x17, &Sha3_224::digest(&data)), data.clone()),
-        (cid(RAW, 0x1b, &Keccak256::digest(&data)), data.clone()),
-        (cid(RAW, 0x1e, blake3::hash(&data).as_bytes()), data.clone()),
-        sha256(RAW, &data),
-        identity(RAW, &data),
-    ];
-    for len in 1..=64 {
-        let digest = blake2b_simd::Params::new().hash_length(len).hash(&data);
-        blocks.push((cid(RAW, 0xb200 + len as u64, digest.as_bytes()), data.clone()));
-    }
+    let mut blocks = every_hash(&data);
+    blocks.push(identity(RAW, &data));
     holds(&rooted(&blocks), &blocks);
     for block in &mut blocks {
         block.1[0] ^= 1;
@@ -178,7 +163,7 @@ fn roots_that_carry_a_block_longer_than_any_hash() {
     let text = cid::multibase::encode(cid::multibase::Base::Base32Lower, &root.0);
     assert_eq!(done.text("/source/roots/0"), text);
     let bedload = |args: &[&str]| {
-        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+        let mut command = crate::common::run::program();
         command.args(args).arg("--db").arg(&done.db).output().expect("it runs")
     };
     let walk: serde_json::Value = serde_json::from_slice(&bedload(&["walk", "--json"]).stdout).expect("JSON");

@@ -5,10 +5,13 @@ mod common;
 
 mod a_library_import_keeps_to_its_folders;
 mod adding_to_a_database;
+mod bad_blocks_are_refused;
 mod bad_input_is_refused;
 mod bare_digests_name_their_functions;
 mod every_kind_of_car;
 mod hard_keys;
 mod old_nodes_lose_nothing;
 mod presets_load_the_same_database;
+mod refusals;
 mod through_memtables;
+mod what_the_system_refuses;

@@ -4,47 +4,17 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
+use crate::common::presets::{for_each_preset, is_compacted};
 use crate::common::run::{Done, Place, import};
 use bedload::preset::{Moment, Overrides, Preset, resolve};
-
-/// Imports that run at the same time: each waits for the disk more than it computes.
-const TOGETHER: usize = 3;
-
-fn presets() -> Vec<String> {
-    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
-    let name = |entry: std::io::Result<std::fs::DirEntry>| {
-        let path = entry.expect("an entry").path();
-        path.file_stem().expect("a name").to_string_lossy().into_owned()
-    };
-    let mut names: Vec<String> = std::fs::read_dir(configs).expect("the directory").map(name).collect();
-    names.sort();
-    assert!(names.len() >= 20, "{names:?}");
-    names
-}
 
 /// A snapshot made by `bedload generate`.
 fn generated(place: &Place, profile: &str, size: &str) -> PathBuf {
     let path = place.path(profile);
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::program();
     command.arg("generate").arg(&path).args(["--profile", profile, "--size", size, "--quiet"]).assert().success();
     path
-}
-
-/// Runs `work` for each preset, several at a time.
-fn for_each_preset(work: impl Fn(&str) + Sync) {
-    let names = Mutex::new(presets());
-    std::thread::scope(|scope| {
-        for _ in 0..TOGETHER {
-            scope.spawn(|| {
-                loop {
-                    let Some(name) = names.lock().expect("no test has failed").pop() else { break };
-                    work(&name);
-                }
-            });
-        }
-    });
 }
 
 /// The only OPTIONS file of a database, as `section.option` and value, read without the library's reader.
@@ -114,15 +84,6 @@ fn says_what_its_preset_says(name: &str, db: &Path) {
     }
 }
 
-/// Everything lies in one level, which is not level 0.
-#[track_caller]
-fn is_compacted(name: &str, done: &Done) {
-    done.succeeded();
-    assert_eq!(done.json["compacted"], true, "{name}");
-    let levels = done.json["levels"].as_array().expect("levels");
-    assert!(matches!(&levels[..], [only] if only["level"] == 6), "{name}: {levels:?}");
-}
-
 #[test]
 fn a_generated_snapshot() {
     let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
@@ -182,30 +143,6 @@ fn a_generated_block_log() {
         says_what_its_preset_says(name, &done.db);
         if memtable {
             assert!(done.number("/memtable/flushes") > 3, "{name}: {}", done.json["memtable"]);
-        }
-    });
-}
-
-#[test]
-fn chain4_in_several_memtables() {
-    let Some(chain4) = crate::common::fixtures().map(|dir| dir.join("car/chain4.car")) else { return };
-    let first = import(&Place::new(), &chain4).run();
-    first.succeeded();
-    for_each_preset(|name| {
-        let place = Place::new();
-        let mut run = import(&place, &chain4).args(&["--preset", name]);
-        let memtable = Preset::builtin(name).expect(name).loader == bedload::preset::Loader::Memtable;
-        if memtable {
-            // So that there is something to compact.
-            run = run.args(&["--set", "load.cf.write_buffer_size=128K", "--set", "load.write.batch_bytes=16K"]);
-        }
-        let done = run.run();
-        is_compacted(name, &done);
-        assert_eq!(done.json["digest"], first.json["digest"], "{name}");
-        assert_eq!(done.json["blocks"], first.json["blocks"], "{name}");
-        if memtable {
-            assert!(done.number("/memtable/flushes") > 1, "{name}: {}", done.json["memtable"]);
-            assert!(done.number("/memtable/compaction_bytes_read") > 0, "{name}: {}", done.json["memtable"]);
         }
     });
 }

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, cid, header, noise, section};
 use crate::common::run::Place;
@@ -59,7 +59,7 @@ impl Measured {
 
 fn import(place: &Place, source: &Path, way: Way, args: &[&str]) -> Measured {
     let db = place.path("db");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::bedload();
     match way {
         Way::File => command.arg("import").arg(source).stdin(Stdio::null()),
         Way::Pipe => command.args(["import", "-"]).stdin(Stdio::piped()),
@@ -225,7 +225,7 @@ fn keys_of_six_kinds_that_make_six_times_as_many_partitions() {
 fn a_block_log_through_memtables() {
     let place = Place::new();
     let source = place.path("block_log");
-    let mut generate = Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut generate = crate::common::run::bedload();
     generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "256MiB", "--quiet"]);
     assert!(generate.status().expect("it runs").success());
     let small = ["--set", "load.cf.write_buffer_size=4M", "--set", "load.cf.max_write_buffer_number=2"];
@@ -273,8 +273,8 @@ fn within_a_control_group_half_of_it_is_taken_and_nobody_is_killed() {
     let source = snapshot(&place, 4 * limit / 2, Format::Car);
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.0.display());
     let run = |args: &[&str]| {
-        let mut command = Command::new("sh");
-        command.args(["-c", &enter, env!("CARGO_BIN_EXE_bedload"), "import"]).arg(&source);
+        let mut command = crate::common::run::hermetic("sh");
+        command.args(["-c", &enter, crate::common::run::BEDLOAD, "import"]).arg(&source);
         command.arg("--db").arg(place.path("db")).args(["--json", "--progress", "off"]).args(args);
         let output = command.output().expect("it runs");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();

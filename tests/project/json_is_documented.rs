@@ -334,10 +334,10 @@ fn what_is_printed_has_only_documented_fields() {
         check("bedload-list-1", &serde_json::from_str(line).expect("JSON"));
     }
     let db4 = other("db4");
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::program();
     let output = command.args(["import", car, "--quiet", "--progress", "json", "--db", &db4]).output().expect("run");
     assert!(output.stderr.is_empty(), "--quiet goes before --progress");
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_bedload"));
+    let mut command = crate::common::run::program();
     let output = command.args(["verify", "--progress", "json", "--db", db]).output().expect("run");
     for line in String::from_utf8(output.stderr).expect("text").lines() {
         check("bedload-progress-1", &serde_json::from_str(line).expect("JSON"));

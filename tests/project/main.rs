@@ -5,5 +5,6 @@ mod common;
 
 mod boundaries;
 mod errors_are_documented;
+mod fixtures;
 mod json_is_documented;
 mod public_api;

@@ -1,193 +1,25 @@
 //! `bedload export`: what was imported comes back as a snapshot, which imports as the same records.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::common::database::{bedload, expected, fixtures, generate, import, json, open, some_keys};
+use crate::common::car::sections;
+use crate::common::database::{bedload, generate, import, open, some_keys};
+use crate::common::export::{come_as_nodes_write_them, digest, export, index_finds_every_block};
 use assert_cmd::Command;
-use ipld_core::codec::Links;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
-use serde_ipld_dagcbor::codec::DagCborCodec;
 use serde_json::Value;
-
-const FORMATS: [&str; 3] = ["car", "car.zst", "forest.car.zst"];
-
-fn export(db: &Path, to: &Path, more: &[&str], code: i32) -> Value {
-    let to = to.to_str().expect("a path of text");
-    let report = json(&["export", to], db, more, code);
-    assert_eq!(report["schema"], "bedload-export-1");
-    assert_eq!(report["published"], code == 0);
-    assert_eq!(Path::new(to).exists(), code == 0);
-    report
-}
-
-/// The digest of what an import of `snapshot` makes.
-fn digest(snapshot: &Path, more: &[&str]) -> String {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), snapshot, more);
-    let record = std::fs::read(db.join("BEDLOAD.json")).expect("a record");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
-    record["digest"].as_str().expect("a digest").to_owned()
-}
-
-/// The sections of a plain CARv1, read without the library.
-fn sections(car: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let (len, mut rest) = unsigned_varint::decode::usize(car).expect("the header's length");
-    rest = &rest[len..];
-    let mut found = Vec::new();
-    while !rest.is_empty() {
-        let (len, section) = unsigned_varint::decode::usize(rest).expect("a length");
-        let mut body = &section[..len];
-        let cid = cid::Cid::read_bytes(&mut body).expect("a CID").to_bytes();
-        found.push((cid, body.to_vec()));
-        rest = &section[len..];
-    }
-    found
-}
-
-/// What comes out when a stream is read to its end.
-fn unpack(path: &Path) -> Vec<u8> {
-    let bytes = std::fs::read(path).expect("read");
-    if bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) { zstd::decode_all(&bytes[..]).expect("zstd") } else { bytes }
-}
-
-#[test]
-fn real_snapshots_come_back_in_every_format_and_order() {
-    let Some(fixtures) = fixtures() else { return };
-    for row in expected(&fixtures) {
-        let name = row["file"].as_str().expect("file");
-        let dir = tempfile::tempdir().expect("a directory");
-        let db = import(dir.path(), &fixtures.join(name), &[]);
-        let whole = row["links"]["unreachable"] == 0;
-        for format in FORMATS {
-            let to = dir.path().join(format!("all.{format}"));
-            let report = export(&db, &to, &["--all"], 0);
-            assert_eq!((&report["digest"], &report["all_records"]), (&row["digest"], &true.into()), "{name}");
-            assert_eq!((&report["format"], &report["blocks"]), (&format.into(), &row["distinct"]), "{name}");
-            assert_eq!(report["bytes"], std::fs::metadata(&to).expect("a file").len());
-            assert_eq!(report["car_bytes"], unpack(&to).len(), "{name} {format}");
-            assert_eq!(digest(&to, &[]), row["digest"], "{name} {format}");
-
-            let to = dir.path().join(format!("linked.{format}"));
-            let report = export(&db, &to, &["--allow-missing"], 0);
-            assert_eq!(report["blocks"], row["links"]["reachable"], "{name}");
-            assert_eq!(report["missing"], row["links"]["missing"], "{name}");
-            assert_eq!((&report["all_records"], &report["malformed"]), (&whole.into(), &0.into()), "{name}");
-            assert_eq!(digest(&to, &[]) == row["digest"], whole, "{name} {format}");
-            assert_eq!(sections(&unpack(&to)).len() as u64, row["links"]["reachable"], "{name} {format}");
-        }
-    }
-}
-
-/// Depth first by the book: a block, then all below each of its links; parents wait for what hangs below their children,
-/// except those of genesis.
-fn model(db: &Path, roots: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let db = open(db);
-    let (mut order, mut seen) = (Vec::new(), HashSet::new());
-    let mut level = roots.to_vec();
-    while !level.is_empty() {
-        let mut parents = Vec::new();
-        for root in level {
-            let mut stack = vec![root];
-            while let Some(cid) = stack.pop() {
-                let codec = cid::Cid::try_from(&cid[..]).expect("a CID").codec();
-                let Some(block) = db.get(&cid).expect("read") else { continue };
-                if !seen.insert(cid.clone()) {
-                    continue;
-                }
-                order.push(cid);
-                let mut links: Vec<Vec<u8>> = match codec {
-                    0x71 => DagCborCodec::links(&block).expect("dag-cbor").map(|cid| cid.to_bytes()).collect(),
-                    _ => Vec::new(),
-                };
-                // A header: 16 fields, the fourth from behind of its links and those before are parents.
-                let is_header = block[0] == 0x90 && links.len() > 3 && matches!(block[1], 0x42..=0x44);
-                if is_header {
-                    let [state, receipts, messages]: [Vec<u8>; 3] =
-                        links.split_off(links.len() - 3).try_into().expect("three");
-                    let own = match db.get(&links[0]).expect("read") {
-                        // The parent of genesis is no list.
-                        Some(parent) if parent[0] != 0x90 => std::mem::take(&mut links),
-                        _ => Vec::new(),
-                    };
-                    parents.append(&mut links);
-                    links = [own, vec![messages, state, receipts]].concat();
-                }
-                stack.extend(links.into_iter().rev());
-            }
-        }
-        level = parents;
-    }
-    order
-}
 
 #[test]
 fn blocks_come_as_nodes_write_them() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut snapshots = vec![generate(dir.path(), "3MiB")];
-    snapshots.extend(fixtures().map(|fixtures| fixtures.join("car/chain4.car")));
-    for snapshot in snapshots {
-        let dir = tempfile::tempdir().expect("a directory");
-        let db = import(dir.path(), &snapshot, &[]);
-        let to = dir.path().join("out.car");
-        let report = export(&db, &to, &[], 0);
-        let roots: Vec<Vec<u8>> = report["roots"]
-            .as_array()
-            .expect("roots")
-            .iter()
-            .map(|root| root.as_str().expect("text").parse::<cid::Cid>().expect("a CID").to_bytes())
-            .collect();
-        let ours: Vec<Vec<u8>> = sections(&unpack(&to)).into_iter().map(|(cid, _)| cid).collect();
-        let model = model(&db, &roots);
-        let first = ours.iter().zip(&model).position(|(ours, theirs)| ours != theirs);
-        assert_eq!((first, ours.len()), (None, model.len()), "{}", snapshot.display());
-        // Neither memory nor threads change a byte.
-        let again = dir.path().join("again.car");
-        export(&db, &again, &["--memory", "1M", "--threads", "1"], 0);
-        assert!(std::fs::read(&again).expect("read") == std::fs::read(&to).expect("read"));
-    }
+    come_as_nodes_write_them(&generate(dir.path(), "3MiB"));
 }
 
 #[test]
 fn the_index_of_a_forest_snapshot_finds_every_block() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut snapshots = vec![generate(dir.path(), "4MiB")];
-    snapshots.extend(fixtures().map(|fixtures| fixtures.join("car/chain4.car")));
-    for snapshot in snapshots {
-        let dir = tempfile::tempdir().expect("a directory");
-        let db = import(dir.path(), &snapshot, &[]);
-        let to = dir.path().join("out.forest.car.zst");
-        export(&db, &to, &[], 0);
-        let archive = std::fs::read(&to).expect("read");
-        let word = |at: usize| u64::from_le_bytes(archive[at..at + 8].try_into().expect("8 bytes"));
-        // Footer, index and table as the format says; none of the program's own code.
-        let footer = archive.len() - 16;
-        assert_eq!(archive[footer..footer + 8], [0x50, 0x2a, 0x4d, 0x18, 8, 0, 0, 0]);
-        let index = word(archive.len() - 8) as usize;
-        assert_eq!((word(index), archive[index - 8..index - 4].to_vec()), (0xdead_bef0, vec![0x50, 0x2a, 0x4d, 0x18]));
-        let (buckets, table) = (word(index + 24), index + 32);
-        let blocks = sections(&unpack(&to));
-        assert!(blocks.len() > 1000);
-        for (cid, block) in &blocks {
-            let parsed = cid::Cid::try_from(&cid[..]).expect("a CID");
-            let words = parsed.hash().digest().chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().expect("8")));
-            let hash = words.fold(parsed.codec() ^ parsed.hash().code(), |hash, word| hash ^ word).saturating_sub(1);
-            let mut slot = table + 16 * ((u128::from(hash) * u128::from(buckets)) >> 64) as usize;
-            let mut found = false;
-            while word(slot) != u64::MAX && !found {
-                if word(slot) == hash {
-                    let frame = &archive[word(slot + 8) as usize..];
-                    let len = zstd::zstd_safe::find_frame_compressed_size(frame).expect("a whole frame");
-                    let content = zstd::decode_all(&frame[..len]).expect("a frame");
-                    let section = [&cid[..], block].concat();
-                    found = content.windows(section.len()).any(|window| window == section);
-                }
-                slot += 16;
-            }
-            assert!(found, "{parsed}");
-        }
-    }
+    index_finds_every_block(&generate(dir.path(), "4MiB"));
 }
 
 #[test]
@@ -231,29 +63,6 @@ fn a_missing_block_withholds_the_file_until_it_is_allowed() {
     assert_eq!((&report["complete"], &report["missing"]), (&false.into(), &1.into()));
     // All of what is there needs no links.
     export(&db, &to, &["--all", "--force"], 0);
-}
-
-#[test]
-fn blocks_below_an_epoch_may_be_missing() {
-    let Some(fixtures) = fixtures() else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &fixtures.join("car/chain4.car"), &[]);
-    // Without a record nobody knows that the snapshot never had them.
-    std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
-    let root = "bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu";
-    let to = dir.path().join("out.car");
-    let with = |epoch: &'static str| ["--root", root, "--allow-missing-below", epoch];
-    let report = export(&db, &to, &with("3"), 3);
-    assert_eq!((&report["missing"], &report["missing_allowed"]), (&3.into(), &2.into()));
-    let report = export(&db, &to, &with("4"), 0);
-    assert_eq!((&report["complete"], &report["all_records"]), (&true.into(), &Value::Null));
-    bedload()
-        .args(["export", "--db"])
-        .arg(&db)
-        .arg(dir.path().join("other.car"))
-        .assert()
-        .code(2)
-        .stderr(contains("hint: name one with --root, or export every record with --all"));
 }
 
 fn listed(dir: &Path, db: &Path, list: &str, more: &[&str]) -> (PathBuf, Command) {
@@ -335,8 +144,8 @@ fn a_stream_has_the_snapshot_and_nothing_else() {
     let filed: Value = serde_json::from_slice(&std::fs::read(report_file).expect("read")).expect("JSON");
     assert_eq!((&told["digest"], &told["file"]), (&filed["digest"], &"-".into()));
     // Somebody who has seen enough.
-    let program = env!("CARGO_BIN_EXE_bedload");
+    let program = crate::common::run::BEDLOAD;
     let pipe = format!("{program} export - --progress off -q --db {} | head -c 100 | wc -c", db.display());
-    let output = Command::new("bash").args(["-o", "pipefail", "-c", &pipe]).output().expect("run");
+    let output = crate::common::run::hermetic("bash").args(["-o", "pipefail", "-c", &pipe]).output().expect("run");
     assert_eq!((output.status.code(), &output.stdout[..], &output.stderr[..]), (Some(0), &b"100\n"[..], &b""[..]));
 }

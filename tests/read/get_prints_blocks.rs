@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::car;
-use crate::common::database::{bedload, fixtures, generate, import, open, some_keys};
+use crate::common::database::{bedload, generate, import, open, some_keys};
 use cid::Cid;
 use cid::multibase::Base;
 use predicates::str::contains;
@@ -48,24 +48,6 @@ fn raw_is_the_block_and_nothing_else() {
     let dir = tempfile::tempdir().expect("a directory");
     let (db, cid, block) = database(dir.path(), "cid");
     get(&db, &["--as", "raw", &cid.to_string()]).success().stdout(block);
-}
-
-#[test]
-fn json_has_links_and_bytes_in_the_form_of_dag_json() {
-    let Some(fixtures) = fixtures() else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &fixtures.join("car/carv1-basic.car"), &[]);
-    // From the description that lies beside the file.
-    let text = std::fs::read_to_string(fixtures.join("car/carv1-basic.json")).expect("read");
-    let known: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let blocks = known["blocks"].as_array().expect("blocks");
-    assert!(blocks.len() > 5);
-    for block in blocks {
-        let cid = block["cid"]["/"].as_str().expect("a CID");
-        let output = get(&db, &["--as", "json", cid]).success().get_output().stdout.clone();
-        let json: serde_json::Value = serde_json::from_slice(&output).expect("JSON");
-        assert_eq!(json, block["content"], "{cid}");
-    }
 }
 
 #[test]

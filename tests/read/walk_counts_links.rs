@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use crate::common::database::{bedload, expected, fixtures, generate, import, json, open, some_keys};
+use crate::common::database::{bedload, generate, import, json, open, some_keys};
 use cid::Cid;
-use predicates::str::contains;
 use serde_json::Value;
 
 fn walk(db: &Path, more: &[&str], code: i32) -> Value {
@@ -12,35 +11,6 @@ fn walk(db: &Path, more: &[&str], code: i32) -> Value {
     assert_eq!(report["schema"], "bedload-walk-1");
     assert_eq!(report["complete"], code == 0);
     report
-}
-
-#[test]
-fn real_snapshots_have_the_numbers_that_are_known_of_them() {
-    let Some(fixtures) = fixtures() else { return };
-    for row in expected(&fixtures) {
-        let dir = tempfile::tempdir().expect("a directory");
-        let db = import(dir.path(), &fixtures.join(row["file"].as_str().expect("file")), &[]);
-        let links = &row["links"];
-        let code = if links["missing"] == 0 { 0 } else { 3 };
-        let report = walk(&db, &[], code);
-        for field in ["reachable", "missing", "unreachable", "commitments"] {
-            assert_eq!(report[field], links[field], "{field} of {}", row["file"]);
-        }
-        assert_eq!(report["identity"], links["identity_only_in_links"], "{}", row["file"]);
-        assert_eq!(report["malformed"], 0, "{}", row["file"]);
-        assert_eq!(
-            report["first_missing"].as_array().map(Vec::len),
-            Some(links["missing"].as_u64().expect("a count") as usize)
-        );
-        // The least memory, and no record of how many blocks there are.
-        std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
-        let mut more = vec!["--memory", "1M"];
-        let roots: Vec<&str> = report["roots"].as_array().expect("roots").iter().filter_map(Value::as_str).collect();
-        roots.iter().for_each(|root| more.extend(["--root", root]));
-        let again = walk(&db, &more, code);
-        assert_eq!(again["reachable"], links["reachable"]);
-        assert_eq!(again["unreachable"], links["unreachable"]);
-    }
 }
 
 #[test]
@@ -81,40 +51,6 @@ fn a_lost_block_is_named_with_its_parent_and_an_unlinked_one_is_listed() {
     let unreachable = report["unreachable"].as_u64().expect("a count");
     let reachable = report["reachable"].as_u64().expect("a count");
     assert_eq!(unreachable + reachable, whole["reachable"].as_u64().expect("a count"));
-}
-
-#[test]
-fn old_state_may_be_missing_and_damage_may_not() {
-    let Some(fixtures) = fixtures() else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &fixtures.join("car/chain4.car"), &[]);
-    let report = walk(&db, &["--allow-missing-below", "4"], 0);
-    assert_eq!((&report["missing"], &report["missing_allowed"]), (&3.into(), &3.into()));
-    let report = walk(&db, &["--allow-missing-below", "3"], 3);
-    assert_eq!((&report["missing"], &report["missing_allowed"]), (&3.into(), &2.into()));
-    assert_eq!(report["first_missing"][0]["epoch"], 3);
-    assert_eq!(report["first_missing"][0]["allowed"], false);
-}
-
-#[test]
-fn a_walk_over_one_tipset_stops_at_its_parents() {
-    let Some(fixtures) = fixtures() else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &fixtures.join("car/chain4.car"), &[]);
-    let reachable = |tipsets: &str| {
-        let report = json(&["walk"], &db, &["--depth", tipsets], 3);
-        assert_eq!(report["unreachable"], Value::Null);
-        report["reachable"].as_u64().expect("a count")
-    };
-    let counts = ["tipsets=1", "tipsets=2", "tipsets=3", "tipsets=4", "tipsets=5"].map(reachable);
-    // The state is that of epoch 1; the two above have only their headers, and the last has only a link into the void.
-    assert_eq!(counts, [3, 4, 1220, 1221, 1222]);
-    bedload()
-        .args(["walk", "--depth", "5", "--db"])
-        .arg(&db)
-        .assert()
-        .code(2)
-        .stderr(contains("write it as tipsets=2000"));
 }
 
 #[test]

@@ -1,5 +1,8 @@
-//! Real blocks, and what happens to the answer when they are damaged.
+//! Blocks put together by hand. What is true of every block of a whole log is tested in `tests/fixtures/chain.rs`.
 
 mod headers;
+#[path = "../../../tests/common/log_blocks.rs"]
 pub(crate) mod logs;
 mod transactions;
+
+use crate::chain::Family;

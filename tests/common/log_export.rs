@@ -1,0 +1,56 @@
+//! Exports of block logs, and what must come back.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::run::{Done, Place, import, program};
+
+pub fn output(args: &[&str]) -> std::process::Output {
+    program().args(args).args(["--progress", "off"]).output().expect("it runs")
+}
+
+/// Exports a database into `place/name`: the report, and the bytes.
+#[track_caller]
+pub fn export(place: &Place, db: &Path, name: &str, more: &[&str]) -> (Value, Vec<u8>) {
+    let to = place.path(name);
+    let args = ["export", "--db", db.to_str().expect("text"), to.to_str().expect("text"), "--json", "--force"];
+    let output = output(&[&args[..], more].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let bytes = std::fs::read(&to).expect("a file");
+    assert_eq!(report["schema"], "bedload-export-1");
+    assert_eq!((&report["bytes"], &report["published"]), (&bytes.len().into(), &true.into()));
+    (report, bytes)
+}
+
+/// Imports, exports, and expects exactly `log` back.
+#[track_caller]
+pub fn comes_back(source: &Path, log: &[u8], more: &[&str]) -> Value {
+    let place = Place::in_memory();
+    let done = import(&place, source).args(more).run();
+    done.succeeded();
+    let (report, bytes) = export(&place, &done.db, "back", &[]);
+    assert!(bytes == log, "{} is another log: {} bytes, not {}", source.display(), bytes.len(), log.len());
+    assert_eq!((&report["log"]["identical"], &report["all_records"]), (&true.into(), &true.into()), "{report}");
+    assert_eq!(report["log"]["differs"], Value::Array(Vec::new()));
+    assert_eq!((&report["digest"], &report["format"]), (&done.json["digest"], &"log".into()));
+    report
+}
+
+/// Imports, exports, and expects the same blocks back, raw: the report's reasons why it is another log.
+#[track_caller]
+pub fn comes_back_otherwise(place: &Place, done: &Done, more: &[&str]) -> (Vec<u8>, String) {
+    done.succeeded();
+    let (report, bytes) = export(place, &done.db, "back", &[]);
+    assert_eq!((&report["log"]["identical"], &report["all_records"]), (&false.into(), &true.into()), "{report}");
+    assert_eq!((&report["log"]["last"], &report["digest"]), (&done.json["log"]["last"], &done.json["digest"]));
+    let again = Place::in_memory();
+    let from = done.number("/log/first/number").to_string();
+    let again = import(&again, place.path("back")).args(more).args(&["--from", &from]).run();
+    again.succeeded();
+    assert_eq!((again.text("/digest"), &again.json["log"]["last"]), (done.text("/digest"), &done.json["log"]["last"]));
+    assert_eq!(again.number("/log/packings/raw"), again.number("/blocks/read"));
+    let differs = report["log"]["differs"].as_array().expect("a list");
+    (bytes, differs.iter().map(|reason| reason.as_str().expect("text")).collect::<Vec<_>>().join("; "))
+}

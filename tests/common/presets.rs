@@ -1,0 +1,45 @@
+//! The presets that ship.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use super::run::Done;
+
+/// Imports that run at the same time: each waits for the disk more than it computes.
+const TOGETHER: usize = 3;
+
+fn presets() -> Vec<String> {
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("an entry").path();
+        path.file_stem().expect("a name").to_string_lossy().into_owned()
+    };
+    let mut names: Vec<String> = std::fs::read_dir(configs).expect("the directory").map(name).collect();
+    names.sort();
+    assert!(names.len() >= 20, "{names:?}");
+    names
+}
+
+/// Runs `work` for each preset, several at a time.
+pub fn for_each_preset(work: impl Fn(&str) + Sync) {
+    let names = Mutex::new(presets());
+    std::thread::scope(|scope| {
+        for _ in 0..TOGETHER {
+            scope.spawn(|| {
+                loop {
+                    let Some(name) = names.lock().expect("no test has failed").pop() else { break };
+                    work(&name);
+                }
+            });
+        }
+    });
+}
+
+/// Everything lies in one level, which is not level 0.
+#[track_caller]
+pub fn is_compacted(name: &str, done: &Done) {
+    done.succeeded();
+    assert_eq!(done.json["compacted"], true, "{name}");
+    let levels = done.json["levels"].as_array().expect("levels");
+    assert!(matches!(&levels[..], [only] if only["level"] == 6), "{name}: {levels:?}");
+}

@@ -1,0 +1,111 @@
+//! Signals that stop an import, and a second import into the same place.
+
+use std::time::Duration;
+
+use crate::common::crash::*;
+use crate::common::run::Place;
+use rustix::process::{Pid, Signal, kill_process};
+
+#[test]
+fn a_second_import_into_the_same_place_is_refused_while_the_first_lives() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Spill, From::Pipe);
+    let (mut first, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
+    wait_for(|| case.partial().join("journal").exists());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    case.is_refused(&["another import is working on it", &format!("process {} on {host}", first.id())]);
+    case.clone().arg(&["--restart"]).is_refused(&["another import is working on it"]);
+    first.kill().expect("killed");
+    drop(stdin);
+    assert_eq!(ended(first).signal, Some(9));
+    // Its lock is still there, and nobody's.
+    assert!(case.partial().join("lock").exists());
+    case.finishes();
+}
+
+#[track_caller]
+fn wait_for(what: impl Fn() -> bool) {
+    let started = std::time::Instant::now();
+    while !what() {
+        assert!(started.elapsed() < Duration::from_secs(20), "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn tell(child: &std::process::Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("it lives");
+}
+
+#[test]
+fn the_first_signal_stops_within_two_seconds_and_the_same_command_goes_on() {
+    let place = Place::in_memory();
+    for (way, from, signal) in [
+        (Way::Spill, From::Pipe, Signal::INT),
+        (Way::Spill, From::File, Signal::TERM),
+        (Way::Memory, From::Pipe, Signal::TERM),
+        (Way::Memory, From::File, Signal::INT),
+        (Way::Memtables, From::File, Signal::INT),
+        (Way::Memtables, From::Pipe, Signal::INT),
+        (Way::Ranges, From::Pipe, Signal::INT),
+        (Way::Ranges, From::File, Signal::TERM),
+        (Way::Batches, From::File, Signal::INT),
+        (Way::Batches, From::Pipe, Signal::TERM),
+    ] {
+        let snapshot = if matches!(way, Way::Ranges | Way::Batches) { log() } else { plain() };
+        let case = Case::new(&place.path(""), snapshot, way, from);
+        // A pipe that brings nothing more is the longest wait there is.
+        let (child, stdin) = match from {
+            From::Pipe => {
+                let (child, stdin) = case.start_stalled(&snapshot.bytes[..3 << 20]);
+                (child, Some(stdin))
+            }
+            From::File => (case.start(), None),
+        };
+        wait_for(|| case.partial().join("journal").exists() || case.db.exists());
+        tell(&child, signal);
+        let ended = ended(child);
+        drop(stdin);
+        assert!(ended.took < Duration::from_millis(2500), "{way:?} {from:?}: {:?}", ended.took);
+        if ended.code == Some(0) && from == From::File {
+            // It was done before it heard.
+            case.has_finished(&ended);
+        } else {
+            assert_eq!(ended.code, Some(130), "{way:?} {from:?}: {ended:?}");
+            ended.says(&["error: interrupted\n", "hint: run the same command again to go on from here\n"]);
+            case.nothing_under_the_name("a signal");
+            case.finishes();
+        }
+        case.again();
+    }
+}
+
+#[test]
+fn the_second_signal_ends_it_at_once() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Spill, From::Pipe);
+    let (child, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
+    wait_for(|| case.partial().join("journal").exists());
+    tell(&child, Signal::INT);
+    // Two signals at the same time are one.
+    std::thread::sleep(Duration::from_millis(300));
+    tell(&child, Signal::INT);
+    let ended = ended(child);
+    drop(stdin);
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.took < Duration::from_secs(1), "{:?}", ended.took);
+    case.finishes();
+}
+
+#[test]
+fn a_killed_generate_leaves_no_file() {
+    let place = Place::in_memory();
+    let out = place.path("out.car");
+    let mut command = crate::common::run::bedload();
+    command.arg("generate").arg(&out).args(["--size", "2GiB", "--progress", "off"]);
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().expect("a child").is_none(), "it has ended");
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    assert_eq!(list(&place.path("")), [] as [std::path::PathBuf; 0], "a file is left");
+}

@@ -1,0 +1,347 @@
+//! A source, a choice or a directory that is another one when an import goes on.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common::crash::*;
+use crate::common::run::Place;
+
+/// A snapshot of one's own that may be changed, and a case that imports it.
+pub fn own_copy(place: &Place, way: Way) -> (Case, std::path::PathBuf) {
+    own_copy_of(plain(), place, way)
+}
+
+pub fn own_copy_of(snapshot: &Snapshot, place: &Place, way: Way) -> (Case, std::path::PathBuf) {
+    let path = place.file("own.car", &snapshot.bytes);
+    let Snapshot { name, bytes, blocks, digest, read, records, .. } = snapshot;
+    let (bytes, blocks, digest) = (bytes.clone(), blocks.clone(), digest.clone());
+    let own = Snapshot { name, file: path.clone(), bytes, digest, blocks, read: *read, records: *records };
+    let snapshot = Box::leak(Box::new(own));
+    (Case::new(&place.path(""), snapshot, way, From::File), path)
+}
+
+/// Puts another file in its place, with the same times.
+pub fn replace_and_put_times_back(path: &Path, bytes: &[u8]) {
+    let times = path.metadata().expect("a file").modified().expect("a time");
+    let new = path.with_extension("new");
+    std::fs::write(&new, bytes).expect("written");
+    std::fs::File::options().write(true).open(&new).and_then(|file| file.set_modified(times)).expect("set");
+    std::fs::rename(&new, path).expect("renamed");
+}
+
+/// Changes one byte of a value in the middle and puts size and times back.
+fn change_and_put_times_back(path: &Path) {
+    let times = path.metadata().expect("a file");
+    let mut bytes = std::fs::read(path).expect("a file");
+    let at = bytes.len() / 2;
+    bytes[at..at + 4].iter_mut().for_each(|byte| *byte ^= 0x55);
+    let file = std::fs::File::options().write(true).open(path).expect("a file");
+    std::os::unix::fs::FileExt::write_all_at(&file, &bytes[at..at + 4], at as u64).expect("written");
+    file.set_modified(times.modified().expect("a time")).expect("set");
+}
+
+#[test]
+fn a_source_that_changes_between_hashing_and_building_is_noticed() {
+    let place = Place::in_memory();
+    for way in [Way::Memory, Way::Spill, Way::Memtables] {
+        let (case, path) = own_copy(&place, way);
+        let point = if way == Way::Memory { "held" } else { "read-done" };
+        let ended = case.stopped_at(point, || change_and_put_times_back(&path));
+        assert_eq!(ended.code, Some(4), "{way:?}: {ended:?}");
+        ended.says(&["own.car", "it changed while it was being read", "hint: start over with --restart"]);
+        case.nothing_under_the_name("a changed source");
+        case.again();
+    }
+}
+
+/// The same snapshot with another block of the same length in place of the hundredth.
+pub fn with_another_block(bytes: &[u8]) -> Vec<u8> {
+    let [old, new] = [100, 777_777]
+        .map(|seed| crate::common::car::section(&crate::common::car::block(&crate::common::car::noise(seed, 1700))));
+    let at = bytes.windows(old.len()).position(|window| window == old).expect("the block");
+    [&bytes[..at], &new, &bytes[at + old.len()..]].concat()
+}
+
+#[test]
+fn a_replaced_source_is_not_resumed_as_the_same() {
+    let place = Place::in_memory();
+    for (way, point) in
+        [(Way::Spill, "read:3"), (Way::Spill, "read-done"), (Way::Memory, "built"), (Way::Memtables, "read:3")]
+    {
+        let (case, path) = own_copy(&place, way);
+        case.dies_at(point);
+        // A change in what was taken.
+        replace_and_put_times_back(&path, &with_another_block(&case.snapshot.bytes));
+        case.is_refused(&[UNFINISHED]);
+        // A copy of the same source is the same.
+        replace_and_put_times_back(&path, &case.snapshot.bytes);
+        case.finishes();
+        case.again();
+    }
+}
+
+pub const UNFINISHED: &str = "the source is not the one that the unfinished import has read";
+
+#[test]
+fn a_copy_that_is_read_in_other_pieces_goes_on_behind_the_last_of_them() {
+    use crate::common::car::{block, noise, rooted};
+    let place = Place::in_memory();
+    // The buffer of a block that is longer than a chunk is used again: from then on pieces are as long, and which thread
+    // has it is chance. A single reader has it for all the rest, so its last piece reaches the end of the file from far.
+    let blocks: Vec<_> = (0..6000).map(|i| block(&noise(i, if i == 0 { 3 << 20 } else { 1000 }))).collect();
+    let snapshot = Snapshot::of_blocks("one-large.car", rooted(&blocks), &blocks);
+    let (case, path) = own_copy_of(&snapshot, &place, Way::Spill);
+    let mut case = case.env("BEDLOAD_DURABLE_BYTES", "1");
+    case.args[3] = "24MiB".into();
+    case.dies_at("read-done");
+    let points = case.journal().iter().filter(|line| line["entry"] == "read").count();
+    case.again();
+    assert!(points > 2, "only {points} points");
+    for point in 1..=points {
+        let died = case.dying_at(&format!("read:{point}")).run();
+        // How many points there are is chance, too.
+        assert!(died.code == Some(137) || point > 2, "{point}: {died:?}");
+        if died.code == Some(137) {
+            replace_and_put_times_back(&path, &case.snapshot.bytes);
+            case.finishes();
+        }
+        case.again();
+    }
+}
+
+#[test]
+fn a_source_that_is_renamed_over_while_it_is_opened_is_not_known_by_the_name() {
+    let place = Place::in_memory();
+    for (way, name) in [(Way::Memory, "plain"), (Way::Spill, "plain"), (Way::Memory, "zstd"), (Way::Ranges, "log")] {
+        let (case, path) = own_copy_of(if name == "log" { log() } else { plain() }, &place, way);
+        let own =
+            if name == "zstd" { crate::common::car::zstd(&case.snapshot.bytes) } else { case.snapshot.bytes.clone() };
+        let mut other = case.snapshot.bytes.clone();
+        if name == "log" {
+            other[100_000] ^= 1;
+        } else {
+            other = with_another_block(&other);
+        }
+        std::fs::write(&path, &own).expect("written");
+        let ended = case.stopped_at("source-opened", || replace_and_put_times_back(&path, &other));
+        assert_eq!(ended.code, Some(4), "{way:?}, {name}: {ended:?}");
+        ended.says(&["own.car", "it changed while it was being read", "hint: start over with --restart"]);
+        case.nothing_under_the_name("a replaced source");
+        case.again();
+        if way != Way::Spill {
+            continue;
+        }
+        replace_and_put_times_back(&path, &own);
+        let died = case.dying_at("read:3").stopped_at("source-opened", || replace_and_put_times_back(&path, &other));
+        assert_eq!(died.code, Some(137), "{died:?}");
+        case.is_refused(&[UNFINISHED]);
+        replace_and_put_times_back(&path, &own);
+        case.finishes();
+        case.again();
+    }
+}
+
+#[test]
+fn a_report_replaces_neither_its_source_nor_an_older_report_before_there_is_one() {
+    let place = Place::in_memory();
+    let (case, path) = own_copy(&place, Way::Memory);
+    let report = |case: &Case, path: &Path| case.clone().arg(&["--report", path.to_str().expect("text")]);
+    let link = place.path("link.car");
+    std::os::unix::fs::symlink(&path, &link).expect("a link");
+    for name in [&path, &link] {
+        let ended = report(&case, name).run();
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        ended.says(&["the report would replace the source", "hint: "]);
+        assert!(std::fs::read(&path).expect("a file") == case.snapshot.bytes, "the snapshot has changed");
+        assert!(!case.db.exists() && !case.partial().exists(), "work has begun");
+    }
+    let old = place.file("old.json", b"{}");
+    std::fs::write(&path, b"no snapshot").expect("written");
+    assert_eq!(report(&case, &old).run().code, Some(3));
+    assert_eq!(std::fs::read(&old).expect("a file"), b"{}");
+    std::fs::write(&path, &case.snapshot.bytes).expect("written");
+    assert_eq!(report(&case, &old).dying_at("built").run().code, Some(137));
+    assert_eq!(std::fs::read(&old).expect("a file"), b"{}");
+    let ended = report(&case, &old).finishes();
+    let written: serde_json::Value = serde_json::from_slice(&std::fs::read(&old).expect("a file")).expect("JSON");
+    assert_eq!(written, ended.json);
+    let left: Vec<_> =
+        list(&place.path("")).into_iter().filter(|path| path.to_string_lossy().contains(".bedload-")).collect();
+    assert_eq!(left, [] as [std::path::PathBuf; 0], "files are left");
+}
+
+#[test]
+fn another_source_is_refused_and_both_sides_are_named() {
+    let place = Place::in_memory();
+    let file = place.file("s.car", &plain().bytes);
+    let mut case = Case::new(&place.path(""), plain(), Way::Spill, From::Pipe);
+    // As a file of its own that can be changed.
+    case.args.insert(0, file.clone().into());
+    let import = |case: &Case| {
+        let mut command = crate::common::run::bedload();
+        command.arg("import").args(&case.args).arg("--db").arg(&case.db).args(["--json", "--progress", "off"]);
+        command.envs(case.env.iter().cloned());
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+        ended(command.stderr(std::process::Stdio::piped()).spawn().expect("it starts"))
+    };
+    assert_eq!(import(&case.dying_at("read:2")).code, Some(137));
+    let modified = file.metadata().expect("there").modified().expect("a time");
+    let set_time = |time| std::fs::File::options().write(true).open(&file).expect("opened").set_modified(time);
+    let refused = |what: &str, text: &[&str]| {
+        let ended = import(&case);
+        assert_eq!(ended.code, Some(4), "{what}: {ended:?}");
+        ended.says(&["an unfinished import of something else lies here", "--restart"]);
+        ended.says(text);
+        std::fs::write(&file, &plain().bytes).expect("written");
+        set_time(modified).expect("set");
+    };
+    let len = plain().bytes.len();
+
+    let mut longer = plain().bytes.clone();
+    longer.extend(crate::common::car::section(&crate::common::car::block(b"one more")));
+    std::fs::write(&file, &longer).expect("written");
+    refused("size", &[&format!("source file bytes was {len}, is {}", longer.len())]);
+    set_time(modified - Duration::from_secs(2)).expect("set");
+    refused("time", &["source file modified seconds was "]);
+    let changed_at = |at: usize| {
+        let mut bytes = plain().bytes.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&file, &bytes).expect("written");
+        set_time(modified).expect("set");
+    };
+    changed_at(5000);
+    refused("head", &["source file head was "]);
+    changed_at(len - 5);
+    refused("tail", &["source file tail was "]);
+
+    // As it was it goes on.
+    let ended = import(&case);
+    case.has_finished(&ended);
+}
+
+#[test]
+fn another_way_of_importing_is_refused_and_both_sides_are_named() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
+    case.dies_at("read:2");
+    let with = |args: &[&str]| case.clone().arg(args);
+    with(&["--preset", "ingest-small"]).is_refused(&["preset was ingest, is ingest-small", "--restart"]);
+    with(&["--set", "node.table.block_size=32K"]).is_refused(&["settings was "]);
+    with(&["--key", "digest"]).is_refused(&["key was cid, is digest"]);
+    with(&["--column-family", "other"]).is_refused(&["column family was default, is other"]);
+    with(&["--verify", "none"]).is_refused(&["verify was true, is false"]);
+    with(&["--null-padding", "eof"]).is_refused(&["null padding was error, is eof"]);
+    with(&["--work-dir", place.path("elsewhere").to_str().expect("text")]).is_refused(&["work dir was nothing, is "]);
+    let mut other = case.clone();
+    other.args = ["--plan", "spill", "--memory", "512MiB"].iter().map(Into::into).collect();
+    other.is_refused(&["partition bits was 2, is "]);
+    other.args[1] = "memory".into();
+    other.is_refused(&["spill was true, is false"]);
+
+    case.edit_journal(|line| {
+        if line["entry"] == "start" {
+            line["identity"]["tool"] = "0.0.1".into();
+        }
+    });
+    case.is_refused(&[&format!("tool was 0.0.1, is {}", env!("CARGO_PKG_VERSION"))]);
+    assert!(case.partial().join("spill").exists(), "a refusal must not touch anything");
+    with(&["--restart"]).finishes();
+}
+
+#[test]
+fn a_journal_of_another_version_is_refused_and_left_as_it_is() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
+    case.dies_at("read:2");
+    let refused = "another version of bedload began the unfinished import: its journal has the form 0, this program \
+                   reads the form 1";
+    // The form that named no version; and one whose other lines are unknown as well.
+    let forms: [fn(&mut serde_json::Value); 2] = [
+        |line| {
+            line.as_object_mut().expect("an entry").remove("version");
+        },
+        |line| line["identity"] = "known to another program".into(),
+    ];
+    for form in forms {
+        case.edit_journal(|line| {
+            if line["entry"] == "start" {
+                form(line);
+            }
+        });
+        let journal = std::fs::read(case.partial().join("journal")).expect("a journal");
+        case.is_refused(&[refused, "--restart"]);
+        assert_eq!(std::fs::read(case.partial().join("journal")).expect("a journal"), journal);
+        assert!(case.partial().join("spill").exists(), "a refusal must not touch anything");
+    }
+    case.arg(&["--restart"]).finishes();
+}
+
+#[test]
+fn restart_removes_what_another_work_directory_holds() {
+    let place = Place::in_memory();
+    let work = place.path("work");
+    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
+    case.clone().arg(&["--work-dir", work.to_str().expect("text")]).dies_at("read:2");
+    assert_eq!(list(&work).len(), 1);
+    case.clone().arg(&["--restart"]).finishes();
+    assert_eq!(list(&work).len(), 0, "partitions are left in the old work directory");
+}
+
+#[test]
+fn two_databases_of_one_name_share_a_work_directory() {
+    let place = Place::in_memory();
+    let work = place.path("work");
+    let [one, two] = [(plain(), "one"), (mixed(), "two")].map(|(snapshot, name)| {
+        let dir = place.path(name);
+        std::fs::create_dir_all(&dir).expect("a folder");
+        Case::new(&dir, snapshot, Way::Spill, From::File).arg(&["--work-dir", work.to_str().expect("text")])
+    });
+    one.dies_at("read:3");
+    two.dies_at("read-done");
+    one.finishes();
+    two.finishes();
+    assert_eq!(list(&work).len(), 0, "partitions are left");
+}
+
+#[test]
+fn a_pipe_that_brings_something_else_is_refused() {
+    let place = Place::in_memory();
+    let mut other = plain().bytes.clone();
+    other[1 << 20] ^= 1;
+    let mut other_roots = crate::common::car::header(&[]);
+    let blocks_at =
+        crate::common::car::header(&[crate::common::car::block(&crate::common::car::noise(0, 200)).0]).len();
+    other_roots.extend(&plain().bytes[blocks_at..]);
+    let short = &plain().bytes[..1 << 20];
+    for (way, point) in [
+        (Way::Spill, "read:3"),
+        (Way::Spill, "read-done"),
+        (Way::Spill, "built:2"),
+        (Way::Spill, "ingested"),
+        (Way::Memory, "ingested"),
+        (Way::Memtables, "read:2"),
+        (Way::Memtables, "read-done"),
+    ] {
+        let case = Case::new(&place.path(""), plain(), way, From::Pipe);
+        case.dies_at(point);
+        for (bytes, words) in [
+            (&other[..], "the source is not the one that the unfinished import has read"),
+            (short, "the source is not the one that the unfinished import has read"),
+            (&other_roots, "source header was "),
+        ] {
+            let ended = ended(case.start_with(bytes));
+            assert_eq!(ended.code, Some(4), "{way:?}, {point}: {ended:?}");
+            ended.says(&[words, "--restart"]);
+        }
+        case.finishes();
+        case.again();
+    }
+    // In memory everything is read and checked again; another whole snapshot must still not be mixed in.
+    let case = Case::new(&place.path(""), plain(), Way::Memory, From::Pipe);
+    case.dies_at("built");
+    let blocks: Vec<_> = (0..9000).map(|i| crate::common::car::block(&crate::common::car::noise(i, 900))).collect();
+    let root = crate::common::car::block(&crate::common::car::noise(0, 200)).0;
+    let ended = ended(case.start_with(&crate::common::car::car(&[root], &blocks)));
+    assert_eq!(ended.code, Some(4), "{ended:?}");
+    case.finishes();
+}

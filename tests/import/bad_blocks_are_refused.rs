@@ -1,0 +1,115 @@
+//! Blocks that are too large, that do not match their hashes, or that share a key: refused, at their offset.
+
+use crate::common::car::*;
+use crate::common::model::Key;
+use crate::common::run::{Place, import};
+
+use super::refusals::*;
+
+#[test]
+fn a_block_over_the_limit_that_was_set() {
+    let blocks = vec![block(&noise(1, 900)), block(&noise(2, 1500)), block(&noise(3, 900))];
+    let bytes = rooted(&blocks);
+    let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
+    let place = Place::new();
+    let source = place.file("x.car", &bytes);
+    let done = import(&place, &source).args(&["--max-block-size", "1KiB"]).run();
+    done.refused(3, at as u64, "a block of 1.5 KiB is over the limit of 1.0 KiB");
+    assert!(done.hint().contains("--max-block-size"), "{}", done.hint());
+    import(&place, &source).args(&["--max-block-size", "2KiB"]).holds(&blocks);
+}
+
+#[test]
+fn a_block_over_the_budget_is_told_how_much_it_needs() {
+    let blocks = vec![block(b"small"), blake(RAW, &noise(2, 6 << 20))];
+    let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
+    let place = Place::new();
+    let source = place.file("x.car", &rooted(&blocks));
+    let done = import(&place, &source).args(&["--memory", "16MiB"]).run();
+    done.refused(3, at as u64, "a block of 6.0 MiB does not fit a memory budget of 16.0 MiB");
+    let needs = done.hint().strip_prefix("run it again with --memory ").expect("the budget it needs");
+    import(&place, &source).args(&["--memory", needs]).holds(&blocks);
+}
+
+#[test]
+fn a_block_that_does_not_match_its_hash() {
+    let mut blocks = many();
+    let good = blocks[300].1.clone();
+    blocks[300].1[7] ^= 1;
+    let bytes = rooted(&blocks);
+    let at = header(&[blocks[0].0.clone()]).len() + blocks[..300].iter().map(|b| section(b).len()).sum::<usize>();
+    let hex = |data: &[u8]| blake2b_simd::Params::new().hash_length(32).hash(data).to_hex().to_string();
+    let cid = cid::Cid::try_from(&blocks[300].0[..]).expect("a CID").to_string();
+    for reason in [cid, hex(&good), hex(&blocks[300].1)] {
+        refused_both(&bytes, at as u64, &reason);
+    }
+    let place = Place::new();
+    let done = import(&place, place.file("x.car", &bytes)).args(&["--verify", "none"]).holds(&blocks);
+    assert_eq!(done.json["verified"], false);
+}
+
+#[test]
+fn every_kind_of_hash_is_checked() {
+    let wrong = |(cid, mut data): Block| {
+        data.push(0);
+        (cid, data)
+    };
+    for bad in [wrong(block(b"a")), wrong(sha256(RAW, b"a")), wrong(v0(b"a")), wrong(identity(RAW, b"a"))] {
+        let (bytes, at) = followed_by(&section(&bad));
+        refused_both(&bytes, at, "does not match its hash");
+    }
+}
+
+#[test]
+fn a_hash_function_that_is_not_known() {
+    let unknown = (cid(RAW, 0xb401, &[9; 48]), b"poseidon".to_vec());
+    let (bytes, at) = followed_by(&section(&unknown));
+    refused_both(&bytes, at, "0xb401");
+    let place = Place::new();
+    let source = place.file("x.car", &bytes);
+    let done = import(&place, &source).run();
+    assert!(done.hint().contains("--verify none"), "{}", done.hint());
+    import(&place, &source).args(&["--verify", "none"]).holds(blocks().iter().chain([&unknown]));
+}
+
+#[test]
+fn the_first_fault_in_the_file_is_the_one_that_is_told() {
+    let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i, 3000))).collect();
+    for index in [700, 1500, 2900] {
+        blocks[index].1[0] ^= 1;
+    }
+    let at = header(&[blocks[0].0.clone()]).len() + blocks[..700].iter().map(|b| section(b).len()).sum::<usize>();
+    let bytes = rooted(&blocks);
+    let place = Place::new();
+    let source = place.file("x.car", &bytes[..bytes.len() - 1]);
+    for threads in ["1", "2", "5"] {
+        import(&place, &source).args(&["--threads", threads]).run().refused(3, at as u64, "does not match its hash");
+    }
+}
+
+#[test]
+fn the_same_key_with_two_values() {
+    let cid = cid(RAW, 0xb401, &[9; 48]);
+    let text = cid::Cid::try_from(&cid[..]).expect("a CID").to_string();
+    let blocks = [(cid.clone(), b"one".to_vec()), (cid, b"two".to_vec())];
+    for plan in ["memory", "spill"] {
+        let place = Place::new();
+        let done = import(&place, place.file("x.car", &rooted(&blocks))).args(&["--verify", "none", "--plan", plan]);
+        done.run().refused(3, None, &format!("the key {text} stands for two different blocks"));
+    }
+}
+
+#[test]
+fn two_blocks_that_share_a_key_only_in_the_chosen_layout() {
+    let hashed = sha256(RAW, b"hashed");
+    let digest = Key::Digest.of(&hashed.0);
+    // An identity CID whose block is the digest of the other one: both are right.
+    let blocks = [hashed, identity(RAW, &digest)];
+    let place = Place::new();
+    let source = place.file("x.car", &rooted(&blocks));
+    let done = import(&place, &source).key(Key::Digest).run();
+    let at = rooted(&blocks[..1]).len() as u64;
+    done.refused(3, at, "the block is in its CID, which has no digest to be its key");
+    assert!(done.hint().contains("--key cid"), "{}", done.hint());
+    import(&place, &source).key(Key::Multihash).holds(&blocks);
+}
