@@ -134,7 +134,7 @@ fn rejection(bytes: &[u8]) -> (Option<u64>, String) {
 }
 
 /// How many blocks the index of Forest's form has.
-const BLOCKS: u64 = 54;
+const BLOCKS: u64 = 57;
 
 /// A snapshot of `fixtures/`.
 fn fixture(name: &str) -> PathBuf {
