@@ -188,7 +188,7 @@ fn nothing_is_coloured_without_a_terminal_or_against_the_users_will() {
         Some(String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let Some(coloured) = on_terminal("NO_COLOR= TERM=xterm") else {
-        eprintln!("SKIPPED: no `script` here");
+        crate::common::skipped("there is no `script` (util-linux) to make a terminal");
         return;
     };
     assert!(coloured.contains("\x1b[1;31merror:"), "{coloured:?}");
@@ -213,7 +213,8 @@ fn make_install_puts_program_completions_and_man_pages_in_their_places() {
         let bytes = std::fs::read(dir.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let version = Command::new(dir.path().join("bin/bedload")).arg("--version").output().expect("it runs");
+    let version =
+        crate::common::run::hermetic(dir.path().join("bin/bedload")).arg("--version").output().expect("it runs");
     assert!(version.stdout.starts_with(b"bedload "));
     assert!(text("share/bash-completion/completions/bedload").contains("complete -F _bedload"));
     assert!(text("share/zsh/site-functions/_bedload").starts_with("#compdef bedload"));

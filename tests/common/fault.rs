@@ -26,7 +26,7 @@ pub fn library() -> Option<&'static PathBuf> {
         made.then_some(library)
     });
     if made.is_none() {
-        eprintln!("SKIPPED: no C compiler makes the library that lets disks fail");
+        super::skipped("no C compiler makes the library that lets disks fail");
     }
     made.as_ref()
 }

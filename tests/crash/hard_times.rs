@@ -3,54 +3,13 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::crash::*;
-use crate::common::is_root;
+use crate::common::disk::Disk;
 use crate::common::run::Place;
-
-/// A small file system of its own.
-struct Disk(PathBuf);
-
-impl Disk {
-    /// `None`, said loudly, where nothing may be mounted.
-    fn new(place: &Place, name: &str, kib: u64) -> Option<Self> {
-        if !is_root() {
-            eprintln!("SKIPPED: only root can mount a small file system");
-            return None;
-        }
-        let dir = place.path(name);
-        std::fs::create_dir_all(&dir).expect("a folder");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"])
-            .arg(&dir)
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success());
-        if !mounted {
-            eprintln!("SKIPPED: a small file system cannot be mounted here");
-            return None;
-        }
-        Some(Self(dir))
-    }
-
-    fn remount(&self, options: &str) {
-        let done = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).status();
-        assert!(done.expect("mount").success(), "{options}");
-    }
-
-    fn make_room(&self) {
-        self.remount("size=200m");
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
 
 /// A case whose temporary files lie elsewhere than its database.
 fn case(place: &Place, dir: &Path, way: Way, from: From) -> Case {
@@ -80,10 +39,9 @@ fn fails_and_finishes_with_room(case: &Case, disk: &Disk, words: &[&str]) {
 #[test]
 fn partitions_that_fill_a_disk_are_kept_and_the_import_goes_on() {
     let place = Place::in_memory();
-    let Some(disk) = Disk::new(&place, "work", 5 << 10) else { return };
+    let Some(disk) = Disk::new(place.path("work"), 5 << 10) else { return };
     // The size of a pipe is not known, so nothing can be refused before.
-    let case =
-        case(&place, &place.path(""), Way::Spill, From::Pipe).arg(&["--work-dir", disk.0.to_str().expect("text")]);
+    let case = case(&place, &place.path(""), Way::Spill, From::Pipe).arg(&["--work-dir", disk.arg()]);
     let ended = case.run();
     let read = case.journal().iter().filter(|line| line["entry"] == "read").count();
     assert!(ended.code == Some(1) && read > 0, "{ended:?}");
@@ -94,7 +52,7 @@ fn partitions_that_fill_a_disk_are_kept_and_the_import_goes_on() {
 fn a_database_that_fills_a_disk_is_kept_and_the_import_goes_on() {
     let place = Place::in_memory();
     for way in [Way::Memory, Way::Spill] {
-        let Some(disk) = Disk::new(&place, "data", 6 << 10) else { return };
+        let Some(disk) = Disk::new(place.path("data"), 6 << 10) else { return };
         let mut case = case(&place, &disk.0, way, From::File);
         if way == Way::Spill {
             case = case.arg(&["--work-dir", place.path("work").to_str().expect("text")]);
@@ -108,7 +66,7 @@ fn a_database_that_fills_a_disk_is_kept_and_the_import_goes_on() {
 fn a_journal_that_fills_a_disk_is_kept_and_the_import_goes_on() {
     let place = Place::in_memory();
     // Room for the lock and a page or two of lines.
-    let Some(disk) = Disk::new(&place, "data", 16) else { return };
+    let Some(disk) = Disk::new(place.path("data"), 16) else { return };
     let case = case(&place, &disk.0, Way::Spill, From::Pipe)
         .arg(&["--work-dir", place.path("work").to_str().expect("text")])
         .env("BEDLOAD_DURABLE_BYTES", "1");
@@ -118,9 +76,8 @@ fn a_journal_that_fills_a_disk_is_kept_and_the_import_goes_on() {
 #[test]
 fn partitions_that_cannot_fit_are_refused_before_anything_is_written() {
     let place = Place::in_memory();
-    let Some(disk) = Disk::new(&place, "work", 5 << 10) else { return };
-    let case =
-        case(&place, &place.path(""), Way::Spill, From::File).arg(&["--work-dir", disk.0.to_str().expect("text")]);
+    let Some(disk) = Disk::new(place.path("work"), 5 << 10) else { return };
+    let case = case(&place, &place.path(""), Way::Spill, From::File).arg(&["--work-dir", disk.arg()]);
     let ended = case.run();
     assert_eq!(ended.code, Some(1), "{ended:?}");
     ended.says(&[&format!("error: find room at {}: 7.9 MiB more needed, 5.0 MiB free\n", disk.0.display())]);
@@ -130,7 +87,7 @@ fn partitions_that_cannot_fit_are_refused_before_anything_is_written() {
 #[test]
 fn the_plan_tells_what_each_file_system_needs() {
     let place = Place::in_memory();
-    let Some(disk) = Disk::new(&place, "work", 64 << 10) else { return };
+    let Some(disk) = Disk::new(place.path("work"), 64 << 10) else { return };
     let case = case(&place, &place.path(""), Way::Spill, From::File).arg(&["--dry-run"]);
     let one = case.run();
     let size = plain().bytes.len() as u64;
@@ -144,11 +101,11 @@ fn the_plan_tells_what_each_file_system_needs() {
     assert!(needed >= size && needed <= size * 3, "{needed} for a source of {size}");
     assert_eq!(space["certain_bytes"], size);
 
-    let two = case.clone().arg(&["--work-dir", disk.0.to_str().expect("text")]).run();
+    let two = case.clone().arg(&["--work-dir", disk.arg()]).run();
     let [(first, _), (second, space)] = &holds(&two)[..] else { panic!("two file systems: {two:?}") };
     assert_eq!((&first[..], &second[..]), ("database", "partitions"));
     assert_eq!(space["file_system"], "tmpfs");
-    assert_eq!(space["path"], disk.0.to_str().expect("text"));
+    assert_eq!(space["path"], disk.arg());
     assert_eq!(space["free_bytes"], 64 << 20);
     assert_eq!(space["needed_bytes"], size);
     let announced = crate::common::run::bedload()
@@ -169,11 +126,11 @@ fn the_plan_tells_what_each_file_system_needs() {
 #[test]
 fn a_full_or_read_only_directory_for_temporary_files_does_not_matter() {
     let place = Place::new();
-    let Some(disk) = Disk::new(&place, "tmp", 16) else { return };
+    let Some(disk) = Disk::new(place.path("tmp"), 16) else { return };
     std::fs::write(disk.0.join("filler"), [0; 32 << 10]).expect_err("more than it has");
     let mut case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
     case.env.retain(|(name, _)| name != "TMPDIR");
-    let case = case.env("TMPDIR", disk.0.to_str().expect("text"));
+    let case = case.env("TMPDIR", disk.arg());
     for options in ["rw", "ro"] {
         disk.remount(options);
         case.finishes();
@@ -192,7 +149,7 @@ fn a_full_or_read_only_directory_for_temporary_files_does_not_matter() {
 #[test]
 fn a_read_only_file_system_is_said_to_be_one() {
     let place = Place::in_memory();
-    let Some(disk) = Disk::new(&place, "data", 1 << 10) else { return };
+    let Some(disk) = Disk::new(place.path("data"), 1 << 10) else { return };
     disk.remount("ro");
     let case = case(&place, &disk.0, Way::Memory, From::File);
     let ended = case.run();

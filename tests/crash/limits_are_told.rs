@@ -143,7 +143,7 @@ fn left_over() -> Vec<PathBuf> {
 #[test]
 fn what_a_kill_leaves_where_options_are_tried_goes_with_the_next_run() {
     if !scratch().is_dir() {
-        eprintln!("SKIPPED: this system has no {}", scratch().display());
+        crate::common::skipped(format_args!("this system has no {}", scratch().display()));
         return;
     }
     let place = Place::in_memory();
@@ -175,8 +175,7 @@ fn what_ends_the_program_in_rocksdb_is_told_with_its_reason_and_as_a_document() 
     let place = Place::in_memory();
     let car = place.path("snapshot.car");
     let program = crate::common::run::BEDLOAD;
-    let made =
-        std::process::Command::new(program).arg("generate").arg(&car).args(["--size", "1MiB", "--quiet"]).status();
+    let made = crate::common::run::bedload().arg("generate").arg(&car).args(["--size", "1MiB", "--quiet"]).status();
     assert!(made.expect("it runs").success());
     let (mut died, mut failed) = (0, 0);
     for kib in (100_000..420_000).step_by(rounds(20_000, 5_000)) {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -260,8 +259,7 @@ fn can_give_away(place: &Place) -> bool {
     std::fs::create_dir(&probe).expect("a folder");
     let can = chown(&probe, Some(NOBODY), Some(NOBODY)).is_ok();
     if !can {
-        // Around the capture of the test harness.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: only root can make what another user would have prepared");
+        crate::common::skipped("only root can make what another user would have prepared");
     }
     can
 }

@@ -64,7 +64,7 @@ fn can_trace() -> bool {
         .status()
         .is_ok_and(|status| status.success());
     if !works {
-        eprintln!("SKIPPED: strace is missing or may not trace");
+        crate::common::skipped("strace is missing or may not trace");
     }
     works
 }

@@ -5,7 +5,6 @@
 //! the first write. The nodes here are Debian's librocksdb 7.8 and the Python package rocksdict 0.3.24 with RocksDB 9.0:
 //! `make test-compat` installs both. Each runs in a process of its own (`compat/old_node.py`).
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,8 +32,7 @@ fn nodes() -> Vec<&'static str> {
     let is_here = |&&(_, check, name): &&(&str, &str, &str)| {
         let here = python().args(["-c", check]).output().is_ok_and(|output| output.status.success());
         if !here {
-            // Not by a print macro: the test harness would hide it behind a pass.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no {name} here; make test-compat installs it");
+            crate::common::skipped(format_args!("no {name} here; make test-compat installs it"));
         }
         here
     };

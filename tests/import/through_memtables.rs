@@ -237,7 +237,9 @@ fn python() -> Option<std::process::Command> {
 #[test]
 fn another_programs_rocksdb_reads_what_was_loaded() {
     let Some(python) = python() else {
-        eprintln!("SKIPPED: no python3 with rocksdict (pip install rocksdict; BEDLOAD_PYTHON names another Python)");
+        crate::common::skipped(
+            "no python3 with rocksdict (pip install rocksdict; BEDLOAD_PYTHON names another Python)",
+        );
         return;
     };
     let blocks = some(2000);
@@ -263,7 +265,7 @@ print(sum(1 for _ in db.keys()))
         let said = String::from_utf8_lossy(&output.stderr);
         // RocksDB before 10.4 does not know the format that is the default today; the ingest presets name an older one.
         if args == SMALL && said.contains("unsupported format_version: 7") {
-            eprintln!("SKIPPED: this rocksdict is older than format_version 7");
+            crate::common::skipped("this rocksdict is older than format_version 7");
             continue;
         }
         assert!(output.status.success(), "{args:?}: {said}");

@@ -1,9 +1,11 @@
 //! Sources that cannot be read and disks that are full: an error with a hint, and work that is kept.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common::car::*;
+use crate::common::disk::Disk;
 use crate::common::run::{Done, Place, import, import_pipe};
+use crate::common::{is_root, skipped};
 
 use super::refusals::*;
 
@@ -31,7 +33,7 @@ fn a_file_that_may_not_be_read() {
     };
     mode(&source, 0o000);
     let run = import(&place, &source);
-    if !crate::common::is_root() {
+    if !is_root() {
         return run.run().refused(3, None, "no permission to read it");
     }
     // Root may read everything: run as nobody.
@@ -40,41 +42,8 @@ fn a_file_that_may_not_be_read() {
     mode(&program, 0o755);
     mode(&place.path(""), 0o777);
     match run.without_rights(&program).run() {
-        Done { code: Some(127), stderr, .. } => eprintln!("SKIPPED: cannot run as another user: {stderr}"),
+        Done { code: Some(127), stderr, .. } => skipped(format_args!("cannot run as another user: {stderr}")),
         done => done.refused(3, None, "no permission to read it"),
-    }
-}
-
-/// A small file system of its own, taken away at the end.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn new(path: PathBuf, mib: u32) -> Option<Self> {
-        std::fs::create_dir(&path).expect("a folder");
-        let mount = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "bedload-test"])
-            .arg(&path)
-            .output();
-        if mount.is_ok_and(|output| output.status.success()) {
-            return Some(Self(path));
-        }
-        eprintln!("SKIPPED: a full disk needs the right to mount a tmpfs");
-        None
-    }
-}
-
-impl SmallDisk {
-    /// Makes room.
-    fn grow(&self, mib: u32) {
-        let size = format!("remount,size={mib}m");
-        let done = std::process::Command::new("mount").args(["-o", &size]).arg(&self.0).status().expect("mount runs");
-        assert!(done.success(), "the disk does not grow");
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        std::process::Command::new("umount").arg(&self.0).status().expect("umount runs");
     }
 }
 
@@ -85,7 +54,7 @@ fn twenty_mib() -> Vec<Block> {
 #[test]
 fn a_full_work_directory() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::new(place.path("work"), 8) else { return };
+    let Some(disk) = Disk::new(place.path("work"), 8 << 10) else { return };
     let work = disk.0.display().to_string();
     let blocks = twenty_mib();
     let snapshot = rooted(&blocks);
@@ -102,7 +71,7 @@ fn a_full_work_directory() {
     assert!(done.stderr.starts_with(&format!("error: find room at {work}/")), "it names the file: {}", done.stderr);
     assert!(done.hint().starts_with(&format!("make room (df -h {work}/")), "{}", done.hint());
     // The hint holds: with room, the same command ends well.
-    disk.grow(200);
+    disk.make_room();
     run().holds(&blocks);
     assert!(disk.0.read_dir().expect("a folder").next().is_none(), "something is left in the work directory");
 }
@@ -113,14 +82,14 @@ fn a_full_disk_under_the_database() {
     let blocks = twenty_mib();
     let source = place.file("fine.car", &rooted(&blocks));
     for plan in ["memory", "spill"] {
-        let Some(disk) = SmallDisk::new(place.path(plan), 8) else { return };
+        let Some(disk) = Disk::new(place.path(plan), 8 << 10) else { return };
         let work = place.path("work").display().to_string();
         let args = ["--plan", plan, "--memory", "64MiB", "--work-dir", &work];
         let run = || import(&place, &source).args(&args).db(disk.0.join("db"));
         let done = run().run();
         done.refused(1, None, "No space left on device");
         assert!(done.hint().contains("make room"), "{}", done.hint());
-        disk.grow(200);
+        disk.make_room();
         run().holds(&blocks);
         let names: Vec<_> = disk.0.read_dir().expect("a folder").flatten().map(|entry| entry.file_name()).collect();
         assert_eq!(names, ["db"], "something is left beside the database");

@@ -151,7 +151,7 @@ fn a_budget_of_1_gib() {
     if long() {
         four_times(1024);
     } else {
-        eprintln!("SKIPPED: set BEDLOAD_LONG_TESTS=1 to import 4 GiB within 1 GiB");
+        crate::common::skipped("set BEDLOAD_LONG_TESTS=1 to import 4 GiB within 1 GiB");
     }
 }
 
@@ -254,7 +254,7 @@ impl Group {
                 }
             }
         }
-        eprintln!("SKIPPED: no control group with a memory limit can be made here");
+        crate::common::skipped("no control group with a memory limit can be made here");
         None
     }
 }

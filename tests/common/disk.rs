@@ -1,0 +1,41 @@
+//! A small file system of a test's own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A tmpfs that is mounted while this lives.
+pub struct Disk(pub PathBuf);
+
+impl Disk {
+    /// Mounts it at `dir`, which is made. `None`, said loudly, where nothing may be mounted.
+    pub fn new(dir: PathBuf, kib: u64) -> Option<Self> {
+        std::fs::create_dir_all(&dir).expect("a folder");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(&dir).stderr(Stdio::null());
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Self(dir));
+        }
+        super::skipped("a small file system cannot be mounted here: that takes root");
+        None
+    }
+
+    pub fn remount(&self, options: &str) {
+        let done = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).status();
+        assert!(done.expect("mount").success(), "{options}");
+    }
+
+    pub fn make_room(&self) {
+        self.remount("size=200m");
+    }
+
+    /// Its path, as an argument.
+    pub fn arg(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg::<&Path>(&self.0).status();
+    }
+}
