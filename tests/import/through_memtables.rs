@@ -103,12 +103,17 @@ fn a_database_that_is_there_is_added_to_and_compacted() {
 fn writes_that_rocksdb_holds_back_are_counted_and_timed() {
     let blocks = some(4000);
     let mut seen = Vec::new();
-    // One file at level 0 holds writers back until it is compacted. Whether one of them meets that moment is up to the
-    // machine; that none does in several imports is not.
-    for _ in 0..8 {
+    // One file at level 0 stops writers until it is compacted. Whether one of them meets that moment is up to the machine;
+    // that none does in several imports is not.
+    for _ in 0..30 {
         let place = Place::new();
         let done = small(import(&place, place.file("x.car", &rooted(&blocks))))
-            .args(&["--set", "load.cf.level0_slowdown_writes_trigger=1", "--set", "load.db.delayed_write_rate=1M"])
+            .args(&[
+                "--set",
+                "load.cf.level0_slowdown_writes_trigger=1",
+                "--set",
+                "load.cf.level0_stop_writes_trigger=1",
+            ])
             .args(&["--set", "load.cf.level0_file_num_compaction_trigger=1"])
             .args(&["--set", "load.cf.disable_auto_compactions=false"])
             .run();

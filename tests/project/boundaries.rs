@@ -40,19 +40,23 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Files of `src` that name one of `wanted`, by whether they lie in `allowed`. Unit tests do not count.
-fn naming(wanted: &[&str], allowed: &str) -> (Vec<String>, Vec<String>) {
+/// The files of `src` with their names below it. Unit tests do not count.
+fn own_sources() -> Vec<(PathBuf, PathBuf)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&src, &mut files);
     assert!(files.len() > 100);
+    // The clone itself may lie in a folder of that name.
+    let is_test = |name: &Path| name.ends_with("tests.rs") || name.iter().any(|part| part == "tests");
+    let named = files.into_iter().map(|path| (path.strip_prefix(&src).expect("below src").to_owned(), path));
+    named.filter(|(name, _)| !is_test(name)).collect()
+}
+
+/// Files of `src` that name one of `wanted`, by whether they lie in `allowed`.
+fn naming(wanted: &[&str], allowed: &str) -> (Vec<String>, Vec<String>) {
     let (mut inside, mut outside) = (Vec::new(), Vec::new());
-    for path in files {
-        let below = path.strip_prefix(&src).expect("below src");
-        if below.ends_with("tests.rs") || below.iter().any(|part| part == "tests") {
-            continue;
-        }
-        let name = below.display().to_string();
+    for (name, path) in own_sources() {
+        let name = name.display().to_string();
         let text = std::fs::read_to_string(&path).expect("a source file");
         let own = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         let Some(word) = words(own).into_iter().find(|word| wanted.contains(&word.as_str())) else { continue };
@@ -226,19 +230,15 @@ fn named_behind_crate(text: &str) -> BTreeSet<String> {
 #[test]
 fn every_module_uses_only_modules_of_lower_floors() {
     let floors = floors();
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    sources(&src, &mut files);
     let (mut arrows, mut wrong) = (BTreeSet::new(), Vec::new());
-    for path in files.iter().filter(|path| !path.ends_with("tests.rs") && !path.iter().any(|part| part == "tests")) {
-        let name = path.strip_prefix(&src).expect("below src");
+    for (name, path) in own_sources() {
         let module = name.iter().next().expect("a name").to_str().expect("text").trim_end_matches(".rs").to_owned();
         // The command line is a crate of its own, and lib.rs only lists the modules.
         if ["cli", "main", "lib"].contains(&&*module) {
             continue;
         }
         let floor = *floors.get(&module).unwrap_or_else(|| panic!("{module} is on no floor of ARCHITECTURE.md"));
-        for used in named_behind_crate(&std::fs::read_to_string(path).expect("a source file")) {
+        for used in named_behind_crate(&std::fs::read_to_string(&path).expect("a source file")) {
             let Some(&below) = floors.get(&used).filter(|_| used != module) else { continue };
             arrows.insert((module.clone(), used.clone()));
             if below >= floor {
