@@ -192,6 +192,16 @@ impl Error {
         }
     }
 
+    /// An unfinished import that lacks `what`.
+    pub(crate) fn work_lacks(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
+        Self::damaged_work(path, format_args!("lacks {what}"))
+    }
+
+    /// The caller asked an import to stop; the same command goes on.
+    pub(crate) fn interrupted() -> Self {
+        Self::Interrupted { hint: "run the same command again to go on from here".into() }
+    }
+
     /// The exit code this error stands for.
     pub fn exit(&self) -> Exit {
         match self {

@@ -1,10 +1,15 @@
 //! Threads for a part of the work. Where the system refuses one, the standard library panics; here it is an error.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::error::{Error, Result};
+
+/// Locks, also after a panic elsewhere: what is locked here is whole at any time.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Starts a thread in `scope`.
 ///

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::escape::hex;
 use crate::generate::Noise;
 use crate::read::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
@@ -50,8 +51,7 @@ pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Re
     let write = || {
         let mut out = BufWriter::new(File::create(file)?);
         for key in &kept {
-            let line: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-            writeln!(out, "{line}")?;
+            writeln!(out, "{}", hex(key))?;
         }
         out.flush()
     };

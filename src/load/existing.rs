@@ -15,43 +15,38 @@
 //!
 //! A run that is killed leaves a database that opens. The next run takes back what that run did in it, and does it again,
 //! unless another program has opened the database since: then what that has written is kept, and a checkpoint of it is
-//! taken. [`State`] tells which. Where it cannot be told, nothing is changed.
+//! taken. [`DatabaseState`] tells which. Where it cannot be told, nothing is changed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-use super::job::Job;
-use super::journal::{Entry, Journal, Progressed};
-use super::publish::{self, sync_dir};
-use super::target::Target;
 use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
-use crate::os::files::{open_regular, read_regular};
+use crate::load::database_state::DatabaseState;
+use crate::load::journal::{Entry, Journal, ResumedState};
+use crate::load::target::SUMS;
+use crate::load::target::Target;
+use crate::os::files::open_regular;
+use crate::os::files::sync_dir;
+use crate::os::files::{IN_THE_MAKING, in_the_making, write_synced};
+use crate::rocks::option_map::OptionMap;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
 use crate::schema::RECORD_FILE;
-
-/// What a checkpoint's files are: each with its checksum, or its length where it is a link.
-pub(super) const SUMS: &str = "sums";
 
 /// What is said of one whose files are not that.
 const NOT_WHOLE: &str = "its files are not what was put there";
 
 /// Bytes that are copied at once.
 const PIECE: usize = 256 << 10;
-
-/// Behind the name of a file that is being put in place.
-pub(super) const IN_THE_MAKING: &str = ".bedload";
 
 /// How what was there is looked through: by keys in any order. Each open file has its index and its filter in memory.
 const LOOKING_UP: ReaderOptions = ReaderOptions { cache: 16 << 20, open_files: 128, lenient: false, in_order: false };
@@ -140,7 +135,7 @@ impl<'a> Existing<'a> {
     ///
     /// # Errors
     /// The disk fails, the checkpoint is gone, or nothing tells who has changed the database.
-    pub fn take_up(&self, journal: &Journal, before: &mut Progressed) -> Result<Option<String>> {
+    pub fn take_up(&self, journal: &Journal, before: &mut ResumedState) -> Result<Option<String>> {
         if before.complete {
             return Ok(None);
         }
@@ -148,7 +143,7 @@ impl<'a> Existing<'a> {
         let was_opened = before.opened.is_some() || before.restoring;
         if !checkpoint.exists() {
             return match was_opened {
-                true => Err(Error::damaged_work(partial, format!("lacks {}", checkpoint.display()))),
+                true => Err(Error::work_lacks(partial, checkpoint.display())),
                 false => Ok(None),
             };
         }
@@ -207,12 +202,12 @@ impl<'a> Existing<'a> {
     }
 
     /// Which program did the last thing that was done in the database.
-    fn last_writer(&self, known: &Progressed) -> Result<Writer> {
+    fn last_writer(&self, known: &ResumedState) -> Result<Writer> {
         let Target { db, checkpoint, .. } = self.target;
-        let now = State::of(db)?;
+        let now = DatabaseState::of(db)?;
         // On its way back, it has CURRENT of the checkpoint at the end.
-        let is_kept =
-            State::of(checkpoint).is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
+        let is_kept = DatabaseState::of(checkpoint)
+            .is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
         if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) {
             return Ok(Writer::Import);
         }
@@ -271,7 +266,7 @@ impl<'a> Existing<'a> {
             };
             sums.push_str(&format!("{sum:016x} {name}\n"));
         }
-        publish::write_synced(&making, SUMS, sums.as_bytes())?;
+        write_synced(&making, SUMS, sums.as_bytes())?;
         std::fs::rename(&making, checkpoint).map_err(Error::io("create", checkpoint))?;
         sync_dir(partial)?;
         failpoint::reach("checkpoint");
@@ -319,13 +314,13 @@ impl<'a> Existing<'a> {
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub fn open(&self, job: &Job<'_>, meter: Option<&Meter>) -> Result<Store> {
+    pub fn open(&self, loading: &OptionMap, family: &str, journal: &Journal, meter: Option<&Meter>) -> Result<Store> {
         self.keep()?;
         self.opened.store(true, Ordering::Relaxed);
         let db = &self.target.db;
-        let store = Store::open(db, &job.loading, &job.options.column_family, meter)?;
+        let store = Store::open(db, loading, family, meter)?;
         failpoint::reach("opening");
-        job.journal.append(&Entry::Opened { state: State::of(db)? })?;
+        journal.append(&Entry::Opened { state: DatabaseState::of(db)? })?;
         failpoint::reach("opened");
         Ok(store)
     }
@@ -458,34 +453,6 @@ fn newest_manifest(dir: &Path) -> Result<Option<String>> {
     Ok(names.max_by_key(|name| (name.len(), name.clone())))
 }
 
-/// What tells whether a database has been opened for writing since: RocksDB then begins another MANIFEST and replaces
-/// CURRENT, which names it. Names repeat after a way back and in databases that were made alike; times and identities do
-/// not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
-    /// The text of CURRENT.
-    manifest: String,
-    /// When CURRENT was written, in nanoseconds since 1970.
-    written_ns: i64,
-    /// The text of IDENTITY.
-    identity: String,
-}
-
-impl State {
-    fn of(dir: &Path) -> Result<Self> {
-        let (current, identity) = (dir.join("CURRENT"), dir.join("IDENTITY"));
-        let text =
-            |path: &Path| read_regular(path, PIECE as u64).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let metadata = current.metadata().map_err(Error::io("look at", &current))?;
-        Ok(Self {
-            manifest: text(&current).map_err(Error::io("read", &current))?,
-            written_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
-            // RocksDB can be told to keep none.
-            identity: text(&identity).unwrap_or_default(),
-        })
-    }
-}
-
 /// The files in a database's directory that are part of it.
 fn files(dir: &Path) -> Result<Vec<(String, Kind)>> {
     let mut found = Vec::new();
@@ -553,13 +520,6 @@ fn put(from: &Path, to: &Path) -> Result<()> {
     let making = in_the_making(to);
     copy(from, &making)?;
     std::fs::rename(&making, to).map_err(Error::io("replace", to))
-}
-
-/// Where a file lies until it is whole.
-pub(super) fn in_the_making(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(IN_THE_MAKING);
-    name.into()
 }
 
 #[cfg(test)]

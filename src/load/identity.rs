@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::options::ImportOptions;
 use crate::error::{Error, Result};
+use crate::load::options::ImportOptions;
 use crate::preset::Resolved;
 use crate::report::Plan;
 use crate::source::car::NullPadding;
@@ -198,6 +198,15 @@ pub(super) fn changed(source: &Path, what: &str) -> Error {
         path: source.to_owned(),
         reason: format!("it changed while it was being read: {what}"),
         hint: "start over with --restart when no process writes to it any more".into(),
+    }
+}
+
+/// The error for a source that is not the one of the unfinished import.
+pub(super) fn another_source(options: &ImportOptions) -> Error {
+    Error::State {
+        path: options.db.clone(),
+        reason: "the source is not the one that the unfinished import has read".into(),
+        hint: "give the same source again, or throw the unfinished import away with --restart".into(),
     }
 }
 

@@ -14,18 +14,18 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::existing::State;
-use super::identity::Identity;
-use super::lock;
-use super::log::RangeDone;
-use super::publish::sync_dir;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
+use crate::load::built::{BuiltFile, RangeDone, Tally};
+use crate::load::database_state::DatabaseState;
+use crate::load::identity::Identity;
+use crate::os::files::sync_dir;
 use crate::os::private;
+use crate::parallel::lock;
 use crate::sort::router::Router;
 use crate::sort::spill::Extent;
 
@@ -47,11 +47,11 @@ pub(super) enum Entry {
     /// do not name their function.
     Hashed { functions: Vec<u64> },
     /// All blocks before `mark` are in the partitions, which are at least as long as `extents` say.
-    Read { mark: Mark, extents: Vec<(u32, Extent)> },
+    Read { mark: Checkpoint, extents: Vec<(u32, Extent)> },
     /// The source has been read to its end, into memory: what is built from here on is built from exactly this.
-    Held { mark: Mark, padding: u64 },
+    Held { mark: Checkpoint, padding: u64 },
     /// The source has been read to its end.
-    ReadDone { mark: Mark, extents: Vec<(u32, Extent)>, padding: u64 },
+    ReadDone { mark: Checkpoint, extents: Vec<(u32, Extent)>, padding: u64 },
     /// The partitions from `first` to before `end` are in finished files; their own may be gone.
     Built { first: u32, end: u32, files: Vec<BuiltFile>, tally: Tally },
     /// Consecutive blocks of a log are in finished files.
@@ -61,7 +61,7 @@ pub(super) enum Entry {
     /// RocksDB has all files.
     Ingested,
     /// An existing database has been opened for writing, and has this state until the next opening.
-    Opened { state: State },
+    Opened { state: DatabaseState },
     /// The existing database goes back to its checkpoint.
     Restoring,
     /// The existing database has nothing of this import, or nothing that counts.
@@ -72,7 +72,7 @@ pub(super) enum Entry {
 
 /// How far the source has been read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Mark {
+pub(super) struct Checkpoint {
     /// Offset in the unwrapped source of the next section.
     pub offset: u64,
     /// Bytes of the wrapped source taken.
@@ -87,7 +87,7 @@ pub(super) struct Mark {
     pub digest: ContentDigest,
 }
 
-impl Mark {
+impl Checkpoint {
     /// The records of all blocks before it.
     pub fn content(&self) -> Content {
         Content { records: self.blocks, digest: self.digest }
@@ -100,52 +100,9 @@ impl Mark {
     }
 }
 
-/// A finished SST file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct BuiltFile {
-    /// Its name in the `sst` folder.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-}
-
-/// What went into files.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Tally {
-    /// Records.
-    pub records: u64,
-    /// Blocks that were there more than once.
-    pub duplicates: u64,
-    /// Content digest of the records.
-    pub digest: ContentDigest,
-    /// Content digest of the duplicates, each as often as it was met.
-    pub duplicate_digest: ContentDigest,
-}
-
-impl Tally {
-    pub fn add(&mut self, other: Self) {
-        self.records += other.records;
-        self.duplicates += other.duplicates;
-        self.digest.merge(other.digest);
-        self.duplicate_digest.merge(other.duplicate_digest);
-    }
-
-    /// What is in the files.
-    pub fn written(&self) -> Content {
-        Content { records: self.records, digest: self.digest }
-    }
-
-    /// What must have been read for this: records and duplicates together.
-    pub fn read(&self) -> Content {
-        let mut content = self.written();
-        content.merge(Content { records: self.duplicates, digest: self.duplicate_digest });
-        content
-    }
-}
-
 /// Everything a journal says, put together.
 #[derive(Debug, Default)]
-pub(super) struct Progressed {
+pub(super) struct ResumedState {
     pub identity: Option<Identity>,
     /// Whether the source's inode or ctime is not what it was, or not known: what was taken is compared with what is
     /// there now.
@@ -153,11 +110,11 @@ pub(super) struct Progressed {
     pub router: Option<Router>,
     pub functions: BTreeSet<u64>,
     /// The last durable mark and the partitions' lengths at it.
-    pub read: Option<(Mark, Vec<(u32, Extent)>)>,
+    pub read: Option<(Checkpoint, Vec<(u32, Extent)>)>,
     /// Bytes of null padding, once the source has been read to its end.
     pub read_done: Option<u64>,
     /// What was read into memory, and its null padding.
-    pub held: Option<(Mark, u64)>,
+    pub held: Option<(Checkpoint, u64)>,
     /// Ranges of partitions that are built.
     pub built: Vec<(u32, u32)>,
     pub files: Vec<BuiltFile>,
@@ -169,7 +126,7 @@ pub(super) struct Progressed {
     pub ingesting: bool,
     pub ingested: bool,
     /// The state of an existing database as this import has left it.
-    pub opened: Option<State>,
+    pub opened: Option<DatabaseState>,
     /// Whether an existing database may be on its way back to its checkpoint.
     pub restoring: bool,
     pub complete: bool,
@@ -184,7 +141,7 @@ impl Entry {
     }
 }
 
-impl Progressed {
+impl ResumedState {
     pub fn take(&mut self, entry: Entry) {
         match entry {
             Entry::Start { identity, .. } => self.identity = Some(*identity),
@@ -225,7 +182,7 @@ impl Progressed {
     }
 
     /// How far a CAR was read, and its null padding, if that was to its end.
-    pub fn whole(&self) -> Option<(Mark, u64)> {
+    pub fn whole(&self) -> Option<(Checkpoint, u64)> {
         let read = self.read.as_ref().zip(self.read_done).map(|((mark, _), padding)| (*mark, padding));
         read.or(self.held)
     }
@@ -267,14 +224,14 @@ impl Journal {
     ///
     /// # Errors
     /// The system refuses it, or it is no journal.
-    pub fn open(partial: &Path) -> Result<(Self, Progressed)> {
+    pub fn open(partial: &Path) -> Result<(Self, ResumedState)> {
         let path = Self::path(partial);
         let mut file = private::open_file(&path, true)?;
         let mut text = Vec::new();
         (&mut file).take(MAX_JOURNAL).read_to_end(&mut text).map_err(Error::io("read", &path))?;
         let (entries, valid) = parse(&text);
-        let mut progressed = Progressed { is_damaged: valid < text.len(), ..Progressed::default() };
-        entries.into_iter().for_each(|entry| progressed.take(entry));
+        let mut resumed = ResumedState { is_damaged: valid < text.len(), ..ResumedState::default() };
+        entries.into_iter().for_each(|entry| resumed.take(entry));
         // What is torn goes now, so that the next line begins where a line begins.
         let cut = || {
             file.set_len(valid as u64)?;
@@ -284,9 +241,9 @@ impl Journal {
         let mut cut = cut;
         cut().map_err(Error::io("cut", &path))?;
         sync_dir(partial)?;
-        let met = progressed.functions.clone();
+        let met = resumed.functions.clone();
         let functions = Mutex::new(Functions { written: met.len(), met });
-        Ok((Self { file: Mutex::new(Some(file)), path, functions }, progressed))
+        Ok((Self { file: Mutex::new(Some(file)), path, functions }, resumed))
     }
 
     /// Makes sure that a journal, where there is one, has the form of today.
@@ -320,17 +277,17 @@ impl Journal {
     }
 
     /// Reads the journal of a partial directory without changing it; nothing when there is none.
-    pub fn peek(partial: &Path) -> Progressed {
-        let mut progressed = Progressed::default();
+    pub fn peek(partial: &Path) -> ResumedState {
+        let mut resumed = ResumedState::default();
         if let Ok(file) = private::read_file(&Self::path(partial)) {
             let mut text = Vec::new();
             // What cannot be read is not known.
             let _ = file.take(MAX_JOURNAL).read_to_end(&mut text);
             let (entries, valid) = parse(&text);
-            progressed.is_damaged = valid < text.len();
-            entries.into_iter().for_each(|entry| progressed.take(entry));
+            resumed.is_damaged = valid < text.len();
+            entries.into_iter().for_each(|entry| resumed.take(entry));
         }
-        progressed
+        resumed
     }
 
     /// Appends an entry and waits until it is on the disk. What it names must be there already.
@@ -340,7 +297,7 @@ impl Journal {
     pub fn append(&self, entry: &Entry) -> Result<()> {
         let mut line = self.functions_entry().map(|entry| self.line(&entry)).transpose()?.unwrap_or_default();
         line.push_str(&self.line(entry)?);
-        let mut slot = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(&self.file);
         let outcome = match slot.take() {
             Some(mut file) => {
                 file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map(|()| *slot = Some(file))
@@ -410,7 +367,7 @@ impl JournalBench {
 
     /// Appends what is durable after reading up to `offset` into so many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
-        let mark = Mark {
+        let mark = Checkpoint {
             offset,
             consumed: offset,
             checksum: None,
@@ -430,8 +387,14 @@ mod tests {
     use super::*;
 
     fn entries() -> Vec<Entry> {
-        let mark =
-            Mark { offset: 1 << 28, consumed: 9, checksum: Some(u64::MAX), blocks: 7, payload: 5, ..Mark::default() };
+        let mark = Checkpoint {
+            offset: 1 << 28,
+            consumed: 9,
+            checksum: Some(u64::MAX),
+            blocks: 7,
+            payload: 5,
+            ..Checkpoint::default()
+        };
         let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12 }];
         let tally = Tally { records: 3, duplicates: 1, ..Tally::default() };
         vec![
@@ -452,10 +415,10 @@ mod tests {
     #[test]
     fn what_is_appended_is_read_again() {
         let (dir, _) = written();
-        let (_, progressed) = Journal::open(dir.path()).expect("opened");
-        assert_eq!(progressed.read.expect("read").0.offset, 1 << 28);
-        assert!(progressed.ingested && !progressed.complete);
-        assert_eq!((progressed.built, progressed.tally.records), (vec![(0, 4)], 3));
+        let (_, resumed) = Journal::open(dir.path()).expect("opened");
+        assert_eq!(resumed.read.expect("read").0.offset, 1 << 28);
+        assert!(resumed.ingested && !resumed.complete);
+        assert_eq!((resumed.built, resumed.tally.records), (vec![(0, 4)], 3));
     }
 
     #[test]
@@ -464,8 +427,8 @@ mod tests {
         let (journal, _) = Journal::open(dir.path()).expect("opened");
         [0xb220, 0x12, 0xb220].into_iter().for_each(|function| journal.met(function));
         entries().iter().for_each(|entry| journal.append(entry).expect("appended"));
-        let (journal, progressed) = Journal::open(dir.path()).expect("opened");
-        assert_eq!((journal.functions(), progressed.functions.len()), (vec![0x12, 0xb220], 2));
+        let (journal, resumed) = Journal::open(dir.path()).expect("opened");
+        assert_eq!((journal.functions(), resumed.functions.len()), (vec![0x12, 0xb220], 2));
         let text = std::fs::read(Journal::path(dir.path())).expect("read");
         let all = [entries(), vec![Entry::Hashed { functions: vec![0x12, 0xb220] }], entries()].concat();
         assert_eq!(parse(&text).0, all, "once, before the first entry that follows");

@@ -1,42 +1,35 @@
 //! From a snapshot to a database that stands under its name.
 //!
-//! [`import`] is the whole way. Behind one interface stand two loaders, chosen by the preset: `ingest` (read, build,
-//! ingest, settle) and `memtable` (read and write, settle, check). Each step has a file here.
+//! [`import`] does all of it. Two loaders, chosen by the preset, share its steps: `ingest` reads, builds SST files and
+//! lets RocksDB ingest them; `memtable` writes batches and compacts. Each step has a file here; `car` and `block_log`
+//! have what only one kind of source needs, `sink` what takes records.
 
-mod blocks;
-mod build;
-mod choices;
-mod descriptors;
-mod durable;
+mod block_log;
+mod built;
+mod car;
+mod checkpoint;
+mod column_families;
+mod commit;
+mod compact;
+mod context;
+mod database_state;
+mod disk_space;
 mod existing;
-mod families;
-mod feed;
+mod file_limits;
 mod identity;
 mod import;
 mod ingest;
-mod job;
 mod journal;
-mod ledger;
-mod log;
-mod memtable;
+mod open;
 mod options;
 mod phase_weights;
 pub(crate) mod planner;
-mod publish;
-mod read;
-mod space;
+mod resume;
+mod sink;
 mod target;
+mod validate;
 
 pub use crate::report::{LogPlan, MemtablePlan, Plan, Space};
 pub use import::{Outcome, import};
 pub(crate) use journal::JournalBench;
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};
-
-/// Locks, also after a panic elsewhere: what is locked here is whole at any time.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn interrupted() -> crate::error::Error {
-    crate::error::Error::Interrupted { hint: "run the same command again to go on from here".into() }
-}

@@ -4,7 +4,7 @@
 //! The proportions are those of imports that were measured: of 2 GiB of blocks of 1.1 KB on two cores, from the page
 //! cache.
 
-use super::options::ImportOptions;
+use crate::load::options::ImportOptions;
 use crate::progress::{Phase, PhaseWeights};
 use crate::report::Plan;
 use crate::rocks::option_map::{Group, OptionMap};
@@ -63,9 +63,9 @@ pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plai
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::PlanChoice;
-    use super::super::planner;
     use super::*;
+    use crate::load::options::PlanChoice;
+    use crate::load::planner;
     use crate::report::MemtablePlan;
 
     const GIB: u64 = 1 << 30;

@@ -1,10 +1,17 @@
 //! The choice of a plan before an import starts.
 
-use super::options::{ImportOptions, PlanChoice};
 use crate::error::{Error, Result};
+use crate::load::options::{ImportOptions, PlanChoice};
+use crate::load::sink::batches::most_batches;
+use crate::load::{checkpoint, file_limits};
 use crate::os::resources;
-use crate::report::{LogPlan, Plan};
+use crate::preset::{Loader, Resolved};
+use crate::report::{LogPlan, MemtablePlan, Plan, sst_target};
+use crate::rocks::option_map::{Group, OptionMap};
+use crate::rocks::options_of;
+use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::size::human;
+use crate::source::block_log::Log;
 
 /// The least budget an import can work with, in bytes.
 pub const MIN_MEMORY: u64 = 16 << 20;
@@ -48,6 +55,83 @@ const MIN_PIPED_RANGE: u64 = 1 << 20;
 /// Address space that an import takes beside its budget, at least: the program, RocksDB, stacks.
 const BESIDE: u64 = 96 << 20;
 
+/// Files of level 0 beyond which one compaction of all of them is told to be unwise.
+const MANY_LEVEL0: u64 = 500;
+
+/// Bytes a second at which a slow disk or a slow option set still takes records. Each durable point flushes, so that at
+/// this speed no file of level 0 holds more than what comes in between two of them.
+const SLOW: u64 = 48 << 20;
+
+/// The share of the budget, as its reciprocal, that all batches together may take; and the smallest batch worth a write,
+/// in bytes.
+const BATCHES_SHARE: u64 = 8;
+const LEAST_BATCH: u64 = 4 << 10;
+
+/// The most bytes of a log that one thread takes at once: so blocks are written nearly in their order, and a durable
+/// point need not wait long for what is in hand.
+const RANGE: u64 = 8 << 20;
+
+/// Files that may be open where the system names no limit.
+const UNLIMITED_FILES: u64 = 1 << 20;
+
+/// What is decided about an import.
+pub(super) struct Planned {
+    pub plan: Plan,
+    /// The options of the database while it is loaded.
+    pub loading: OptionMap,
+    /// What the user should read about them.
+    pub warnings: Vec<String>,
+}
+
+/// The plan for a source of `size` bytes, which is `plain` where it needs no decompression, and may be a block log.
+///
+/// # Errors
+/// [`Error::Usage`], [`Error::State`]: memory or open files do not suffice.
+pub(super) fn plan(
+    options: &ImportOptions,
+    preset: &Resolved,
+    size: Option<u64>,
+    plain: bool,
+    log: Option<&Log>,
+) -> Result<Planned> {
+    let memory = options.memory_budget();
+    let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
+    // State packs to about a third; a wrong guess costs partitions that are too small, or a merge.
+    let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
+    let own = if plain { memory } else { memory - memory / 4 };
+    let threads = threads(options, preset);
+    let mut plan = choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
+    if let Some(log) = log {
+        let ids = (!options.log.no_id_index).then(|| BLOCK_IDS.to_owned());
+        let transactions = options.log.index_transactions.then(|| TRANSACTIONS.to_owned());
+        let families = std::iter::once(DEFAULT.to_owned()).chain(ids).chain(transactions).collect();
+        for_log(&mut plan, log.is_piped(), families);
+    }
+    let loading = loading(options, preset)?;
+    let mut warnings = Vec::new();
+    match preset.loader {
+        Loader::Ingest => plan.open_files = file_limits::of_ingest(&plan, &loading)?,
+        Loader::Memtable => warnings = for_memtable(&mut plan, options, preset, &loading)?,
+    }
+    file_limits::check(plan.open_files, max_files, options)?;
+    Ok(Planned { plan, loading, warnings })
+}
+
+/// Threads that work: as many as the caller says, or else the preset.
+pub(super) fn threads(options: &ImportOptions, preset: &Resolved) -> usize {
+    options.threads.unwrap_or_else(|| preset.sst_threads()).max(1)
+}
+
+/// The options while importing: the preset's, or those of the database that is already there.
+fn loading(options: &ImportOptions, preset: &Resolved) -> Result<OptionMap> {
+    if options.into_existing
+        && let Some(own) = options_of(&options.db, &options.column_family)?
+    {
+        return Ok(own);
+    }
+    Ok(preset.loading())
+}
+
 /// Checks that a budget is large enough to work with, and that this process may have as much.
 ///
 /// # Errors
@@ -88,7 +172,7 @@ pub(crate) fn choose(
 
     let chunk_bytes = (memory / (8 * (workers + 1))).clamp(128 << 10, MAX_CHUNK);
     let reading = chunk_bytes * (workers + 2) * 2;
-    let largest_sst = expected.map_or(sst_bytes, |bytes| super::build::sst_size_for(bytes, workers, sst_bytes));
+    let largest_sst = expected.map_or(sst_bytes, |bytes| sst_target(bytes, workers, sst_bytes));
     let kept = (largest_sst / SST_KEPT * workers).min(memory / KEPT_SHARE);
     let building = WORKER_FIXED * workers + kept;
     // An input of unknown size may turn out too large: then its pieces need room beside what is held.
@@ -138,12 +222,90 @@ pub(crate) fn choose(
 pub(super) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
     let held = plan.memory / (4 * (plan.threads as u64 + 2));
     let range_bytes = match plan.expected_bytes {
-        Some(bytes) if !piped => super::build::sst_target(bytes, plan),
+        Some(bytes) if !piped => plan.sst_target(bytes),
         _ => held.clamp(MIN_PIPED_RANGE, MAX_PIPED_RANGE).min(plan.sst_bytes.max(MIN_PIPED_RANGE)),
     };
     // Blocks come in the order of their keys: nothing is held to be sorted.
     (plan.spill, plan.hold_bytes) = (false, 0);
     plan.log = Some(LogPlan { range_bytes, families });
+}
+
+/// Adds to a plan what the options in `loading` come to, and what the user should hear about that.
+///
+/// # Errors
+/// The write buffers do not fit into a budget that the user has named.
+pub(super) fn for_memtable(
+    plan: &mut Plan,
+    options: &ImportOptions,
+    preset: &Resolved,
+    loading: &OptionMap,
+) -> Result<Vec<String>> {
+    let number = |group, name| file_limits::number(loading, group, name);
+    let buffer = number(Group::Cf, "write_buffer_size")?.max(1) as u64;
+    let buffers = number(Group::Cf, "max_write_buffer_number")?.max(1) as u64;
+    let cap = match number(Group::Db, "db_write_buffer_size")? {
+        bytes @ 1.. => bytes as u64,
+        _ => u64::MAX,
+    };
+    let families = plan.log.as_ref().map_or(1, |log| log.families.len().max(1) as u64);
+    let write_buffer_bytes = buffer.saturating_mul(buffers).saturating_mul(families).min(cap);
+    let level0_files = match plan.expected_bytes {
+        None => None,
+        Some(bytes) => {
+            let merged = number(Group::Cf, "min_write_buffer_number_to_merge")?.max(1) as u64;
+            let between_points = SLOW * checkpoint::EVERY.as_secs();
+            let blocks = bytes.div_ceil(buffer.saturating_mul(merged).min(cap).min(between_points)) + 1;
+            // What finds blocks fills its memtables slowly: each durable point makes a file of them.
+            let others = (families - 1) * (bytes.div_ceil(between_points) + 1);
+            let never = loading.get(Group::Cf, "disable_auto_compactions") == Some("true")
+                || loading.get(Group::Cf, "compaction_style") == Some("kCompactionStyleNone");
+            let stop = number(Group::Cf, "level0_stop_writes_trigger")?.max(1) as u64;
+            Some(if never { blocks + others } else { blocks.min(stop) + others.min((families - 1) * stop) })
+        }
+    };
+    match &mut plan.log {
+        // Only ids of transactions are partitioned, and sorted to find those that occur twice.
+        Some(log) => log.range_bytes = log.range_bytes.min(RANGE),
+        None => {
+            (plan.partition_bits, plan.hold_bytes, plan.piece_bytes, plan.sort_bytes, plan.spill) = (0, 0, 0, 0, false);
+        }
+    }
+    plan.open_files = file_limits::of_memtable(plan, loading, level0_files.unwrap_or_default())?;
+    let batches = most_batches(preset.writer_threads(), plan.threads);
+    let batch_bytes = preset.batch_bytes().min(plan.memory / BATCHES_SHARE / batches as u64).max(LEAST_BATCH);
+    plan.memtable = Some(MemtablePlan {
+        writer_threads: preset.writer_threads(),
+        batch_bytes,
+        batch_count: preset.batch_count(),
+        write_buffer_bytes,
+        level0_files,
+        compact: !options.no_compact,
+    });
+
+    let mut warnings = Vec::new();
+    // A small source never fills them.
+    let needed = write_buffer_bytes.min(plan.expected_bytes.map_or(u64::MAX, |bytes| bytes.saturating_mul(5) / 4));
+    if needed > plan.memory {
+        let reason = format!(
+            "preset `{}` fills up to {} of write buffers, more than the memory budget of {}",
+            preset.preset,
+            human(needed),
+            human(plan.memory)
+        );
+        if options.memory.is_some() {
+            let hint =
+                "give more --memory, or --set load.cf.write_buffer_size or load.cf.max_write_buffer_number lower";
+            return Err(Error::Usage { reason, hint: hint.into() });
+        }
+        warnings.push(reason);
+    }
+    if let Some(files) = level0_files.filter(|&files| files > MANY_LEVEL0) {
+        warnings.push(format!(
+            "{files} files of level 0 are expected; beyond {MANY_LEVEL0} one compaction takes much memory: a larger \
+             load.cf.write_buffer_size makes fewer"
+        ));
+    }
+    Ok(warnings)
 }
 
 /// Bytes appended to a partition at once where there are `partitions`: keys of several kinds make some times as many
@@ -184,7 +346,7 @@ mod tests {
         for memory in [64, 256, 1024, 65_536].map(|mib| mib * MIB) {
             for threads in [1, 8, 64, 256] {
                 let plan = plan(memory, threads, Some(memory * 3 / 4), true);
-                let largest = super::super::build::sst_target(plan.expected_bytes.unwrap_or(0), &plan);
+                let largest = plan.sst_target(plan.expected_bytes.unwrap_or(0));
                 // Nine bytes and a quarter a block of 1 KiB, an index entry for every 16 KiB.
                 let kept = (largest / 100 + largest / 400) * plan.threads as u64;
                 let reading = plan.chunk_bytes * (plan.threads as u64 + 2) * 2;

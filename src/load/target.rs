@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::existing::{IN_THE_MAKING, SUMS};
-use super::journal::{Journal, Progressed};
-use super::options::ImportOptions;
-use super::publish::sync_dir;
 use crate::error::{Error, Result};
+use crate::load::journal::{Journal, ResumedState};
+use crate::load::options::ImportOptions;
+use crate::os::files::IN_THE_MAKING;
+use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::rocks::is_database_file;
 use crate::schema::RECORD_FILE;
@@ -34,6 +34,9 @@ use crate::sort::spill::is_partition;
 
 /// Held while an import runs.
 const LOCK: &str = "lock";
+
+/// What a checkpoint's files are: each with its checksum, or its length where it is a link.
+pub(super) const SUMS: &str = "sums";
 
 /// What the names of directories with partitions end with, in a work directory.
 const SPILL: &str = ".spill";
@@ -257,8 +260,8 @@ impl Target {
     }
 
     fn remove_work(&self) -> Result<()> {
-        let making = self.checkpoint.with_extension("new");
-        let dirs = [&self.sst, &self.staging, &self.scratch, &self.checkpoint, &making];
+        let builder = self.checkpoint.with_extension("new");
+        let dirs = [&self.sst, &self.staging, &self.scratch, &self.checkpoint, &builder];
         self.spills().iter().chain(dirs).try_for_each(|dir| self.remove_dir(dir))
     }
 
@@ -308,11 +311,11 @@ impl Target {
     ///
     /// # Errors
     /// Something is missing: somebody was here.
-    pub fn reconcile(&self, known: &Progressed) -> Result<()> {
+    pub fn reconcile(&self, known: &ResumedState) -> Result<()> {
         if known.ingested || known.complete {
             return Ok(());
         }
-        let missing = |what: String| Err(Error::damaged_work(&self.partial, format!("lacks {what}")));
+        let missing = |what: String| Err(Error::work_lacks(&self.partial, what));
         for file in &known.files {
             let path = self.sst.join(&file.name);
             match path.symlink_metadata() {

@@ -9,9 +9,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, linkat};
 
 use crate::error::{Error, Result};
+use crate::os::private;
 
 /// As any other program makes files; the umask takes away what it should.
 const MODE: u32 = 0o666;
+
+/// Behind the name of a file of an import that is being put in place.
+pub(crate) const IN_THE_MAKING: &str = ".bedload";
 
 /// Opens a regular file to be read. A named pipe is not waited for, and a device has no end.
 ///
@@ -37,6 +41,36 @@ pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         true => Err(io::Error::new(ErrorKind::InvalidData, format!("it has more than {limit} bytes"))),
         false => Ok(bytes),
     }
+}
+
+/// Syncs a directory: the names in it.
+pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))
+}
+
+/// Writes a small file into `dir` so that it is there whole or as it was before.
+pub(crate) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = dir.join(name);
+    if path.symlink_metadata().is_ok_and(|there| there.is_dir()) {
+        return Err(Error::damaged_work(path, "has a directory in the place of this file"));
+    }
+    let making = in_the_making(&path);
+    private::remove(&making)?;
+    let write = || {
+        let mut file = File::create_new(&making)?;
+        std::io::Write::write_all(&mut file, bytes)?;
+        file.sync_all()
+    };
+    write().map_err(Error::io("write", &path))?;
+    std::fs::rename(&making, &path).map_err(Error::io("replace", &path))?;
+    sync_dir(dir)
+}
+
+/// Where a file lies until it is whole.
+pub(crate) fn in_the_making(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(IN_THE_MAKING);
+    name.into()
 }
 
 /// Where something is written to.
@@ -135,7 +169,7 @@ impl Output {
             let persist = named.and_then(|named| Ok(named.persist(&path)?));
             persist.map_err(Error::io("rename to", &path))?;
         }
-        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", &folder))
+        sync_dir(&folder)
     }
 }
 

@@ -21,6 +21,7 @@ pub mod walk;
 
 pub use access::{Location, Resources};
 
+use crate::escape::hex;
 pub use crate::report::record::ImportRecord;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
@@ -28,5 +29,5 @@ use crate::source::car::RawCid;
 /// A key for people.
 fn key_text(layout: KeyLayout, key: &[u8]) -> String {
     let cid = if layout == KeyLayout::Cid { RawCid::from_bytes(key).ok() } else { None };
-    cid.map_or_else(|| key.iter().map(|byte| format!("{byte:02x}")).collect(), |cid| cid.to_string())
+    cid.map_or_else(|| hex(key), |cid| cid.to_string())
 }

@@ -114,9 +114,20 @@ impl Plan {
         )
     }
 
+    /// The size of SSTs that is aimed at for `total` bytes: small enough that no thread is left alone with the last one for
+    /// long.
+    pub(crate) fn sst_target(&self, total: u64) -> u64 {
+        sst_target(total, self.threads as u64, self.sst_bytes)
+    }
+
     fn describe_space(&self) -> String {
         self.space.iter().map(|space| format!("; {}", space.describe())).collect()
     }
+}
+
+/// The same for a plan in the making.
+pub(crate) fn sst_target(total: u64, threads: u64, sst_bytes: u64) -> u64 {
+    (total / (threads * 8)).max(1 << 20).min(sst_bytes)
 }
 
 impl MemtablePlan {

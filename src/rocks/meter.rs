@@ -81,8 +81,8 @@ mod tests {
         map.set(Group::Cf, "write_buffer_size", "65536");
         options.iter().for_each(|(name, value)| map.set(Group::Cf, *name, *value));
         let meter = Meter::default();
-        let store = Store::create_families(dir.path(), &[("default", &map)], Some(&meter)).expect("made");
-        let writer = store.writer(&options::default_write_settings()).expect("the family");
+        let store = Store::create(dir.path(), &[("default", &map)], Some(&meter)).expect("made");
+        let writer = store.writer("default", &options::default_write_settings()).expect("the family");
         for number in 0..400u32 {
             let mut batch = Batch::default();
             writer.put(&mut batch, &number.reverse_bits().to_be_bytes(), &[7; 1000]);

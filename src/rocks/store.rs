@@ -45,15 +45,15 @@ impl Store {
     ///
     /// # Errors
     /// RocksDB refuses the options or the directory.
-    pub fn create_families(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
+    pub fn create(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
         Self::with_options(path, families, meter, true)
     }
 
-    /// Opens a database that [`Store::create_families`] has made, with the options it is to keep.
+    /// Opens a database that [`Store::create`] has made, with the options it is to keep.
     ///
     /// # Errors
     /// RocksDB refuses the options.
-    pub fn reopen_families(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
+    pub fn reopen(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
         Self::with_options(path, families, meter, false)
     }
 
@@ -139,19 +139,11 @@ impl Store {
         Ok(store)
     }
 
-    /// A writer for one thread.
+    /// A writer into a column family, for one thread.
     ///
     /// # Errors
     /// There is no such column family.
-    pub fn writer(&self, settings: &WriteSettings) -> Result<Writer<'_>> {
-        self.writer_into(&self.family, settings)
-    }
-
-    /// The same for a column family by its name.
-    ///
-    /// # Errors
-    /// As [`Store::writer`].
-    pub fn writer_into(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
+    pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
         Ok(Writer::new(&self.db, &self.path, self.named(family)?, settings))
     }
 
@@ -211,19 +203,11 @@ impl Store {
         })
     }
 
-    /// Takes over finished files.
+    /// Ingests finished files into a column family.
     ///
     /// # Errors
     /// RocksDB refuses them, e.g. because they overlap what is there and `settings` do not allow that.
-    pub fn ingest(&self, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
-        self.ingest_into(&self.family, files, settings)
-    }
-
-    /// The same for a column family by its name.
-    ///
-    /// # Errors
-    /// As [`Store::ingest`].
-    pub fn ingest_into(&self, family: &str, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
+    pub fn ingest(&self, family: &str, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
@@ -246,7 +230,7 @@ impl Store {
         if let Some(errors @ 1..) = errors {
             return Err(failed(format!("{errors} background errors; RocksDB's LOG in it says which")));
         }
-        match self.levels_in(family)?.iter().find(|level| level.level == 0) {
+        match self.levels(family)?.iter().find(|level| level.level == 0) {
             Some(level) => {
                 Err(failed(format!("{} files are left at level 0; RocksDB's LOG in it says why", level.files)))
             }
@@ -264,19 +248,11 @@ impl Store {
         self.db.flush_cf_opt(self.named(family)?, &options).map_err(wrap("flush", &self.path))
     }
 
-    /// Records in the files of the column family, overwritten ones included.
+    /// Records in the files of a column family, overwritten ones included.
     ///
     /// # Errors
     /// RocksDB does not tell.
-    pub fn records(&self) -> Result<u64> {
-        self.records_in(&self.family)
-    }
-
-    /// The same for a column family by its name.
-    ///
-    /// # Errors
-    /// As [`Store::records`].
-    pub fn records_in(&self, name: &str) -> Result<u64> {
+    pub fn records(&self, name: &str) -> Result<u64> {
         // From the files' own properties: the list of live files knows only those RocksDB happens to have opened.
         let family = self.named(name)?;
         let property = self.db.property_value_cf(family, "rocksdb.aggregated-table-properties");
@@ -285,7 +261,7 @@ impl Store {
         match field.map(str::parse) {
             Some(Ok(records)) => Ok(records),
             // Without any file there are no properties.
-            _ if self.levels_in(name)?.is_empty() => Ok(0),
+            _ if self.levels(name)?.is_empty() => Ok(0),
             _ => Err(Error::Rocks {
                 action: "count the records of",
                 path: self.path.clone(),
@@ -294,19 +270,11 @@ impl Store {
         }
     }
 
-    /// Files and bytes of each level of the column family that has any.
+    /// Files and bytes of each level of a column family that has any.
     ///
     /// # Errors
     /// RocksDB does not tell.
-    pub fn levels(&self) -> Result<Vec<Level>> {
-        self.levels_in(&self.family)
-    }
-
-    /// The same for a column family by its name.
-    ///
-    /// # Errors
-    /// As [`Store::levels`].
-    pub fn levels_in(&self, family: &str) -> Result<Vec<Level>> {
+    pub fn levels(&self, family: &str) -> Result<Vec<Level>> {
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
         let own = files.iter().filter(|file| file.column_family_name == family);
         Ok(levels_of(own.map(|file| (file.level, file.size as u64))))

@@ -90,7 +90,7 @@ impl Spill {
         for &(partition, extent) in extents {
             let path = spill.path(partition);
             let Some(slot) = spill.partitions.get(partition as usize) else { continue };
-            let lacks = |what: String| Error::damaged_work(&path, format!("lacks {what}"));
+            let lacks = |what: String| Error::work_lacks(&path, what);
             let file = match private::open_file(&path, false) {
                 Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                     return Err(lacks("this file".into()));

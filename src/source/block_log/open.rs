@@ -14,6 +14,7 @@ use super::unpack::Dictionaries;
 use super::{PEEK, TornTail, is_block_log};
 use crate::chain::Family;
 use crate::error::Result;
+use crate::escape::hex;
 use crate::source::input::{Body, Input, Wrapping, peek};
 
 /// What the names of Hive's parts begin with.
@@ -139,7 +140,6 @@ impl Log {
             }
         };
         let pruned = preamble.as_ref().is_some_and(|preamble| preamble.pruned);
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         LogLayout { bytes: end.filter(|_| !pruned), pruned, head: preamble.map(|preamble| hex(&preamble.bytes)) }
     }
 

@@ -1,0 +1,40 @@
+//! What is wrong with a block, before it is known where the block is.
+
+use std::path::Path;
+
+use crate::error::Error;
+use crate::source::block_log::{LogProblem, Part};
+
+/// What went wrong with a block.
+pub(super) enum BlockError {
+    Problem(LogProblem),
+    Other(Error),
+}
+
+impl BlockError {
+    pub fn at(self, part: &Part, offset: u64) -> Error {
+        match self {
+            Self::Problem(problem) => part.bad(offset, problem),
+            Self::Other(error) => error,
+        }
+    }
+
+    pub fn of(self, path: &Path, offset: u64) -> Error {
+        match self {
+            Self::Problem(problem) => Error::bad_input(path, offset, problem),
+            Self::Other(error) => error,
+        }
+    }
+}
+
+impl From<LogProblem> for BlockError {
+    fn from(problem: LogProblem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<Error> for BlockError {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}

@@ -1,0 +1,83 @@
+//! What an import asks of the log it reads.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::load::built::RangeDone;
+use crate::load::options::ImportOptions;
+use crate::source::block_log::{Log, LogBody, LogProblem};
+
+/// Checks the blocks that are asked for against those that are there: the first one, and the last one where that is
+/// known. A log `may_begin_later` than with block 1.
+///
+/// # Errors
+/// They are not all there.
+pub(super) fn check_bounds(
+    name: &Path,
+    options: &ImportOptions,
+    first: u32,
+    last: Option<u32>,
+    may_begin_later: bool,
+) -> Result<()> {
+    let bad = |problem: LogProblem| Err(Error::bad_input(name, None, problem));
+    let (from, to) = (options.log.from, options.log.to);
+    if from.is_none() && first != 1 && !may_begin_later {
+        return bad(LogProblem::First { found: first });
+    }
+    let checkpoints = options.log.checkpoints.iter().map(|(number, _)| *number);
+    for wanted in from.into_iter().chain(to).chain(checkpoints) {
+        // Of a pipe the end is not known yet.
+        if wanted < first || last.is_some_and(|last| wanted > last) {
+            return bad(LogProblem::OutOfRange { wanted, first, last });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that each range follows the one before it.
+///
+/// # Errors
+/// One does not.
+pub(super) fn check_joins(input: &Log, options: &ImportOptions, ranges: &[RangeDone]) -> Result<()> {
+    for pair in ranges.windows(2) {
+        let [one, next] = pair else { continue };
+        let bad = |problem: LogProblem| {
+            let path = match &input.body {
+                LogBody::Files(files) => files.parts.get(next.part).map(|part| part.path.clone()),
+                LogBody::Stream(_) => None,
+            };
+            let path = path.unwrap_or_else(|| options.source.clone());
+            Err(Error::bad_input(&path, next.start, problem))
+        };
+        let number = next.first.number;
+        if one.last.number.checked_add(1) != Some(number) {
+            let expected = one.last.number.saturating_add(1);
+            return bad(LogProblem::Number { expected, found: number });
+        }
+        if next.before != one.last.id
+            && options.verify
+            && let (Ok(previous), Ok(before)) = (next.before.parse(), one.last.id.parse())
+        {
+            return bad(LogProblem::Link { number, previous, before });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the last block is the one that is expected, if one is.
+///
+/// # Errors
+/// It is another one.
+pub(super) fn check_head(options: &ImportOptions, ranges: &[RangeDone]) -> Result<()> {
+    let last = ranges.last().map(|range| &range.last);
+    let (Some((expected, id)), Some(last)) = (options.log.expect_head, last) else { return Ok(()) };
+    let found = last.id.parse().unwrap_or(id);
+    let problem = if last.number != expected {
+        LogProblem::Head { expected, found: last.number, id: found }
+    } else if found != id {
+        LogProblem::Checkpoint { number: expected, expected: id, found }
+    } else {
+        return Ok(());
+    };
+    Err(Error::bad_input(&options.source, None, problem))
+}

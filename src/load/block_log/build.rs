@@ -1,0 +1,137 @@
+//! A range in the making: block by block checked, and given to where records go.
+
+use std::path::Path;
+
+use crate::chain::Header;
+use crate::error::{Error, Result};
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::load::block_log::block_error::BlockError;
+use crate::load::block_log::transactions::{Finder, Found};
+use crate::load::block_log::write_path::Outputs;
+use crate::load::built::RangeDone;
+use crate::load::built::Tally;
+use crate::schema::NUMBER;
+use crate::source::block_log::{Batch, Packing};
+use crate::source::block_log::{Chain, Checked};
+
+/// The longest record of `block_ids`.
+const ID_RECORD: usize = 32 + NUMBER;
+
+/// A range in the making.
+pub(super) struct RangeBuilder<'a> {
+    pub chain: Chain<'a>,
+    outputs: Outputs<'a>,
+    finder: Option<Finder<'a>>,
+    first: Option<Header>,
+    pub last: Option<Header>,
+    payload: u64,
+    /// The records of all blocks that were verified, and of their ids.
+    blocks: Content,
+    ids: Content,
+}
+
+impl<'a> RangeBuilder<'a> {
+    /// Begins where `chain` does.
+    pub fn new(chain: Chain<'a>, outputs: Outputs<'a>, finder: Option<Finder<'a>>) -> Self {
+        Self {
+            chain,
+            outputs,
+            finder,
+            first: None,
+            last: None,
+            payload: 0,
+            blocks: Content::default(),
+            ids: Content::default(),
+        }
+    }
+
+    /// Builds nothing: what comes is there already.
+    pub fn only_count(&mut self) {
+        self.outputs.only_count();
+        self.finder = None;
+    }
+
+    /// Checks one block, and builds it if it is not before `from`.
+    pub fn take(&mut self, batch: &mut Batch, index: usize, from: u32) -> Result<Header, BlockError> {
+        let packed = batch.spans.get(index).is_some_and(|span| span.packing != Packing::Raw);
+        let Checked { record, header } = self.chain.take(batch, index).map_err(BlockError::Problem)?;
+        if header.number < from {
+            return Ok(header);
+        }
+        let block = record.get(NUMBER..).unwrap_or_default();
+        if let Some(finder) = &mut self.finder {
+            finder.take(block, &header, packed)?;
+        }
+        self.payload += block.len() as u64;
+        self.blocks.add(digest(record, NUMBER));
+        self.outputs.blocks.put(record, NUMBER).map_err(BlockError::Other)?;
+        let (id_record, len) = id_record(&header);
+        let id_record = id_record.get(..len + NUMBER).unwrap_or_default();
+        self.ids.add(digest(id_record, len));
+        self.outputs.ids.put(id_record, len).map_err(BlockError::Other)?;
+        self.first.get_or_insert(header);
+        self.last = Some(header);
+        Ok(header)
+    }
+
+    /// Completes the range, whose blocks lie from `start` to `end`; `None` if it had none that are wanted. `partial` is
+    /// where the work lies.
+    ///
+    /// # Errors
+    /// [`Error::State`] when what went to RocksDB is not what was verified; or the disk is full.
+    pub fn finish(self, part: usize, start: u64, end: u64, partial: &Path) -> Result<Option<RangeDone>> {
+        for (output, verified) in [(&self.outputs.blocks, self.blocks), (&self.outputs.ids, self.ids)] {
+            let given = output.tally().map_or(verified, |tally| tally.read());
+            if given != verified {
+                let what =
+                    format!("was to hold {verified} of the blocks before byte {end} of the log, and was given {given}");
+                return Err(Error::damaged_work(partial, what));
+            }
+        }
+        let Self { chain, outputs, finder, first, last, payload, .. } = self;
+        let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
+        let Found { transactions, unknown_operations, extents } =
+            finder.map(Finder::finish).transpose()?.unwrap_or_default();
+        let (blocks, ids) = outputs.finish()?;
+        Ok(Some(RangeDone {
+            part,
+            start,
+            end,
+            before: first.previous.to_string(),
+            first: (&first).into(),
+            last: (&last).into(),
+            blocks,
+            ids,
+            payload,
+            packings: chain.packings.into(),
+            checkpoints: chain.checkpoints,
+            transactions: transactions.records,
+            transaction_digest: transactions.digest,
+            unknown_operations,
+            extents,
+        }))
+    }
+
+    /// What was counted.
+    pub fn counted(self) -> Result<Tally> {
+        Ok(self.outputs.blocks.finish()?.tally)
+    }
+}
+
+fn digest(record: &[u8], key_len: usize) -> ContentDigest {
+    let mut digest = ContentDigest::default();
+    digest.add_section(record, key_len);
+    digest
+}
+
+/// The record that finds a block by its id, and how much of it is the id.
+pub(super) fn id_record(header: &Header) -> ([u8; ID_RECORD], usize) {
+    let mut record = [0; ID_RECORD];
+    let id = header.id.as_bytes();
+    let len = id.len() + NUMBER;
+    if let Some((to, number)) = record.get_mut(..len).and_then(|record| record.split_at_mut_checked(id.len())) {
+        to.copy_from_slice(id);
+        number.copy_from_slice(&header.number.to_be_bytes());
+    }
+    (record, id.len())
+}

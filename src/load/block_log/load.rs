@@ -1,0 +1,36 @@
+//! A block log through SST files: read and build, ingest.
+
+use crate::error::Result;
+use crate::load::block_log::read::LogReader;
+use crate::load::block_log::report::report;
+use crate::load::block_log::write_path::WritePath;
+use crate::load::column_families::ColumnFamilies;
+use crate::load::context::{Job, Loaded};
+use crate::load::ingest::ingest;
+use crate::progress::Phase;
+use crate::source::block_log::Log;
+
+/// Makes sure that a log is what a finished import has read to its end. Files that no process has touched are.
+///
+/// # Errors
+/// [`Error::State`](crate::error::Error::State) where it is something else, also where more follows.
+pub(in crate::load) fn is_whole(job: &Job<'_>, input: &Log) -> Result<()> {
+    if !job.resumed.touched {
+        return Ok(());
+    }
+    let write_path = WritePath::files(job, &ColumnFamilies::of_log(job))?;
+    LogReader::new(job, input, &write_path).read().map(drop)
+}
+
+/// From the first block of a log to a database that is closed and ready, not yet under its name.
+pub(in crate::load) fn load(job: &Job<'_>, input: &Log) -> Result<Loaded> {
+    let families = ColumnFamilies::of_log(job);
+    let write_path = WritePath::files(job, &families)?;
+    let done = LogReader::new(job, input, &write_path).run()?;
+    if let Some(identity) = &job.resumed.identity {
+        identity.still_holds(job.options)?;
+    }
+    job.progress.begin(Phase::Ingest, None);
+    let reports = ingest(job, &families, &done.families(&families))?;
+    Ok(report(job, input, &done, reports))
+}

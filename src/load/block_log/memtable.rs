@@ -1,0 +1,78 @@
+//! A block log through memtables: batches in the order of the log, then the final compaction of each family.
+//!
+//! A node writes like this. All that reads and checks is the same as with files; only where records go is not.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::Result;
+use crate::failpoint;
+use crate::load::block_log::read::LogReader;
+use crate::load::block_log::report::report;
+use crate::load::block_log::write_path::WritePath;
+use crate::load::built::FamilyDone;
+use crate::load::column_families::ColumnFamilies;
+use crate::load::compact::{Compacted, compact, watched};
+use crate::load::context::Job;
+use crate::load::context::Loaded;
+use crate::load::journal::{Checkpoint, Entry};
+use crate::load::sink::memtable::{self as sink, check_content, open_staging};
+use crate::progress::Phase;
+use crate::report::FamilyReport;
+use crate::rocks::Meter;
+use crate::schema::{BLOCK_IDS, NUMBER, PLACE, TRANSACTIONS};
+use crate::source::block_log::Log;
+
+/// From the first block of a log to a database that is closed and ready, not yet under its name.
+pub(in crate::load) fn load(job: &Job<'_>, input: &Log) -> Result<Loaded> {
+    write(job, input).map_err(|error| job.damaged(error))
+}
+
+fn write(job: &Job<'_>, input: &Log) -> Result<Loaded> {
+    let families = ColumnFamilies::of_log(job).written_to();
+    let meter = Meter::default();
+    let has_begun = !job.resumed.ranges.is_empty() || job.resumed.read_done.is_some();
+    let store = open_staging(job, &families, has_begun, &meter)?;
+    let write_path = WritePath::batches(job, &store, &families)?;
+    let done = watched(job, &store, None, || LogReader::new(job, input, &write_path).run())?;
+    let batches = match &write_path {
+        WritePath::Batches(writing) => writing.batches.load(Ordering::Relaxed),
+        WritePath::Files(_) => 0,
+    };
+    drop(write_path);
+    if let Some(identity) = &job.resumed.identity {
+        identity.still_holds(job.options)?;
+    }
+    if job.resumed.read_done.is_none() {
+        job.journal.append(&Entry::ReadDone { mark: Checkpoint::default(), extents: Vec::new(), padding: 0 })?;
+    }
+    failpoint::reach("read-done");
+    let compacted = compact(job, store, &families, &meter)?;
+    let payload = done.ranges.iter().map(|range| range.payload).sum();
+    let reports = check_families(job, &compacted, done.families(&families), payload)?;
+    let (memtable, rocksdb_written) = sink::report(&meter, batches, compacted.level0_files);
+    let loaded = report(job, input, &done, reports);
+    Ok(Loaded { memtable: Some(memtable), rocksdb_written: Some(rocksdb_written), ..loaded })
+}
+
+/// Counts and digests what is in each family, and compares it with what was given to it.
+fn check_families(
+    job: &Job<'_>,
+    compacted: &Compacted,
+    built: Vec<(&str, FamilyDone)>,
+    payload: u64,
+) -> Result<Vec<FamilyReport>> {
+    let Compacted { reader, files, .. } = compacted;
+    let value = |name: &str| match name {
+        BLOCK_IDS => NUMBER as u64,
+        TRANSACTIONS => PLACE as u64,
+        _ => 0,
+    };
+    let found_by: u64 = built.iter().map(|(name, done)| done.tally.records * value(name)).sum();
+    job.progress.begin(Phase::Check, Some(payload + found_by));
+    let check = |(name, done): (&str, FamilyDone)| {
+        let (found, _) = job.scan(reader, files, name).content()?;
+        check_content(job, found, done.tally.written())?;
+        Ok(done.report(name, compacted.levels(name)))
+    };
+    built.into_iter().map(check).collect()
+}

@@ -1,0 +1,503 @@
+//! Reading a log: every thread takes the next range, or the next batch of a pipe, checks its blocks and gives them to
+//! where records go.
+//!
+//! The first fault in the order of the log is the one that is told, however the threads were scheduled: ranges are given
+//! out in order, and those before a fault are finished.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::chain::Id;
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::hash::content_digest::Content;
+use crate::load::block_log::bounds::{check_bounds, check_head, check_joins};
+use crate::load::block_log::build::RangeBuilder;
+use crate::load::block_log::transactions::{Transactions, checks_roots};
+use crate::load::block_log::write_path::WritePath;
+use crate::load::built::Tally;
+use crate::load::built::{FamilyDone, RangeDone};
+use crate::load::column_families::ColumnFamilies;
+use crate::load::context::Job;
+use crate::load::identity::another_source;
+use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
+use crate::parallel;
+use crate::parallel::lock;
+use crate::progress::Phase;
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
+use crate::source::block_log::{
+    Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker, begins_later,
+};
+use crate::source::block_log::{Chain, Expectations};
+
+/// Bytes of a log that are read at once.
+pub(super) const WINDOW: usize = 1 << 20;
+
+/// Blocks of a pipe between two looks at what others do.
+const STEP: usize = 1024;
+
+/// What the threads share.
+pub(super) struct LogReader<'a> {
+    job: &'a Job<'a>,
+    input: &'a Log,
+    write_path: &'a WritePath<'a>,
+    transactions: Option<Transactions<'a>>,
+    expectations: Expectations,
+    range_bytes: u64,
+    /// The range of the first fault so far.
+    failed_at: AtomicUsize,
+    failed: Mutex<Option<(usize, Error)>>,
+    done: Mutex<Vec<RangeDone>>,
+    /// What a pipe brings again of the ranges of an earlier run, by their first block.
+    again: Mutex<BTreeMap<u32, Tally>>,
+}
+
+/// A block log that has been read and built.
+#[derive(Debug, Default)]
+pub(super) struct LogDone {
+    /// In the order of the chain.
+    pub ranges: Vec<RangeDone>,
+    pub transactions: FamilyDone,
+    pub consumed: u64,
+}
+
+impl LogDone {
+    /// What was built for each family.
+    pub fn families<'a>(&self, families: &ColumnFamilies<'a>) -> Vec<(&'a str, FamilyDone)> {
+        let of = |name: &'a str| {
+            let mut all = FamilyDone::default();
+            match name {
+                TRANSACTIONS => all.add(&self.transactions),
+                BLOCK_IDS => self.ranges.iter().for_each(|range| all.add(&range.ids)),
+                _ => self.ranges.iter().for_each(|range| all.add(&range.blocks)),
+            }
+            (name, all)
+        };
+        families.names().map(of).collect()
+    }
+}
+
+/// What a thread has done when it was its turn.
+enum Step {
+    /// Its part; it takes the next one.
+    Continue,
+    /// Nothing: what was given out must be made durable first.
+    Checkpoint,
+    /// Nothing: there is no more.
+    Done,
+}
+
+/// What one thread has for itself.
+struct WorkerState {
+    batch: Batch,
+    /// Gathers records where they are written in batches.
+    batches: Option<Rc<RefCell<BatchBuilder>>>,
+}
+
+impl<'a> LogReader<'a> {
+    pub fn new(job: &'a Job<'a>, input: &'a Log, write_path: &'a WritePath<'a>) -> Self {
+        Self {
+            job,
+            input,
+            write_path,
+            transactions: None,
+            expectations: Expectations {
+                links: job.options.verify,
+                chain_id: checks_roots(job.options).then(|| input.chain_id()?.parse().ok()).flatten(),
+                checkpoints: job.options.log.checkpoints.iter().copied().collect(),
+            },
+            range_bytes: job.plan.log.as_ref().map_or(u64::MAX, |log| log.range_bytes),
+            failed_at: AtomicUsize::new(usize::MAX),
+            failed: Mutex::default(),
+            done: Mutex::default(),
+            again: Mutex::default(),
+        }
+    }
+
+    /// Reads everything that an earlier run has not made durable; where that was all, the source must have nothing more.
+    /// The bytes of it that were taken.
+    pub fn read(&self) -> Result<u64> {
+        let (job, input) = (self.job, self.input);
+        *lock(&self.done) = job.resumed.ranges.clone();
+        let mut consumed = input.size.unwrap_or_default();
+        match &input.body {
+            LogBody::Files(files) => self.read_files(files)?,
+            LogBody::Stream(forward) => {
+                self.read_stream(forward)?;
+                consumed = lock(forward).consumed();
+            }
+        }
+        if job.options.stop.asked() {
+            return Err(Error::interrupted());
+        }
+        Ok(consumed)
+    }
+
+    /// Reads the log, and builds what is not built range by range.
+    pub fn run(mut self) -> Result<LogDone> {
+        let (job, input) = (self.job, self.input);
+        self.transactions = Transactions::new(job, input)?;
+        let consumed = self.read()?;
+        let mut ranges = std::mem::take(&mut *lock(&self.done));
+        ranges.sort_by_key(|range| range.first.number);
+        if ranges.is_empty() {
+            return Err(Error::bad_input(self.name(), None, LogProblem::Empty));
+        }
+        check_joins(input, job.options, &ranges)?;
+        check_head(job.options, &ranges)?;
+        failpoint::reach("ranges");
+        let transactions = match &self.transactions {
+            Some(transactions) => {
+                job.progress.begin(Phase::Build, Some(transactions.bytes()));
+                transactions.build(self.write_path)?
+            }
+            None => Default::default(),
+        };
+        let mut found = Content::default();
+        ranges.iter().for_each(|range| found.merge(range.transaction_content()));
+        // Each partition was compared when it was built, some by an earlier run; this is the whole.
+        if transactions.tally.read() != found {
+            let what = format!("holds {} of transactions, {found} were found in blocks", transactions.tally.read());
+            return Err(Error::damaged_work(&job.target.partial, what));
+        }
+        Ok(LogDone { ranges, transactions, consumed })
+    }
+
+    fn read_files(&self, files: &LogFiles) -> Result<()> {
+        let job = self.job;
+        let Some((first, last)) = files.ends() else { return Ok(()) };
+        check_bounds(self.name(), job.options, first.number, Some(last.number), self.input.may_begin_later())?;
+        let done: Vec<Range> = job.resumed.ranges.iter().map(RangeDone::range).collect();
+        if job.resumed.touched {
+            self.compare(files, &done)?;
+        }
+        let mut ranges = files.ranges(self.range_bytes, &done, &self.input.dictionaries)?;
+        let (from, to) = self.bounds();
+        ranges.retain(|range| range.last >= from && range.first <= to);
+        if job.resumed.is_whole_log() && !ranges.is_empty() {
+            return Err(another_source(job.options));
+        }
+        let total: u64 = ranges.iter().chain(&done).map(|range| range.end - range.start).sum();
+        job.progress.begin(Phase::Read, Some(total));
+        job.progress
+            .expect_blocks(ranges.iter().chain(&done).map(|range| u64::from(range.last - range.first) + 1).sum());
+        for (range, counted) in done.iter().zip(&job.resumed.ranges) {
+            job.progress.take_up(range.end - range.start, counted.blocks.tally.records);
+        }
+        let next = AtomicUsize::new(0);
+        self.in_turns(|worker| {
+            if self.write_path.is_paused() {
+                return Step::Checkpoint;
+            }
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(range) = ranges.get(index) else { return Step::Done };
+            if self.must_stop(index) {
+                return Step::Done;
+            }
+            self.write_path.given(range.end - range.start);
+            if let Err(error) = self.build_range(files, range, index, worker, None) {
+                self.fail(index, error);
+            }
+            Step::Continue
+        })
+    }
+
+    /// Reads the ranges that are done again: their blocks must come to the same.
+    fn compare(&self, files: &LogFiles, done: &[Range]) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        self.in_turns(|worker| {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(range), Some(known)) = (done.get(index), self.job.resumed.ranges.get(index)) else {
+                return Step::Done;
+            };
+            if self.must_stop(index) {
+                return Step::Done;
+            }
+            if let Err(error) = self.build_range(files, range, index, worker, Some(known)) {
+                let is_whole = !matches!(error, Error::BadInput { .. });
+                self.fail(index, if is_whole { error } else { another_source(self.job.options) });
+            }
+            Step::Continue
+        })
+    }
+
+    fn read_stream(&self, forward: &Mutex<Forward>) -> Result<()> {
+        self.job.progress.begin(Phase::Read, self.input.size);
+        let sequence = AtomicUsize::new(0);
+        self.in_turns(|worker| {
+            let mut forward_now = lock(forward);
+            if self.write_path.is_paused() {
+                return Step::Checkpoint;
+            }
+            let index = sequence.load(Ordering::Relaxed);
+            if self.must_stop(index) {
+                return Step::Done;
+            }
+            sequence.store(index + 1, Ordering::Relaxed);
+            let taken = self.next_batch(&mut forward_now, &mut worker.batch);
+            self.job.progress.reach(forward_now.consumed());
+            drop(forward_now);
+            let done = match taken {
+                Ok(None) => return Step::Done,
+                Ok(Some(first)) => {
+                    self.write_path.given(worker.batch.len());
+                    self.build_batch(worker, first, index)
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = done {
+                self.fail(index, error);
+            }
+            Step::Continue
+        })?;
+        let forward = lock(forward);
+        if let (Some(first), Some(last)) = (forward.first, forward.last())
+            && !self.job.options.stop.asked()
+        {
+            self.input_bounds(first, Some(last), &forward)?;
+        }
+        let again = lock(&self.again);
+        let is_same =
+            |range: &RangeDone| again.get(&range.first.number).is_some_and(|tally| *tally == range.blocks.tally);
+        if !self.job.options.stop.asked() && !self.job.resumed.ranges.iter().all(is_same) {
+            return Err(another_source(self.job.options));
+        }
+        Ok(())
+    }
+
+    /// The bounds of a pipe, whose lock the caller holds.
+    fn input_bounds(&self, first: u32, last: Option<u32>, forward: &Forward) -> Result<()> {
+        check_bounds(self.name(), self.job.options, first, last, begins_later(forward.preamble.as_ref()))
+    }
+
+    /// The file, or the source where that is several or a pipe.
+    fn name(&self) -> &std::path::Path {
+        match &self.input.body {
+            LogBody::Files(LogFiles { parts, .. }) if parts.len() == 1 => {
+                parts.first().map_or(&self.job.options.source, |part| &part.path)
+            }
+            _ => &self.job.options.source,
+        }
+    }
+
+    /// Takes the next batch of a pipe; the number of its first block.
+    fn next_batch(&self, forward: &mut Forward, batch: &mut Batch) -> Result<Option<u32>> {
+        let (_, to) = self.bounds();
+        let next = forward.last().map_or_else(|| self.bounds().0.max(1), |last| last.saturating_add(1));
+        if forward.last().is_some_and(|last| last >= to) {
+            return Ok(None);
+        }
+        // A batch lies inside a range that is done, or outside of all of them.
+        let edges = self
+            .job
+            .resumed
+            .ranges
+            .iter()
+            .map(|range| if range.first.number > next { range.first.number - 1 } else { range.last.number });
+        let until = edges.filter(|&edge| edge >= next).chain([to]).min();
+        let is_first = forward.first.is_none();
+        let target = if is_first { WINDOW } else { usize::try_from(self.range_bytes).unwrap_or(usize::MAX) };
+        let taken = forward.next(batch, target, until)?;
+        if is_first && let Some(first) = forward.first {
+            self.input_bounds(first, None, forward)?;
+        }
+        if !taken {
+            return Ok(None);
+        }
+        let last = forward.last().unwrap_or_default();
+        Ok(Some(last.wrapping_sub(batch.spans.len() as u32).wrapping_add(1)))
+    }
+
+    /// The blocks that are wanted.
+    fn bounds(&self) -> (u32, u32) {
+        let log = &self.job.options.log;
+        (log.from.unwrap_or(0), log.to.unwrap_or(u32::MAX))
+    }
+
+    /// Lets all threads take turns until there is nothing left, and makes durable what they have done whenever that is
+    /// due.
+    fn in_turns(&self, turn: impl Fn(&mut WorkerState) -> Step + Sync) -> Result<()> {
+        let ended = AtomicBool::new(false);
+        while !ended.load(Ordering::Relaxed) {
+            self.on_all_threads(|worker| {
+                loop {
+                    match turn(worker) {
+                        Step::Continue => {}
+                        Step::Checkpoint => return,
+                        Step::Done => return ended.store(true, Ordering::Relaxed),
+                    }
+                }
+            })?;
+            let durable = self
+                .write_path
+                .make_durable(|| self.transactions.as_ref().map_or(Ok(Vec::new()), Transactions::sync))?;
+            lock(&self.done).extend(durable);
+        }
+        Ok(())
+    }
+
+    fn on_all_threads(&self, work: impl Fn(&mut WorkerState) + Sync) -> Result<()> {
+        let plan = self.job.plan;
+        let work = |channel: Option<BatchChannel>| {
+            let work = || {
+                let batches = channel.clone().map(|channel| Rc::new(RefCell::new(BatchBuilder::new(channel, plan))));
+                work(&mut WorkerState { batch: Batch::default(), batches });
+            };
+            parallel::run_workers(plan.threads, work, |error| self.fail(0, error));
+        };
+        match self.write_path {
+            WritePath::Files(_) => work(None),
+            WritePath::Batches(writing) => {
+                let fail = |error| self.fail(0, error);
+                let work = |channel| work(Some(channel));
+                let ((), batches) = write_beside(writing.store, self.job.preset, plan.threads, &fail, work);
+                writing.wrote(batches);
+            }
+        }
+        match lock(&self.failed).take() {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the work on a range is of no use any more.
+    fn must_stop(&self, index: usize) -> bool {
+        self.job.options.stop.asked() || self.failed_at.load(Ordering::Relaxed) < index
+    }
+
+    fn fail(&self, index: usize, error: Error) {
+        if matches!(error, Error::Interrupted { .. }) {
+            return;
+        }
+        let mut failed = lock(&self.failed);
+        if failed.as_ref().is_none_or(|(known, _)| index < *known) {
+            self.failed_at.store(index, Ordering::Relaxed);
+            *failed = Some((index, error));
+        }
+    }
+
+    fn builder(&self, next: u32, before: Option<Id>, worker: &WorkerState) -> Result<RangeBuilder<'_>> {
+        let unpacker = Unpacker::new(&self.input.dictionaries);
+        let mut outputs = self.write_path.outputs(worker.batches.as_ref())?;
+        let sink = outputs.transactions.take();
+        let finder = self.transactions.as_ref().map(|transactions| transactions.finder(sink));
+        let chain = Chain::new(self.input.framing(), &self.expectations, unpacker, next, before);
+        Ok(RangeBuilder::new(chain, outputs, finder))
+    }
+
+    /// Reads a range and builds it; one that is `known` from an earlier run must come to the same as it did then.
+    fn build_range(
+        &self,
+        files: &LogFiles,
+        range: &Range,
+        index: usize,
+        worker: &mut WorkerState,
+        known: Option<&RangeDone>,
+    ) -> Result<()> {
+        let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
+        let part = reader.part();
+        let mut builder = self.builder(range.first, range.before, worker)?;
+        if known.is_some() {
+            builder.only_count();
+        }
+        let batch = &mut worker.batch;
+        let (mut start, mut end) = (range.start, range.start);
+        let (from, to) = self.bounds();
+        // To the end of the range, not to its last number: that is compared below.
+        while builder.chain.next <= to {
+            if self.must_stop(index) {
+                return Err(Error::interrupted());
+            }
+            let Chain { next, before, unpacker, .. } = &mut builder.chain;
+            if !reader.next(batch, *next, before.as_ref(), unpacker)? {
+                break;
+            }
+            let indexed = reader.indexed(builder.chain.next, batch.spans.len());
+            for at in 0..batch.spans.len() {
+                let Some(&span) = batch.spans.get(at) else { break };
+                let (offset, word) = (batch.offset(span), batch.word(span));
+                let number = builder.chain.next;
+                let header = builder.take(batch, at, from).map_err(|error| error.at(part, offset))?;
+                part.check_index(indexed.get(at), word, &header);
+                end = offset + (span.end + 8 - span.start) as u64;
+                if number < from {
+                    start = end;
+                }
+                if number >= to {
+                    break;
+                }
+            }
+            if known.is_none() {
+                self.job.progress.advance(batch.len(), batch.spans.len() as u64);
+            }
+        }
+        if let Some(known) = known {
+            let is_same = builder.counted()? == known.blocks.tally;
+            return if is_same { Ok(()) } else { Err(another_source(self.job.options)) };
+        }
+        // What was cut apart when the import began must still be there.
+        let last = builder.last.map(|header| header.number);
+        if to >= range.last && last.is_some_and(|last| last != range.last) {
+            let problem = LogProblem::Number { expected: range.last, found: last.unwrap_or_default() };
+            return Err(part.bad(end, problem));
+        }
+        self.finish(builder, range.part, start, end)
+    }
+
+    fn build_batch(&self, worker: &mut WorkerState, first: u32, index: usize) -> Result<()> {
+        let (from, _) = self.bounds();
+        let last = first + (worker.batch.spans.len() as u32).saturating_sub(1);
+        if last < from {
+            return Ok(());
+        }
+        let known = self
+            .job
+            .resumed
+            .ranges
+            .iter()
+            .find(|range| (range.first.number..=range.last.number).contains(&first.max(from)));
+        if known.is_none() && self.job.resumed.is_whole_log() {
+            return Err(another_source(self.job.options));
+        }
+        let mut builder = self.builder(first, None, worker)?;
+        let batch = &mut worker.batch;
+        if known.is_some() {
+            builder.only_count();
+        }
+        let (start, mut end) = (batch.at, batch.at);
+        for at in 0..batch.spans.len() {
+            if at > 0 && at % STEP == 0 {
+                self.job.progress.advance(0, STEP as u64);
+            }
+            if at % STEP == 0 && self.must_stop(index) {
+                return Err(Error::interrupted());
+            }
+            let Some(&span) = batch.spans.get(at) else { break };
+            let offset = batch.offset(span);
+            builder.take(batch, at, from).map_err(|error| error.of(&self.job.options.source, offset))?;
+            end = offset + (span.end + 8 - span.start) as u64;
+        }
+        let counted = batch.spans.len().saturating_sub(1) / STEP * STEP;
+        self.job.progress.advance(0, (batch.spans.len() - counted) as u64);
+        match known {
+            Some(known) => {
+                let tally = builder.counted()?;
+                lock(&self.again).entry(known.first.number).or_default().add(tally);
+                Ok(())
+            }
+            None => self.finish(builder, 0, start, end),
+        }
+    }
+
+    /// Completes a range and notes that it is done.
+    fn finish(&self, builder: RangeBuilder<'_>, part: usize, start: u64, end: u64) -> Result<()> {
+        if let Some(done) = builder.finish(part, start, end, &self.job.target.partial)? {
+            let durable = self.write_path.finish(done)?;
+            lock(&self.done).extend(durable);
+        }
+        Ok(())
+    }
+}

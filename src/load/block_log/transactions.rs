@@ -1,0 +1,325 @@
+//! Transactions: their merkle roots checked, and the family that finds them by their ids.
+//!
+//! Ids of transactions are hashes, so their records are spread evenly over partitions by their first bits, each a file
+//! that is later sorted in memory on its own:
+//!
+//! ```text
+//! record: id (20 or 32 bytes) | block number, u32 big-endian | position in the block, u32 big-endian
+//! ```
+//!
+//! Records of one id come in the order of the chain; the first one is kept. (An Antelope chain names a delayed
+//! transaction twice: when it is put off, and when it is executed.) A range that an interrupted run had begun leaves its
+//! records behind a second time, and equal records are one.
+//!
+//! Through memtables the records are written as they come, by several threads: then the partitions say what must be in
+//! the family, and which records are written once more so that the first one is kept.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use crate::chain::{Header, TransactionOptions};
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::load::block_log::block_error::BlockError;
+use crate::load::block_log::output::{BatchSink, Output};
+use crate::load::block_log::write_path::WritePath;
+use crate::load::built::FamilyDone;
+use crate::load::context::Job;
+use crate::load::journal::Entry;
+use crate::load::options::ImportOptions;
+use crate::parallel;
+use crate::parallel::lock;
+use crate::schema::PLACE;
+use crate::sort::spill::{Extent, Pieces, Spill};
+use crate::source::block_log::Lookup;
+use crate::source::block_log::{Log, LogProblem};
+/// Bytes of a partition that are read at once where it is sorted in several passes.
+const READ: usize = 1 << 20;
+
+/// What all threads share.
+pub(super) struct Transactions<'a> {
+    job: &'a Job<'a>,
+    /// Where records go; `None` when transactions are checked and not indexed.
+    index: Option<Index>,
+    lookup: Lookup,
+}
+
+struct Index {
+    spill: Spill,
+    bits: u32,
+    record: usize,
+    /// Held for writing while the lengths of the partitions are noted: nobody appends then.
+    appending: RwLock<()>,
+}
+
+/// One thread's part, for one range.
+pub(super) struct Finder<'a> {
+    all: &'a Transactions<'a>,
+    pieces: Option<Pieces>,
+    /// Where records go at once.
+    sink: Option<BatchSink<'a>>,
+    found: Content,
+    unknown_operations: u64,
+}
+
+/// What was found in a range.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub transactions: Content,
+    pub unknown_operations: u64,
+    pub extents: Vec<(u32, Extent)>,
+}
+
+/// Whether merkle roots of transactions are checked.
+pub(super) fn checks_roots(options: &ImportOptions) -> bool {
+    options.verify && !options.log.links_only
+}
+
+/// How transactions are looked at, as it is asked.
+pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> Lookup {
+    let options = TransactionOptions {
+        ids: asked.log.index_transactions,
+        merkle: checks_roots(asked),
+        skip_unknown: asked.log.skip_unknown_operations,
+    };
+    Lookup { options, family: input.family(false), version: input.version() }
+}
+
+impl<'a> Transactions<'a> {
+    /// What is asked for; `None` when nobody wants to know about transactions.
+    pub fn new(job: &'a Job<'a>, input: &Log) -> Result<Option<Self>> {
+        let log = &job.options.log;
+        if !log.index_transactions && !checks_roots(job.options) {
+            return Ok(None);
+        }
+        let index = match log.index_transactions {
+            false => None,
+            true => {
+                let bits = job.plan.partition_bits;
+                let built = |partition: u32| job.resumed.is_built(partition);
+                let mut extents: Vec<(u32, Extent)> = Vec::new();
+                for (partition, extent) in job.resumed.ranges.iter().flat_map(|range| &range.extents) {
+                    match extents.iter_mut().find(|(known, _)| known == partition) {
+                        Some((_, known)) if known.bytes < extent.bytes => *known = *extent,
+                        Some(_) => {}
+                        None => extents.push((*partition, *extent)),
+                    }
+                }
+                extents.retain(|(partition, _)| !built(*partition));
+                let spill = Spill::resume(job.target.spill.clone(), 1 << bits, &extents)?;
+                Some(Index { spill, bits, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
+            }
+        };
+        Ok(Some(Self { job, index, lookup: lookup(job.options, input) }))
+    }
+
+    /// Bytes of all records.
+    pub fn bytes(&self) -> u64 {
+        self.index.as_ref().map_or(0, |index| index.spill.extents().iter().map(|(_, extent)| extent.bytes).sum())
+    }
+
+    /// Finds the transactions of one range; their records also go to `tray`.
+    pub fn finder<'f>(&'f self, sink: Option<BatchSink<'f>>) -> Finder<'f> {
+        let pieces =
+            self.index.as_ref().map(|index| Pieces::new(index.spill.partitions(), self.job.plan.piece_bytes as usize));
+        Finder { all: self, pieces, sink, found: Content::default(), unknown_operations: 0 }
+    }
+
+    /// Makes durable what all finders have noted, when there are none; the lengths of the partitions.
+    pub fn sync(&self) -> Result<Vec<(u32, Extent)>> {
+        let Some(index) = &self.index else { return Ok(Vec::new()) };
+        let extents = index.spill.extents();
+        index.spill.sync(&extents)?;
+        Ok(extents)
+    }
+
+    /// Sorts every partition and builds its files.
+    pub fn build(&self, write_path: &WritePath<'_>) -> Result<FamilyDone> {
+        let Some(index) = &self.index else { return Ok(FamilyDone::default()) };
+        let job = self.job;
+        let known = FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally };
+        let done = Mutex::new(Ok(known));
+        let next = AtomicUsize::new(0);
+        let note = |built: Result<FamilyDone>| {
+            let mut done = lock(&done);
+            match (&mut *done, built) {
+                (Ok(all), Ok(built)) => all.add(&built),
+                (Ok(_), Err(error)) => *done = Err(error),
+                (Err(_), _) => {}
+            }
+        };
+        let work = || {
+            loop {
+                let partition = next.fetch_add(1, Ordering::Relaxed) as u32;
+                if partition >= index.spill.partitions() || lock(&done).is_err() {
+                    return;
+                }
+                if !job.resumed.is_built(partition) {
+                    note(self.build_partition(index, partition, write_path));
+                }
+            }
+        };
+        parallel::run_workers(job.plan.threads, work, |error| note(Err(error)));
+        done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn build_partition(&self, index: &Index, partition: u32, write_path: &WritePath<'_>) -> Result<FamilyDone> {
+        let job = self.job;
+        let mut output = write_path.sorted_transactions()?;
+        let extent = index.spill.extent(partition);
+        // Beside each record stands where it is and what it is sorted by.
+        let needed = extent.bytes + extent.bytes / index.record as u64 * size_of::<(u64, u32)>() as u64;
+        let passes = needed.div_ceil(job.plan.sort_bytes.max(1)).max(1).next_power_of_two();
+        let mut again = Content::default();
+        for pass in 0..passes {
+            if job.options.stop.asked() {
+                return Err(Error::interrupted());
+            }
+            let bytes = index.read_pass(partition, pass, passes)?;
+            index.put_sorted(&bytes, &mut output, &mut again)?;
+            job.progress.add(bytes.len() as u64, bytes.len() as u64 / index.record as u64);
+        }
+        let mut used = output.tally().unwrap_or_default().read();
+        used.merge(again);
+        if used != extent.content() {
+            return Err(index.spill.damaged(partition, used));
+        }
+        let done = output.finish()?;
+        failpoint::reach("built-synced");
+        write_path.sync_transactions(&done)?;
+        let (files, tally) = (done.files.clone(), done.tally);
+        job.journal.append(&Entry::Built { first: partition, end: partition + 1, files, tally })?;
+        failpoint::reach("built");
+        index.spill.delete(partition)?;
+        Ok(done)
+    }
+}
+
+impl Index {
+    /// Where a record goes, and what it is sorted by first.
+    fn prefix(record: &[u8]) -> u64 {
+        record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix))
+    }
+
+    fn partition(&self, record: &[u8]) -> u32 {
+        if self.bits == 0 { 0 } else { (Self::prefix(record) >> (64 - self.bits)) as u32 }
+    }
+
+    /// The records of a partition that one pass sorts. Each pass reads all of them: they must be those that were noted.
+    fn read_pass(&self, partition: u32, pass: u64, passes: u64) -> Result<Vec<u8>> {
+        let total = self.spill.extent(partition).bytes;
+        let mut found = Vec::with_capacity(usize::try_from(total / passes).unwrap_or_default());
+        let mut piece = vec![0; READ / self.record * self.record];
+        let mut at = 0;
+        let mut content = Content::default();
+        while at < total {
+            let len = usize::try_from(total - at).unwrap_or(usize::MAX).min(piece.len());
+            let piece = piece.get_mut(..len).unwrap_or_default();
+            self.spill.read(partition, at, piece)?;
+            piece.chunks_exact(self.record).for_each(|record| content.add(self.digest(record)));
+            if passes == 1 {
+                found.extend_from_slice(piece);
+            } else {
+                // The bits behind those of the partition.
+                let of_pass = |record: &[u8]| (Self::prefix(record) << self.bits) >> (64 - passes.ilog2());
+                piece.chunks_exact(self.record).filter(|record| of_pass(record) == pass).for_each(|record| {
+                    found.extend_from_slice(record);
+                });
+            }
+            at += len as u64;
+        }
+        if content == self.spill.extent(partition).content() {
+            Ok(found)
+        } else {
+            Err(self.spill.damaged(partition, content))
+        }
+    }
+
+    fn digest(&self, record: &[u8]) -> ContentDigest {
+        let mut digest = ContentDigest::default();
+        digest.add_section(record, self.record - PLACE);
+        digest
+    }
+
+    /// Appends the records of a pass in order, the first one of each id. `again` takes those that an interrupted run had
+    /// left, which were noted a second time.
+    fn put_sorted(&self, bytes: &[u8], output: &mut Output<'_>, again: &mut Content) -> Result<()> {
+        let record = |index: u32| {
+            let at = index as usize * self.record;
+            bytes.get(at..at + self.record).unwrap_or_default()
+        };
+        let mut order: Vec<(u64, u32)> = bytes.chunks_exact(self.record).map(Self::prefix).zip(0u32..).collect();
+        order.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then_with(|| record(*one).cmp(record(*other))));
+        let (mut previous, mut kept): (&[u8], &[u8]) = (&[], &[]);
+        let key_len = self.record - PLACE;
+        for (_, index) in order {
+            let record = record(index);
+            if record == previous {
+                again.add(self.digest(record));
+            } else if !kept.is_empty() && record.get(..key_len) == kept.get(..key_len) {
+                output.repeated(record, kept, key_len)?;
+            } else {
+                output.put(record, key_len)?;
+                kept = record;
+            }
+            previous = record;
+        }
+        Ok(())
+    }
+}
+
+impl Finder<'_> {
+    /// Checks and notes the transactions of one block.
+    ///
+    /// # Errors
+    /// They are not those the header stands for, or the disk is full.
+    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool) -> Result<(), BlockError> {
+        let all = self.all;
+        let found = all.lookup.of_block(block, header, packed);
+        let found = found.map_err(|problem| LogProblem::Block { number: header.number, problem })?;
+        self.unknown_operations += found.unknown_operations;
+        let (Some(index), Some(pieces)) = (&all.index, &mut self.pieces) else { return Ok(()) };
+        if found.ids.is_empty() {
+            return Ok(());
+        }
+        let _appending = index.appending.read().unwrap_or_else(PoisonError::into_inner);
+        let mut record = Vec::with_capacity(index.record);
+        for (position, id) in (0u32..).zip(&found.ids) {
+            record.clear();
+            record.extend_from_slice(id.as_bytes());
+            record.extend_from_slice(&header.number.to_be_bytes());
+            record.extend_from_slice(&position.to_be_bytes());
+            let digest = index.digest(&record);
+            self.found.add(digest);
+            pieces.add(&index.spill, index.partition(&record), &record, digest)?;
+            if let Some(sink) = &self.sink {
+                let (key, value) = record.split_at(id.as_bytes().len());
+                sink.put(key, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what was noted durable; not yet what is written at once as well, which is made durable with that:
+    /// [`Transactions::sync`].
+    pub fn finish(mut self) -> Result<Found> {
+        let mut extents = Vec::new();
+        if let (Some(index), Some(pieces)) = (&self.all.index, &mut self.pieces) {
+            {
+                let _appending = index.appending.read().unwrap_or_else(PoisonError::into_inner);
+                pieces.flush(&index.spill)?;
+            }
+            if self.sink.is_some() {
+                let Self { found: transactions, unknown_operations, .. } = self;
+                return Ok(Found { transactions, unknown_operations, extents });
+            }
+            let nobody_appends = index.appending.write().unwrap_or_else(PoisonError::into_inner);
+            extents = index.spill.extents();
+            drop(nobody_appends);
+            index.spill.sync(&extents)?;
+        }
+        let Self { found: transactions, unknown_operations, .. } = self;
+        Ok(Found { transactions, unknown_operations, extents })
+    }
+}

@@ -1,0 +1,190 @@
+//! What is built and durable: finished files, what went into them, and the ranges of a log that they hold.
+
+use serde::{Deserialize, Serialize};
+
+use crate::chain::Header;
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::report::{BlockRef, FamilyReport, Packings};
+use crate::rocks::Level;
+use crate::sort::spill::Extent;
+use crate::source::block_log::Range;
+
+/// A finished SST file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::load) struct BuiltFile {
+    /// Its name in the `sst` folder.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// What went into files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::load) struct Tally {
+    /// Records.
+    pub records: u64,
+    /// Blocks that were there more than once.
+    pub duplicates: u64,
+    /// Content digest of the records.
+    pub digest: ContentDigest,
+    /// Content digest of the duplicates, each as often as it was met.
+    pub duplicate_digest: ContentDigest,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.records += other.records;
+        self.duplicates += other.duplicates;
+        self.digest.merge(other.digest);
+        self.duplicate_digest.merge(other.duplicate_digest);
+    }
+
+    /// What is in the files.
+    pub fn written(&self) -> Content {
+        Content { records: self.records, digest: self.digest }
+    }
+
+    /// What must have been read for this: records and duplicates together.
+    pub fn read(&self) -> Content {
+        let mut content = self.written();
+        content.merge(Content { records: self.duplicates, digest: self.duplicate_digest });
+        content
+    }
+}
+
+/// Consecutive blocks that are in finished files, or were written and flushed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::load) struct RangeDone {
+    /// The file of the log, counted from 0, and the bytes in it.
+    pub part: usize,
+    pub start: u64,
+    pub end: u64,
+    /// The block before the first one, as that names it.
+    pub before: String,
+    pub first: EndBlock,
+    pub last: EndBlock,
+    pub blocks: FamilyDone,
+    pub ids: FamilyDone,
+    /// Bytes of the blocks, unpacked.
+    pub payload: u64,
+    pub packings: PackingCounts,
+    pub checkpoints: u64,
+    pub transactions: u64,
+    /// Content digest of their records, where they are indexed.
+    #[serde(default)]
+    pub transaction_digest: ContentDigest,
+    pub unknown_operations: u64,
+    /// How long the partitions of transactions were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extents: Vec<(u32, Extent)>,
+}
+
+/// The first or the last block of a range.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::load) struct EndBlock {
+    pub number: u32,
+    pub id: String,
+    pub timestamp_ms: i64,
+}
+
+impl From<&Header> for EndBlock {
+    fn from(header: &Header) -> Self {
+        Self { number: header.number, id: header.id.to_string(), timestamp_ms: header.timestamp_ms }
+    }
+}
+
+impl From<&EndBlock> for BlockRef {
+    fn from(block: &EndBlock) -> Self {
+        let EndBlock { number, id, timestamp_ms } = block.clone();
+        Self { number, id, timestamp_ms }
+    }
+}
+
+/// How the blocks of a range are stored in the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::load) struct PackingCounts {
+    raw: u64,
+    zstd: u64,
+    zstd_dictionary: u64,
+    stored_bytes: u64,
+}
+
+impl From<Packings> for PackingCounts {
+    fn from(Packings { raw, zstd, zstd_dictionary, stored_bytes }: Packings) -> Self {
+        Self { raw, zstd, zstd_dictionary, stored_bytes }
+    }
+}
+
+impl From<PackingCounts> for Packings {
+    fn from(PackingCounts { raw, zstd, zstd_dictionary, stored_bytes }: PackingCounts) -> Self {
+        Self { raw, zstd, zstd_dictionary, stored_bytes }
+    }
+}
+
+/// What went into one family.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::load) struct FamilyDone {
+    pub files: Vec<BuiltFile>,
+    pub tally: Tally,
+}
+
+impl RangeDone {
+    /// Where its blocks are in the log.
+    pub fn range(&self) -> Range {
+        let Self { part, start, end, first, last, before, .. } = self;
+        Range {
+            part: *part,
+            start: *start,
+            end: *end,
+            first: first.number,
+            last: last.number,
+            before: before.parse().ok(),
+            head: last.id.parse().ok(),
+        }
+    }
+
+    /// The records of its transactions.
+    pub fn transaction_content(&self) -> Content {
+        Content { records: self.transactions, digest: self.transaction_digest }
+    }
+
+    /// All files, of whatever family.
+    pub fn files(&self) -> impl Iterator<Item = &BuiltFile> {
+        self.blocks.files.iter().chain(&self.ids.files)
+    }
+
+    /// Takes the range behind this one in, if that follows without a gap; otherwise gives it back.
+    pub fn join(&mut self, next: Self) -> Option<Self> {
+        let follows = self.part == next.part && self.end == next.start && self.last.id == next.before;
+        if !follows {
+            return Some(next);
+        }
+        self.end = next.end;
+        self.last = next.last;
+        self.blocks.add(&next.blocks);
+        self.ids.add(&next.ids);
+        self.payload += next.payload;
+        let mut packings = Packings::from(self.packings);
+        packings.add(next.packings.into());
+        self.packings = packings.into();
+        self.checkpoints += next.checkpoints;
+        self.transactions += next.transactions;
+        self.transaction_digest.merge(next.transaction_digest);
+        self.unknown_operations += next.unknown_operations;
+        self.extents = next.extents;
+        None
+    }
+}
+
+impl FamilyDone {
+    /// What the report says about family `name`, which has `levels`.
+    pub fn report(&self, name: &str, levels: Vec<Level>) -> FamilyReport {
+        let Tally { records, duplicates, digest, duplicate_digest } = self.tally;
+        FamilyReport { name: name.to_owned(), records, duplicates, digest, duplicate_digest, levels }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.files.extend(other.files.iter().cloned());
+        self.tally.add(other.tally);
+    }
+}

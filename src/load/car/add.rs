@@ -1,0 +1,123 @@
+//! Finished files go into a database that is there: compared with what it holds, ingested above it, compacted.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::hash::content_digest::Content;
+use crate::load::built::FamilyDone;
+use crate::load::car::blocks::conflict;
+use crate::load::column_families::ColumnFamilies;
+use crate::load::context::Job;
+use crate::load::existing::{Existing, Held};
+use crate::load::journal::Entry;
+use crate::progress::Phase;
+use crate::rocks::settings::IngestSettings;
+use crate::rocks::{Level, Reader, ReaderOptions, Store, Visit};
+
+/// Records that are looked up at once in a database that is there, and their bytes.
+const LOOKED_UP: usize = 256;
+const LOOKED_UP_BYTES: usize = 1 << 20;
+
+/// A database that is there takes the files over what it has, and is compacted.
+pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<Vec<Level>> {
+    existing.keep()?;
+    let missing = compare(job, built, existing)?;
+    job.progress.begin(Phase::Ingest, None);
+    let store = existing.open(job.loading, &job.options.column_family, job.journal, None)?;
+    // Its keys may overlap the files: they go above, with a sequence number of their own. The files stay, so that the
+    // database can go back to what it was and the import can go on from them.
+    let settings = IngestSettings {
+        move_files: false,
+        link_files: true,
+        snapshot_consistency: true,
+        allow_global_seqno: true,
+        allow_blocking_flush: true,
+        fail_if_not_bottommost_level: false,
+        ..job.preset.ingest()
+    };
+    if missing {
+        failpoint::reach("ingesting");
+        store.ingest(&job.options.column_family, paths(job, built), &settings)?;
+        failpoint::reach("ingest");
+    }
+    job.journal.append(&Entry::Ingested)?;
+    failpoint::reach("ingested");
+    job.progress.begin(Phase::Settle, None);
+    if !job.options.no_compact {
+        store.compact(&job.options.column_family, &job.preset.compaction())?;
+    }
+    let levels = store.levels(&job.options.column_family)?;
+    drop(store);
+    existing.lock_again()?;
+    Ok(levels)
+}
+
+/// Reads the files back, which must hold what was built, and compares each record with what the database held: whether
+/// there is a key that it did not hold.
+///
+/// # Errors
+/// A key that stands for another block there; files that are damaged.
+fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<bool> {
+    let Job { options, target, progress, .. } = *job;
+    progress.begin(Phase::Check, None);
+    let family = &options.column_family;
+    let scratch = &target.scratch;
+    target.remove_dir(scratch)?;
+    let store = Store::create(scratch, &ColumnFamilies::of_car(job).loading(), None)?;
+    let settings = IngestSettings { move_files: false, link_files: true, ..job.preset.ingest() };
+    store.ingest(family, paths(job, built), &settings).map_err(|error| job.damaged(error))?;
+    drop(store);
+    let reader = Reader::open(scratch, &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
+    let files = reader.files()?;
+    let held = existing.held(family)?;
+    let new =
+        || Comparison { job, held: &held, batch: Vec::new(), bytes: 0, content: Content::default(), missing: false };
+    let parts = job.scan(&reader, &files, family).visit(new).map_err(|error| job.damaged(error))?;
+    let mut found = Content::default();
+    parts.iter().for_each(|part| found.merge(part.content));
+    if found != built.tally.written() {
+        let what = format!("is damaged: its SST files have {found}, {} were written", built.tally.written());
+        return Err(Error::damaged_work(&target.partial, what));
+    }
+    drop(reader);
+    target.remove_dir(scratch)?;
+    Ok(parts.iter().any(|part| part.missing))
+}
+
+fn paths(job: &Job<'_>, built: &FamilyDone) -> Vec<PathBuf> {
+    built.files.iter().map(|file| job.target.sst.join(&file.name)).collect()
+}
+
+/// Records of finished files on their way to being looked up.
+struct Comparison<'a> {
+    job: &'a Job<'a>,
+    held: &'a Held,
+    batch: Vec<(Vec<u8>, Vec<u8>)>,
+    bytes: usize,
+    content: Content,
+    /// Whether a key was not there.
+    missing: bool,
+}
+
+impl Visit for Comparison<'_> {
+    fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.content.add_record(key, value);
+        self.bytes += key.len() + value.len();
+        self.batch.push((key.to_vec(), value.to_vec()));
+        if self.batch.len() >= LOOKED_UP || self.bytes >= LOOKED_UP_BYTES { self.end() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let keys: Vec<&[u8]> = self.batch.iter().map(|(key, _)| &key[..]).collect();
+        let mut held = vec![false; keys.len()];
+        self.held.look_up(&keys, true, |index, value| {
+            held[index] = true;
+            if self.batch[index].1 == value { Ok(()) } else { Err(conflict(self.job.options, keys[index], None)) }
+        })?;
+        self.missing |= held.contains(&false);
+        self.batch.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+}

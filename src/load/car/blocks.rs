@@ -1,0 +1,139 @@
+//! From a chunk to its blocks, each checked against its hash before anybody else sees it.
+
+use crate::error::{Error, Result};
+use crate::escape::hex;
+use crate::hash::{Checker, Claim, problem_of};
+use crate::load::journal::Journal;
+use crate::load::options::ImportOptions;
+use crate::sort::key::{KeyLayout, Record};
+use crate::source::car::chunks::Chunk;
+use crate::source::car::{CarProblem, CidSpan, next_section, read_cid};
+
+/// How many blocks are hashed side by side.
+const LANES: usize = 256;
+
+/// The hash function of CIDs that hold their block instead of a digest.
+const IDENTITY: u64 = 0;
+
+/// A block where it lies in its chunk.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::load) struct Block<'c> {
+    /// CID and value, side by side.
+    pub body: &'c [u8],
+    pub cid: CidSpan,
+    /// Where its section begins in the chunk.
+    pub start: u32,
+}
+
+impl<'c> Block<'c> {
+    /// The section at `start`, which lies whole in the chunk.
+    pub fn at(chunk: &'c Chunk, start: u32) -> Option<Self> {
+        let bytes = chunk.bytes.get(start as usize..)?;
+        let (len, body) = unsigned_varint::decode::u64(bytes).ok()?;
+        let body = body.get(..len as usize)?;
+        let cid = read_cid(body).ok()??;
+        (cid.len as usize <= body.len()).then_some(Self { body, cid, start })
+    }
+
+    /// Its record under `layout`.
+    pub fn record(&self, layout: KeyLayout) -> Option<Record<'c>> {
+        Record::new(self.body, &self.cid, layout)
+    }
+
+    /// Bytes of the value.
+    pub fn value_len(&self) -> u64 {
+        (self.body.len() - self.cid.len as usize) as u64
+    }
+}
+
+/// One thread's reader of blocks.
+pub(in crate::load) struct BlockReader<'a> {
+    options: &'a ImportOptions,
+    checker: Checker,
+    /// Where it tells of them.
+    journal: &'a Journal,
+    /// Hash functions that this reader has told of, where keys do not name theirs.
+    functions: Vec<u64>,
+}
+
+impl<'a> BlockReader<'a> {
+    pub fn new(options: &'a ImportOptions, journal: &'a Journal) -> Self {
+        Self { options, checker: Checker::default(), journal, functions: Vec::new() }
+    }
+
+    /// Hands the blocks of a chunk to `take`, in their order.
+    ///
+    /// # Errors
+    /// A section that cannot be read, a block that does not match its hash; whatever `take` says.
+    pub fn each<'c>(&mut self, chunk: &'c Chunk, take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
+        let outcome = self.each_as_it_looks(chunk, take);
+        // Of a file that shrank zeros are left; what they were taken for must not hide why.
+        chunk.bytes.check()?;
+        outcome
+    }
+
+    fn each_as_it_looks<'c>(&mut self, chunk: &'c Chunk, mut take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
+        let mut blocks = Vec::with_capacity(LANES);
+        for group in chunk.starts.chunks(LANES) {
+            blocks.clear();
+            for &start in group {
+                blocks.push(Block::at(chunk, start).ok_or_else(|| self.explain(chunk, start as usize))?);
+            }
+            if self.options.verify {
+                self.check(chunk, &blocks)?;
+            }
+            if self.options.key == KeyLayout::Digest {
+                self.note_functions(chunk, &blocks)?;
+            }
+            blocks.iter().try_for_each(&mut take)?;
+        }
+        Ok(())
+    }
+
+    /// Whoever verifies a bare digest later must know what it may be of.
+    ///
+    /// # Errors
+    /// A block that is in its CID: what stands there for the digest is the block, which may be the digest of another.
+    fn note_functions(&mut self, chunk: &Chunk, blocks: &[Block<'_>]) -> Result<()> {
+        for Block { cid, start, .. } in blocks {
+            if !self.functions.contains(&cid.hash) {
+                if cid.hash == IDENTITY {
+                    let at = chunk.base + u64::from(*start);
+                    return Err(Error::bad_input(&self.options.source, at, CarProblem::NoDigest));
+                }
+                self.functions.push(cid.hash);
+                self.journal.met(cid.hash);
+            }
+        }
+        Ok(())
+    }
+
+    fn check<'c>(&mut self, chunk: &'c Chunk, blocks: &[Block<'c>]) -> Result<()> {
+        let claim = |Block { body, cid, .. }: &Block<'c>| {
+            let (key, data) = body.split_at(cid.len as usize);
+            Claim { code: cid.hash, digest: &key[cid.digest as usize..], data }
+        };
+        let claims: Vec<Claim<'_>> = blocks.iter().map(claim).collect();
+        self.checker.check(&claims).map_err(|failure| {
+            let Block { body, cid, start } = blocks[failure.index];
+            let problem = problem_of(&body[..cid.len as usize], &claims[failure.index], &failure);
+            Error::bad_input(&self.options.source, chunk.base + u64::from(start), problem)
+        })
+    }
+
+    /// A section that cannot be read: says why, as reading it one by one does.
+    fn explain(&self, chunk: &Chunk, start: usize) -> Error {
+        let (problem, at) = match next_section(&chunk.bytes, start, self.options.max_block_size) {
+            Err(found) => found,
+            Ok(_) => (CarProblem::Truncated { inside: "a CID" }, start),
+        };
+        Error::bad_input(&self.options.source, chunk.base + at as u64, problem)
+    }
+}
+
+/// The error for a key that stands for two blocks.
+pub(in crate::load) fn conflict(options: &ImportOptions, key: &[u8], at: Option<u64>) -> Error {
+    // As a CID where it is one.
+    let key = cid::Cid::try_from(key).map_or_else(|_| hex(key), |cid| cid.to_string());
+    Error::bad_input(&options.source, at, CarProblem::Conflict { key })
+}

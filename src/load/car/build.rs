@@ -1,0 +1,355 @@
+//! Building SST files: partitions in the order of their keys, each sorted on its own, on all threads.
+
+use std::ops::{Deref, Range};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::hash::content_digest::Content;
+use crate::load::built::FamilyDone;
+use crate::load::built::Tally;
+use crate::load::car::blocks::conflict;
+use crate::load::car::read::Held;
+use crate::load::identity;
+use crate::load::journal::{Entry, Journal, ResumedState};
+use crate::load::options::ImportOptions;
+use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
+use crate::os::buffer::Buffer;
+use crate::os::files::sync_dir;
+use crate::parallel;
+use crate::parallel::lock;
+use crate::progress::Progress;
+use crate::report::Plan;
+use crate::rocks::SstOptions;
+use crate::sort::entries::{Entry as Place, Heap, Unsorted};
+use crate::sort::key::{KeyLayout, Record};
+use crate::sort::router::Router;
+use crate::sort::runs::Runs;
+use crate::sort::spill::Spill;
+use crate::source::car::chunks::ChunkBytes;
+use crate::source::car::{Section, Step, next_section};
+
+/// Records between two bumps of the progress counters.
+const BATCH: u64 = 256;
+
+/// What building needs to know.
+pub(in crate::load) struct BuildContext<'a> {
+    pub options: &'a ImportOptions,
+    pub plan: &'a Plan,
+    pub sst: &'a SstOptions,
+    /// Where the files go.
+    pub dir: &'a Path,
+    pub progress: &'a Progress<'a>,
+    pub journal: &'a Journal,
+    /// What an earlier run has done.
+    pub resumed: &'a ResumedState,
+}
+
+/// Builds the SSTs of everything held that an earlier run has not built, and returns all of them.
+pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildContext<'_>) -> Result<FamilyDone> {
+    let BuildContext { plan, resumed, .. } = *building;
+    let jobs = jobs(held, plan, resumed);
+    let builder = Builder {
+        building,
+        next_job: AtomicUsize::new(0),
+        folder: SstFolder::new(building.dir, plan.sst_bytes, &resumed.files),
+        stopped: AtomicBool::new(false),
+        router,
+    };
+    let known = FamilyDone { files: resumed.files.clone(), tally: resumed.tally };
+    let built = Mutex::new(Ok(known));
+    let note = |outcome: Result<FamilyDone>| {
+        if outcome.is_err() {
+            builder.stopped.store(true, Ordering::Relaxed);
+        }
+        let mut all = lock(&built);
+        match (&mut *all, outcome) {
+            (Ok(all), Ok(mine)) => all.add(&mine),
+            (all @ Ok(_), Err(error)) => *all = Err(error),
+            // Whoever stopped because another thread failed must not hide why.
+            (Err(known @ Error::Interrupted { .. }), Err(error)) => *known = error,
+            (Err(_), _) => {}
+        }
+    };
+    parallel::run_workers(plan.threads, || note(builder.work(&jobs, held)), |error| note(Err(error)));
+    built.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Groups neighbouring partitions into jobs of about the size of an SST.
+fn jobs(held: &Held, plan: &Plan, resumed: &ResumedState) -> Vec<Range<u32>> {
+    let sizes: Vec<u64> = match held {
+        Held::Memory { entries, bytes, .. } => {
+            let counts: Vec<u64> = entries.iter().map(Unsorted::len).collect();
+            let mean = bytes / counts.iter().sum::<u64>().max(1);
+            counts.iter().map(|count| count * mean.max(1)).collect()
+        }
+        Held::Spilled(spill) => (0..spill.partitions()).map(|partition| spill.extent(partition).bytes).collect(),
+    };
+    let total: u64 = sizes.iter().sum();
+    let target = plan.sst_target(total);
+    let mut jobs = Vec::new();
+    let mut start = 0;
+    let mut bytes = 0;
+    for (partition, size) in (0u32..).zip(&sizes) {
+        // A job may not reach across what is built already: its file would overlap the others.
+        let built = resumed.is_built(partition);
+        if bytes > 0 && (built || bytes + size > target) {
+            jobs.push(start..partition);
+            bytes = 0;
+        }
+        if bytes == 0 {
+            start = partition + u32::from(built);
+        }
+        bytes += if built { 0 } else { *size };
+    }
+    if bytes > 0 {
+        jobs.push(start..sizes.len() as u32);
+    }
+    jobs
+}
+
+struct Builder<'a> {
+    building: &'a BuildContext<'a>,
+    next_job: AtomicUsize,
+    folder: SstFolder<'a>,
+    stopped: AtomicBool,
+    router: &'a Router,
+}
+
+impl<'a> Deref for Builder<'a> {
+    type Target = BuildContext<'a>;
+    fn deref(&self) -> &BuildContext<'a> {
+        self.building
+    }
+}
+
+impl Builder<'_> {
+    fn work(&self, jobs: &[Range<u32>], held: &Held) -> Result<FamilyDone> {
+        let mut built = FamilyDone::default();
+        let mut spare = None;
+        while let Some(job) = jobs.get(self.next_job.fetch_add(1, Ordering::Relaxed)) {
+            let mut output = Output::new(self);
+            for partition in job.clone() {
+                self.may_go_on()?;
+                match held {
+                    Held::Memory { heap, entries, contents, .. } => {
+                        let mut entries = entries[partition as usize].take();
+                        output.sorted(heap, &mut entries)?;
+                        let verified = contents[partition as usize];
+                        output.end_partition(verified).map_err(|found| {
+                            let what = format!("partition {partition} has {found}, {verified} were verified");
+                            identity::changed(&self.options.source, &what)
+                        })?;
+                    }
+                    Held::Spilled(spill) => self.spilled(spill, partition, &mut output, &mut spare)?,
+                }
+            }
+            let mine = output.finish()?;
+            failpoint::reach("built-synced");
+            sync_dir(self.dir)?;
+            let (files, tally) = (mine.files.clone(), mine.tally);
+            self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally })?;
+            failpoint::reach("built");
+            built.add(&mine);
+            if let Held::Spilled(spill) = held {
+                // Their blocks stand in synced files now; the disk never holds both for long.
+                job.clone().try_for_each(|partition| spill.delete(partition))?;
+            }
+        }
+        Ok(built)
+    }
+
+    /// Looked at every few hundred records: a stop leaves the file in hand unfinished and everything else whole.
+    fn may_go_on(&self) -> Result<()> {
+        if self.stopped.load(Ordering::Relaxed) || self.options.stop.asked() {
+            return Err(Error::interrupted());
+        }
+        Ok(())
+    }
+
+    fn spilled(
+        &self,
+        spill: &Spill,
+        partition: u32,
+        output: &mut Output<'_>,
+        spare: &mut Option<Buffer>,
+    ) -> Result<()> {
+        let router = self.router;
+        let extent = spill.extent(partition);
+        if extent.bytes == 0 {
+            return Ok(());
+        }
+        let memory = extent.bytes + extent.blocks * size_of::<Place>() as u64;
+        let layout = self.options.key;
+        if memory > self.plan.sort_bytes || extent.bytes > u64::from(u32::MAX) {
+            let memory = usize::try_from(self.plan.sort_bytes).unwrap_or(usize::MAX);
+            let runs = Runs { spill, partition, layout, memory, max_section: self.options.max_block_size };
+            runs.sorted(|record| output.merged(record))?;
+            return output.end_partition(extent.content()).map_err(|found| spill.damaged(partition, found));
+        }
+        let bytes = spill.read_all(partition, spare.take())?;
+        let mut entries = Vec::with_capacity(usize::try_from(extent.blocks).unwrap_or_default());
+        for (at, section) in sections(&bytes) {
+            let body = &bytes[section.cid_start..section.end];
+            let key = Record::new(body, &section.cid, layout).map_or(&[][..], |record| record.key());
+            let digest_at = section.cid.digest as usize - layout.key_start(&section.cid);
+            entries.push(Place::new(router.route(key, digest_at).prefix, 0, at as u32));
+        }
+        let mut heap = Heap::new(layout);
+        heap.insert(0, bytes);
+        let outcome = output.sorted(&heap, &mut entries);
+        let bytes = heap.take(0);
+        if let Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) = outcome {
+            // A damaged partition may look like a conflict, or like keys out of order.
+            let found = bytes.map(|bytes| content(&bytes, layout)).unwrap_or_default();
+            return Err(if found == extent.content() { error } else { spill.damaged(partition, found) });
+        }
+        outcome?;
+        output.end_partition(extent.content()).map_err(|found| spill.damaged(partition, found))?;
+        *spare = bytes.and_then(ChunkBytes::release);
+        Ok(())
+    }
+}
+
+/// The whole sections at the front of `bytes`, and where each begins.
+fn sections(bytes: &[u8]) -> impl Iterator<Item = (usize, Section)> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let Ok(Step::Section(section)) = next_section(bytes, at, u64::MAX) else { return None };
+        Some((std::mem::replace(&mut at, section.end), section))
+    })
+}
+
+/// What a partition's bytes hold.
+fn content(bytes: &[u8], layout: KeyLayout) -> Content {
+    let mut content = Content::default();
+    for (_, section) in sections(bytes) {
+        let record = Record::new(&bytes[section.cid_start..section.end], &section.cid, layout);
+        content.add(record.map(|record| record.digest()).unwrap_or_default());
+    }
+    content
+}
+
+/// The SST files of one job, and what goes into them.
+struct Output<'a> {
+    builder: &'a Builder<'a>,
+    writer: RotatingSstWriter<'a>,
+    /// What has become of the partitions that are ended.
+    tally: Tally,
+    /// What has become of the partition in hand.
+    partition: Tally,
+    /// Bytes and records not yet reported to the progress counters.
+    pending: (u64, u64),
+    /// The last record of a merge, whose bytes are gone: its key, and what tells its value from another.
+    last: Option<(Vec<u8>, Fingerprint)>,
+}
+
+/// Tells two values apart without keeping them: blocks may have hundreds of MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fingerprint {
+    len: usize,
+    hash: u128,
+}
+
+impl Fingerprint {
+    fn of(value: &[u8]) -> Self {
+        Self { len: value.len(), hash: twox_hash::XxHash3_128::oneshot(value) }
+    }
+}
+
+impl<'a> Output<'a> {
+    fn new(builder: &'a Builder<'a>) -> Self {
+        Self {
+            builder,
+            writer: builder.folder.writer(builder.sst),
+            tally: Tally::default(),
+            partition: Tally::default(),
+            pending: (0, 0),
+            last: None,
+        }
+    }
+
+    /// Sorts a partition that is in memory and appends its records.
+    fn sorted(&mut self, heap: &Heap, entries: &mut [Place]) -> Result<()> {
+        let outcome = self.put_sorted(heap, entries);
+        // Of a file that shrank zeros are left; what they were taken for must not hide why.
+        heap.check()?;
+        outcome
+    }
+
+    fn put_sorted(&mut self, heap: &Heap, entries: &mut [Place]) -> Result<()> {
+        heap.sort(entries);
+        let mut previous: Option<Record<'_>> = None;
+        for record in heap.walk(entries) {
+            if let Some(previous) = previous
+                && previous.key() == record.key()
+            {
+                self.duplicate(record, previous.value() == record.value())?;
+                continue;
+            }
+            self.put(record)?;
+            previous = Some(record);
+        }
+        Ok(())
+    }
+
+    /// Appends a record of a merge, whose memory is gone when the next one comes.
+    fn merged(&mut self, record: Record<'_>) -> Result<()> {
+        let value = Fingerprint::of(record.value());
+        if let Some((key, before)) = &self.last
+            && key == record.key()
+        {
+            let same = *before == value;
+            return self.duplicate(record, same);
+        }
+        self.put(record)?;
+        self.last = Some((record.key().to_vec(), value));
+        Ok(())
+    }
+
+    /// The same key again: the same block is counted, another one is corruption.
+    fn duplicate(&mut self, second: Record<'_>, same: bool) -> Result<()> {
+        self.report(second)?;
+        if same {
+            self.partition.duplicates += 1;
+            self.partition.duplicate_digest.merge(second.digest());
+            return Ok(());
+        }
+        Err(conflict(self.builder.options, second.key(), None))
+    }
+
+    fn put(&mut self, record: Record<'_>) -> Result<()> {
+        let (bytes, key_len) = record.parts();
+        self.writer.put(bytes, key_len)?;
+        self.partition.digest.add_section(bytes, key_len);
+        self.partition.records += 1;
+        self.report(record)
+    }
+
+    /// Ends a partition, of which `verified` was read: what went into files and what was there twice must come to the
+    /// same. Otherwise what was found.
+    fn end_partition(&mut self, verified: Content) -> Result<(), Content> {
+        let done = std::mem::take(&mut self.partition);
+        self.tally.add(done);
+        if done.read() == verified { Ok(()) } else { Err(done.read()) }
+    }
+
+    fn report(&mut self, record: Record<'_>) -> Result<()> {
+        self.pending.0 += record.value().len() as u64;
+        self.pending.1 += 1;
+        if self.pending.1 >= BATCH {
+            let (bytes, records) = std::mem::take(&mut self.pending);
+            self.builder.progress.add(bytes, records);
+            self.builder.may_go_on()?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<FamilyDone> {
+        let files = self.writer.finish()?;
+        self.builder.progress.add(self.pending.0, self.pending.1);
+        Ok(FamilyDone { files, tally: self.tally })
+    }
+}

@@ -1,0 +1,260 @@
+//! The ledger of the memtable loader: a fingerprint of every block that was read, kept beside the database.
+//!
+//! A memtable takes the last value of a key and forgets those before, so the database alone cannot tell what came from
+//! the source. Each block leaves
+//!
+//! ```text
+//! XXH3-128 of the key (16 bytes) | its part of the content digest (16 bytes)
+//! ```
+//!
+//! in a partition file, by its key; each partition is sorted in memory at the end. The sum of all entries must be what
+//! the journal says was read, and that of the distinct ones what the database has more than before. The lowest bit of
+//! the key's hash is not part of it: it says that an existing database held the record already.
+//!
+//! The files live until the import is complete: a run that goes on adds them up again.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use twox_hash::XxHash3_128;
+
+use crate::error::Result;
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::sort::key::Record;
+use crate::sort::spill::{Extent, Pieces, Spill};
+
+/// Bytes of one entry.
+const ENTRY: usize = 32;
+
+/// Bytes of a partition that are aimed at.
+const PARTITION: u64 = 32 << 20;
+
+/// The most partitions: each is an open file.
+pub(in crate::load) const MAX_PARTITIONS: u64 = 64;
+
+/// A mean block is guessed to be at least this large, in bytes.
+const SMALL_BLOCK: u64 = 512;
+
+/// Bytes appended to a partition at once.
+const PIECE: usize = 16 << 10;
+
+/// All entries.
+pub(in crate::load) struct Fingerprints {
+    spill: Spill,
+}
+
+/// One thread's pen.
+pub(in crate::load) struct FingerprintWriter<'a> {
+    fingerprints: &'a Fingerprints,
+    pieces: Pieces,
+}
+
+/// What the entries come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::load) struct Sum {
+    /// All blocks, each time they were read.
+    pub read: Content,
+    /// Distinct records.
+    pub records: Content,
+    /// Those of them that an existing database did not hold before.
+    pub fresh: Content,
+    /// The hash of a key that stands for two different blocks.
+    pub conflict: Option<u128>,
+}
+
+/// What a key is known by: its hash without the lowest bit.
+pub(in crate::load) fn key_hash(key: &[u8]) -> u128 {
+    XxHash3_128::oneshot(key) & !HELD
+}
+
+/// Set in a key's hash when an existing database holds the record already.
+const HELD: u128 = 1;
+
+impl Fingerprints {
+    /// Prepares files in `dir` for a source of about `expected` bytes.
+    pub fn new(dir: &Path, expected: Option<u64>) -> Self {
+        let bytes = expected.unwrap_or(u64::MAX) / SMALL_BLOCK;
+        let partitions = (bytes.saturating_mul(ENTRY as u64) / PARTITION).clamp(1, MAX_PARTITIONS);
+        Self { spill: Spill::new(PathBuf::from(dir), partitions as u32) }
+    }
+
+    /// Takes up what an earlier run has noted and synced.
+    ///
+    /// # Errors
+    /// A file is missing or shorter than it was.
+    pub fn resume(dir: &Path, expected: Option<u64>, extents: &[(u32, Extent)]) -> Result<Self> {
+        let partitions = Self::new(dir, expected).spill.partitions();
+        Ok(Self { spill: Spill::resume(dir.to_owned(), partitions, extents)? })
+    }
+
+    /// Makes what was noted durable; all pens must be put down. What it holds then.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn sync(&self) -> Result<Vec<(u32, Extent)>> {
+        let extents = self.spill.extents();
+        self.spill.sync(&extents)?;
+        Ok(extents)
+    }
+
+    pub fn pen(&self) -> FingerprintWriter<'_> {
+        FingerprintWriter { fingerprints: self, pieces: Pieces::new(self.spill.partitions(), PIECE) }
+    }
+
+    /// Adds everything up, when all pens have been put down.
+    pub fn sum(&self) -> Result<Sum> {
+        (0..self.spill.partitions())
+            .into_par_iter()
+            .map(|partition| self.sum_of(partition))
+            .try_reduce(Sum::default, |a, b| Ok(a.and(b)))
+    }
+
+    fn sum_of(&self, partition: u32) -> Result<Sum> {
+        let bytes = self.spill.read_all(partition, None)?;
+        let mut found = Content::default();
+        bytes.chunks_exact(ENTRY).for_each(|entry| found.add(digest_of(entry)));
+        if found != self.spill.extent(partition).content() {
+            return Err(self.spill.damaged(partition, found));
+        }
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u128::from_le_bytes);
+        let mut entries: Vec<(u128, u128)> = bytes
+            .chunks_exact(ENTRY)
+            .map(|entry| entry.split_at(ENTRY / 2))
+            .map(|(key, content)| (number(key), number(content)))
+            .collect();
+        bytes.check()?;
+        drop(bytes);
+        let read = content(&entries);
+        entries.sort_unstable();
+        entries.dedup();
+        let conflict = entries.windows(2).find_map(|pair| match pair {
+            [(a, _), (b, _)] if a & !HELD == b & !HELD => Some(a & !HELD),
+            _ => None,
+        });
+        let records = content(&entries);
+        entries.retain(|(key, _)| key & HELD == 0);
+        Ok(Sum { read, records, fresh: content(&entries), conflict })
+    }
+}
+
+/// An entry's part of the digest of its partition, with which that is compared when it is read back.
+fn digest_of(entry: &[u8]) -> ContentDigest {
+    let mut digest = ContentDigest::default();
+    digest.add_section(entry, ENTRY / 2);
+    digest
+}
+
+/// How many entries there are, and the content digest of what they stand for.
+fn content(entries: &[(u128, u128)]) -> Content {
+    let sum = entries.iter().fold(0u128, |sum, (_, content)| sum.wrapping_add(*content));
+    Content { records: entries.len() as u64, digest: ContentDigest::from_value(sum) }
+}
+
+impl FingerprintWriter<'_> {
+    /// Notes one block with its `content` digest, and whether an existing database `holds` it already.
+    pub fn note(&mut self, record: Record<'_>, content: ContentDigest, holds: bool) -> Result<()> {
+        let key = key_hash(record.key()) | u128::from(holds);
+        let mut entry = [0; ENTRY];
+        entry[..ENTRY / 2].copy_from_slice(&key.to_le_bytes());
+        entry[ENTRY / 2..].copy_from_slice(&content.value().to_le_bytes());
+        let partitions = u128::from(self.fingerprints.spill.partitions());
+        // The high bits, so that the low ones stay free for sorting.
+        let partition = ((key >> 96) * partitions) >> 32;
+        self.pieces.add(&self.fingerprints.spill, partition as u32, &entry, digest_of(&entry))
+    }
+
+    /// Writes down what is left.
+    pub fn put_down(mut self) -> Result<()> {
+        self.pieces.flush(&self.fingerprints.spill)
+    }
+}
+
+impl Sum {
+    fn and(mut self, other: Self) -> Self {
+        self.read.merge(other.read);
+        self.records.merge(other.records);
+        self.fresh.merge(other.fresh);
+        self.conflict = self.conflict.or(other.conflict);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sum_of(expected: u64, records: &[(u8, u8)]) -> Sum {
+        let dir = tempfile::tempdir().expect("a directory");
+        let fingerprints = Fingerprints::new(dir.path(), Some(expected));
+        for half in records.chunks(records.len().div_ceil(2).max(1)) {
+            let mut pen = fingerprints.pen();
+            for &(key, value) in half {
+                let bytes = [key, key, value];
+                let record = Record::from_parts(&bytes, 2);
+                pen.note(record, record.digest(), key % 3 == 0).expect("noted");
+            }
+            pen.put_down().expect("written");
+        }
+        fingerprints.sum().expect("readable")
+    }
+
+    proptest! {
+        #[test]
+        fn it_counts_distinct_records_and_finds_two_values_of_one_key(
+            records in proptest::collection::vec((0u8..40, 0u8..2), 0..60),
+            expected in prop_oneof![Just(1u64), Just(4 << 30), Just(u64::MAX)],
+        ) {
+            let mut model: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
+            for &(key, value) in &records {
+                let values = model.entry(key).or_default();
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            let sum = sum_of(expected, &records);
+            let conflicts: Vec<u128> =
+                model.iter().filter(|(_, values)| values.len() > 1).map(|(&key, _)| key_hash(&[key, key])).collect();
+            prop_assert_eq!(sum.conflict.is_some(), !conflicts.is_empty());
+            if let Some(conflict) = sum.conflict {
+                prop_assert!(conflicts.contains(&conflict));
+            } else {
+                let mut read = ContentDigest::default();
+                records.iter().for_each(|&(key, value)| read.add_record(&[key, key], &[value]));
+                prop_assert_eq!((sum.read.records, sum.read.digest), (records.len() as u64, read));
+                for (found, counts) in [(sum.records, false), (sum.fresh, true)] {
+                    let mut expected = Content::default();
+                    for (&key, values) in model.iter().filter(|(key, _)| !counts || **key % 3 != 0) {
+                        let bytes = [key, key, values[0]];
+                        expected.add(Record::from_parts(&bytes, 2).digest());
+                    }
+                    prop_assert_eq!(found, expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_byte_of_an_entry_that_changes_on_the_disk_is_found() {
+        for at in [0, 15, 16, 31, 32 * 9 + 3] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let fingerprints = Fingerprints::new(dir.path(), Some(1));
+            let mut pen = fingerprints.pen();
+            for key in 0..10u8 {
+                let bytes = [key, 7];
+                let record = Record::from_parts(&bytes, 1);
+                pen.note(record, record.digest(), false).expect("noted");
+            }
+            pen.put_down().expect("written");
+            let path = dir.path().join("00000.part");
+            let mut entries = std::fs::read(&path).expect("a partition");
+            entries[at] ^= 1;
+            std::fs::write(&path, entries).expect("written");
+            let error = fingerprints.sum().expect_err("it has changed");
+            assert!(error.to_string().contains("00000.part: the unfinished import is damaged"), "{at}: {error}");
+        }
+    }
+}

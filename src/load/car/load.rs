@@ -1,0 +1,73 @@
+//! A CAR through SST files: read and sort, build, ingest.
+
+use std::slice;
+
+use crate::error::{Error, Result};
+use crate::load::built::FamilyDone;
+use crate::load::car::add::add;
+use crate::load::car::build::{BuildContext, build};
+use crate::load::car::read::{Held, ReadContext};
+use crate::load::column_families::ColumnFamilies;
+use crate::load::context::{Job, Loaded};
+use crate::load::ingest::ingest;
+use crate::progress::Phase;
+use crate::rocks::{Level, SstOptions};
+use crate::source::car::chunks::Chunks;
+
+/// From the first block to a database that is closed and ready, not yet under its name.
+pub(in crate::load) fn load(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
+    let Job { options, plan, target, progress, journal, resumed, .. } = *job;
+    let sst = SstOptions::new(job.loading, &target.sst)?;
+    let reading = ReadContext { options, plan, progress, spill_dir: &target.spill, journal, resumed };
+    let blocks = match reading.done_before(&mut chunks)? {
+        Some(blocks) => blocks,
+        None => reading.run(chunks)?,
+    };
+
+    progress.begin(Phase::Build, Some(blocks.mark.payload));
+    let done = resumed.tally.records + resumed.tally.duplicates;
+    if done > 0 {
+        let share = done as f64 / blocks.mark.blocks.max(1) as f64;
+        progress.take_up((blocks.mark.payload as f64 * share) as u64, resumed.tally.records);
+    }
+    let spilled = matches!(blocks.held, Held::Spilled(_));
+    let context = BuildContext { options, plan, sst: &sst, dir: &target.sst, progress, journal, resumed };
+    let built = build(&blocks.held, &blocks.router, &context)?;
+    drop(blocks.held);
+    // Each partition was compared when it was built, some by an earlier run; this is the whole.
+    if built.tally.read() != blocks.mark.content() {
+        let what = format!("holds {}, {} were verified", built.tally.read(), blocks.mark.content());
+        return Err(Error::damaged_work(&target.partial, what));
+    }
+    if let Some(identity) = &resumed.identity {
+        identity.still_holds(options)?;
+    }
+    let bytes = built.files.iter().map(|file| file.bytes).sum();
+    let tally = built.tally;
+    let levels = into_database(job, built)?;
+    Ok(Loaded {
+        blocks: blocks.mark.blocks,
+        payload: blocks.mark.payload,
+        consumed: blocks.mark.consumed,
+        tail: blocks.tail,
+        spilled,
+        records: tally.records,
+        duplicates: tally.duplicates,
+        digest: tally.digest,
+        levels,
+        rocksdb_written: (!options.into_existing).then_some(bytes),
+        memtable: None,
+        log: None,
+    })
+}
+
+/// Ingests what was built into the database, a new one or one that is there. Its levels.
+fn into_database(job: &Job<'_>, built: FamilyDone) -> Result<Vec<Level>> {
+    job.progress.begin(Phase::Ingest, None);
+    if let Some(existing) = job.existing {
+        return add(job, &built, existing);
+    }
+    let family = (job.options.column_family.as_str(), built);
+    let reports = ingest(job, &ColumnFamilies::of_car(job), slice::from_ref(&family))?;
+    Ok(reports.into_iter().next().map(|report| report.levels).unwrap_or_default())
+}

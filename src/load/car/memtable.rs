@@ -1,0 +1,290 @@
+//! A CAR with the memtable loader: batches into memtables with whatever options the preset names, then one final compaction.
+//!
+//! It is slower than building SSTs, and exists because option sets must be compared, and because a database that holds
+//! data may need it. Threads take chunks, check the blocks and gather batches; others write the batches, and wait there
+//! when RocksDB holds writers back. What came out is counted and digested from the finished database.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::load::car::blocks::{BlockReader, conflict};
+use crate::load::car::chunk_queue::{ChunkQueue, Position};
+use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, key_hash};
+use crate::load::car::read as reading;
+use crate::load::column_families::ColumnFamilies;
+use crate::load::compact::{Compacted, compact, watched};
+use crate::load::context::{Job, Loaded};
+use crate::load::existing::Held;
+use crate::load::journal::{Checkpoint, Entry};
+use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
+use crate::load::sink::memtable::{check_content, flush, full_from, open_staging, report};
+use crate::parallel;
+use crate::parallel::lock;
+use crate::progress::Phase;
+use crate::rocks::{Meter, Store, Writer, find_key};
+use crate::sort::key::Record;
+use crate::source::car::chunks::{Chunk, Chunks, Tail};
+
+/// From the first block to a database that is closed and ready, not yet under its name.
+pub(in crate::load) fn load(job: &Job<'_>, chunks: Chunks) -> Result<Loaded> {
+    write_all(job, chunks).map_err(|error| explain(job, error))
+}
+
+fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
+    let Job { options, target, .. } = *job;
+    let families = ColumnFamilies::of_car(job).written_to();
+    let meter = Meter::default();
+    let before = job.resumed.read.as_ref();
+    chunks.map();
+    let fingerprints = match before {
+        Some((mark, extents)) => {
+            reading::skip(&mut chunks, mark, options, job.resumed.touched)?;
+            job.progress.take_up(mark.consumed, mark.blocks);
+            Fingerprints::resume(&target.spill, job.plan.expected_bytes, extents)?
+        }
+        None => Fingerprints::resume(&target.spill, job.plan.expected_bytes, &[])?,
+    };
+    let (store, held) = match job.existing {
+        Some(existing) => {
+            let store = existing.open(job.loading, &options.column_family, job.journal, Some(&meter))?;
+            (store, Some(existing.held(&options.column_family)?))
+        }
+        None => (open_staging(job, &families, before.is_some(), &meter)?, None),
+    };
+    let full_from = full_from(job)?;
+    let held = held.as_ref();
+    let load = Load { job, store: &store, families: &families, fingerprints: &fingerprints, held, full_from };
+    let written = load.run(chunks)?;
+    let compacted = compact(job, store, &families, &meter)?;
+    failpoint::reach("settled");
+    let records = check(job, &compacted, &written, &fingerprints, held)?;
+    failpoint::reach("checked");
+    let (memtable, rocksdb_written) = report(&meter, written.batches, compacted.level0_files);
+    Ok(Loaded {
+        blocks: written.blocks,
+        payload: written.payload,
+        consumed: written.consumed,
+        tail: written.tail,
+        spilled: false,
+        records: records.records,
+        duplicates: written.blocks.saturating_sub(records.records),
+        digest: records.digest,
+        levels: compacted.levels(&options.column_family),
+        rocksdb_written: (!options.into_existing).then_some(rocksdb_written),
+        memtable: Some(memtable),
+        log: None,
+    })
+}
+
+/// Compares what was read with what was noted, and the distinct records of that with what the finished database has
+/// more than before; those records.
+fn check(
+    job: &Job<'_>,
+    compacted: &Compacted,
+    written: &Written,
+    fingerprints: &Fingerprints,
+    held: Option<&Held>,
+) -> Result<Content> {
+    let Job { options, progress, target, .. } = *job;
+    let family = &options.column_family;
+    progress.begin(Phase::Check, held.is_none().then_some(written.payload));
+    let noted = parallel::pool(job.plan.threads)?.install(|| fingerprints.sum())?;
+    let verified = Content { records: written.blocks, digest: written.digest };
+    if noted.read != verified {
+        let what = format!("is damaged: its ledger has {}, {verified} were verified", noted.read);
+        return Err(Error::damaged_work(&target.spill, what));
+    }
+    if let Some(hash) = noted.conflict {
+        let key = find_key(&compacted.reader, family, |key| key_hash(key) == hash)?;
+        return Err(conflict(options, &key.unwrap_or_default(), None));
+    }
+    let mut expected = noted.fresh;
+    if let Some(held) = held
+        && let Some(family) = held.family()
+    {
+        expected.merge(job.scan(&held.reader, &held.reader.files()?, family).content()?.0);
+    }
+    let (found, _) = job.scan(&compacted.reader, &compacted.files, family).content()?;
+    check_content(job, found, expected)?;
+    Ok(noted.records)
+}
+
+/// A database that was there before is not as it was; what an earlier run has written elsewhere may be damaged.
+fn explain(job: &Job<'_>, error: Error) -> Error {
+    match error {
+        Error::Interrupted { .. } if job.options.into_existing => Error::Interrupted {
+            hint: "a part of the blocks may be in the database already; run the same command again".into(),
+        },
+        error if job.options.into_existing => error,
+        error => job.damaged(error),
+    }
+}
+
+/// What the threads share while they write.
+struct Load<'a> {
+    job: &'a Job<'a>,
+    store: &'a Store,
+    families: &'a ColumnFamilies<'a>,
+    fingerprints: &'a Fingerprints,
+    /// What the database held before, where it was there.
+    held: Option<&'a Held>,
+    /// Bytes from which on a memtable is as good as full.
+    full_from: u64,
+}
+
+/// What has been written.
+#[derive(Debug, Default)]
+struct Written {
+    blocks: u64,
+    payload: u64,
+    /// Content digest of all blocks.
+    digest: ContentDigest,
+    batches: u64,
+    tail: Tail,
+    consumed: u64,
+}
+
+impl Load<'_> {
+    /// Reads everything and writes it, until the last memtable has become a file.
+    fn run(&self, chunks: Chunks) -> Result<Written> {
+        let Job { options, plan, preset, progress, .. } = *self.job;
+        let queue = ChunkQueue::new(chunks, options, progress);
+        let mut all = Mutex::new(Written::default());
+        if let Some((mark, _)) = &self.job.resumed.read {
+            let Checkpoint { blocks, payload, digest, .. } = *mark;
+            *lock(&all) = Written { blocks, payload, digest, ..Written::default() };
+        }
+        watched(self.job, self.store, None, || {
+            loop {
+                let fail = |error| queue.fail(u64::MAX, error);
+                let ((), batches) = write_beside(self.store, preset, plan.threads, &fail, |channel| {
+                    parallel::run_workers(plan.threads, || self.read(&queue, channel.clone(), &all), fail);
+                });
+                let position = queue.pause()?;
+                let written = all.get_mut().unwrap_or_else(PoisonError::into_inner);
+                (written.tail, written.consumed) = (position.tail, position.consumed);
+                written.batches += batches;
+                self.make_durable(&position, written)?;
+                if position.ended {
+                    return Ok(std::mem::take(written));
+                }
+                if options.stop.asked() {
+                    return Err(Error::interrupted());
+                }
+            }
+        })
+    }
+
+    /// Everything given out so far is in files; the journal says so.
+    fn make_durable(&self, position: &Position, written: &Written) -> Result<()> {
+        if !flush(self.job, self.store, self.families)? {
+            return Err(Error::interrupted());
+        }
+        let extents = self.fingerprints.sync()?;
+        let mark = Checkpoint {
+            offset: position.offset,
+            consumed: position.consumed,
+            checksum: position.checksum,
+            blocks: written.blocks,
+            payload: written.payload,
+            digest: written.digest,
+        };
+        failpoint::reach("read-synced");
+        if position.ended {
+            self.job.journal.append(&Entry::ReadDone { mark, extents, padding: position.tail.padding })?;
+            failpoint::reach("read-done");
+        } else {
+            self.job.journal.append(&Entry::Read { mark, extents })?;
+            failpoint::reach("read");
+        }
+        Ok(())
+    }
+
+    /// One thread that reads: gathers checked blocks into batches.
+    fn read(&self, queue: &ChunkQueue<'_>, channel: BatchChannel, all: &Mutex<Written>) {
+        let Job { options, plan, preset, progress, .. } = *self.job;
+        let gather = || -> Result<Written> {
+            let mut reader = BlockReader::new(options, self.job.journal);
+            let mut part = Part {
+                load: self,
+                writer: self.store.writer(&options.column_family, &preset.write())?,
+                batches: BatchBuilder::new(channel, plan),
+                pen: self.fingerprints.pen(),
+                done: Written::default(),
+            };
+            // A memtable that is as good as full becomes a file anyway: flushing it then makes no file more.
+            let nearly_full = || self.store.active_memtable().is_ok_and(|bytes| bytes >= self.full_from);
+            queue.each(nearly_full, |chunk: Chunk| {
+                let before = part.done.blocks;
+                match self.held {
+                    None => reader
+                        .each(&chunk, |block| block.record(options.key).map_or(Ok(()), |it| part.add(it, false)))?,
+                    Some(held) => {
+                        let mut blocks = Vec::with_capacity(chunk.starts.len());
+                        reader.each(&chunk, |block| {
+                            blocks.extend(block.record(options.key).map(|record| (block.start, record)));
+                            Ok(())
+                        })?;
+                        part.add_unless_other(held, &chunk, &blocks)?;
+                    }
+                }
+                chunk.bytes.check()?;
+                progress.add(0, part.done.blocks - before);
+                Ok(chunk.bytes.release())
+            });
+            part.finish()
+        };
+        match gather() {
+            Ok(done) => {
+                let mut all = lock(all);
+                all.blocks += done.blocks;
+                all.payload += done.payload;
+                all.digest.merge(done.digest);
+            }
+            Err(error) => queue.fail(u64::MAX, error),
+        }
+    }
+}
+
+/// What one reading thread does.
+struct Part<'a> {
+    load: &'a Load<'a>,
+    writer: Writer<'a>,
+    batches: BatchBuilder,
+    pen: FingerprintWriter<'a>,
+    done: Written,
+}
+
+impl Part<'_> {
+    /// Adds the blocks of a chunk, each of which the database holds in the same form or not at all.
+    fn add_unless_other(&mut self, held: &Held, chunk: &Chunk, blocks: &[(u32, Record<'_>)]) -> Result<()> {
+        let keys: Vec<&[u8]> = blocks.iter().map(|(_, record)| record.key()).collect();
+        let mut holds = vec![false; keys.len()];
+        held.look_up(&keys, false, |index, value| {
+            let (start, record) = blocks[index];
+            holds[index] = true;
+            let at = chunk.base + u64::from(start);
+            if record.value() == value { Ok(()) } else { Err(conflict(self.load.job.options, record.key(), Some(at))) }
+        })?;
+        blocks.iter().zip(holds).try_for_each(|((_, record), holds)| self.add(*record, holds))
+    }
+
+    /// Notes a record and puts it into a batch; `holds` says that the database held it before.
+    fn add(&mut self, record: Record<'_>, holds: bool) -> Result<()> {
+        let digest = record.digest();
+        self.pen.note(record, digest, holds)?;
+        self.batches.put(&self.writer, record.key(), record.value());
+        self.done.blocks += 1;
+        self.done.digest.merge(digest);
+        self.done.payload += record.value().len() as u64;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Written> {
+        self.batches.send_rest();
+        self.pen.put_down()?;
+        Ok(self.done)
+    }
+}

@@ -1,0 +1,548 @@
+//! Reading the source: every thread takes the next chunk in turn, then checks and routes its blocks beside the others.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, RwLock};
+
+use crossbeam_channel::Sender;
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::hash::content_digest::Content;
+use crate::load::car::blocks::{Block, BlockReader};
+use crate::load::checkpoint;
+use crate::load::checkpoint::{Clock, Point};
+use crate::load::identity;
+use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState};
+use crate::load::options::ImportOptions;
+use crate::load::planner;
+use crate::os::buffer::Buffer;
+use crate::parallel;
+use crate::parallel::lock;
+use crate::progress::Progress;
+use crate::report::Plan;
+use crate::sort::entries::{Entry as Place, Heap, Unsorted};
+use crate::sort::key::{KeyLayout, Record};
+use crate::sort::router::Router;
+use crate::sort::spill::{Pieces, Spill};
+use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
+use crate::source::car::{Step, next_section};
+
+/// The blocks of a source, checked and routed.
+pub(in crate::load) struct Blocks {
+    pub router: Router,
+    pub held: Held,
+    pub mark: Checkpoint,
+    pub tail: Tail,
+}
+
+/// Where the blocks are now.
+pub(in crate::load) enum Held {
+    Memory {
+        heap: Heap,
+        /// For each partition, what each worker found.
+        entries: Vec<Unsorted>,
+        /// For each partition, what was verified.
+        contents: Vec<Content>,
+        /// Bytes of all of it.
+        bytes: u64,
+    },
+    Spilled(Spill),
+}
+
+/// What reading needs to know.
+pub(in crate::load) struct ReadContext<'a> {
+    pub options: &'a ImportOptions,
+    pub plan: &'a Plan,
+    pub progress: &'a Progress<'a>,
+    pub spill_dir: &'a Path,
+    pub journal: &'a Journal,
+    /// What an earlier run has done.
+    pub resumed: &'a ResumedState,
+}
+
+/// What the workers share.
+struct Shared<'a> {
+    reading: &'a ReadContext<'a>,
+    source: Mutex<Source>,
+    router: &'a Router,
+    spill: &'a Spill,
+    /// What each worker has collected for the partitions.
+    pieces: Vec<Mutex<Pieces>>,
+    /// Held for reading while a worker has a chunk in hand.
+    in_hand: RwLock<()>,
+    /// Set once more is held than the plan allows: from then on everything goes to disk.
+    spilling: AtomicBool,
+    /// Workers that still hold chunks in memory from before.
+    holders: AtomicUsize,
+    held_bytes: AtomicU64,
+    blocks: AtomicU64,
+    payload: AtomicU64,
+    /// The first fault of the file, and where it is.
+    failed: Mutex<Option<(u64, Error)>>,
+    stopped: AtomicBool,
+}
+
+/// The part of reading that one thread does at a time.
+struct Source {
+    chunks: Chunks,
+    /// The chunk the keys were learned from: in nobody's hands yet, though the source stands behind it.
+    first: Option<Chunk>,
+    clock: Clock,
+    points: Option<Sender<Point>>,
+}
+
+impl ReadContext<'_> {
+    /// Reads everything, from where an earlier run stopped.
+    pub fn run(&self, mut chunks: Chunks) -> Result<Blocks> {
+        let before = self.resumed.read.as_ref().filter(|_| self.resumed.router.is_some());
+        let spilling = self.plan.spill || before.is_some();
+        if !spilling {
+            chunks.map();
+        }
+        let mut mark = Checkpoint::default();
+        if let Some((known, _)) = before {
+            mark = *known;
+            skip(&mut chunks, &mark, self.options, self.resumed.touched)?;
+            self.progress.take_up(mark.consumed, mark.blocks);
+        }
+        let first = chunks.next(None)?;
+        let router = match &self.resumed.router {
+            Some(router) => router.clone(),
+            None => {
+                let router = learn(first.as_ref(), self.plan, self.options.key);
+                self.journal.append(&Entry::Routed { router: router.clone() })?;
+                router
+            }
+        };
+        let dir = self.spill_dir.to_owned();
+        let extents = before.map_or(&[][..], |(_, extents)| extents);
+        let spill = Spill::resume(dir, router.partitions(), extents)?;
+
+        let (points, is_point) = checkpoint::channel();
+        let clock = Clock::new(mark.offset, router.partitions());
+        let pieces = || {
+            Mutex::new(Pieces::new(
+                router.partitions(),
+                planner::piece_bytes_for(self.plan, router.partitions()) as usize,
+            ))
+        };
+        let shared = Shared {
+            reading: self,
+            source: Mutex::new(Source { chunks, first, clock, points: Some(points) }),
+            router: &router,
+            spill: &spill,
+            pieces: (0..self.plan.threads).map(|_| pieces()).collect(),
+            in_hand: RwLock::new(()),
+            spilling: AtomicBool::new(spilling),
+            holders: AtomicUsize::new(if spilling { 0 } else { self.plan.threads }),
+            held_bytes: AtomicU64::new(0),
+            blocks: AtomicU64::new(mark.blocks),
+            payload: AtomicU64::new(mark.payload),
+            failed: Mutex::new(None),
+            stopped: AtomicBool::new(false),
+        };
+        let mut workers: Vec<Worker<'_>> = std::thread::scope(|scope| {
+            let keep = || checkpoint::keep(&is_point, &spill, self.journal, &shared.failed, &shared.stopped);
+            let kept = parallel::start(scope, keep);
+            kept.map_or_else(|error| shared.fail(u64::MAX, error), drop);
+            let mut handles = Vec::new();
+            for pieces in &shared.pieces {
+                let shared = &shared;
+                let work = move || {
+                    let mut worker = Worker::new(shared, pieces);
+                    worker.run();
+                    worker
+                };
+                match parallel::start(scope, work) {
+                    Ok(handle) => handles.push(handle),
+                    Err(error) => shared.fail(u64::MAX, error),
+                }
+            }
+            let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
+                Ok(worker) => worker,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            let workers = handles.into_iter().map(join).collect();
+            // No more points: the thread that keeps them makes the last one durable and ends.
+            lock(&shared.source).points = None;
+            workers
+        });
+        if let Some((_, error)) = lock(&shared.failed).take() {
+            return Err(error);
+        }
+        let spilled = shared.spilling.load(Ordering::Relaxed);
+        if spilled {
+            for worker in &mut workers {
+                // Somebody may have been done before the budget was found too small.
+                worker.spill_what_is_held()?;
+            }
+            for pieces in &shared.pieces {
+                lock(pieces).flush(&spill)?;
+            }
+        }
+        let mut contents = vec![Content::default(); router.partitions() as usize];
+        for worker in &workers {
+            contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
+        }
+        let mut verified = spill.content();
+        contents.iter().for_each(|content| verified.merge(*content));
+        let mark = shared.mark(&lock(&shared.source).chunks, verified);
+        let tail = lock(&shared.source).chunks.tail();
+        if self.options.stop.asked() {
+            if spilled {
+                let extents = spill.extents();
+                spill.sync(&extents)?;
+                self.journal.append(&Entry::Read { mark, extents })?;
+            }
+            return Err(Error::interrupted());
+        }
+        if let Some((known, _)) = &self.resumed.held
+            && !known.is_same(&mark)
+        {
+            return Err(identity::another_source(self.options));
+        }
+        if spilled {
+            let extents = spill.extents();
+            spill.sync(&extents)?;
+            failpoint::reach("read-done-synced");
+            self.journal.append(&Entry::ReadDone { mark, extents, padding: tail.padding })?;
+            failpoint::reach("read-done");
+            drop(workers);
+            return Ok(Blocks { held: Held::Spilled(spill), router, mark, tail });
+        }
+        if self.resumed.held.is_none() {
+            self.journal.append(&Entry::Held { mark, padding: tail.padding })?;
+        }
+        failpoint::reach("held");
+        let bytes = shared.held_bytes.load(Ordering::Relaxed);
+        let mut heap = Heap::new(self.options.key);
+        let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
+        for worker in workers {
+            for held in worker.held {
+                heap.insert(held.index, held.bytes);
+            }
+            for ((index, partition), found) in (0u32..).zip(&mut entries).zip(worker.entries) {
+                // What an earlier run has built need not be built again.
+                if !self.resumed.is_built(index) {
+                    partition.add(found);
+                }
+            }
+        }
+        Ok(Blocks { held: Held::Memory { heap, entries, contents, bytes }, router, mark, tail })
+    }
+
+    /// Takes up the work of an earlier run that needs nothing more from the source; `None` if there is none.
+    pub fn done_before(&self, chunks: &mut Chunks) -> Result<Option<Blocks>> {
+        let Some(router) = &self.resumed.router else { return Ok(None) };
+        if let (true, Some((mark, padding))) = (self.resumed.ingested, self.resumed.held) {
+            is_whole(chunks, self.resumed, self.options)?;
+            let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
+            let contents = vec![Content::default(); router.partitions() as usize];
+            let held = Held::Memory { heap: Heap::new(self.options.key), entries, contents, bytes: 0 };
+            return Ok(Some(Blocks { router: router.clone(), held, mark, tail: Tail { padding } }));
+        }
+        let (Some((mark, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
+            return Ok(None);
+        };
+        is_whole(chunks, self.resumed, self.options)?;
+        // The files of partitions that are built may be gone.
+        let extents: Vec<_> =
+            extents.iter().copied().filter(|(partition, _)| !self.resumed.is_built(*partition)).collect();
+        let spill = Spill::resume(self.spill_dir.to_owned(), router.partitions(), &extents)?;
+        let tail = Tail { padding };
+        Ok(Some(Blocks { held: Held::Spilled(spill), router: router.clone(), mark: *mark, tail }))
+    }
+}
+
+/// Passes over what an earlier run has taken, and makes sure that it is still the same: of a stream by its checksum, of
+/// a plain file that was `touched` by the content digest of its blocks.
+///
+/// # Errors
+/// [`Error::State`] where it is something else.
+pub(in crate::load) fn skip(
+    chunks: &mut Chunks,
+    mark: &Checkpoint,
+    options: &ImportOptions,
+    touched: bool,
+) -> Result<()> {
+    if touched && mark.checksum.is_none() {
+        compare(chunks, mark, options)?;
+    }
+    match chunks.skip_to(mark.offset) {
+        // What was taken was whole.
+        Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
+        outcome => outcome?,
+    }
+    if mark.checksum.is_some() && chunks.checksum() != mark.checksum {
+        return Err(identity::another_source(options));
+    }
+    Ok(())
+}
+
+/// Makes sure that the source is what an earlier run has read to its end. A file that nobody has touched is.
+///
+/// # Errors
+/// [`Error::State`] where it is something else, also where more follows.
+pub(in crate::load) fn is_whole(chunks: &mut Chunks, resumed: &ResumedState, options: &ImportOptions) -> Result<()> {
+    if !resumed.touched {
+        return Ok(());
+    }
+    let Some((mark, padding)) = resumed.whole() else { return Err(identity::another_source(options)) };
+    skip(chunks, &mark, options, true)?;
+    match chunks.next(None) {
+        Ok(None) if chunks.tail().padding == padding => Ok(()),
+        Ok(_) | Err(Error::BadInput { .. }) => Err(identity::another_source(options)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the blocks before `mark` again: their records must come to the same.
+fn compare(chunks: &mut Chunks, mark: &Checkpoint, options: &ImportOptions) -> Result<()> {
+    let mut found = Content::default();
+    let mut spare = None;
+    while chunks.position() < mark.offset {
+        let chunk = match chunks.next(spare.take()) {
+            Ok(Some(chunk)) => chunk,
+            // What was taken was whole.
+            Ok(None) | Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
+            Err(error) => return Err(error),
+        };
+        let before = |start: &&u32| chunk.base + u64::from(**start) < mark.offset;
+        for &start in chunk.starts.iter().take_while(before) {
+            let record = Block::at(&chunk, start).and_then(|block| block.record(options.key));
+            found.add(record.map(|record| record.digest()).unwrap_or_default());
+        }
+        chunk.bytes.check()?;
+        if options.stop.asked() {
+            return Err(Error::interrupted());
+        }
+        spare = chunk.bytes.release();
+    }
+    if found == mark.content() { Ok(()) } else { Err(identity::another_source(options)) }
+}
+
+/// Learns what the keys look like from the first chunk.
+fn learn(first: Option<&Chunk>, plan: &Plan, layout: KeyLayout) -> Router {
+    let sample = first.into_iter().flat_map(|chunk| {
+        chunk.starts.iter().filter_map(move |&start| {
+            let Block { body, cid, .. } = Block::at(chunk, start)?;
+            let from = layout.key_start(&cid);
+            let key = body.get(from..cid.len as usize)?;
+            Some((key, cid.digest as usize - from))
+        })
+    });
+    Router::learn(sample, plan.partition_bits)
+}
+
+impl Shared<'_> {
+    fn mark(&self, chunks: &Chunks, verified: Content) -> Checkpoint {
+        Checkpoint {
+            offset: chunks.position(),
+            consumed: chunks.consumed(),
+            checksum: chunks.checksum(),
+            blocks: self.blocks.load(Ordering::Relaxed),
+            payload: self.payload.load(Ordering::Relaxed),
+            digest: verified.digest,
+        }
+    }
+
+    /// Notes what went wrong with the chunk at `base`, and stops the workers. The chunks before it are all in some
+    /// worker's hands and will be looked through: the first fault in the order of the file is the one that is told,
+    /// however the threads were scheduled.
+    fn fail(&self, base: u64, error: Error) {
+        self.stopped.store(true, Ordering::Release);
+        let base = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { base };
+        let mut failed = lock(&self.failed);
+        if failed.as_ref().is_none_or(|(known, _)| base < *known) {
+            *failed = Some((base, error));
+        }
+    }
+
+    /// Notes a durable point if one is due. Nobody can take a chunk meanwhile: the caller holds the source.
+    fn note_point(&self, source: &mut Source) -> Result<()> {
+        if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
+            return Ok(());
+        }
+        if !source.clock.is_due(source.chunks.position()) {
+            return Ok(());
+        }
+        let nothing_in_hand = self.in_hand.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Whoever failed said so while it had its chunk in hand: half a chunk must not count as taken.
+        if self.stopped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        for pieces in &self.pieces {
+            lock(pieces).flush(self.spill).inspect_err(|_| self.stopped.store(true, Ordering::Release))?;
+        }
+        let point = Point { mark: self.mark(&source.chunks, self.spill.content()), extents: self.spill.extents() };
+        drop(nothing_in_hand);
+        if let Some(points) = &source.points {
+            // The keeper is gone only after a failure, which is told where it is noted.
+            let _ = points.send(point);
+        }
+        Ok(())
+    }
+}
+
+/// A chunk that stays in memory.
+struct HeldChunk {
+    index: u32,
+    bytes: ChunkBytes,
+}
+
+/// One thread of the reading phase.
+struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    reader: BlockReader<'a>,
+    pieces: &'a Mutex<Pieces>,
+    entries: Vec<Vec<Place>>,
+    /// For each partition, what was verified and is held in memory.
+    contents: Vec<Content>,
+    held: Vec<HeldChunk>,
+    /// Whether chunks may still be held in memory.
+    holds: bool,
+    spare: Option<Buffer>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Shared<'a>, pieces: &'a Mutex<Pieces>) -> Self {
+        Self {
+            shared,
+            reader: BlockReader::new(shared.reading.options, shared.reading.journal),
+            pieces,
+            entries: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
+            contents: vec![Content::default(); shared.router.partitions() as usize],
+            held: Vec::new(),
+            holds: !shared.spilling.load(Ordering::Relaxed),
+            spare: None,
+        }
+    }
+
+    fn run(&mut self) {
+        let shared = self.shared;
+        let options = shared.reading.options;
+        loop {
+            let (next, in_hand) = {
+                let mut source = lock(&shared.source);
+                let next = match source.first.take() {
+                    // Taken even when asked to stop: what was read counts.
+                    Some(chunk) => Ok(Some(chunk)),
+                    None if options.stop.asked() || shared.stopped.load(Ordering::Acquire) => return,
+                    None => shared.note_point(&mut source).and_then(|()| source.chunks.next(self.spare.take())),
+                };
+                shared.reading.progress.reach(source.chunks.consumed());
+                (next, shared.in_hand.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+            };
+            let outcome = match next {
+                Ok(Some(chunk)) => {
+                    let base = chunk.base;
+                    self.take(chunk).map_err(|error| (base, error))
+                }
+                Ok(None) => return,
+                Err(error) => Err((u64::MAX, error)),
+            };
+            if let Err((base, error)) = outcome {
+                // Before the chunk leaves the hand: see `note_point`.
+                return shared.fail(base, error);
+            }
+            drop(in_hand);
+        }
+    }
+
+    /// Checks and routes the blocks of one chunk.
+    fn take(&mut self, chunk: Chunk) -> Result<()> {
+        let shared = self.shared;
+        let options = shared.reading.options;
+        let spilling = self.may_not_hold(&chunk)?;
+        let layout = options.key;
+        let mut payload = 0;
+        let mut pieces = lock(self.pieces);
+        let Self { reader, entries, contents, .. } = self;
+        reader.each(&chunk, |block| {
+            let Block { body, cid, start } = *block;
+            let from = layout.key_start(&cid);
+            let route = shared.router.route(&body[from..cid.len as usize], cid.digest as usize - from);
+            payload += block.value_len();
+            // Summed while the block is in the core's cache, which its hash has brought it into.
+            let digest = block.record(layout).map(|record| record.digest()).unwrap_or_default();
+            if spilling {
+                let start = start as usize;
+                let section = &chunk.bytes[start..start + varint_len(body.len() as u64) + body.len()];
+                pieces.add(shared.spill, route.partition, section, digest)?;
+            } else if let (Some(entries), Some(content)) =
+                (entries.get_mut(route.partition as usize), contents.get_mut(route.partition as usize))
+            {
+                entries.push(Place::new(route.prefix, chunk.index, start));
+                content.add(digest);
+            }
+            Ok(())
+        })?;
+        drop(pieces);
+        let blocks = chunk.starts.len() as u64;
+        shared.blocks.fetch_add(blocks, Ordering::Relaxed);
+        shared.payload.fetch_add(payload, Ordering::Relaxed);
+        shared.reading.progress.add(0, blocks);
+        if spilling {
+            self.spare = chunk.bytes.release();
+        } else {
+            self.held.push(HeldChunk { index: chunk.index, bytes: chunk.bytes });
+        }
+        Ok(())
+    }
+
+    /// Whether this chunk must go to disk, because the budget says so or said so before.
+    fn may_not_hold(&mut self, chunk: &Chunk) -> Result<bool> {
+        let shared = self.shared;
+        if !shared.spilling.load(Ordering::Relaxed) {
+            let entries = chunk.starts.len() * size_of::<Place>() * 3 / 2;
+            let more = (chunk.bytes.len() + entries) as u64;
+            let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
+            if held <= shared.reading.plan.hold_bytes {
+                return Ok(false);
+            }
+            shared.spilling.store(true, Ordering::Relaxed);
+        }
+        self.spill_what_is_held()?;
+        Ok(true)
+    }
+
+    /// Moves everything that is held in memory to the partitions on disk.
+    fn spill_what_is_held(&mut self) -> Result<()> {
+        if !self.holds {
+            return Ok(());
+        }
+        let layout = self.shared.reading.options.key;
+        let mut pieces = lock(self.pieces);
+        self.entries.iter_mut().for_each(|entries| *entries = Vec::new());
+        let mut moved = Content::default();
+        for held in std::mem::take(&mut self.held) {
+            let mut at = 0;
+            while let Ok(Step::Section(section)) = next_section(&held.bytes, at, u64::MAX) {
+                let from = layout.key_start(&section.cid);
+                let cid = &held.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
+                let route = self.shared.router.route(&cid[from..], section.cid.digest as usize - from);
+                let record = Record::new(&held.bytes[section.cid_start..section.end], &section.cid, layout);
+                let digest = record.map(|record| record.digest()).unwrap_or_default();
+                pieces.add(self.shared.spill, route.partition, &held.bytes[section.start..section.end], digest)?;
+                moved.add(digest);
+                at = section.end;
+            }
+            held.bytes.check()?;
+            held.bytes.release();
+        }
+        let mut verified = Content::default();
+        self.contents.drain(..).for_each(|content| verified.merge(content));
+        if moved != verified {
+            let what = format!("{moved} were read again, {verified} were verified");
+            return Err(identity::changed(&self.shared.reading.options.source, &what));
+        }
+        self.holds = false;
+        self.shared.holders.fetch_sub(1, Ordering::Release);
+        Ok(())
+    }
+}
+
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}

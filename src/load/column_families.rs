@@ -1,0 +1,109 @@
+//! The column families of a database in the making: their names, and what each has while it is loaded, while it settles,
+//! and in the end.
+
+use crate::error::Result;
+use crate::load::context::Job;
+use crate::rocks::SstOptions;
+use crate::rocks::option_map::{Group, OptionMap};
+use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
+
+/// What families of ids have instead of what the preset says about blocks, with the reason.
+const OF_IDS: [(Group, &str, &str); 3] = [
+    // Most ids that are asked for are not there, or are those of the other family.
+    (Group::Table, "filter_policy", "bloomfilter:10:false"),
+    // Records of a few bytes: a larger block would be searched for long.
+    (Group::Table, "block_size", "16384"),
+    // Hashes do not shrink.
+    (Group::Cf, "compression", "kNoCompression"),
+];
+
+/// The families of an import, and their options.
+pub(in crate::load) struct ColumnFamilies<'a> {
+    all: Vec<Family<'a>>,
+    /// How many of them are loaded; behind those is what RocksDB wants to be there.
+    loaded: usize,
+}
+
+struct Family<'a> {
+    name: &'a str,
+    loading: OptionMap,
+    settling: OptionMap,
+    node: OptionMap,
+}
+
+impl<'a> ColumnFamilies<'a> {
+    /// The one that takes the blocks of a CAR.
+    pub fn of_car(job: &Job<'a>) -> Self {
+        let own = job.options.column_family.as_str();
+        let names = std::iter::once(own).chain((own != DEFAULT).then_some(DEFAULT));
+        Self { all: names.map(|name| Family::of_blocks(job, name)).collect(), loaded: 1 }
+    }
+
+    /// Those of a log: blocks, and what finds them.
+    pub fn of_log(job: &Job<'_>) -> Self {
+        let log = &job.options.log;
+        let ids = (!log.no_id_index).then_some(BLOCK_IDS);
+        let transactions = log.index_transactions.then_some(TRANSACTIONS);
+        let found_by = ids.into_iter().chain(transactions).map(|name| Family::of_ids(job, name));
+        let all: Vec<_> = std::iter::once(Family::of_blocks(job, DEFAULT)).chain(found_by).collect();
+        Self { loaded: all.len(), all }
+    }
+
+    /// The same for a database that is written to: what is not flushed when somebody asks to stop is not flushed then,
+    /// because that can take long, and is read again.
+    pub fn written_to(mut self) -> Self {
+        for Family { loading, settling, .. } in &mut self.all {
+            loading.set(Group::Db, "avoid_flush_during_shutdown", "true");
+            settling.set(Group::Db, "avoid_flush_during_shutdown", "true");
+        }
+        self
+    }
+
+    /// The names of those that are loaded, blocks first.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.all.iter().take(self.loaded).map(|family| family.name)
+    }
+
+    /// Whether there is such a family.
+    pub fn has(&self, name: &str) -> bool {
+        self.names().any(|known| known == name)
+    }
+
+    /// Options while loading.
+    pub fn loading(&self) -> Vec<(&str, &OptionMap)> {
+        self.all.iter().map(|family| (family.name, &family.loading)).collect()
+    }
+
+    /// Options for the final compaction.
+    pub fn settling(&self) -> Vec<(&str, &OptionMap)> {
+        self.all.iter().map(|family| (family.name, &family.settling)).collect()
+    }
+
+    /// Those of the finished database.
+    pub fn node(&self) -> Vec<(&str, &OptionMap)> {
+        self.all.iter().map(|family| (family.name, &family.node)).collect()
+    }
+
+    /// What files of a family are built with; `None` when it is not made.
+    pub fn sst(&self, job: &Job<'_>, name: &str) -> Result<Option<SstOptions>> {
+        let found = self.all.iter().find(|family| family.name == name);
+        found.map(|family| SstOptions::new(&family.loading, &job.target.sst)).transpose()
+    }
+}
+
+impl<'a> Family<'a> {
+    fn of_blocks(job: &Job<'_>, name: &'a str) -> Self {
+        Self { name, loading: job.loading.clone(), settling: job.preset.settling(), node: job.preset.node() }
+    }
+
+    fn of_ids(job: &Job<'_>, name: &'a str) -> Self {
+        let mut family = Self::of_blocks(job, name);
+        [&mut family.loading, &mut family.settling, &mut family.node].into_iter().for_each(set_for_ids);
+        family
+    }
+}
+
+/// Makes options for blocks those of a family of ids.
+fn set_for_ids(map: &mut OptionMap) {
+    OF_IDS.iter().for_each(|(group, name, value)| map.set(*group, *name, *value));
+}

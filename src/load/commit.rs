@@ -1,0 +1,154 @@
+//! The last step: the record of the import, everything synced, one rename, the parent directory synced.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::load::context::{Job, Loaded};
+use crate::load::journal::Entry;
+use crate::load::target::Target;
+use crate::os::files::{read_regular, sync_dir, write_synced};
+use crate::os::resources;
+use crate::progress::{Phase, Progress};
+use crate::report::record::{checksum, sealed};
+use crate::report::{Blocks, ImportReport, Plan, RecordedFile, SCHEMA, SourceInfo, Versions};
+use crate::rocks::options_file::{MAX_FILE, OptionsFile};
+use crate::rocks::{self, options_of};
+use crate::schema::RECORD_FILE;
+use crate::sort::key::KeyLayout;
+
+/// Writes the record of the import, makes the database durable and gives it its name. The report.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Rocks`]: the disk is full or fails; the same command goes on.
+pub(super) fn commit(job: &Job<'_>, source: SourceInfo, size: Option<u64>, loaded: Loaded) -> Result<ImportReport> {
+    let Job { target, progress, .. } = *job;
+    progress.begin(Phase::Publish, None);
+    let bytes = size.unwrap_or(loaded.consumed);
+    let source = SourceInfo { bytes, null_padding: loaded.tail.padding, ..source };
+    let mut report = report(job, source, loaded)?;
+    measure(progress, &mut report);
+    let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
+    write_synced(target.working(), RECORD_FILE, &record)?;
+    failpoint::reach("recorded");
+    sync(target)?;
+    job.journal.append(&Entry::Complete)?;
+    failpoint::reach("complete");
+    rename(target)?;
+    progress.end();
+    measure(progress, &mut report);
+    Ok(report)
+}
+
+/// The report of a loaded source, but for what is measured.
+fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportReport> {
+    let Job { options, preset, plan, target, progress, .. } = *job;
+    let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
+    // The functions of records that were there before are not known.
+    let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;
+    Ok(ImportReport {
+        schema: SCHEMA.into(),
+        source,
+        db: options.db.display().to_string(),
+        column_family: options.column_family.clone(),
+        into_existing: options.into_existing,
+        key: if loaded.log.is_some() { KeyLayout::Number } else { options.key },
+        verified: options.verify,
+        blocks: Blocks { read: loaded.blocks, written: loaded.records, duplicate: loaded.duplicates },
+        payload_bytes: loaded.payload,
+        digest: loaded.digest,
+        hash_functions: knows_functions.then(|| job.journal.functions()),
+        preset: preset.preset.clone(),
+        loader: preset.loader.to_string(),
+        plan: Plan { spill: loaded.spilled, ..plan.clone() },
+        seconds: Map::new(),
+        cpu_seconds: None,
+        peak_rss_bytes: None,
+        bytes_read: None,
+        bytes_written: None,
+        rocksdb_bytes_written: loaded.rocksdb_written,
+        compacted: !options.no_compact,
+        levels: loaded.levels,
+        log: loaded.log,
+        memtable: loaded.memtable,
+        options: preset.effective_node(&effective).into_iter().map(Into::into).collect(),
+        small_files: small_files(target.working())?,
+        reading: progress.tenths(),
+        reading_steps: progress.reading_steps(),
+        samples: Vec::new(),
+        versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
+    })
+}
+
+/// Fills in what is measured: as far as it has come.
+fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
+    let mut seconds = Map::new();
+    seconds.insert("total".into(), progress.now().seconds.into());
+    for (phase, time) in progress.phase_seconds() {
+        seconds.insert(phase.name().into(), Value::from(time));
+    }
+    report.seconds = seconds;
+    report.cpu_seconds = resources::cpu_seconds();
+    report.peak_rss_bytes = resources::peak_rss();
+    let io = resources::io_bytes();
+    report.bytes_read = io.map(|(read, _)| read);
+    report.bytes_written = io.map(|(_, written)| written);
+    report.samples = progress.samples();
+}
+
+/// The files of the database in `dir` that say which it is and how it is opened, for its record.
+///
+/// # Errors
+/// There is no OPTIONS file, or one of them cannot be read.
+fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
+    // The options may leave this one out.
+    let identity = Some(dir.join("IDENTITY")).filter(|path| path.exists());
+    let record = |path: PathBuf| {
+        let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(RecordedFile { name, checksum: checksum(&bytes) })
+    };
+    identity.into_iter().chain([OptionsFile::latest_path(dir)?]).map(record).collect()
+}
+
+/// Makes the finished database durable under its working name.
+///
+/// # Errors
+/// [`Error::Io`]: the disk fails; [`Error::State`]: something that is not of the import stands there.
+fn sync(target: &Target) -> Result<()> {
+    if !target.into_existing {
+        target.has_only_the_database()?;
+        remove_leftovers(&target.staging)?;
+    }
+    sync_dir(target.working())
+}
+
+/// Gives the synced database its name; one that was there before has it already.
+fn rename(target: &Target) -> Result<()> {
+    if target.into_existing {
+        return target.remove_leftovers();
+    }
+    // An empty directory under the final name may be replaced; anything else makes the rename fail.
+    std::fs::rename(&target.staging, &target.db).map_err(Error::io("give its name to", &target.db))?;
+    let parent = target.db.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    failpoint::reach("renamed");
+    sync_dir(parent)?;
+    target.remove_leftovers()
+}
+
+/// RocksDB's own log files name the directory they were written in, and beside the newest OPTIONS it keeps one that says
+/// how the database was loaded; nothing else remembers either.
+fn remove_leftovers(dir: &Path) -> Result<()> {
+    let newest = OptionsFile::latest_path(dir)?;
+    for entry in dir.read_dir().map_err(Error::io("list", dir))? {
+        let path = entry.map_err(Error::io("list", dir))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_log = name == "LOG" || name.starts_with("LOG.old");
+        if is_log || (name.starts_with("OPTIONS-") && path != newest) {
+            std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! One import once its plan is made, and what loading it comes to.
+
+use crate::error::{Error, errno_of};
+use crate::hash::content_digest::ContentDigest;
+use crate::load::existing::Existing;
+use crate::load::journal::{Journal, ResumedState};
+use crate::load::options::ImportOptions;
+use crate::load::target::Target;
+use crate::preset::{Loader, Resolved};
+use crate::progress::Progress;
+use crate::report::{LogReport, MemtableReport, Plan};
+use crate::rocks::option_map::OptionMap;
+use crate::rocks::{DataFile, FamilyScan, Level, Reader};
+use crate::source::car::chunks::Tail;
+
+/// One import, once its plan is made.
+pub(super) struct Job<'a> {
+    pub options: &'a ImportOptions,
+    pub plan: &'a Plan,
+    pub preset: &'a Resolved,
+    pub target: &'a Target,
+    /// The database that is added to, where it was there before.
+    pub existing: Option<&'a Existing<'a>>,
+    pub journal: &'a Journal,
+    /// What an earlier run has done.
+    pub resumed: &'a ResumedState,
+    pub progress: &'a Progress<'a>,
+    /// The options of the database while it is loaded.
+    pub loading: &'a OptionMap,
+}
+
+/// What a loader did.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// Blocks read, duplicates included.
+    pub blocks: u64,
+    /// Bytes of their values.
+    pub payload: u64,
+    /// Bytes of the compressed source taken.
+    pub consumed: u64,
+    pub tail: Tail,
+    /// Whether anything was spilled.
+    pub spilled: bool,
+    /// Records in the database that came from this source.
+    pub records: u64,
+    pub duplicates: u64,
+    pub digest: ContentDigest,
+    pub levels: Vec<Level>,
+    /// Bytes of SST files and WAL that were written; `None` where others may have written too.
+    pub rocksdb_written: Option<u64>,
+    /// What only the memtable loader reports.
+    pub memtable: Option<MemtableReport>,
+    /// What only a block log reports.
+    pub log: Option<LogReport>,
+}
+
+impl Job<'_> {
+    /// A scan of a column family of a database that this import has made, or adds to.
+    pub fn scan<'b>(&'b self, reader: &'b Reader, files: &'b [DataFile], family: &'b str) -> FamilyScan<'b> {
+        let Self { plan, progress, options, .. } = *self;
+        FamilyScan { reader, files, family, threads: plan.threads, progress, stop: &options.stop }
+    }
+
+    /// What RocksDB says of files that an earlier run has left, where it is not the system that fails.
+    pub fn damaged(&self, error: Error) -> Error {
+        if self.uses_earlier_work() { damaged_by(error) } else { error }
+    }
+
+    /// Whether what an earlier run has built or written becomes part of the database.
+    pub fn uses_earlier_work(&self) -> bool {
+        let resumed = self.resumed;
+        // What was read into partitions alone is compared when they are built.
+        let is_written = resumed.read.is_some() && self.preset.loader == Loader::Memtable;
+        !resumed.files.is_empty() || resumed.ingesting || is_written || !resumed.ranges.is_empty()
+    }
+}
+
+/// What RocksDB says of what an earlier run has left, where it is not the system that fails.
+pub(super) fn damaged_by(error: Error) -> Error {
+    match error {
+        Error::Rocks { message, path, .. } if errno_of(&message).is_none() => {
+            Error::damaged_work(path, format!("is damaged: {message}"))
+        }
+        error => error,
+    }
+}

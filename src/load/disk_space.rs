@@ -1,0 +1,223 @@
+//! Space on disk: what an import will need at its peak, against what is free where it writes.
+//!
+//! ```text
+//! in memory          the database
+//! spilled            the larger of partitions and database, plus one SST a thread: a partition goes when its SST is
+//!                    synced. A work directory on another file system takes the partitions alone
+//! memtable           twice the database: the final compaction writes everything again before it deletes anything
+//! ```
+//!
+//! A database that is added to takes its size once more: what it was is kept until the import is complete, and the final
+//! compaction writes it again.
+//!
+//! The database is counted as large as the blocks, which compression may undercut by any factor. So too little space
+//! for it is a warning; a full disk later loses nothing, and the same command goes on once there is room. Partitions
+//! are not compressed: if they do not fit and the source's size is certain, the import cannot succeed and does not
+//! start. What an earlier run has written already is not counted again.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::load::journal::Journal;
+use crate::load::target::Target;
+use crate::os::file_system::FileSystem;
+use crate::preset::Loader;
+use crate::report::{Plan, Space};
+use crate::size::human;
+
+/// RocksDB's own files, the journal, indexes and filters: a share of the blocks, as its reciprocal.
+const OVERHEAD: u64 = 25;
+
+/// Works out what an import needs where.
+///
+/// # Errors
+/// A file system does not answer.
+pub(in crate::load) fn of(plan: &Plan, loader: Loader, exact: bool, target: &Target) -> Result<Vec<Space>> {
+    let database = FileSystem::of(target.working())?;
+    let partitions = FileSystem::of(&target.spill)?;
+    let there = [&target.sst, &target.staging].into_iter().map(|dir| size_of(dir)).sum::<u64>();
+    let spilled = size_of(&target.spill);
+
+    let data = plan.expected_bytes;
+    let with_overhead = data.map(|bytes| bytes + bytes / OVERHEAD);
+    // What each thread builds is there twice: in its partitions, and in the SST in the making.
+    let in_hand = data.map_or(0, |bytes| {
+        let threads = plan.threads as u64;
+        let sst = plan.sst_bytes.min((bytes / (threads * 8)).max(1 << 20));
+        (threads * sst.max(bytes >> plan.partition_bits)).min(bytes)
+    });
+    let spills = plan.spill && loader == Loader::Ingest;
+    // Once everything is in partitions, they only get fewer.
+    let reads = Journal::peek(&target.partial).read_done.is_none();
+    let certain = if spills && exact && reads { data.unwrap_or_default() } else { 0 };
+
+    if spills && database.device != partitions.device {
+        return Ok(vec![
+            needs(database, "database", with_overhead.map(|bytes| bytes.saturating_sub(there)), 0),
+            needs(
+                partitions,
+                "partitions",
+                data.map(|bytes| bytes.saturating_sub(spilled + there)),
+                certain.saturating_sub(spilled + there),
+            ),
+        ]);
+    }
+    let (holds, peak) = match loader {
+        Loader::Memtable => ("database", with_overhead.map(|bytes| bytes * 2)),
+        Loader::Ingest if spills => ("partitions and database", with_overhead.map(|bytes| bytes + in_hand)),
+        Loader::Ingest => ("database", with_overhead),
+    };
+    let kept = if target.into_existing { size_of(&target.db) } else { 0 };
+    let there = there + spilled;
+    let needed = peak.map(|bytes| (bytes + kept).saturating_sub(there));
+    Ok(vec![needs(database, holds, needed, certain.saturating_sub(there))])
+}
+
+/// Refuses what cannot succeed; returns a warning for what may not.
+///
+/// # Errors
+/// [`Error::NoSpace`].
+pub(in crate::load) fn check(space: &[Space]) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    for Space { path, needed_bytes, certain_bytes, free_bytes, holds, .. } in space {
+        let needed = needed_bytes.unwrap_or_default();
+        if certain_bytes > free_bytes {
+            let (path, free) = (PathBuf::from(path), *free_bytes);
+            return Err(Error::NoSpace { path, needed: Some(needed), free, source: None });
+        }
+        if needed > *free_bytes {
+            warnings.push(format!(
+                "{path} has {} free; {holds} may need {}, less if the blocks compress well. If the disk gets full, \
+                 make room and run the same command again",
+                human(*free_bytes),
+                human(needed)
+            ));
+        }
+    }
+    Ok(warnings)
+}
+
+/// Adds to an error of a full disk how much is missing there.
+pub(in crate::load) fn explain(error: Error, now: impl FnOnce() -> Result<Vec<Space>>) -> Error {
+    let path = match &error {
+        Error::Io { source, path, .. } if is_full(source) => path,
+        Error::Rocks { message, path, .. } if message.contains("No space left on device") => path,
+        _ => return error,
+    };
+    let Ok(place) = FileSystem::of(path) else { return error };
+    let needed = now().ok().and_then(|all| all.into_iter().find(|space| space.device == place.device)?.needed_bytes);
+    Error::NoSpace { path: place.path.clone(), needed, free: place.free, source: Some(Box::new(error)) }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
+fn needs(place: FileSystem, holds: &str, needed_bytes: Option<u64>, certain_bytes: u64) -> Space {
+    Space {
+        path: place.path.display().to_string(),
+        file_system: place.kind,
+        device: place.device,
+        holds: holds.into(),
+        needed_bytes,
+        certain_bytes,
+        free_bytes: place.free,
+    }
+}
+
+/// Bytes that the files in a directory take; what cannot be looked at takes none.
+fn size_of(dir: &Path) -> u64 {
+    let Ok(entries) = dir.read_dir() else { return 0 };
+    let size = |entry: std::fs::DirEntry| Some(entry.metadata().ok()?.blocks() * 512);
+    entries.filter_map(|entry| size(entry.ok()?)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::options::{ImportOptions, PlanChoice};
+    use crate::load::planner;
+
+    const GIB: u64 = 1 << 30;
+
+    fn plan(choice: PlanChoice, bytes: Option<u64>) -> Plan {
+        planner::choose(choice, bytes, bytes.is_some(), 4 * GIB, 2, 1024, 256 << 20)
+    }
+
+    fn target(dir: &Path) -> Target {
+        Target::new(&ImportOptions::new("snapshot", dir.join("not/yet/db"))).expect("a name")
+    }
+
+    #[test]
+    fn each_way_needs_what_it_has_on_disk_at_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let target = target(dir.path());
+        let needs = |choice, loader| {
+            let found = of(&plan(choice, Some(25 * GIB)), loader, true, &target).expect("it answers");
+            let [space] = &found[..] else { panic!("one file system: {found:?}") };
+            assert_eq!(space.path, dir.path().display().to_string(), "the nearest directory that exists");
+            (space.needed_bytes, space.certain_bytes)
+        };
+        assert_eq!(needs(PlanChoice::Memory, Loader::Ingest), (Some(26 * GIB), 0));
+        // Two threads, each with one of 64 partitions.
+        assert_eq!(needs(PlanChoice::Spill, Loader::Ingest), (Some(26 * GIB + (800 << 20)), 25 * GIB));
+        assert_eq!(needs(PlanChoice::Auto, Loader::Memtable), (Some(52 * GIB), 0));
+    }
+
+    #[test]
+    fn what_is_written_already_is_not_counted_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let target = target(dir.path());
+        let needed = || of(&plan(PlanChoice::Spill, Some(25 * GIB)), Loader::Ingest, true, &target);
+        let before = needed().expect("it answers")[0].needed_bytes.expect("known");
+        std::fs::create_dir_all(&target.spill).expect("made");
+        std::fs::write(target.spill.join("00000.part"), vec![1; 1 << 20]).expect("written");
+        assert_eq!(before - needed().expect("it answers")[0].needed_bytes.expect("known"), 1 << 20);
+    }
+
+    #[test]
+    fn an_unknown_size_needs_an_unknown_amount_and_is_let_through() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let space = of(&plan(PlanChoice::Auto, None), Loader::Ingest, false, &target(dir.path())).expect("it answers");
+        assert_eq!(space[0].needed_bytes, None);
+        assert!(space[0].describe().contains("an unknown amount of "), "{}", space[0].describe());
+        assert_eq!(check(&space).expect("let through"), Vec::<String>::new());
+    }
+
+    fn space(needed: u64, certain: u64, free: u64) -> Space {
+        Space {
+            path: "/data".into(),
+            file_system: "ext4".into(),
+            device: 1,
+            holds: "database".into(),
+            needed_bytes: Some(needed),
+            certain_bytes: certain,
+            free_bytes: free,
+        }
+    }
+
+    #[test]
+    fn only_what_cannot_succeed_is_refused() {
+        assert!(check(&[space(10, 8, 10)]).expect("fits").is_empty());
+        let warned = check(&[space(11 * GIB, 8 * GIB, 10 * GIB)]).expect("may fit");
+        let [warning] = &warned[..] else { panic!("one warning: {warned:?}") };
+        assert!(warning.starts_with("/data has 10.0 GiB free; database may need 11.0 GiB, less if"), "{warning}");
+        let error = check(&[space(12 * GIB, 11 * GIB, 10 * GIB)]).expect_err("cannot fit");
+        assert_eq!(error.to_string(), "find room at /data: 12.0 GiB more needed, 10.0 GiB free");
+        assert_eq!(error.exit(), crate::error::Exit::Failed);
+        assert!(error.hint().contains("df -h /data"), "{}", error.hint());
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_its_numbers_and_its_cause() {
+        let full = || Error::io("write", "/proc/self/none")(rustix::io::Errno::NOSPC.into());
+        let device = Path::new("/proc/self").metadata().expect("there").dev();
+        let error = explain(full(), || Ok(vec![Space { device, ..space(3 * GIB, 0, 0) }]));
+        assert_eq!(error.to_string(), "find room at /proc/self: 3.0 GiB more needed, 0 B free");
+        let cause = std::error::Error::source(&error).expect("a cause").to_string();
+        assert_eq!(cause, "write /proc/self/none");
+        let other = explain(Error::io("write", "/proc/x")(rustix::io::Errno::IO.into()), || Ok(Vec::new()));
+        assert!(matches!(other, Error::Io { .. }), "{other}");
+    }
+}

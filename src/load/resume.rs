@@ -1,0 +1,141 @@
+//! What an earlier run has left: taken up, thrown away, or finished.
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::load::context::Job;
+use crate::load::existing::Existing;
+use crate::load::identity::Identity;
+use crate::load::journal::{Entry, Journal, ResumedState};
+use crate::load::open::Source;
+use crate::load::options::ImportOptions;
+use crate::load::target::Target;
+use crate::load::{block_log, car};
+use crate::progress::{Event, Progress};
+use crate::report::ImportReport;
+use crate::report::record::ImportRecord;
+
+/// Takes up what an earlier run has left, or starts a journal.
+///
+/// # Errors
+/// [`Error::State`]: it is the work of another import, or something of it is missing.
+pub(super) fn take_up(
+    options: &ImportOptions,
+    progress: &Progress<'_>,
+    target: &mut Target,
+    existing: Option<&Existing<'_>>,
+    identity: &Identity,
+) -> Result<(Journal, ResumedState)> {
+    if options.restart {
+        if let Some(known) = Journal::peek(&target.partial).identity
+            && let Some(work_dir) = known.work_dir()
+        {
+            target.clear_spill_below(work_dir)?;
+        }
+        existing.map_or(Ok(()), Existing::give_up)?;
+        target.clear()?;
+    }
+    Journal::check_version(&target.partial)?;
+    // Opening the journal drops what is damaged in it.
+    existing.map_or(Ok(()), Existing::is_known)?;
+    let (journal, resumed) = Journal::open(&target.partial)?;
+    match &resumed.identity {
+        Some(known) => {
+            check_same(target, identity, known)?;
+            continue_with(progress, target, existing, identity, journal, resumed)
+        }
+        None => {
+            // Nothing was durable yet.
+            drop(journal);
+            start(target, existing, identity)
+        }
+    }
+}
+
+/// Refuses the work of another import.
+fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<()> {
+    let differences = identity.differences(known);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> =
+        differences.iter().map(|(name, there, here)| format!("{name} was {there}, is {here}")).collect();
+    Err(Error::State {
+        path: target.partial.clone(),
+        reason: format!("an unfinished import of something else lies here: {}", all.join("; ")),
+        hint: "give the same source and options again to go on, or throw it away with --restart".into(),
+    })
+}
+
+fn continue_with(
+    progress: &Progress<'_>,
+    target: &mut Target,
+    existing: Option<&Existing<'_>>,
+    identity: &Identity,
+    journal: Journal,
+    mut resumed: ResumedState,
+) -> Result<(Journal, ResumedState)> {
+    // The journal does not name the files; this one does.
+    resumed.touched = resumed.identity.as_ref().is_none_or(|known| identity.is_touched_since(known));
+    resumed.identity = Some(identity.clone());
+    target.create()?;
+    if let Some(message) = existing.map(|it| it.take_up(&journal, &mut resumed)).transpose()?.flatten() {
+        progress.tell(&Event::Warning { message });
+    }
+    target.reconcile(&resumed)?;
+    progress.tell(&Event::Resumed {
+        source_bytes: resumed.read.as_ref().map_or(0, |(mark, _)| mark.consumed)
+            + resumed.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
+        built_files: resumed.files.len() as u64,
+    });
+    Ok((journal, resumed))
+}
+
+fn start(target: &mut Target, existing: Option<&Existing<'_>>, identity: &Identity) -> Result<(Journal, ResumedState)> {
+    existing.map_or(Ok(()), Existing::give_up)?;
+    target.clear()?;
+    target.create()?;
+    let (journal, mut resumed) = Journal::open(&target.partial)?;
+    journal.append(&Entry::start(identity.clone()))?;
+    resumed.identity = Some(identity.clone());
+    failpoint::reach("start");
+    Ok((journal, resumed))
+}
+
+/// An earlier run had given the database its name and died before it had cleaned up: that is made good. Its report, if
+/// it was this import of the same source; `None` if it was another import, which this one leaves alone.
+///
+/// # Errors
+/// [`Error::State`]: it was this import, and the source is another one.
+pub(super) fn finish_earlier(
+    job: &Job<'_>,
+    identity: &Identity,
+    source: &mut Source,
+    explain: impl FnOnce(Error) -> Error,
+) -> Result<Option<ImportReport>> {
+    let Job { options, target, resumed, .. } = *job;
+    let known = resumed.identity.as_ref();
+    let same = !options.restart && known.is_some_and(|known| identity.differences(known).is_empty());
+    let compared = match source {
+        _ if !same => Ok(()),
+        Source::Car(source) => car::read::is_whole(&mut source.chunks, resumed, options),
+        Source::BlockLog(log) => block_log::load::is_whole(job, log),
+    };
+    let has_it = match compared.map_err(explain) {
+        Ok(()) => true,
+        Err(Error::State { .. } | Error::BadInput { .. }) => false,
+        Err(error) => return Err(error),
+    };
+    if let Some(work_dir) = known.and_then(Identity::work_dir) {
+        target.clear_spill_below(work_dir)?;
+    }
+    let report = ImportRecord::load_as(&target.db)?.map(|(report, _)| report);
+    target.remove_leftovers()?;
+    if !has_it {
+        return Err(Error::State {
+            path: target.db.clone(),
+            reason: "the source is not the one that the finished import has read".into(),
+            hint: "choose another --db, or add this source too with --into-existing".into(),
+        });
+    }
+    Ok(report.filter(|_| same))
+}

@@ -1,0 +1,121 @@
+//! Batches on their way from the threads that gather them to the threads that write them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::error::{Error, Result};
+use crate::parallel;
+use crate::preset::Resolved;
+use crate::report::Plan;
+use crate::rocks::{Batch, Store, Writer};
+use crate::schema::DEFAULT;
+
+/// Batches gathered ahead, for each writer.
+const AHEAD: usize = 2;
+
+/// The most batches there are: waiting, being written, being gathered.
+pub(in crate::load) fn most_batches(writers: usize, gatherers: usize) -> usize {
+    writers * (AHEAD + 1) + gatherers
+}
+
+/// Where full batches go and empty ones come from.
+#[derive(Clone)]
+pub(in crate::load) struct BatchChannel {
+    full: Sender<Batch>,
+    empty: Receiver<Batch>,
+}
+
+/// What one thread gathers.
+pub(in crate::load) struct BatchBuilder {
+    batch: Batch,
+    /// Bytes and records at which a batch is written.
+    limit: (u64, u64),
+    channel: BatchChannel,
+}
+
+/// Runs `work`, whose threads gather batches, while the preset's writers write them; what `work` returns, and how many
+/// batches were written. The first failure of each writer goes to `fail`.
+pub(in crate::load) fn write_beside<T>(
+    store: &Store,
+    preset: &Resolved,
+    gatherers: usize,
+    fail: &(dyn Fn(Error) + Sync),
+    work: impl FnOnce(BatchChannel) -> T,
+) -> (T, u64) {
+    let writers = preset.writer_threads();
+    let (full, to_write) = bounded(writers * AHEAD);
+    let (written, empty) = bounded(most_batches(writers, gatherers));
+    let batches = AtomicU64::new(0);
+    let result = std::thread::scope(|scope| {
+        for _ in 0..writers {
+            let (to_write, written, batches) = (to_write.clone(), written.clone(), &batches);
+            let work = move || {
+                let count = write(store.writer(DEFAULT, &preset.write()), fail, &to_write, &written);
+                batches.fetch_add(count, Ordering::Relaxed);
+            };
+            parallel::start(scope, work).map_or_else(fail, drop);
+        }
+        // Without any writer batches must have nowhere to wait.
+        drop(to_write);
+        // The writers end when the last outbox is gone.
+        work(BatchChannel { full, empty })
+    });
+    (result, batches.into_inner())
+}
+
+/// One thread that writes: how many batches it has written. After a failure it goes on taking batches, so that nobody
+/// who gathers waits for it.
+fn write(
+    writer: Result<Writer<'_>>,
+    fail: &(dyn Fn(Error) + Sync),
+    to_write: &Receiver<Batch>,
+    written: &Sender<Batch>,
+) -> u64 {
+    let mut batches = 0;
+    let mut works = writer.map_err(fail).ok();
+    for mut batch in to_write {
+        let Some(writer) = &works else { continue };
+        if let Err(error) = writer.write(&batch) {
+            fail(error);
+            works = None;
+            continue;
+        }
+        batches += 1;
+        batch.clear();
+        // There is always room: no more batches exist than it holds.
+        let _ = written.try_send(batch);
+    }
+    batches
+}
+
+impl BatchBuilder {
+    /// One that leaves its batches in `outbox` when they are as large as `plan` says.
+    pub fn new(channel: BatchChannel, plan: &Plan) -> Self {
+        let limit = plan.memtable.as_ref().map_or((u64::MAX, u64::MAX), |plan| (plan.batch_bytes, plan.batch_count));
+        Self { batch: Batch::default(), limit, channel }
+    }
+
+    /// Adds a record for the column family of `writer`. Waits while the writers are behind: this is how RocksDB's
+    /// back-pressure reaches the reading.
+    pub fn put(&mut self, writer: &Writer<'_>, key: &[u8], value: &[u8]) {
+        writer.put(&mut self.batch, key, value);
+        if self.batch.bytes() >= self.limit.0 || self.batch.records() >= self.limit.1 {
+            self.hand_over();
+        }
+    }
+
+    /// Hands over what is left.
+    pub fn send_rest(&mut self) {
+        if self.batch.records() > 0 {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let next = self.channel.empty.try_recv().unwrap_or_default();
+        let batch = std::mem::replace(&mut self.batch, next);
+        // Without writers the import has failed already, and somebody has said why.
+        let _ = self.channel.full.send(batch);
+    }
+}

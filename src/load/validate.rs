@@ -1,0 +1,89 @@
+//! What an import refuses before it begins, because it would have no effect: better an error than a choice ignored.
+
+use crate::error::{Error, Result};
+use crate::load::options::{ImportOptions, LogOptions, PlanChoice};
+use crate::preset::Loader;
+use crate::sort::key::KeyLayout;
+use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
+
+/// Where there is no final compaction.
+fn nothing_to_compact() -> Error {
+    Error::Usage {
+        reason: "--no-compact has no effect with the ingest loader: its files arrive at the last level".into(),
+        hint: "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable".into(),
+    }
+}
+
+/// Refuses what has no effect on a block log, or cannot be done with one.
+///
+/// # Errors
+/// Something of that is chosen.
+pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) -> Result<()> {
+    let usage = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    let log = &options.log;
+    if options.into_existing {
+        return usage("a block log is not added to a database that is there", "import it into a new one");
+    }
+    if options.key != KeyLayout::Cid || options.column_family != "default" {
+        return usage(
+            "--key and --column-family have no effect on a block log: blocks are stored in `default`, by number",
+            "leave them out",
+        );
+    }
+    if options.null_padding != NullPadding::Error || options.max_block_size != DEFAULT_MAX_BLOCK {
+        return usage("--null-padding and --max-block-size have no effect on a block log", "leave them out");
+    }
+    if options.plan != PlanChoice::Auto {
+        return usage("--plan has no effect on a block log: nothing is sorted", "leave it out");
+    }
+    if options.no_compact && loader == Loader::Ingest {
+        return Err(nothing_to_compact());
+    }
+    if log.links_only && !options.verify {
+        return usage("--verify none and --verify links exclude each other", "give one of them");
+    }
+    if let (Some(from), Some(to)) = (log.from, log.to)
+        && from > to
+    {
+        return usage("--from is behind --to", "give them the other way round");
+    }
+    let selected = log.from.unwrap_or(0)..=log.to.unwrap_or(u32::MAX);
+    let pinned = log.checkpoints.iter().chain(&log.expect_head).find(|(number, _)| !selected.contains(number));
+    if let Some((number, _)) = pinned {
+        return Err(Error::Usage {
+            reason: format!("block {number} is expected to have an id, and is outside of --from and --to"),
+            hint: "leave it out, or import a longer range".into(),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses options of block logs for what has turned out to be a CAR: a damaged log does not.
+///
+/// # Errors
+/// There are some.
+pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Result<()> {
+    if options.log == LogOptions::default() {
+        return Ok(());
+    }
+    Err(Error::Usage {
+        reason: "the source is a CAR, and options for block logs are given".into(),
+        hint: "leave them out, or say --format block-log if it is one".into(),
+    })
+}
+
+/// Refuses what would have no effect on a CAR with this loader.
+///
+/// # Errors
+/// Something of that is chosen.
+pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
+    let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    match loader {
+        Loader::Ingest if options.no_compact && !options.into_existing => Err(nothing_to_compact()),
+        Loader::Memtable if options.plan != PlanChoice::Auto => refused(
+            "--plan has no effect with the memtable loader: RocksDB sorts",
+            "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
+        ),
+        _ => Ok(()),
+    }
+}
