@@ -1,7 +1,7 @@
-//! Durable points while the source is read into partitions: often enough that little is done twice after a crash, and
-//! beside the work, so that nobody waits for the disk.
+//! Checkpoints while the source is read into partitions: often enough that little is done twice after a crash, and
+//! beside the work, so that no worker waits for the disk.
 //!
-//! A point is taken while no worker has a chunk in hand: what they have collected is appended, and the lengths of all
+//! A checkpoint is taken while no worker has a chunk in hand: what they have collected is appended, and the lengths of all
 //! partitions are noted. A thread of its own then syncs the files and, only after that, writes the journal.
 
 use std::sync::Mutex;
@@ -16,29 +16,29 @@ use crate::load::journal::{Checkpoint, Entry, Journal};
 use crate::parallel::lock;
 use crate::sort::spill::{Extent, Spill};
 
-/// Bytes of the source between two durable points: at least, for each partition's file that may have to be synced, and
+/// Bytes of the source between two checkpoints: at least, for each partition's file that may have to be synced, and
 /// at most. What is synced leaves the page cache (see [`Spill::sync`]), so the disk works from the start at the pace it
 /// can keep, and the last tenth of a snapshot is read as fast as the first.
 const EVERY_BYTES_LEAST: u64 = 32 << 20;
 const EVERY_BYTES_PER_FILE: u64 = 4 << 20;
 const EVERY_BYTES_MOST: u64 = 256 << 20;
 
-/// Time between two durable points at most.
+/// Time between two checkpoints at most.
 pub(in crate::load) const EVERY: Duration = Duration::from_secs(10);
 
-/// Bytes between two points, unless a test takes more of them.
+/// Bytes between two checkpoints, unless a test takes more of them.
 fn every_bytes(files: u32) -> u64 {
     let rule = (u64::from(files) * EVERY_BYTES_PER_FILE).clamp(EVERY_BYTES_LEAST, EVERY_BYTES_MOST);
     failpoint::durable_bytes().unwrap_or(rule)
 }
 
-/// A point to be made durable.
-pub(in crate::load) struct Point {
+/// A checkpoint to be made durable.
+pub(in crate::load) struct PendingCheckpoint {
     pub mark: Checkpoint,
     pub extents: Vec<(u32, Extent)>,
 }
 
-/// When the next point is due.
+/// When the next checkpoint is due.
 pub(in crate::load) struct Clock {
     last_offset: u64,
     last_time: Instant,
@@ -46,7 +46,7 @@ pub(in crate::load) struct Clock {
 }
 
 impl Clock {
-    /// Counts from `offset`; a point syncs up to `files` files.
+    /// Counts from `offset`; a checkpoint syncs up to `files` files.
     pub fn new(offset: u64, files: u32) -> Self {
         Self { last_offset: offset, last_time: Instant::now(), every_bytes: every_bytes(files) }
     }
@@ -56,7 +56,7 @@ impl Clock {
         self.last_time = Instant::now();
     }
 
-    /// Whether a point is due by time alone, where each costs a flush; if so, the next one is counted from here. In the
+    /// Whether a checkpoint is due by time alone, where each costs a flush; if so, the next one is counted from here. In the
     /// second half of the time a `good_moment` is taken when it comes.
     pub fn is_due_by_time(&mut self, offset: u64, good_moment: impl FnOnce() -> bool) -> bool {
         let elapsed = self.last_time.elapsed();
@@ -69,7 +69,7 @@ impl Clock {
         due
     }
 
-    /// Whether a point is due at this offset of the source; if so, the next one is counted from here.
+    /// Whether a checkpoint is due at this offset of the source; if so, the next one is counted from here.
     pub fn is_due(&mut self, offset: u64) -> bool {
         let due = offset - self.last_offset >= self.every_bytes || self.last_time.elapsed() >= EVERY;
         if due {
@@ -79,21 +79,21 @@ impl Clock {
     }
 }
 
-/// Makes points durable one after the other, until the sender goes. After a failure, which is noted and `stopped` set,
-/// points are taken and dropped: nobody may wait for a disk that is full.
+/// Makes checkpoints durable one after the other, until the sender goes. After a failure, which is noted and `stopped` set,
+/// checkpoints are taken and dropped: no thread may wait for a disk that is full.
 pub(in crate::load) fn keep(
-    points: &Receiver<Point>,
+    checkpoints: &Receiver<PendingCheckpoint>,
     spill: &Spill,
     journal: &Journal,
     failed: &Mutex<Option<(u64, Error)>>,
     stopped: &AtomicBool,
 ) {
     let mut works = true;
-    for point in points {
+    for checkpoint in checkpoints {
         if !works {
             continue;
         }
-        if let Err(error) = make_durable(point, spill, journal) {
+        if let Err(error) = make_durable(checkpoint, spill, journal) {
             lock(failed).get_or_insert((u64::MAX, error));
             stopped.store(true, Ordering::Relaxed);
             works = false;
@@ -101,8 +101,8 @@ pub(in crate::load) fn keep(
     }
 }
 
-fn make_durable(point: Point, spill: &Spill, journal: &Journal) -> Result<()> {
-    let Point { mark, extents } = point;
+fn make_durable(checkpoint: PendingCheckpoint, spill: &Spill, journal: &Journal) -> Result<()> {
+    let PendingCheckpoint { mark, extents } = checkpoint;
     spill.sync(&extents)?;
     failpoint::reach("read-synced");
     journal.append(&Entry::Read { mark, extents })?;
@@ -110,8 +110,8 @@ fn make_durable(point: Point, spill: &Spill, journal: &Journal) -> Result<()> {
     Ok(())
 }
 
-/// A channel that holds one waiting point: a reader that is faster than the disk waits for it here.
-pub(in crate::load) fn channel() -> (Sender<Point>, Receiver<Point>) {
+/// A channel that holds one waiting checkpoint: a reader that is faster than the disk waits for it here.
+pub(in crate::load) fn channel() -> (Sender<PendingCheckpoint>, Receiver<PendingCheckpoint>) {
     crossbeam_channel::bounded(1)
 }
 

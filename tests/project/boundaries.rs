@@ -264,3 +264,211 @@ fn tests_start_the_program_and_skip_in_one_way() {
         assert_eq!(naming, [Path::new(allowed)], "{mark}");
     }
 }
+
+/// The modules of a crate by their paths, e.g. `load::car::read`, with what their sources name. Unit tests are left out.
+struct Modules(BTreeMap<String, Names>);
+
+/// What a module names of its own crate.
+#[derive(Default)]
+struct Names {
+    paths: Vec<String>,
+    /// What it only hands on, by the name it has then.
+    handed_on: BTreeMap<String, String>,
+}
+
+impl Modules {
+    /// Those of the files with these paths below `src` and these texts.
+    fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let module = |file: &str| file.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+        let files: Vec<_> = files.into_iter().map(|(file, text)| (module(file), text)).collect();
+        let names = |(module, text): &(String, &str)| {
+            let own = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            let children = files.iter().filter_map(|(other, _)| other.strip_prefix(&format!("{module}::")));
+            let mut scan = Scan {
+                module,
+                children: children.map(str::to_owned).collect(),
+                names: Names::default(),
+                hands_on: false,
+            };
+            scan.look(own.parse().expect("it compiles"));
+            (module.clone(), scan.names)
+        };
+        Self(files.iter().map(names).collect())
+    }
+
+    /// The module that defines what is at `path`, through those that only hand it on.
+    fn defining(&self, path: &str) -> Option<&str> {
+        let ends = std::iter::successors(Some(path), |path| Some(path.rsplit_once("::")?.0));
+        let mut ends = ends;
+        let known = ends.find_map(|path| self.0.get_key_value(path));
+        let (module, names) = known?;
+        let rest = path.get(module.len()..).unwrap_or_default().trim_start_matches("::");
+        let (name, behind) = rest.split_once("::").unwrap_or((rest, ""));
+        match names.handed_on.get(name) {
+            Some(from) if behind.is_empty() => self.defining(from),
+            Some(from) => self.defining(&format!("{from}::{behind}")),
+            None => Some(module),
+        }
+    }
+
+    /// Which modules use which, where `of` says what stands for a module: its file, or all that is at the top.
+    fn arrows<'a>(&'a self, of: impl Fn(&'a str) -> Option<&'a str>) -> BTreeSet<(&'a str, &'a str)> {
+        let arrows = self.0.iter().flat_map(|(user, names)| names.paths.iter().map(move |path| (user.as_str(), path)));
+        let arrows = arrows.filter_map(|(user, path)| Some((of(user)?, of(self.defining(path)?)?)));
+        arrows.filter(|(user, used)| user != used).collect()
+    }
+}
+
+/// A look through the tokens of one module.
+struct Scan<'a> {
+    module: &'a str,
+    children: BTreeSet<String>,
+    names: Names,
+    /// Whether the `use` in hand is `pub`.
+    hands_on: bool,
+}
+
+impl Scan<'_> {
+    fn look(&mut self, tokens: proc_macro2::TokenStream) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        let word = |at: usize| tokens.get(at).map(ToString::to_string).unwrap_or_default();
+        for (at, token) in tokens.iter().enumerate() {
+            let before = |back: usize| at.checked_sub(back).map(word).unwrap_or_default();
+            let begins = before(1) != ":" && before(1) != "in" && word(at + 1) == ":" && word(at + 2) == ":";
+            let prefix = match word(at).as_str() {
+                "crate" => Some(""),
+                "self" | "super" => Some(self.module),
+                child if self.children.contains(child) => Some(self.module),
+                _ => None,
+            };
+            if let Some(prefix) = prefix.filter(|_| begins) {
+                self.hands_on = before(1) == "use" && (before(2) == "pub" || before(3) == "pub");
+                self.path(&tokens, at, prefix.to_owned());
+            }
+            if let proc_macro2::TokenTree::Group(group) = token {
+                self.look(group.stream());
+            }
+        }
+    }
+
+    /// Follows a path, or a tree of them, from the token `at` on; where it ends.
+    fn path(&mut self, tokens: &[proc_macro2::TokenTree], at: usize, prefix: String) -> usize {
+        let word = |at: usize| tokens.get(at).map(ToString::to_string).unwrap_or_default();
+        let path = match tokens.get(at) {
+            Some(proc_macro2::TokenTree::Group(group)) => {
+                let inner: Vec<_> = group.stream().into_iter().collect();
+                let mut next = 0;
+                while next < inner.len() {
+                    next = self.path(&inner, next, prefix.clone()) + 1;
+                }
+                return at + 1;
+            }
+            Some(proc_macro2::TokenTree::Ident(name)) => match name.to_string().as_str() {
+                "crate" | "self" => prefix,
+                "super" => prefix.rsplit_once("::").map(|(above, _)| above.to_owned()).unwrap_or_default(),
+                name if prefix.is_empty() => name.to_owned(),
+                name => format!("{prefix}::{name}"),
+            },
+            _ => {
+                // All of it.
+                self.names.paths.extend((word(at) == "*").then_some(prefix));
+                return at + 1;
+            }
+        };
+        if word(at + 1) == ":" && word(at + 2) == ":" {
+            return self.path(tokens, at + 3, path);
+        }
+        let (end, name) = if word(at + 1) == "as" { (at + 3, word(at + 2)) } else { (at + 1, word(at)) };
+        if self.hands_on {
+            self.names.handed_on.insert(name, path);
+        } else {
+            self.names.paths.push(path);
+        }
+        end
+    }
+}
+
+/// The arrows that lie on a circle.
+fn on_circles<'a>(arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<String> {
+    let reached = |from: &'a str| {
+        let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = next.pop() {
+            let used = arrows.iter().filter(|(user, _)| *user == module).map(|(_, used)| *used);
+            next.extend(used.filter(|used| reached.insert(*used)));
+        }
+        reached
+    };
+    arrows.iter().filter(|(user, used)| reached(used).contains(user)).map(|(a, b)| format!("{a} -> {b}")).collect()
+}
+
+/// What is at the top of `src`.
+fn top(module: &str) -> &str {
+    module.split("::").next().unwrap_or(module)
+}
+
+#[test]
+fn a_planted_circle_is_found() {
+    let through_a_folder = [
+        ("load/import.rs", "use crate::load::car::{self, Held as Kept}; fn f() { super::commit::g() }"),
+        ("load/commit.rs", "pub(in crate::load) fn g() {}"),
+        ("load/car/mod.rs", "mod read; pub(super) use read::Held;"),
+        ("load/car/read.rs", "use super::super::import; #[cfg(test)]\nmod tests { use crate::load::commit; }"),
+    ];
+    let modules = Modules::of(through_a_folder);
+    let arrows = modules.arrows(Some);
+    assert!(arrows.contains(&("load::import", "load::commit")));
+    assert_eq!(on_circles(&arrows), ["load::car::read -> load::import", "load::import -> load::car::read"]);
+    let between_folders = [("a/x.rs", "use crate::b::Y;"), ("b.rs", "use crate::a;"), ("a/mod.rs", "mod x;")];
+    let modules = Modules::of(between_folders);
+    assert_eq!(on_circles(&modules.arrows(|module| Some(top(module)))), ["a -> b", "b -> a"]);
+    assert_eq!(on_circles(&modules.arrows(Some)), NOBODY);
+}
+
+#[test]
+fn no_modules_use_each_other_in_a_circle() {
+    let text = |(name, path): (PathBuf, PathBuf)| {
+        (name.display().to_string(), std::fs::read_to_string(path).expect("a source file"))
+    };
+    let texts: Vec<_> = own_sources().into_iter().map(text).collect();
+    let modules = Modules::of(texts.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    // The command line is a crate of its own, and lib.rs only lists the modules.
+    let of_library = |module| Some(top(module)).filter(|top| !["cli", "main", "lib"].contains(top));
+    assert_eq!(on_circles(&modules.arrows(of_library)), NOBODY);
+    for (folder, least) in [("load", 80), ("source", 40), ("read", 40)] {
+        let arrows = modules.arrows(|module| Some(module).filter(|module| top(module) == folder));
+        assert!(arrows.len() > least, "the scan finds only {} arrows in {folder}", arrows.len());
+        assert_eq!(on_circles(&arrows), NOBODY, "in {folder}");
+    }
+}
+
+/// The rows of the files of `load` in ARCHITECTURE.md, from the top: which of them has `module`.
+fn row(rows: &[BTreeSet<String>], module: &str) -> Option<usize> {
+    let file = module.strip_prefix("load::")?.replace("::", "/");
+    let is_it = |name: &String| *name == file || (name.ends_with('/') && file.starts_with(name.as_str()));
+    Some(rows.iter().position(|row| row.iter().any(is_it)).unwrap_or_else(|| panic!("no row has {file}")))
+}
+
+#[test]
+fn every_file_of_load_uses_only_files_of_its_row_or_lower_ones() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md");
+    let text = std::fs::read_to_string(path).expect("ARCHITECTURE.md");
+    let rows = text.split("| file of `load` |").nth(1).expect("the table").split("\n\n").next().unwrap_or_default();
+    let names = |line: &str| {
+        let cell = line.strip_prefix("| ").and_then(|line| line.split(" | ").next()).unwrap_or_default();
+        cell.split(", ").map(|name| name.trim_matches('`').to_owned()).collect::<BTreeSet<_>>()
+    };
+    let rows: Vec<_> = rows.lines().filter(|line| line.starts_with("| `")).map(names).collect();
+    assert!(rows.len() > 5, "{rows:?}");
+    let text = |(name, path): (PathBuf, PathBuf)| {
+        (name.display().to_string(), std::fs::read_to_string(path).expect("a source file"))
+    };
+    let texts: Vec<_> = own_sources().into_iter().map(text).collect();
+    let modules = Modules::of(texts.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    let is_file = |module: &&str| {
+        module.starts_with("load::") && !["load::car", "load::block_log", "load::sink"].contains(module)
+    };
+    let arrows = modules.arrows(|module| Some(module).filter(is_file));
+    let upwards = arrows.iter().filter(|(user, used)| row(&rows, user) > row(&rows, used));
+    let upwards: Vec<_> = upwards.map(|(user, used)| format!("{user} -> {used}")).collect();
+    assert_eq!(upwards, NOBODY);
+}

@@ -18,6 +18,8 @@ const IDENTITY: u64 = 0;
 /// A block where it lies in its chunk.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::load) struct Block<'c> {
+    /// All of its section: the length, CID and value.
+    pub section: &'c [u8],
     /// CID and value, side by side.
     pub body: &'c [u8],
     pub cid: CidSpan,
@@ -29,10 +31,11 @@ impl<'c> Block<'c> {
     /// The section at `start`, which lies whole in the chunk.
     pub fn at(chunk: &'c Chunk, start: u32) -> Option<Self> {
         let bytes = chunk.bytes.get(start as usize..)?;
-        let (len, body) = unsigned_varint::decode::u64(bytes).ok()?;
-        let body = body.get(..len as usize)?;
+        let (len, rest) = unsigned_varint::decode::u64(bytes).ok()?;
+        let body = rest.get(..len as usize)?;
+        let section = bytes.get(..bytes.len() - rest.len() + body.len())?;
         let cid = read_cid(body).ok()??;
-        (cid.len as usize <= body.len()).then_some(Self { body, cid, start })
+        (cid.len as usize <= body.len()).then_some(Self { section, body, cid, start })
     }
 
     /// Its record under `layout`.
@@ -115,7 +118,7 @@ impl<'a> BlockReader<'a> {
         };
         let claims: Vec<Claim<'_>> = blocks.iter().map(claim).collect();
         self.checker.check(&claims).map_err(|failure| {
-            let Block { body, cid, start } = blocks[failure.index];
+            let Block { body, cid, start, .. } = blocks[failure.index];
             let problem = problem_of(&body[..cid.len as usize], &claims[failure.index], &failure);
             Error::bad_input(&self.options.source, chunk.base + u64::from(start), problem)
         })

@@ -11,7 +11,7 @@ use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::load::car::blocks::{Block, BlockReader};
 use crate::load::checkpoint;
-use crate::load::checkpoint::{Clock, Point};
+use crate::load::checkpoint::{Clock, PendingCheckpoint};
 use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
@@ -89,7 +89,7 @@ struct Source {
     /// The chunk the keys were learned from: in nobody's hands yet, though the source stands behind it.
     first: Option<Chunk>,
     clock: Clock,
-    points: Option<Sender<Point>>,
+    checkpoints: Option<Sender<PendingCheckpoint>>,
 }
 
 impl ReadContext<'_> {
@@ -119,7 +119,7 @@ impl ReadContext<'_> {
         let extents = before.map_or(&[][..], |(_, extents)| extents);
         let spill = Spill::resume(dir, router.partitions(), extents)?;
 
-        let (points, is_point) = checkpoint::channel();
+        let (checkpoints, pending) = checkpoint::channel();
         let clock = Clock::new(mark.offset, router.partitions());
         let pieces = || {
             Mutex::new(Pieces::new(
@@ -129,7 +129,7 @@ impl ReadContext<'_> {
         };
         let shared = Shared {
             reading: self,
-            source: Mutex::new(Source { chunks, first, clock, points: Some(points) }),
+            source: Mutex::new(Source { chunks, first, clock, checkpoints: Some(checkpoints) }),
             router: &router,
             spill: &spill,
             pieces: (0..self.plan.threads).map(|_| pieces()).collect(),
@@ -143,7 +143,7 @@ impl ReadContext<'_> {
             stopped: AtomicBool::new(false),
         };
         let mut workers: Vec<Worker<'_>> = std::thread::scope(|scope| {
-            let keep = || checkpoint::keep(&is_point, &spill, self.journal, &shared.failed, &shared.stopped);
+            let keep = || checkpoint::keep(&pending, &spill, self.journal, &shared.failed, &shared.stopped);
             let kept = parallel::start(scope, keep);
             kept.map_or_else(|error| shared.fail(u64::MAX, error), drop);
             let mut handles = Vec::new();
@@ -164,8 +164,8 @@ impl ReadContext<'_> {
                 Err(panic) => std::panic::resume_unwind(panic),
             };
             let workers = handles.into_iter().map(join).collect();
-            // No more points: the thread that keeps them makes the last one durable and ends.
-            lock(&shared.source).points = None;
+            // No more checkpoints: the thread that keeps them makes the last one durable and ends.
+            lock(&shared.source).checkpoints = None;
             workers
         });
         if let Some((_, error)) = lock(&shared.failed).take() {
@@ -359,8 +359,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Notes a durable point if one is due. Nobody can take a chunk meanwhile: the caller holds the source.
-    fn note_point(&self, source: &mut Source) -> Result<()> {
+    /// Notes a checkpoint if one is due. Nobody can take a chunk meanwhile: the caller holds the source.
+    fn note_checkpoint(&self, source: &mut Source) -> Result<()> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
             return Ok(());
         }
@@ -375,11 +375,12 @@ impl Shared<'_> {
         for pieces in &self.pieces {
             lock(pieces).flush(self.spill).inspect_err(|_| self.stopped.store(true, Ordering::Release))?;
         }
-        let point = Point { mark: self.mark(&source.chunks, self.spill.content()), extents: self.spill.extents() };
+        let checkpoint =
+            PendingCheckpoint { mark: self.mark(&source.chunks, self.spill.content()), extents: self.spill.extents() };
         drop(nothing_in_hand);
-        if let Some(points) = &source.points {
+        if let Some(checkpoints) = &source.checkpoints {
             // The keeper is gone only after a failure, which is told where it is noted.
-            let _ = points.send(point);
+            let _ = checkpoints.send(checkpoint);
         }
         Ok(())
     }
@@ -429,7 +430,7 @@ impl<'a> Worker<'a> {
                     // Taken even when asked to stop: what was read counts.
                     Some(chunk) => Ok(Some(chunk)),
                     None if options.stop.asked() || shared.stopped.load(Ordering::Acquire) => return,
-                    None => shared.note_point(&mut source).and_then(|()| source.chunks.next(self.spare.take())),
+                    None => shared.note_checkpoint(&mut source).and_then(|()| source.chunks.next(self.spare.take())),
                 };
                 shared.reading.progress.reach(source.chunks.consumed());
                 (next, shared.in_hand.read().unwrap_or_else(std::sync::PoisonError::into_inner))
@@ -443,7 +444,7 @@ impl<'a> Worker<'a> {
                 Err(error) => Err((u64::MAX, error)),
             };
             if let Err((base, error)) = outcome {
-                // Before the chunk leaves the hand: see `note_point`.
+                // Before the chunk leaves the hand: see `note_checkpoint`.
                 return shared.fail(base, error);
             }
             drop(in_hand);
@@ -460,15 +461,13 @@ impl<'a> Worker<'a> {
         let mut pieces = lock(self.pieces);
         let Self { reader, entries, contents, .. } = self;
         reader.each(&chunk, |block| {
-            let Block { body, cid, start } = *block;
+            let Block { section, body, cid, start } = *block;
             let from = layout.key_start(&cid);
             let route = shared.router.route(&body[from..cid.len as usize], cid.digest as usize - from);
             payload += block.value_len();
             // Summed while the block is in the core's cache, which its hash has brought it into.
             let digest = block.record(layout).map(|record| record.digest()).unwrap_or_default();
             if spilling {
-                let start = start as usize;
-                let section = &chunk.bytes[start..start + varint_len(body.len() as u64) + body.len()];
                 pieces.add(shared.spill, route.partition, section, digest)?;
             } else if let (Some(entries), Some(content)) =
                 (entries.get_mut(route.partition as usize), contents.get_mut(route.partition as usize))
@@ -541,8 +540,4 @@ impl<'a> Worker<'a> {
         self.shared.holders.fetch_sub(1, Ordering::Release);
         Ok(())
     }
-}
-
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }

@@ -4,9 +4,9 @@
 //! section: varint length of what follows | CID | block
 //! ```
 
-use super::Format;
+use super::batch::{Batch, Gone};
 use super::forest;
-use super::ship::{Batch, Gone};
+use super::options::Format;
 use crate::error::Result;
 use crate::source::car::{RawCid, header_bytes, read_cid};
 use crate::source::forest::stored_frame;

@@ -17,8 +17,10 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 
+use super::open::Export;
+use super::options::interrupted;
+use super::selected::{Selected, Take};
 use super::stack::Stack;
-use super::{Export, Selected, Take};
 use crate::error::Result;
 use crate::parallel;
 use crate::read::header::chain_header;
@@ -133,7 +135,7 @@ impl<'a> DepthFirst<'a> {
         }
         if !self.ahead.blocks.contains_key(&print) {
             if self.stop.asked() {
-                return Err(super::interrupted());
+                return Err(interrupted());
             }
             self.look_ahead(step)?;
         }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::ship::Batch;
+use super::batch::Batch;
 use crate::source::car::CidSpan;
 use crate::source::forest::{Index, slot_hash};
 

@@ -14,8 +14,8 @@
 use std::io::Write;
 use std::path::Path;
 
+use super::options::{ExportOptions, Format, MIN_MEMORY, Selection, interrupted};
 use super::ship::Shipping;
-use super::{ExportOptions, Format, MIN_MEMORY, Selection, interrupted};
 use crate::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;

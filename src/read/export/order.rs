@@ -4,9 +4,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::depth_first::DepthFirst;
-use super::{Export, Selection, Take};
+use super::open::Export;
+use super::options::{Selection, interrupted};
+use super::selected::{Selected, Take};
 use crate::error::{Error, Result};
-use crate::read::missing::Missing;
 use crate::read::queue::StepRef;
 use crate::read::visited::{Visited, fingerprint};
 use crate::source::car::{RawCid, read_cid};
@@ -19,13 +20,6 @@ const PATIENCE: u64 = 1024;
 
 /// The longest line of a list, in bytes; an identity CID may be long.
 const MAX_LINE: u64 = 1 << 20;
-
-/// What went wrong on the way.
-#[derive(Debug, Default)]
-pub(super) struct Selected {
-    pub missing: Missing,
-    pub malformed: u64,
-}
 
 /// The blocks, one after the other.
 pub(super) enum Order {
@@ -83,7 +77,7 @@ fn all(export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
         take(key, 0, value)?;
         count += 1;
         if count.is_multiple_of(PATIENCE) && export.options.resources.stop.asked() {
-            return Err(super::interrupted());
+            return Err(interrupted());
         }
         scan.next();
     }
@@ -143,7 +137,7 @@ impl List {
         let mut more = true;
         while more {
             if resources.stop.asked() {
-                return Err(super::interrupted());
+                return Err(interrupted());
             }
             let mut batch = Vec::with_capacity(BATCH);
             while more && batch.len() < BATCH {

@@ -13,44 +13,13 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-use super::{Format, Loader, forest};
+use super::batch::{Batch, Gone};
+use super::car::Loader;
+use super::forest;
+use super::options::Format;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::source::forest::{Frame, Index, LEVEL, Packer};
-
-/// Whole sections, and what becomes of them.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    pub bytes: Vec<u8>,
-    /// Where each section ends.
-    pub ends: Vec<usize>,
-    /// The hash of each section's CID in the index, where there is one.
-    pub hashes: Vec<u64>,
-    pub packed: Vec<u8>,
-    /// The frames of `packed`.
-    pub frames: Vec<Frame>,
-}
-
-impl Batch {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.hashes.clear();
-        self.packed.clear();
-        self.frames.clear();
-    }
-}
-
-/// The writer has ended; what it says tells why.
-#[derive(Debug)]
-pub(super) struct Gone;
-
-impl From<Gone> for Error {
-    /// Only seen where the writer has nothing to say, which it always has.
-    fn from(_: Gone) -> Self {
-        super::interrupted()
-    }
-}
+use crate::source::forest::{Index, LEVEL, Packer};
 
 /// How to ship.
 pub(super) struct Shipping<'a> {

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::InspectOptions;
+use super::options::InspectOptions;
 use super::sizes::Sizes;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::InspectOptions;
 use super::log::{WINDOW, each_batch, expectations, interrupted};
+use super::options::InspectOptions;
 use crate::error::{Error, Result};
 use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, LogProblem, RangeReader, Unpacker};

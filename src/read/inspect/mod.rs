@@ -7,69 +7,27 @@ mod frames;
 mod heads;
 mod log;
 mod log_list;
+mod options;
 mod sizes;
 mod tally;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use self::heads::Heads;
+pub use self::options::InspectOptions;
 use self::tally::Tally;
-use super::access::Resources;
 use super::snapshot::Snapshot;
 use super::visited::Visited;
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Progress};
 use crate::report::{INSPECT_SCHEMA, InspectReport, V2Info};
-use crate::source::block_log::{Dictionaries, Log, Opened, Sought, TornTail};
-use crate::source::car::NullPadding;
-use crate::source::input::{self, Input, InputOptions, Wrapping};
+use crate::source::block_log::Opened;
+use crate::source::input::Wrapping;
 
 /// Chunks that a quick look reads in search of the roots. In snapshots of a chain they come first.
 const QUICK_CHUNKS: usize = 3;
-
-/// What to look at, and how closely.
-#[derive(Debug, Clone)]
-pub struct InspectOptions {
-    /// The snapshot; `-` is standard input.
-    pub source: PathBuf,
-    /// Read and hash everything. Defaults to `false`: head and tail.
-    pub full: bool,
-    /// What null padding means. Defaults to damage.
-    pub null_padding: NullPadding,
-    /// Where Hive's dictionaries are, for block logs that need them. Defaults to nowhere.
-    pub dictionaries: Option<PathBuf>,
-    /// What the look may use: memory for unpacking and for telling duplicates.
-    pub resources: Resources,
-}
-
-impl InspectOptions {
-    /// A quick look at `source`.
-    pub fn new(source: impl Into<PathBuf>) -> Self {
-        Self {
-            source: source.into(),
-            full: false,
-            null_padding: NullPadding::Error,
-            dictionaries: None,
-            resources: Resources::default(),
-        }
-    }
-
-    fn open(&self) -> Result<Opened> {
-        // A torn log is told in the report, with its last whole block.
-        let (tail, dictionaries) = (TornTail::Trim, Dictionaries::new(self.dictionaries.as_deref()));
-        if let Some(log) = Log::of_set(&self.source, tail, &dictionaries)? {
-            return Ok(Opened::Log(Box::new(log)));
-        }
-        let how = InputOptions { threads: self.resources.threads(), memory: self.resources.memory() / 2 };
-        Log::detect(input::open(&self.source, &how)?, Sought::Either, tail, &dictionaries)
-    }
-
-    fn snapshot(&self, input: Input, progress: &Progress<'_>) -> Result<Snapshot<'_>> {
-        Snapshot::of_input(&self.source, input, self.null_padding, progress)
-    }
-}
 
 /// Looks at a snapshot. That blocks do not match their CIDs is no error: the report says it.
 ///

@@ -7,8 +7,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::scan::Totals;
-use super::{Job, compare, interrupted, ranges_of};
+use super::job::{Job, compare, interrupted, ranges_of};
+use super::scan::{Totals, for_each};
 use crate::chain::{self, Header, TransactionOptions};
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
@@ -40,172 +40,174 @@ struct Stretch {
     broken: bool,
 }
 
-impl Job<'_> {
-    /// Goes through all column families of a database made from a log.
-    pub(super) fn everything_of_log(
-        &self,
-        files: &[DataFile],
-        record: &ImportRecord,
-    ) -> Result<(Totals, Option<VerifiedLog>)> {
-        let lookup = lookup(record);
-        let work = ranges_of(files, self.family);
-        let recorded = record.log.iter().flat_map(|log| &log.families).map(|family| family.name.as_str());
-        let others = self.others(files, &recorded.chain([self.family]).collect::<Vec<_>>());
-        self.progress.begin(Phase::Verify, Some(record.payload_bytes));
-        let found: Mutex<Vec<Stretch>> = Mutex::default();
-        self.for_each(work.len() + others.len() + 1, |worker, item| {
-            let Some(item) = item.checked_sub(1) else { return self.check_tables(files) };
-            if let Some(range) = work.get(item) {
-                let stretch = self.stretch(range, &lookup)?;
-                found.lock().unwrap_or_else(PoisonError::into_inner).push(stretch);
-            } else if let Some((family, range)) = others.get(item - work.len()) {
-                worker.go_through(family, range, None)?;
-            }
-            Ok(())
-        })?;
-        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        found.sort_by_key(|stretch| stretch.first.map(|first| first.number));
-        let (mut totals, mut ids, mut before, mut broken) = (Totals::default(), ContentDigest::default(), None, false);
-        let (mut transactions, mut roots, mut unknown_operations) = (Content::default(), 0, 0);
-        for stretch in &found {
-            totals.merge(&stretch.totals);
-            ids.merge(stretch.ids);
-            transactions.merge(stretch.transactions);
-            roots += stretch.roots;
-            unknown_operations += stretch.unknown_operations;
-            if let (Some(before), Some(first)) = (before.filter(|_| !broken), &stretch.first) {
-                self.check_link(before, first);
-            }
-            (before, broken) = (stretch.last.as_ref().or(before), stretch.broken);
-        }
-        // Where an operation is not known, the ids of a block end.
-        let transactions = (unknown_operations == 0).then_some(transactions);
-        self.check_families(record, ids, transactions)?;
-        let log = record.log.as_ref().map(|log| VerifiedLog {
-            import_verified: log.verified,
-            not_covered: log.not_covered.clone(),
-            roots,
-            unknown_operations,
-        });
-        Ok((totals, log))
-    }
-
-    fn check_link(&self, before: &Header, header: &Header) {
-        let key = header.number.to_be_bytes();
-        if before.number.checked_add(1) != Some(header.number) {
-            self.problems.add_key(ProblemKind::Link, self.family, &key, || {
-                format!("block {} follows block {}", header.number, before.number)
-            });
-        } else if before.id != header.previous {
-            self.problems.add_key(ProblemKind::Link, self.family, &key, || {
-                format!(
-                    "block {} says that it follows {}, but block {} has the id {}",
-                    header.number, header.previous, before.number, before.id
-                )
-            });
-        }
-    }
-
-    fn stretch(&self, range: &KeyRange, lookup: &Lookup) -> Result<Stretch> {
-        let mut stretch = Stretch::default();
-        let mut untold = (0, 0);
-        let mut last_key = range.from.clone().unwrap_or_default();
-        let mut scan = self.reader.scan(self.family, range.from.as_deref(), range.to.as_deref())?;
-        while let Some((key, value)) = scan.item() {
-            stretch.totals.records += 1;
-            stretch.totals.payload += value.len() as u64;
-            stretch.totals.digest.add_record(key, value);
-            last_key.clear();
-            last_key.extend_from_slice(key);
-            match chain::header(lookup.family, lookup.version, value) {
-                Ok(header) if header.number.to_be_bytes() == key => {
-                    if let Some(before) = &stretch.last {
-                        self.check_link(before, &header);
-                    }
-                    if header.number == 1 && !header.previous.is_zero() {
-                        let message = || format!("block 1 says that it follows {}", header.previous);
-                        self.problems.add_key(ProblemKind::Link, self.family, key, message);
-                    }
-                    match lookup.of_block(value, &header, false) {
-                        Ok(found) => {
-                            let unknown = found.unknown_operations > 0;
-                            *(if unknown { &mut stretch.unknown_operations } else { &mut stretch.roots }) += 1;
-                            for (position, id) in (0u32..).zip(&found.ids) {
-                                let place = [header.number.to_be_bytes(), position.to_be_bytes()].concat();
-                                let mut digest = ContentDigest::default();
-                                digest.add_record(id.as_bytes(), &place);
-                                stretch.transactions.add(digest);
-                            }
-                        }
-                        Err(problem) => {
-                            self.problems.add_key(ProblemKind::Root, self.family, key, || problem.to_string());
-                        }
-                    }
-                    stretch.ids.add_record(header.id.as_bytes(), key);
-                    stretch.first.get_or_insert(header);
-                    stretch.last = Some(header);
-                }
-                Ok(header) => {
-                    let message = || format!("it is block {}", header.number);
-                    self.problems.add_key(ProblemKind::Key, self.family, key, message);
-                }
-                Err(problem) => {
-                    self.problems.add_key(ProblemKind::Hash, self.family, key, || problem.to_string());
-                }
-            }
-            untold = (untold.0 + value.len() as u64, untold.1 + 1);
-            if untold.1 == BATCH {
-                self.progress.add(untold.0, untold.1);
-                untold = (0, 0);
-                if self.options.resources.stop.asked() {
-                    return Err(interrupted());
-                }
-            }
-            scan.next();
-        }
-        self.progress.add(untold.0, untold.1);
-        if let Err(error) = scan.status() {
-            stretch.broken = true;
-            self.problems.add_unreadable(self.family, &last_key, error.to_string());
-        }
-        Ok(stretch)
-    }
-
-    /// Whether the other families hold what the import wrote, and what the blocks say.
-    fn check_families(&self, record: &ImportRecord, ids: ContentDigest, transactions: Option<Content>) -> Result<()> {
-        for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != self.family) {
-            let name = known.name.as_str();
-            if !self.reader.families().iter().any(|family| family == name) {
-                self.problems.add(ProblemKind::Count, None, format!("there is no column family {name}"));
-                continue;
-            }
-            let (reader, resources) = (self.reader, &self.options.resources);
-            let (threads, stop, progress) = (resources.threads(), &resources.stop, self.progress);
-            let files = reader.files()?;
-            let content = match (FamilyScan { reader, files: &files, family: name, threads, progress, stop }).content()
-            {
-                Ok((content, _)) => content,
-                Err(error @ crate::error::Error::Interrupted { .. }) => return Err(error),
-                Err(error) => {
-                    self.problems.add(ProblemKind::Checksum, None, format!("{name} cannot be read: {error}"));
-                    continue;
-                }
-            };
-            compare(name, (content.records, content.digest), (known.records, known.digest), self.problems);
-            if name == BLOCK_IDS && content.digest != ids && content.digest == known.digest {
-                let message = format!("{name} does not hold the ids of the blocks");
-                self.problems.add(ProblemKind::Index, None, message);
-            }
-            // What was read is what was written and what was left out.
-            let mut recorded = Content { records: known.records, digest: known.digest };
-            recorded.merge(Content { records: known.duplicates, digest: known.duplicate_digest });
-            if name == TRANSACTIONS && transactions.is_some_and(|found| found != recorded) {
-                let message = format!("{name} does not hold the ids of the blocks' transactions");
-                self.problems.add(ProblemKind::Index, None, message);
-            }
+/// Goes through all column families of a database made from a log.
+pub(super) fn everything(
+    job: &Job<'_>,
+    files: &[DataFile],
+    record: &ImportRecord,
+) -> Result<(Totals, Option<VerifiedLog>)> {
+    let lookup = lookup(record);
+    let work = ranges_of(files, job.family);
+    let recorded = record.log.iter().flat_map(|log| &log.families).map(|family| family.name.as_str());
+    let others = job.others(files, &recorded.chain([job.family]).collect::<Vec<_>>());
+    job.progress.begin(Phase::Verify, Some(record.payload_bytes));
+    let found: Mutex<Vec<Stretch>> = Mutex::default();
+    for_each(job, work.len() + others.len() + 1, |worker, item| {
+        let Some(item) = item.checked_sub(1) else { return job.check_tables(files) };
+        if let Some(range) = work.get(item) {
+            let stretch = stretch(job, range, &lookup)?;
+            found.lock().unwrap_or_else(PoisonError::into_inner).push(stretch);
+        } else if let Some((family, range)) = others.get(item - work.len()) {
+            worker.go_through(family, range, None)?;
         }
         Ok(())
+    })?;
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|stretch| stretch.first.map(|first| first.number));
+    let (mut totals, mut ids, mut before, mut broken) = (Totals::default(), ContentDigest::default(), None, false);
+    let (mut transactions, mut roots, mut unknown_operations) = (Content::default(), 0, 0);
+    for stretch in &found {
+        totals.merge(&stretch.totals);
+        ids.merge(stretch.ids);
+        transactions.merge(stretch.transactions);
+        roots += stretch.roots;
+        unknown_operations += stretch.unknown_operations;
+        if let (Some(before), Some(first)) = (before.filter(|_| !broken), &stretch.first) {
+            check_link(job, before, first);
+        }
+        (before, broken) = (stretch.last.as_ref().or(before), stretch.broken);
     }
+    // Where an operation is not known, the ids of a block end.
+    let transactions = (unknown_operations == 0).then_some(transactions);
+    check_families(job, record, ids, transactions)?;
+    let log = record.log.as_ref().map(|log| VerifiedLog {
+        import_verified: log.verified,
+        not_covered: log.not_covered.clone(),
+        roots,
+        unknown_operations,
+    });
+    Ok((totals, log))
+}
+
+fn check_link(job: &Job<'_>, before: &Header, header: &Header) {
+    let key = header.number.to_be_bytes();
+    if before.number.checked_add(1) != Some(header.number) {
+        job.problems.add_key(ProblemKind::Link, job.family, &key, || {
+            format!("block {} follows block {}", header.number, before.number)
+        });
+    } else if before.id != header.previous {
+        job.problems.add_key(ProblemKind::Link, job.family, &key, || {
+            format!(
+                "block {} says that it follows {}, but block {} has the id {}",
+                header.number, header.previous, before.number, before.id
+            )
+        });
+    }
+}
+
+fn stretch(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Stretch> {
+    let mut stretch = Stretch::default();
+    let mut untold = (0, 0);
+    let mut last_key = range.from.clone().unwrap_or_default();
+    let mut scan = job.reader.scan(job.family, range.from.as_deref(), range.to.as_deref())?;
+    while let Some((key, value)) = scan.item() {
+        stretch.totals.records += 1;
+        stretch.totals.payload += value.len() as u64;
+        stretch.totals.digest.add_record(key, value);
+        last_key.clear();
+        last_key.extend_from_slice(key);
+        match chain::header(lookup.family, lookup.version, value) {
+            Ok(header) if header.number.to_be_bytes() == key => {
+                if let Some(before) = &stretch.last {
+                    check_link(job, before, &header);
+                }
+                if header.number == 1 && !header.previous.is_zero() {
+                    let message = || format!("block 1 says that it follows {}", header.previous);
+                    job.problems.add_key(ProblemKind::Link, job.family, key, message);
+                }
+                match lookup.of_block(value, &header, false) {
+                    Ok(found) => {
+                        let unknown = found.unknown_operations > 0;
+                        *(if unknown { &mut stretch.unknown_operations } else { &mut stretch.roots }) += 1;
+                        for (position, id) in (0u32..).zip(&found.ids) {
+                            let place = [header.number.to_be_bytes(), position.to_be_bytes()].concat();
+                            let mut digest = ContentDigest::default();
+                            digest.add_record(id.as_bytes(), &place);
+                            stretch.transactions.add(digest);
+                        }
+                    }
+                    Err(problem) => {
+                        job.problems.add_key(ProblemKind::Root, job.family, key, || problem.to_string());
+                    }
+                }
+                stretch.ids.add_record(header.id.as_bytes(), key);
+                stretch.first.get_or_insert(header);
+                stretch.last = Some(header);
+            }
+            Ok(header) => {
+                let message = || format!("it is block {}", header.number);
+                job.problems.add_key(ProblemKind::Key, job.family, key, message);
+            }
+            Err(problem) => {
+                job.problems.add_key(ProblemKind::Hash, job.family, key, || problem.to_string());
+            }
+        }
+        untold = (untold.0 + value.len() as u64, untold.1 + 1);
+        if untold.1 == BATCH {
+            job.progress.add(untold.0, untold.1);
+            untold = (0, 0);
+            if job.options.resources.stop.asked() {
+                return Err(interrupted());
+            }
+        }
+        scan.next();
+    }
+    job.progress.add(untold.0, untold.1);
+    if let Err(error) = scan.status() {
+        stretch.broken = true;
+        job.problems.add_unreadable(job.family, &last_key, error.to_string());
+    }
+    Ok(stretch)
+}
+
+/// Whether the other families hold what the import wrote, and what the blocks say.
+fn check_families(
+    job: &Job<'_>,
+    record: &ImportRecord,
+    ids: ContentDigest,
+    transactions: Option<Content>,
+) -> Result<()> {
+    for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != job.family) {
+        let name = known.name.as_str();
+        if !job.reader.families().iter().any(|family| family == name) {
+            job.problems.add(ProblemKind::Count, None, format!("there is no column family {name}"));
+            continue;
+        }
+        let (reader, resources) = (job.reader, &job.options.resources);
+        let (threads, stop, progress) = (resources.threads(), &resources.stop, job.progress);
+        let files = reader.files()?;
+        let content = match (FamilyScan { reader, files: &files, family: name, threads, progress, stop }).content() {
+            Ok((content, _)) => content,
+            Err(error @ crate::error::Error::Interrupted { .. }) => return Err(error),
+            Err(error) => {
+                job.problems.add(ProblemKind::Checksum, None, format!("{name} cannot be read: {error}"));
+                continue;
+            }
+        };
+        compare(name, (content.records, content.digest), (known.records, known.digest), job.problems);
+        if name == BLOCK_IDS && content.digest != ids && content.digest == known.digest {
+            let message = format!("{name} does not hold the ids of the blocks");
+            job.problems.add(ProblemKind::Index, None, message);
+        }
+        // What was read is what was written and what was left out.
+        let mut recorded = Content { records: known.records, digest: known.digest };
+        recorded.merge(Content { records: known.duplicates, digest: known.duplicate_digest });
+        if name == TRANSACTIONS && transactions.is_some_and(|found| found != recorded) {
+            let message = format!("{name} does not hold the ids of the blocks' transactions");
+            job.problems.add(ProblemKind::Index, None, message);
+        }
+    }
+    Ok(())
 }
 
 /// How the transactions of the database are looked at. What an import that checked them all did not meet, an operation of

@@ -1,11 +1,12 @@
 //! Going through a range of records: reading, hashing in batches, comparing, and stepping over what cannot be read.
 
 use super::against::{Entries, record_hash};
+use super::job::{Job, interrupted};
 use super::problems::Collector;
-use super::{Job, interrupted};
 use crate::error::Result;
 use crate::hash::content_digest::ContentDigest;
 use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
+use crate::parallel;
 use crate::report::ProblemKind;
 use crate::rocks::Scan;
 use crate::rocks::key_ranges::{KeyRange, Window};
@@ -294,4 +295,17 @@ fn step_over<'r>(job: &Job<'r>, family: &str, last: &[u8], to: Option<&[u8]>) ->
         }
     }
     Ok(Some(found))
+}
+
+/// Shares `items` pieces of work out among the threads and adds up what they found.
+pub(super) fn for_each(
+    job: &Job<'_>,
+    items: usize,
+    work: impl Fn(&mut Worker<'_>, usize) -> Result<()> + Sync,
+) -> Result<Totals> {
+    let workers = parallel::for_each(job.options.resources.threads(), items, || Worker::new(job), work)?;
+    Ok(workers.iter().fold(Totals::default(), |mut totals, worker| {
+        totals.merge(&worker.totals);
+        totals
+    }))
 }

@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use super::detect::is_old_enough;
-use super::framing::{End, Framing, Packing, Span, WORD};
+use super::framing::{End, Framing, Span, WORD};
+use super::packing::Packing;
 use super::part::no_time;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;

@@ -19,6 +19,7 @@
 use std::collections::HashSet;
 
 use super::MAX_BLOCK;
+use super::packing::Packing;
 use super::unpack::{UnpackProblem, Unpacker};
 use crate::chain::{self, ChainProblem, Family, Header, Id};
 use crate::source::input::zstd_frame;
@@ -31,15 +32,6 @@ const LONG_HEADER: usize = 64 << 10;
 
 /// Bytes before the block in an entry of version 4: its size, its compression.
 const V4_HEAD: usize = 5;
-
-/// How a block lies in the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Packing {
-    Raw,
-    Zstd,
-    /// zstd with the dictionary of this number.
-    Dictionary(u8),
-}
 
 /// The framing of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::framing::{Framing, Packing};
+use super::framing::Framing;
 use super::layout::Packings;
+use super::packing::Packing;
 use super::problem::LogProblem;
 use super::ranges::Batch;
 use super::unpack::{ROOM, Unpacker};

@@ -6,8 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::detect::is_old_enough;
-use super::framing::{End, Framing, Packing, Span, WORD, u64_at};
+use super::framing::{End, Framing, Span, WORD, u64_at};
 use super::index::{Index, IndexUse, Indexed};
+use super::packing::Packing;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
 use super::unpack::{UnpackProblem, Unpacker};

@@ -7,8 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use super::discover::discover;
-use super::framing::{End, Framing, Packing, Span};
+use super::framing::{End, Framing, Span};
 use super::index::{IndexUse, Indexed};
+use super::packing::Packing;
 use super::part::{Part, raw_word};
 use super::preamble::Preamble;
 use super::problem::LogProblem;

@@ -12,7 +12,7 @@ use zstd::dict::DecoderDictionary;
 use zstd::zstd_safe::{DCtx, get_error_name};
 
 use super::MAX_BLOCK;
-use super::framing::Packing;
+use super::packing::Packing;
 use super::problem::LogProblem;
 use crate::source::input::zstd_frame::MAGIC;
 

@@ -1,0 +1,39 @@
+//! Whole sections of a CAR, or blocks of a log, that are packed together.
+
+use super::options::interrupted;
+use crate::error::Error;
+use crate::source::forest::Frame;
+
+/// Whole sections, and what becomes of them.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub bytes: Vec<u8>,
+    /// Where each section ends.
+    pub ends: Vec<usize>,
+    /// The hash of each section's CID in the index, where there is one.
+    pub hashes: Vec<u64>,
+    pub packed: Vec<u8>,
+    /// The frames of `packed`.
+    pub frames: Vec<Frame>,
+}
+
+impl Batch {
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.hashes.clear();
+        self.packed.clear();
+        self.frames.clear();
+    }
+}
+
+/// The writer has ended; what it says tells why.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+impl From<Gone> for Error {
+    /// Only seen where the writer has nothing to say, which it always has.
+    fn from(_: Gone) -> Self {
+        interrupted()
+    }
+}

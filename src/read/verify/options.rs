@@ -1,0 +1,37 @@
+//! What to verify, and how far.
+
+use std::path::PathBuf;
+
+use crate::read::access::{Location, Resources};
+use crate::source::car::NullPadding;
+
+/// What to verify, and how far.
+#[derive(Debug, Clone)]
+pub struct VerifyOptions {
+    /// The database.
+    pub db: PathBuf,
+    /// Only so many records, picked at random. Defaults to every record.
+    pub sample: Option<u64>,
+    /// A snapshot to compare with, record by record.
+    pub against: Option<PathBuf>,
+    /// What null padding in that snapshot means. Defaults to what the import took it for.
+    pub null_padding: Option<NullPadding>,
+    /// What the verification may use; memory is for the comparison.
+    pub resources: Resources,
+    /// Where the blocks are.
+    pub location: Location,
+}
+
+impl VerifyOptions {
+    /// Everything in `db`.
+    pub fn new(db: impl Into<PathBuf>) -> Self {
+        Self {
+            db: db.into(),
+            sample: None,
+            against: None,
+            null_padding: None,
+            resources: Resources::default(),
+            location: Location::default(),
+        }
+    }
+}

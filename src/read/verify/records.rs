@@ -1,0 +1,98 @@
+//! Goes through the records of a database, all of them or some.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use crate::error::Result;
+use crate::progress::Phase;
+use crate::read::verify::against::{Source, SourceIndex};
+use crate::read::verify::job::{Job, ranges_of};
+use crate::read::verify::scan::{Totals, for_each};
+use crate::report::Against;
+use crate::report::record::ImportRecord;
+use crate::rocks::DataFile;
+use crate::rocks::key_ranges::{KeyRange, Window};
+use crate::source::car::NullPadding;
+
+/// Picked records that a thread takes at a time.
+const PICKS: usize = 256;
+
+/// Goes through all column families.
+pub(super) fn everything(
+    job: &Job<'_>,
+    files: &[DataFile],
+    record: Option<&ImportRecord>,
+) -> Result<(Totals, Option<Against>)> {
+    let own = ranges_of(files, job.family);
+    let index = match &job.options.against {
+        Some(path) => Some(read_source(job, path, &own, record)?),
+        None => None,
+    };
+    let payload = record.map(|record| record.payload_bytes);
+    let total = payload.unwrap_or_else(|| files.iter().map(|file| file.size).sum());
+    job.progress.begin(Phase::Verify, Some(total));
+    let mut work: Vec<(&str, usize, KeyRange)> =
+        own.into_iter().enumerate().map(|(number, range)| (job.family, number, range)).collect();
+    work.extend(job.others(files, &[job.family]).into_iter().map(|(family, range)| (family, 0, range)));
+    let totals = for_each(job, work.len() + 1, |worker, item| {
+        let Some((family, number, range)) = item.checked_sub(1).and_then(|item| work.get(item)) else {
+            return job.check_tables(files);
+        };
+        let index = index.as_ref().filter(|_| *family == job.family);
+        let entries = index.map(|index| index.take_range(*number)).transpose()?;
+        worker.go_through(family, range, entries)
+    })?;
+    let against = index.map(|index| Against {
+        source: job.options.against.as_deref().unwrap_or(Path::new("")).display().to_string(),
+        blocks: index.blocks.load(Ordering::Relaxed),
+        distinct: totals.distinct,
+        same: totals.same,
+        unreadable: totals.unreadable,
+    });
+    Ok((totals, against))
+}
+
+fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<SourceIndex> {
+    let padded = record.is_some_and(|record| record.source.null_padding > 0);
+    let resources = &job.options.resources;
+    let source = Source {
+        path,
+        layout: job.keys.layout,
+        null_padding: job.options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error }),
+        memory: resources.memory(),
+        threads: resources.threads(),
+        work_dir: resources.work_dir(),
+        stop: &resources.stop,
+    };
+    SourceIndex::read(&source, ranges, job.progress)
+}
+
+/// Checks `count` records at random places, spread over the files by their size.
+pub(super) fn sample(job: &Job<'_>, files: &[DataFile], count: u64) -> Result<Totals> {
+    let files: Vec<&DataFile> = files.iter().filter(|file| file.family == job.family).collect();
+    let bytes: u64 = files.iter().map(|file| file.size).sum();
+    job.progress.begin(Phase::Verify, None);
+    job.progress.expect_blocks(count);
+    let mut keys = Vec::new();
+    let mut before = 0;
+    for file in files {
+        // Rounded so that the shares of all files add up.
+        let share = |bytes_before: u64| u128::from(count) * u128::from(bytes_before) / u128::from(bytes.max(1));
+        let picks = share(before + file.size) - share(before);
+        before += file.size;
+        let window = Window::between(&file.smallest, &file.largest);
+        keys.extend((0..picks).map(|_| match &window {
+            Some(window) => window.key(window.part(random() >> 1, u64::MAX >> 1)),
+            None => file.smallest.clone(),
+        }));
+    }
+    keys.sort_unstable();
+    let groups: Vec<&[Vec<u8>]> = keys.chunks(PICKS).collect();
+    for_each(job, groups.len(), |worker, item| worker.pick(groups.get(item).copied().unwrap_or_default()))
+}
+
+/// Any number, from the seed that the standard library takes for its maps.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,10 @@
+//! How a block is stored in a log.
+
+/// How a block lies in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Packing {
+    Raw,
+    Zstd,
+    /// zstd with the dictionary of this number.
+    Dictionary(u8),
+}
