@@ -16,17 +16,20 @@ use crate::cli::render::screen;
 pub struct ReportFile(Option<(PathBuf, Output)>);
 
 impl ReportFile {
-    /// Begins the file of `--report`, if there is one; it must not replace `other`, which is named `what`. Before the long
-    /// work: a path that cannot be written fails now. What is there stays until the report is whole.
-    pub fn create(path: Option<&Path>, (what, other): (&str, &Path)) -> anyhow::Result<Self> {
+    /// Begins the file of `--report`, if there is one. It must neither be one of `others`, each with what it is, nor lie in
+    /// it. Before the long work: a path that cannot be written fails now. What is there stays until the report is whole.
+    pub fn create(path: Option<&Path>, others: &[(&str, &Path)]) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let inode = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
-        if path == other || inode(path).is_some_and(|file| inode(other) == Some(file)) {
-            return Err(Error::Usage {
-                reason: format!("the report would replace the {what} {}", other.display()),
-                hint: "give --report another name".into(),
+        for (what, other) in others {
+            // A source from standard input may be a file, too.
+            let file = if *other == Path::new("-") { Path::new("/dev/stdin") } else { other };
+            if place(path).starts_with(place(file)) || inode(path).is_some_and(|found| inode(file) == Some(found)) {
+                return Err(Error::Usage {
+                    reason: format!("the report would replace the {what} {}, or a file in it", other.display()),
+                    hint: "give --report another name".into(),
+                }
+                .into());
             }
-            .into());
         }
         Ok(Self(Some((path.to_owned(), Output::create(path, true)?))))
     }
@@ -38,6 +41,18 @@ impl ReportFile {
         output.file().write_all(&text).map_err(Error::io("write", path))?;
         Ok(output.publish()?)
     }
+}
+
+/// Where a path leads, also where nothing stands there yet.
+fn place(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let inside = || Some(parent.canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(inside).unwrap_or_else(|| path.to_owned())
+}
+
+/// What tells a regular file from every other, whatever its names are.
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| (found.dev(), found.ino()))
 }
 
 /// The work is complete and only its report could not be written: running the command again is no remedy.

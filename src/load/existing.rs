@@ -437,7 +437,7 @@ fn damaged(checkpoint: &Path, why: &str) -> Error {
 ///
 /// # Errors
 /// The system refuses to read it, which says nothing about the database.
-fn opens(dir: &Path) -> Result<bool> {
+pub(super) fn opens(dir: &Path) -> Result<bool> {
     match Reader::open(dir, &ReaderOptions::once()).and_then(|found| found.files()) {
         Ok(_) => Ok(true),
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),

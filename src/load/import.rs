@@ -91,10 +91,15 @@ impl Import<'_> {
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.origin(options))?;
         let prepared = Prepared { preset, planned, identity, plain };
-        let lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
-        if finished && let Some(report) = self.finish_earlier(&prepared, &target, &mut source)? {
+        let mut lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
+        if finished {
+            let report = self.finish_earlier(&prepared, &target, &mut source)?;
             lock.release();
-            return Ok(Outcome::Imported(Box::new(report)));
+            if let Some(report) = report {
+                return Ok(Outcome::Imported(Box::new(report)));
+            }
+            // What was locked is gone with what the earlier import had left.
+            lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
         }
         let info = source.info(options, wrapping);
         self.locked(target, lock, &prepared, |job| {

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::context::Job;
-use crate::load::existing::Existing;
+use crate::load::existing::{Existing, opens};
 use crate::load::identity::Identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::open::Source;
@@ -105,7 +105,7 @@ fn start(target: &mut Target, existing: Option<&Existing<'_>>, identity: &Identi
 /// it was this import of the same source; `None` if it was another import, which this one leaves alone.
 ///
 /// # Errors
-/// [`Error::State`]: it was this import, and the source is another one.
+/// [`Error::State`]: it was this import, and the source is another one; or the database does not open any more.
 pub(super) fn finish_earlier(
     job: &Job<'_>,
     identity: &Identity,
@@ -128,6 +128,10 @@ pub(super) fn finish_earlier(
     if let Some(work_dir) = known.and_then(Identity::work_dir) {
         target.clear_spill_below(work_dir)?;
     }
+    // What it was before is kept until it is known to open.
+    if !opens(&target.db)? {
+        return Err(does_not_open(target));
+    }
     let report = ImportRecord::load_as(&target.db)?.map(|(report, _)| report);
     target.remove_leftovers()?;
     if !has_it {
@@ -138,4 +142,19 @@ pub(super) fn finish_earlier(
         });
     }
     Ok(report.filter(|_| same))
+}
+
+/// The error for a database that was complete and has been damaged since.
+fn does_not_open(target: &Target) -> Error {
+    Error::State {
+        path: target.db.clone(),
+        reason: "does not open any more: it was damaged after the import was complete".into(),
+        hint: match target.into_existing {
+            true => format!(
+                "to go back to what it was before, put the files of {} in place of its own",
+                target.checkpoint.display()
+            ),
+            false => format!("look at the disk; then remove it and {}, and import again", target.partial.display()),
+        },
+    }
 }

@@ -126,6 +126,16 @@ impl Target {
             });
         }
         if self.into_existing && !self.db.join("CURRENT").exists() {
+            if self.checkpoint.exists() {
+                return Err(Error::State {
+                    path: self.db.clone(),
+                    reason: "has lost its CURRENT since an import into it began".into(),
+                    hint: format!(
+                        "to go back to what it was before, put the files of {} in place of its own",
+                        self.checkpoint.display()
+                    ),
+                });
+            }
             return Err(Error::State {
                 path: self.db.clone(),
                 reason: "is no RocksDB database to import into".into(),
@@ -260,8 +270,8 @@ impl Target {
     }
 
     fn remove_work(&self) -> Result<()> {
-        let builder = self.checkpoint.with_extension("new");
-        let dirs = [&self.sst, &self.staging, &self.scratch, &self.checkpoint, &builder];
+        let making = self.checkpoint.with_extension("new");
+        let dirs = [&self.sst, &self.staging, &self.scratch, &self.checkpoint, &making];
         self.spills().iter().chain(dirs).try_for_each(|dir| self.remove_dir(dir))
     }
 

@@ -19,8 +19,13 @@ fn with_filters() -> Options {
     table.set_bloom_filter(10.0, false);
     let mut options = Options::default();
     options.set_block_based_table_factory(&table);
+    // No fewer than any database has.
+    options.set_num_levels(MAX_LEVELS);
     options
 }
+
+/// Levels that a database may have for its files to be opened here.
+const MAX_LEVELS: i32 = 128;
 
 /// A database whose files are opened one after the other. One thread uses it: what RocksDB counts while a file is opened
 /// belongs to that file.

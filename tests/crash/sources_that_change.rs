@@ -345,3 +345,42 @@ fn a_pipe_that_brings_something_else_is_refused() {
     assert_eq!(ended.code, Some(4), "{ended:?}");
     case.finishes();
 }
+
+#[test]
+fn a_report_replaces_nothing_that_its_import_reads_or_makes() {
+    let place = Place::in_memory();
+    let (case, path) = own_copy(&place, Way::Memory);
+    let case = case.into_existing(older());
+    case.put_old();
+    let preset = place.file("own.toml", b"extends = \"ingest\"\n");
+    let link = place.path("link");
+    std::os::unix::fs::symlink(&case.db, &link).expect("a link");
+    let db = case.db.clone();
+    let before = |name: &Path| std::fs::read(name).ok();
+    let (current, record) = (before(&db.join("CURRENT")), before(&db.join("BEDLOAD.json")));
+    let names =
+        [db.join("CURRENT"), db.join("new.json"), link.join("BEDLOAD.json"), case.partial(), case.partial().join("r")];
+    for name in names.into_iter().chain([preset.clone()]) {
+        let mut case = case.clone().arg(&["--report", name.to_str().expect("text")]);
+        if name == preset {
+            case = case.arg(&["--preset", preset.to_str().expect("text")]);
+        }
+        let ended = case.run();
+        assert_eq!(ended.code, Some(2), "{name:?}: {ended:?}");
+        ended.says(&["the report would replace the ", ", or a file in it", "hint: give --report another name"]);
+        assert!(!case.partial().exists(), "{name:?}: work has begun");
+    }
+    assert_eq!((before(&db.join("CURRENT")), before(&db.join("BEDLOAD.json"))), (current, record));
+    // A source that comes from standard input may be a file.
+    let output = crate::common::run::bedload()
+        .args(["import", "-", "--db"])
+        .arg(place.path("new"))
+        .arg("--report")
+        .arg(&path)
+        .stdin(std::fs::File::open(&path).expect("a file"))
+        .output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(std::fs::read(&path).expect("a file") == case.snapshot.bytes, "the snapshot has changed");
+    case.finishes();
+}

@@ -418,3 +418,45 @@ fn a_record_of_the_import_is_replaced_as_a_whole() {
     more.finishes();
     assert!(!more.db.join("BEDLOAD.json.bedload").exists());
 }
+
+#[test]
+fn a_database_that_is_damaged_once_it_is_complete_is_said_and_its_checkpoint_kept() {
+    for way in [Way::Spill, Way::Memtables] {
+        let place = Place::in_memory();
+        let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        case.dies_at("complete");
+        let current = std::fs::read(case.db.join("CURRENT")).expect("a file");
+        let checkpoint = case.partial().join("checkpoint");
+        for damage in [b"" as &[u8], b"MANIFEST-999999\n"] {
+            std::fs::write(case.db.join("CURRENT"), damage).expect("written");
+            for case in [case.clone(), case.clone().arg(&["--restart"])] {
+                let ended = case.run();
+                assert_eq!(ended.code, Some(4), "{way:?}: {ended:?}");
+                ended.says(&[
+                    "does not open any more: it was damaged after the import was complete",
+                    "hint: to go back",
+                ]);
+                assert!(checkpoint.join("CURRENT").exists(), "{way:?}: the checkpoint is gone");
+            }
+        }
+        std::fs::remove_file(case.db.join("CURRENT")).expect("it goes");
+        let ended = case.run();
+        assert_eq!(ended.code, Some(4), "{way:?}: {ended:?}");
+        assert!(ended.stderr.contains(&*checkpoint.to_string_lossy()), "{way:?}: {ended:?}");
+        std::fs::write(case.db.join("CURRENT"), current).expect("written");
+        case.finishes();
+    }
+}
+
+#[test]
+fn a_complete_import_that_was_not_swept_gives_way_to_the_next_one() {
+    let place = Place::in_memory();
+    for more in [&["--restart"][..], &[]] {
+        let case = Case::new(&place.path(""), plain(), Way::Spill, From::File).into_existing(older());
+        case.put_old();
+        case.dies_at("complete");
+        case.clone().arg(more).finishes();
+        assert!(!case.partial().exists(), "{more:?}: something is left of the work");
+    }
+}

@@ -83,7 +83,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Err(output::refuse_terminal());
     }
     let options = options(args)?;
-    let report_file = output::ReportFile::create(args.report.as_deref(), ("export", &args.file))?;
+    let report_file =
+        output::ReportFile::create(args.report.as_deref(), &[("export", &args.file), ("database", &args.db)])?;
     let observer = progress::renderer(globals);
     let outcome = if to_stdout {
         export_to(&options, &mut io::stdout(), observer.as_ref())

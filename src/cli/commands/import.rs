@@ -1,6 +1,6 @@
 //! `bedload import`: a snapshot becomes a database.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bedload::chain::Id;
 use bedload::load::{Format, LogOptions, PlanChoice};
@@ -121,7 +121,13 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let options = options(args)?;
-    let report_file = output::ReportFile::create(args.report.as_deref(), ("source", &args.source))?;
+    let mut partial = args.db.as_os_str().to_owned();
+    partial.push(".partial");
+    let mut others =
+        vec![("source", &*args.source), ("database", &*args.db), ("work of the import", Path::new(&partial))];
+    others.extend(args.preset.as_deref().map(|preset| ("preset", Path::new(preset))));
+    others.extend(args.options_file.as_deref().map(|path| ("options file", path)));
+    let report_file = output::ReportFile::create(args.report.as_deref(), &others)?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = progress::renderer(globals);
     let outcome = bedload::import(&options, observer.as_ref());
