@@ -8,10 +8,10 @@ use crate::hash::content_digest::ContentDigest;
 use crate::load::JournalBench;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{SstOptions, SstWriter};
-use crate::sort::entries::{Entry, Heap};
+use crate::sort::entries::{BlockArena, Entry};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
-use crate::sort::spill::{Pieces, Spill};
+use crate::sort::spill::{PartitionBuffers, Spill};
 use crate::source::car::chunks::{Chunk, Chunks, Limits};
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, Section, Step, next_section};
 use crate::source::input::Input;
@@ -96,7 +96,7 @@ impl Snapshot {
     /// Spills as [`Snapshot::spill`] does, and leaves the files to be read.
     pub fn spilled(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<Spilled> {
         let spill = Spill::new(dir.to_owned(), routing.0.partitions());
-        let mut pieces = Pieces::new(routing.0.partitions(), piece);
+        let mut pieces = PartitionBuffers::new(routing.0.partitions(), piece);
         for (chunk, section) in self.sections() {
             let (key, digest_at) = key(chunk, &section);
             let partition = routing.0.route(key, digest_at).partition;
@@ -116,9 +116,9 @@ impl Snapshot {
             let route = routing.0.route(key, digest_at);
             entries[route.partition as usize].push(Entry::new(route.prefix, chunk.index, section.start as u32));
         }
-        let mut heap = Heap::new(LAYOUT);
-        self.0.into_iter().for_each(|chunk| heap.insert(chunk.index, chunk.bytes));
-        (Blocks(heap), Entries(entries))
+        let mut arena = BlockArena::new(LAYOUT);
+        self.0.into_iter().for_each(|chunk| arena.insert(chunk.index, chunk.bytes));
+        (Blocks(arena), Entries(entries))
     }
 }
 
@@ -163,7 +163,7 @@ impl Appending {
 pub struct Routing(Router);
 
 /// Blocks in memory.
-pub struct Blocks(Heap);
+pub struct Blocks(BlockArena);
 
 /// One entry a block, partition by partition.
 #[derive(Clone)]

@@ -83,7 +83,7 @@ pub enum Error {
     Preset(Cause),
     /// A database that was looked through is not sound, or lacks something; what was found has been reported.
     #[error("{action} {}: {problems} found", path.display())]
-    Unsound {
+    VerificationFailed {
         /// What was being done: `verify`, `walk`.
         action: &'static str,
         /// The database or snapshot.
@@ -205,7 +205,7 @@ impl Error {
     /// The exit code this error stands for.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::BadInput { .. } | Self::Unsound { .. } => Exit::BadInput,
+            Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,
             Self::Io { .. } | Self::NoSpace { .. } | Self::Rocks { .. } | Self::NotFound { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
@@ -230,7 +230,7 @@ impl Error {
             Self::NotFound { .. } => "check the CID, and --key if the database has no BEDLOAD.json".into(),
             Self::State { hint, .. }
             | Self::Usage { hint, .. }
-            | Self::Unsound { hint, .. }
+            | Self::VerificationFailed { hint, .. }
             | Self::Interrupted { hint } => hint.clone(),
         }
     }

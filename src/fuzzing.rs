@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::source::block_log::{Batch, Dictionaries, Forward, TornTail};
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{HeaderStep, NullPadding, Step, next_section, read_header};
-use crate::source::input::{Body, ByteStream, Input, Wrapping};
+use crate::source::input::{Body, ByteStream, Compression, Input};
 
 /// The longest block that the fuzzed reader accepts, in bytes: enough to outgrow a chunk, too little to be slow.
 const MAX_BLOCK: u64 = 1 << 20;
@@ -22,7 +22,8 @@ const MAX_BLOCK: u64 = 1 << 20;
 pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
     let limits = Limits { max_block: MAX_BLOCK, null_padding, fits: MAX_BLOCK, budget: 4 * MAX_BLOCK, chunk };
     let body = Body::Stream(Box::new(Memory { data: data.to_vec(), at: 0 }));
-    let input = Input { name: "fuzz".into(), size: None, wrapping: Wrapping::None, blocks: None, body, file: None };
+    let input =
+        Input { name: "fuzz".into(), size: None, compression: Compression::None, blocks: None, body, file: None };
     let mut chunks = match (Chunks::open(input, limits), read_header(data, Some(data.len() as u64))) {
         (Ok((header, chunks)), Ok(HeaderStep::Header(expected))) => {
             assert_eq!(header, expected);
@@ -77,7 +78,7 @@ fn frames(data: &[u8], mut at: usize, null_padding: NullPadding) -> (Vec<usize>,
                 return (starts, null_padding == NullPadding::Eof && rest.iter().all(|&byte| byte == 0));
             }
             Ok(Step::Cut { .. }) => return (starts, false),
-            // A wrong CID in a whole section is found by whoever takes the chunk: the frames go on.
+            // A wrong CID in a whole section is found by the worker that takes the chunk: the frames go on.
             Err(_) => match unsigned_varint::decode::u64(rest) {
                 Ok((len, body)) if len <= body.len() as u64 && rest.len() - body.len() == varint_len(len) => {
                     starts.push(at);

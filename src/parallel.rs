@@ -1,15 +1,11 @@
 //! Threads for a part of the work. Where the system refuses one, the standard library panics; here it is an error.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crate::error::{Error, Result};
+use parking_lot::Mutex;
 
-/// Locks, also after a panic elsewhere: what is locked here is whole at any time.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::error::{Error, Result};
 
 /// Starts a thread in `scope`.
 ///
@@ -41,7 +37,7 @@ pub(crate) fn run_workers(count: usize, work: impl Fn() + Sync, refused: impl Fn
 /// As [`start`].
 pub(crate) fn check(count: usize) -> Result<()> {
     const STACK: usize = 8 << 20;
-    let gate = std::sync::RwLock::new(());
+    let gate = parking_lot::RwLock::new(());
     let closed = gate.write();
     std::thread::scope(|scope| {
         let wait = || drop(gate.read());
@@ -99,7 +95,7 @@ pub(crate) fn for_each<W: Send>(
             }
             result = work(&mut worker, item);
         }
-        let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outcome = outcome.lock();
         match (result, &mut *outcome) {
             (Ok(()), Ok(workers)) => workers.push(worker),
             (Err(error), Ok(_)) => {
@@ -115,10 +111,10 @@ pub(crate) fn for_each<W: Send>(
     } else {
         run_workers(threads.min(items), run, |error| {
             failed.store(true, Ordering::Relaxed);
-            *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
+            *outcome.lock() = Err(error);
         });
     }
-    outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
+    outcome.into_inner()
 }
 
 #[cfg(test)]

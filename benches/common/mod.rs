@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bedload::bench_support::Snapshot;
 use bedload::generate::{Profile, Spec, write};
-use bedload::source::input::{Body, ByteStream, Input, Wrapping};
+use bedload::source::input::{Body, ByteStream, Compression, Input};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -42,7 +42,7 @@ fn input(size: u64, body: Body) -> Input {
     Input {
         name: PathBuf::from("bench.car"),
         size: Some(size),
-        wrapping: Wrapping::None,
+        compression: Compression::None,
         blocks: None,
         body,
         file: None,

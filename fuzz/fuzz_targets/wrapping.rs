@@ -41,7 +41,7 @@ fuzz_target!(init: seeds::plant(&wrapped()), |data: &[u8]| {
     }
 });
 
-/// Small CARs in every wrapping, whole and in several frames.
+/// Small CARs in every compression, whole and in several frames.
 fn wrapped() -> Vec<Vec<u8>> {
     let zstd = |bytes: &[u8]| {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("an encoder");

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use super::limit::Limit;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::progress::Stop;
+use crate::progress::CancellationToken;
 use crate::report::bench::{MemorySample, ProcessFigures};
 
 /// The time between two looks at a process that has just begun; it grows as the process gets older.
@@ -41,7 +41,7 @@ pub(super) struct Job<'a> {
     pub dir: &'a Path,
     pub name: &'static str,
     pub limit: Option<&'a Limit>,
-    pub stop: &'a Stop,
+    pub stop: &'a CancellationToken,
 }
 
 /// How it ended.
@@ -63,13 +63,13 @@ impl Ended {
 /// Runs a process to its end.
 ///
 /// # Errors
-/// It could not be started, or somebody asked to stop: then it has been ended.
+/// It could not be started, or the caller cancelled it: then it has been ended.
 pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     let (output, errors) = (job.dir.join(format!("{}.out", job.name)), job.dir.join(format!("{}.err", job.name)));
     let create = |path: &PathBuf| File::create(path).map_err(Error::io("create", path));
     let mut command = Command::new(job.program);
     command.args(&job.words).stdin(Stdio::null()).stdout(create(&output)?).stderr(create(&errors)?);
-    let limit = job.limit.map(Limit::entrance);
+    let limit = job.limit.map(Limit::cgroup_guard);
     // SAFETY: between fork and exec only system calls are made, on memory that was made ready before.
     unsafe {
         command.pre_exec(move || {
@@ -99,7 +99,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     let (status, usage) = reap(pid).map_err(Error::io("wait for", job.program))?;
     // It has been waited for; dropping the handle does nothing more.
     drop(child);
-    if job.stop.asked() {
+    if job.stop.is_cancelled() {
         return Err(Error::Interrupted { hint: "run the same command again to go on from here".into() });
     }
     let io = last.or(samples.io);
@@ -183,12 +183,12 @@ struct Samples {
 }
 
 impl Samples {
-    fn take(pid: Pid, start: Instant, stop: &Stop, is_over: &crossbeam_channel::Receiver<()>) -> Self {
+    fn take(pid: Pid, start: Instant, stop: &CancellationToken, is_over: &crossbeam_channel::Receiver<()>) -> Self {
         let mut samples = Self::default();
         let mut every = LOOK;
         let mut asked: Option<Instant> = None;
         while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-            if stop.asked() {
+            if stop.is_cancelled() {
                 // A process that is gone already needs no signal.
                 let _ = match asked {
                     None => kill_process(pid, Signal::TERM),
@@ -231,7 +231,7 @@ impl Samples {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, stop: &Stop) -> Result<Ended> {
+    fn shell(script: &str, stop: &CancellationToken) -> Result<Ended> {
         let dir = tempfile::tempdir().expect("a folder");
         let words = ["-c".into(), script.into()].to_vec();
         run(&Job { program: Path::new("/bin/sh"), words, dir: dir.path(), name: "sh", limit: None, stop })
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_process_is_seen_whole() {
         let script = "dd if=/dev/zero of=/dev/null bs=1000 count=500 2>/dev/null; sleep 0.2; echo oh >&2; exit 3";
-        let ended = shell(script, &Stop::default()).expect("it starts");
+        let ended = shell(script, &CancellationToken::default()).expect("it starts");
         assert_eq!((ended.exit, ended.signal, ended.errors.as_str()), (Some(3), None, "oh\n"));
         assert!(!ended.succeeded());
         let process = ended.process;
@@ -253,17 +253,17 @@ mod tests {
 
     #[test]
     fn a_signal_is_told_apart_from_an_exit() {
-        let ended = shell("kill -9 $$", &Stop::default()).expect("it starts");
+        let ended = shell("kill -9 $$", &CancellationToken::default()).expect("it starts");
         assert_eq!((ended.exit, ended.signal), (None, Some(9)));
     }
 
     #[test]
     fn a_process_ends_when_somebody_asks_to_stop() {
-        let stop = Stop::default();
+        let stop = CancellationToken::default();
         let asked = stop.clone();
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(100));
-            asked.ask();
+            asked.cancel();
         });
         let Err(error) = shell("sleep 60", &stop) else { panic!("it went on") };
         assert!(matches!(error, Error::Interrupted { .. }), "{error}");
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_an_error() {
         let dir = tempfile::tempdir().expect("a folder");
-        let stop = Stop::default();
+        let stop = CancellationToken::default();
         let job = Job {
             program: Path::new("/no/such"),
             words: Vec::new(),

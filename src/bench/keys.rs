@@ -90,7 +90,7 @@ pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
 pub(super) fn absent(key: &[u8]) -> Vec<u8> {
     let mut other = key.to_vec();
     match other.last_mut() {
-        // A digest whose last byte is another belongs to no block that anybody knows.
+        // A digest whose last byte is another belongs to no known block.
         Some(last) if key.len() >= SHORT => *last ^= 0x55,
         _ => other.push(0),
     }

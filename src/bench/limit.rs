@@ -39,7 +39,7 @@ pub(super) struct Limit {
 }
 
 /// What a process needs to enter, ready before it is made.
-pub(super) struct Entrance(CString);
+pub(super) struct CgroupGuard(CString);
 
 impl Limit {
     /// Makes a group that allows `bytes`; what came of it is in the second value.
@@ -73,9 +73,9 @@ impl Limit {
     }
 
     /// What a process needs to enter.
-    pub fn entrance(&self) -> Entrance {
+    pub fn cgroup_guard(&self) -> CgroupGuard {
         let path = self.dir.join("cgroup.procs").into_os_string();
-        Entrance(CString::new(path.into_encoded_bytes()).unwrap_or_default())
+        CgroupGuard(CString::new(path.into_encoded_bytes()).unwrap_or_default())
     }
 }
 
@@ -120,7 +120,7 @@ fn write(path: &Path, value: &str) -> Result<(), String> {
     write().map_err(|error| format!("write {}: {error}", path.display()))
 }
 
-impl Entrance {
+impl CgroupGuard {
     /// Puts the calling process into the group. Only system calls: this runs between fork and exec.
     pub fn enter(&self) -> io::Result<()> {
         // SAFETY: the path ends with a zero; the descriptor is our own; "0" stands for the process that writes.

@@ -21,7 +21,7 @@ pub struct Variant {
     pub name: String,
     /// The preset as it was named.
     pub preset: String,
-    /// What is set on top of it, as `moment.scope.option=value`.
+    /// What is set on top of it, as `stage.scope.option=value`.
     pub set: Vec<String>,
     /// What the import is given besides, as `name=value`.
     pub arguments: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Variant {
 /// A list of values for one option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vary {
-    /// `moment.scope.option`, or an argument of the import.
+    /// `stage.scope.option`, or an argument of the import.
     pub key: String,
     /// Its values.
     pub values: Vec<String>,
@@ -116,7 +116,7 @@ impl Variant {
         }
         Err(Error::Usage {
             reason: format!(
-                "`{assignment}` is neither an option (moment.scope.option=value) nor an argument of the import"
+                "`{assignment}` is neither an option (stage.scope.option=value) nor an argument of the import"
             ),
             hint: format!("without dots there are: {}", ARGUMENTS.join(", ")),
         })
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(refused(&["ingest"], &[], &["memory=1G,"]), "`--vary memory=1G,` names no option or no values");
         assert_eq!(
             refused(&["ingest"], &["colour=red"], &[]),
-            "`colour=red` is neither an option (moment.scope.option=value) nor an argument of the import"
+            "`colour=red` is neither an option (stage.scope.option=value) nor an argument of the import"
         );
         let many = (0..300).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
         assert_eq!(refused(&["ingest"], &[], &[&format!("threads={many}")]), "these are 300 variants or more");

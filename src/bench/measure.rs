@@ -19,7 +19,7 @@ use super::limit::Limit;
 use super::matrix::{Variant, block_cache};
 use super::reads::Iterated;
 use crate::error::{Error, Result};
-use crate::progress::Stop;
+use crate::progress::CancellationToken;
 use crate::report::bench::{
     COPY, CacheInfo, Failure, ImportFigures, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run, ScanFigures, ScanKind,
 };
@@ -32,7 +32,7 @@ const RUN_DIR: &str = "bedload-bench.run";
 const LOCK: &str = "bedload-bench.lock";
 
 /// Everything that runs have in common.
-pub(super) struct Workshop<'a> {
+pub(super) struct Runner<'a> {
     pub program: &'a Path,
     pub source: &'a Path,
     pub cold: bool,
@@ -43,11 +43,11 @@ pub(super) struct Workshop<'a> {
     pub limit: Option<Limit>,
     /// Where lists of keys are kept.
     pub keys: PathBuf,
-    pub stop: &'a Stop,
+    pub stop: &'a CancellationToken,
     pub place: Place,
 }
 
-/// The folder that runs work in; nobody else may meanwhile.
+/// The folder that runs work in; no other process may meanwhile.
 pub(super) struct Place {
     pub dir: PathBuf,
     _lock: File,
@@ -65,7 +65,7 @@ impl Place {
     /// Takes a place in `dir`, and removes what an earlier run that was killed has left there.
     ///
     /// # Errors
-    /// It cannot be written to, or somebody else measures there.
+    /// It cannot be written to, or another process measures there.
     pub fn take(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
         let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
@@ -101,7 +101,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Left behind it is in nobody's way: the next one removes it.
+        // Left behind it does no harm: the next run removes it.
         let _ = self.clear();
         if let Some(parent) = self.dir.parent() {
             let _ = fs::remove_file(parent.join(LOCK));
@@ -109,11 +109,11 @@ impl Drop for Place {
     }
 }
 
-impl Workshop<'_> {
+impl Runner<'_> {
     /// Copies the snapshot: the floor that every import is held against.
     ///
     /// # Errors
-    /// The place cannot be prepared, or somebody asked to stop. That the copy fails is a result.
+    /// The place cannot be prepared, or the caller cancelled it. That the copy fails is a result.
     pub fn copy(&self, turn: Turn) -> Result<Run> {
         self.place.renew()?;
         let cache = cache::prepare(self.source, self.cold)?;
@@ -152,7 +152,7 @@ impl Workshop<'_> {
     /// Imports with a variant and measures what comes of it.
     ///
     /// # Errors
-    /// The place cannot be prepared, or somebody asked to stop. That the import fails is a result.
+    /// The place cannot be prepared, or the caller cancelled it. That the import fails is a result.
     pub fn import(&self, variant: &Variant, turn: Turn) -> Result<Run> {
         self.import_from(self.source, &self.keys, variant, turn)
     }
@@ -160,7 +160,7 @@ impl Workshop<'_> {
     /// The same from another source, whose lists of keys are kept in `keys`.
     ///
     /// # Errors
-    /// As [`Workshop::import`].
+    /// As [`Runner::import`].
     pub fn import_from(&self, source: &Path, keys: &Path, variant: &Variant, turn: Turn) -> Result<Run> {
         self.place.renew()?;
         let cache = cache::prepare(source, self.cold)?;
@@ -328,14 +328,14 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         .filter(|(name, _)| *name != "total")
         .filter_map(|(name, seconds)| Some((name.clone(), seconds.as_f64()?)))
         .collect();
-    let settle = phase("settle").unwrap_or(0.0);
+    let compact = phase("compact").unwrap_or(0.0);
     let check = phase("check");
     let memtable = report.memtable.as_ref();
     let of_log = report.log.iter().flat_map(|log| &log.families).flat_map(|family| &family.levels);
     let of_car = report.levels.iter().filter(|_| report.log.is_none());
     ImportFigures {
-        import_seconds: (wall - settle - check.unwrap_or(0.0)).max(0.0),
-        settle_seconds: settle,
+        import_seconds: (wall - compact - check.unwrap_or(0.0)).max(0.0),
+        compact_seconds: compact,
         check_seconds: check,
         phases,
         source_bytes: report.source.bytes,
@@ -348,7 +348,7 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         last_tenth_bytes_per_second: report.reading.last_tenth_bytes_per_second,
         rocksdb_written_bytes: report.rocksdb_bytes_written,
         sst_files: of_car.chain(of_log).map(|level| level.files).sum(),
-        level0_files_before_settling: memtable.map(|it| it.level0_files_before_settling),
+        level0_files_before_compaction: memtable.map(|it| it.level0_files_before_compaction),
         stalls: memtable.map(|it| it.stalls),
         stall_seconds: memtable.map(|it| it.stall_seconds),
         disk_bytes: cache::disk_bytes(db),

@@ -1,12 +1,12 @@
 //! Which preset is best, on this machine, for this snapshot: every run a process of its own, rounds interleaved, every
 //! figure with its uncertainty.
 //!
-//! [`bench()`] runs and keeps; `judge` takes figures from runs; `report::bench` writes them down. Nothing here decides by
+//! [`bench()`] runs and keeps; `analyse` takes figures from runs; `report::bench` writes them down. Nothing here decides by
 //! a single run, and nothing compares runs of different rounds.
 
+mod analyse;
 mod cache;
 mod child;
-mod judge;
 pub mod keys;
 mod limit;
 mod machine;
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-pub use judge::figures;
+pub use analyse::figures;
 pub use machine::machine;
 pub use matrix::{Variant, Vary};
 pub use options::{BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS};
@@ -36,12 +36,12 @@ pub use schedule::Order;
 pub use store::load;
 
 use self::limit::Limit;
-use self::measure::{Place, Turn, Workshop};
+use self::measure::{Place, Runner, Turn};
 use self::store::Store;
 use crate::error::{Error, Result};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
 
-/// Whoever wants to know how a comparison goes.
+/// Receives the progress of a comparison.
 pub trait BenchObserver {
     /// A run begins.
     fn begins(&self, step: &Step) {
@@ -59,7 +59,7 @@ pub trait BenchObserver {
     }
 }
 
-/// Tells nobody.
+/// Ignores everything.
 impl BenchObserver for crate::progress::Silent {}
 
 /// A run that is about to begin.
@@ -80,7 +80,7 @@ pub struct Step {
 /// Compares presets.
 ///
 /// # Errors
-/// Nothing sensible to compare, another comparison in the same folder, a disk that fails, or somebody asked to stop. An
+/// Nothing sensible to compare, another comparison in the same folder, a disk that fails, or the caller cancelled it. An
 /// import that fails is a result.
 pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<BenchReport> {
     let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
@@ -101,7 +101,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     if let Some(MemoryLimit { enforced: false, how, .. }) = &memory_limit {
         observer.note(&format!("the limit of memory is not enforced: {how}"));
     }
-    let workshop = Workshop {
+    let runner = Runner {
         program: &options.program,
         source: &options.source,
         cold: options.cold,
@@ -146,7 +146,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         if runs.iter().any(|run| run.variant == *name && run.round == turn.round && run.warmup == turn.warmup) {
             continue;
         }
-        if options.stop.asked() {
+        if options.stop.is_cancelled() {
             return Err(interrupted());
         }
         if !clock.allows(durations.get(name.as_str()).copied().unwrap_or_default()) {
@@ -161,8 +161,8 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             Step { variant: name.clone(), round: turn.round, warmup: turn.warmup, number: index + 1, of: plan.len() };
         observer.begins(&step);
         let run = match variants.iter().find(|variant| variant.name == *name) {
-            Some(variant) => workshop.import(variant, *turn)?,
-            None => workshop.copy(*turn)?,
+            Some(variant) => runner.import(variant, *turn)?,
+            None => runner.copy(*turn)?,
         };
         durations.insert(name, begun.elapsed());
         store.append(&run)?;
@@ -219,7 +219,11 @@ fn plan(options: &BenchOptions, names: &[String]) -> Vec<(String, Turn)> {
 }
 
 /// What makes one comparison another: everything but how long it goes on.
-fn identity(options: &BenchOptions, infos: &[VariantInfo], source: &snapshot::Facts) -> Result<Map<String, Value>> {
+fn identity(
+    options: &BenchOptions,
+    infos: &[VariantInfo],
+    source: &snapshot::SourceProfile,
+) -> Result<Map<String, Value>> {
     let mut variants = Vec::new();
     for info in infos {
         let digest = text_digest(&crate::preset::Preset::find(&info.preset)?.text);

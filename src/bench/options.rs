@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::matrix::Vary;
 use super::schedule::Order;
-use crate::progress::Stop;
+use crate::progress::CancellationToken;
 
-/// Rounds when nobody says how many: the fewest with an interval worth the name.
+/// Rounds when the user gives no number: the fewest with an interval worth the name.
 pub const DEFAULT_RUNS: u32 = 3;
 
-/// Lookups of each kind when nobody says how many.
+/// Lookups of each kind when the user gives no number.
 pub const DEFAULT_LOOKUPS: u64 = 2000;
 
 /// What to compare, on what, and how.
@@ -50,8 +50,8 @@ pub struct BenchOptions {
     pub dir: Option<PathBuf>,
     /// Where results are kept.
     pub out: PathBuf,
-    /// Asked by somebody else to make it stop.
-    pub stop: Stop,
+    /// Cancelled by the caller to make it stop.
+    pub stop: CancellationToken,
 }
 
 impl BenchOptions {
@@ -75,7 +75,7 @@ impl BenchOptions {
             scan: true,
             dir: None,
             out: out.into(),
-            stop: Stop::default(),
+            stop: CancellationToken::default(),
         }
     }
 }

@@ -5,9 +5,9 @@
 //! to be warm, all of it is done once before, unmeasured.
 
 use std::path::PathBuf;
-use std::sync::RwLock;
 use std::time::{Duration, Instant};
 
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
 use super::cache;

@@ -1,13 +1,13 @@
 //! Which preset to use, and what that costs.
 //!
-//! The default is the fastest by total time (import, settling, and the scan that follows). Where others are not shown to
+//! The default is the fastest by total time (import, compaction, and the scan that follows). Where others are not shown to
 //! be slower, the one of them that is shown to look keys up faster goes before. A preset with a failed run is never
 //! recommended while there is one without.
 //!
 //! One round has no interval that could show anything: there a difference is taken for one from `PLAIN` on, and the words
 //! say so.
 
-use super::judge::Rounds;
+use super::analyse::Rounds;
 use crate::report::bench::{
     Better, Metric, Pick, Ratio, Recommendation, Run, VariantFigures, Verdict, metric, some_of,
 };
@@ -163,7 +163,7 @@ fn digests_differ(runs: &[Run]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judge::figures;
+    use super::super::analyse::figures;
     use super::super::testing::{failed, run};
     use super::*;
 

@@ -8,7 +8,7 @@ use super::cache;
 use crate::error::{Error, Result};
 
 /// What tells one snapshot from another without reading it.
-pub(super) struct Facts {
+pub(super) struct SourceProfile {
     pub bytes: u64,
     /// When the file, or the youngest in the folder, was written to; milliseconds since 1970.
     pub modified_ms: Option<u64>,
@@ -19,10 +19,10 @@ pub(super) struct Facts {
 ///
 /// # Errors
 /// It is not there, or can be read only once.
-pub(super) fn look(path: &Path) -> Result<Facts> {
+pub(super) fn look(path: &Path) -> Result<SourceProfile> {
     let own = fs::metadata(path).map_err(Error::io("open", path))?;
     if own.is_file() {
-        return Ok(Facts { bytes: own.len(), modified_ms: modified_ms(&own), folder: false });
+        return Ok(SourceProfile { bytes: own.len(), modified_ms: modified_ms(&own), folder: false });
     }
     if !own.is_dir() {
         return Err(Error::Usage {
@@ -30,13 +30,13 @@ pub(super) fn look(path: &Path) -> Result<Facts> {
             hint: "save the snapshot to a file first".into(),
         });
     }
-    let mut facts = Facts { bytes: 0, modified_ms: None, folder: true };
+    let mut profile = SourceProfile { bytes: 0, modified_ms: None, folder: true };
     for file in cache::files(path)? {
         let file = fs::metadata(&file).map_err(Error::io("open", &file))?;
-        facts.bytes += file.len();
-        facts.modified_ms = facts.modified_ms.max(modified_ms(&file));
+        profile.bytes += file.len();
+        profile.modified_ms = profile.modified_ms.max(modified_ms(&file));
     }
-    Ok(facts)
+    Ok(profile)
 }
 
 fn modified_ms(file: &Metadata) -> Option<u64> {
@@ -53,9 +53,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         fs::write(dir.path().join("a"), [0; 10]).expect("room");
         fs::write(dir.path().join("b"), [0; 7]).expect("room");
-        let facts = look(dir.path()).expect("a folder");
-        assert_eq!((facts.bytes, facts.folder), (17, true));
-        assert!(facts.modified_ms.is_some());
+        let profile = look(dir.path()).expect("a folder");
+        assert_eq!((profile.bytes, profile.folder), (17, true));
+        assert!(profile.modified_ms.is_some());
         let file = look(&dir.path().join("b")).expect("a file");
         assert_eq!((file.bytes, file.folder), (7, false));
         let Err(error) = look(Path::new("/dev/null")) else { panic!("taken") };

@@ -95,9 +95,9 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
         }),
         import: Some(ImportFigures {
             import_seconds: seconds * 0.75,
-            settle_seconds: seconds * 0.25,
+            compact_seconds: seconds * 0.25,
             check_seconds: None,
-            phases: [("plan", 0.0), ("read", 0.5), ("build", 0.25), ("settle", 0.25)]
+            phases: [("plan", 0.0), ("read", 0.5), ("build", 0.25), ("compact", 0.25)]
                 .map(|(name, share)| (name.to_owned(), share * seconds))
                 .to_vec(),
             source_bytes: 256 * MIB,
@@ -112,7 +112,7 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
             last_tenth_bytes_per_second: Some(400 * MIB),
             rocksdb_written_bytes: Some(260 * MIB),
             sst_files: 17,
-            level0_files_before_settling: None,
+            level0_files_before_compaction: None,
             stalls: None,
             stall_seconds: None,
             disk_bytes: Some(262 * MIB),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bedload::Error;
 use bedload::preset::Overrides;
-use bedload::progress::Stop;
+use bedload::progress::CancellationToken;
 use bedload::read::{Location, Resources};
 use bedload::sort::key::KeyLayout;
 
@@ -27,7 +27,7 @@ pub struct ResourceArgs {
 impl ResourceArgs {
     /// The resources as the library takes them; the first signal cancels the work.
     pub fn resources(&self) -> anyhow::Result<Resources> {
-        let stop = Stop::default();
+        let stop = CancellationToken::default();
         signals::cancel_on_signals(&stop, "run the same command again; it starts over")?;
         Ok(Resources {
             threads: self.threads.map(usize::from),

@@ -39,7 +39,7 @@ impl ReportFile {
         let Some((path, mut output)) = self.0 else { return Ok(()) };
         let text = serde_json::to_vec_pretty(report)?;
         output.file().write_all(&text).map_err(Error::io("write", path))?;
-        Ok(output.publish()?)
+        Ok(output.commit()?)
     }
 }
 
@@ -107,7 +107,8 @@ pub fn exit_code(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
     };
     print_error(&format!("{error:#}"), &hint, globals.color_on_stderr());
     // A report of what was found has been printed already.
-    if globals.json && !matches!(error.downcast_ref(), Some(Error::Unsound { .. } | Error::NotFound { .. })) {
+    if globals.json && !matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. } | Error::NotFound { .. }))
+    {
         let _ = print_json(&error_document(&format!("{error:#}"), &hint, exit));
     }
     ExitCode::from(exit as u8)

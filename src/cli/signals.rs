@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bedload::Error;
-use bedload::progress::Stop;
+use bedload::progress::CancellationToken;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
@@ -26,15 +26,15 @@ const INTERRUPTED: i32 = bedload::error::Exit::Interrupted as i32;
 
 /// Cancels the work at the first signal and ends the program at the second, or, with `hint`, when the work takes too long
 /// to end.
-pub fn cancel_on_signals(stop: &Stop, hint: &'static str) -> anyhow::Result<()> {
+pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let stop = stop.clone();
     let watch = move || {
         for _ in signals.forever() {
-            if stop.asked() {
+            if stop.is_cancelled() {
                 end(None);
             }
-            stop.ask();
+            stop.cancel();
             // On another thread: a terminal that is blocked must not delay the second signal.
             let reported = on_thread(|| bar::print_after_signal("stopping; press Ctrl-C again to stop at once"));
             let late = on_thread(move || {

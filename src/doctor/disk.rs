@@ -16,7 +16,7 @@ use rustix::io::{ReadWriteFlags, pwritev2};
 use super::scratch;
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
-use crate::progress::Stop;
+use crate::progress::CancellationToken;
 use crate::report::statistics::{median, quantile};
 use crate::report::{DiskSpeed, Latency};
 
@@ -56,8 +56,8 @@ impl Limits {
 /// Measures the file system that `dir` is on.
 ///
 /// # Errors
-/// Nothing can be written there, the disk fails, or somebody asks to stop.
-pub(super) fn measure(dir: &Path, limits: Limits, stop: &Stop) -> Result<DiskSpeed> {
+/// Nothing can be written there, the disk fails, or the caller cancels it.
+pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken) -> Result<DiskSpeed> {
     let file = scratch::nameless(dir)?;
     let mut bench = Bench { file: &file, dir, limits, stop, buffer: Buffer::new(LARGE)? };
     bench.fill();
@@ -108,7 +108,7 @@ struct Bench<'a> {
     file: &'a File,
     dir: &'a Path,
     limits: Limits,
-    stop: &'a Stop,
+    stop: &'a CancellationToken,
     buffer: Buffer,
 }
 
@@ -125,7 +125,7 @@ impl Bench<'_> {
     }
 
     fn may_go_on(&self) -> Result<()> {
-        if self.stop.asked() {
+        if self.stop.is_cancelled() {
             return Err(super::interrupted());
         }
         Ok(())
@@ -236,7 +236,7 @@ mod tests {
     fn every_number_is_measured_and_nothing_is_left() {
         let dir = tempfile::tempdir().expect("a directory");
         let limits = Limits { bytes: 16 << 20, time: Duration::from_millis(200) };
-        let found = measure(dir.path(), limits, &Stop::default()).expect("a disk");
+        let found = measure(dir.path(), limits, &CancellationToken::default()).expect("a disk");
         let writes = found.sync_write.expect("measured");
         assert!(writes.count > 0 && writes.median_us <= writes.p99_us, "{found:?}");
         for rate in [
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_full_disk_leaves_out_what_needs_room() {
         let dir = tempfile::tempdir().expect("a directory");
-        let found = measure(dir.path(), Limits::for_free(0), &Stop::default()).expect("some bytes fit");
+        let found = measure(dir.path(), Limits::for_free(0), &CancellationToken::default()).expect("some bytes fit");
         assert_eq!(found.synced_write_bytes_per_second, None);
         assert_eq!(found.read_bytes_per_second, None);
         assert_eq!(found.random_reads_per_second, None);
@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn whoever_asks_is_heard() {
         let dir = tempfile::tempdir().expect("a directory");
-        let stop = Stop::default();
-        stop.ask();
+        let stop = CancellationToken::default();
+        stop.cancel();
         let error = measure(dir.path(), Limits::for_free(1 << 30), &stop).expect_err("stopped");
         assert_eq!(error.exit(), crate::error::Exit::Interrupted);
     }

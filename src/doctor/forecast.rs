@@ -3,7 +3,7 @@
 //! ```text
 //! read     the longest of: what the sample took, reading the source, and, when spilling, writing it all once
 //! build    the longest of: what the sample took, and writing the database
-//! ingest, settle, publish    what the sample took: a few syncs, however large the snapshot is
+//! ingest, compact, commit    what the sample took: a few syncs, however large the snapshot is
 //! ```
 
 use serde_json::Map;
@@ -40,8 +40,8 @@ pub(super) fn predict(plan: &Plan, sample: &Sample, write: Option<f64>) -> Predi
         ("read", read.seconds),
         ("build", build.seconds),
         ("ingest", took("ingest")),
-        ("settle", took("settle")),
-        ("publish", took("publish")),
+        ("compact", took("compact")),
+        ("commit", took("commit")),
     ];
     let mut seconds = Map::new();
     seconds.insert("total".into(), rounded(phases.iter().map(|(_, seconds)| seconds).sum()));

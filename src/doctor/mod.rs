@@ -20,7 +20,7 @@ use crate::os::file_system::FileSystem;
 use crate::os::resources;
 use crate::parallel;
 use crate::preset;
-use crate::progress::{Silent, Stop};
+use crate::progress::{CancellationToken, Silent};
 use crate::read;
 use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Rate};
 
@@ -41,8 +41,8 @@ pub struct DoctorOptions {
     pub import: ImportOptions,
     /// Whether there is a source in `import`.
     pub has_source: bool,
-    /// Asked by somebody else to make it stop.
-    pub stop: Stop,
+    /// Cancelled by the caller to make it stop.
+    pub stop: CancellationToken,
     /// The limits of open files as they were when these options were made: the program may raise them afterwards.
     open_files: (Option<u64>, Option<u64>),
 }
@@ -52,17 +52,17 @@ impl DoctorOptions {
     pub fn new(dir: impl Into<PathBuf>, source: Option<PathBuf>) -> Self {
         let dir = dir.into();
         let has_source = source.is_some();
-        // A name that nobody has: nothing is made under it.
+        // An unused name: nothing is made under it.
         let db = dir.join(format!("bedload-doctor-{}", std::process::id()));
         let import = ImportOptions { dry_run: true, ..ImportOptions::new(source.unwrap_or_default(), db) };
-        Self { dir, import, has_source, stop: Stop::default(), open_files: resources::open_files() }
+        Self { dir, import, has_source, stop: CancellationToken::default(), open_files: resources::open_files() }
     }
 }
 
 /// Looks at this machine.
 ///
 /// # Errors
-/// The snapshot cannot be read, the preset cannot be, somebody asks to stop. A directory that cannot be written is no
+/// The snapshot cannot be read, the preset cannot be, the caller cancels it. A directory that cannot be written is no
 /// error but a finding.
 pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
     let started = Instant::now();
@@ -160,7 +160,7 @@ fn cores() -> usize {
 }
 
 /// Bytes of blocks whose hashes are checked in a second, by one thread and by as many as there are cores.
-fn hash_rate(stop: &Stop) -> Result<Rate> {
+fn hash_rate(stop: &CancellationToken) -> Result<Rate> {
     let bytes: Vec<u8> = (0..BLOCKS * BLOCK).map(|at| (at % 251) as u8).collect();
     let blocks = bytes.chunks(BLOCK).map(|data| (Function::Blake2b(32).digest(data), data));
     let blocks: Vec<(Vec<u8>, &[u8])> = blocks.collect();
@@ -170,7 +170,7 @@ fn hash_rate(stop: &Stop) -> Result<Rate> {
         let pool = parallel::pool(count)?;
         let mut best = 0.0_f64;
         for _ in 0..ROUNDS {
-            if stop.asked() {
+            if stop.is_cancelled() {
                 return Err(interrupted());
             }
             let started = Instant::now();

@@ -187,8 +187,8 @@ pub fn seeds() -> Texts {
     ];
     for text in &presets {
         let asked = settings(text, Role::Preset).unwrap_or_default();
-        let of = |moment: &str| -> String {
-            let lines = asked.iter().filter(|asked| asked.key.moment.to_string() == moment);
+        let of = |stage: &str| -> String {
+            let lines = asked.iter().filter(|asked| asked.key.stage.to_string() == stage);
             lines.map(|asked| format!("  {}={}\n", asked.key.name, asked.value)).collect()
         };
         let (load, node) = (of("load"), of("node"));

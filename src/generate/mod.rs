@@ -123,7 +123,7 @@ impl Spec {
         Self { seed, ..self }
     }
 
-    /// Another wrapping. Defaults to [`Format::Car`].
+    /// Another compression. Defaults to [`Format::Car`].
     #[must_use]
     pub fn format(self, format: Format) -> Self {
         Self { format, ..self }

@@ -304,7 +304,7 @@ fn too_many_duplicates_are_refused() {
 
 #[test]
 fn a_spec_gives_the_same_snapshot_in_every_version() {
-    // Benchmarks are compared across versions: whoever changes these lines changes every generated snapshot.
+    // Benchmarks are compared across versions: a change of these lines changes every generated snapshot.
     for (spec, blocks, root) in [
         (mainnet(100 << 10).seed(1), 95, "bafy2bzacea224fnvdwzrt7byl4o7gp6tjecpu7ar6vryxgmuq3jdg7zgv2dao"),
         (

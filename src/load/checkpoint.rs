@@ -4,16 +4,15 @@
 //! A checkpoint is taken while no worker has a chunk in hand: what they have collected is appended, and the lengths of all
 //! partitions are noted. A thread of its own then syncs the files and, only after that, writes the journal.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::journal::{Checkpoint, Entry, Journal};
-use crate::parallel::lock;
 use crate::sort::spill::{Extent, Spill};
 
 /// Bytes of the source between two checkpoints: at least, for each partition's file that may have to be synced, and
@@ -94,7 +93,7 @@ pub(in crate::load) fn keep(
             continue;
         }
         if let Err(error) = make_durable(checkpoint, spill, journal) {
-            lock(failed).get_or_insert((u64::MAX, error));
+            failed.lock().get_or_insert((u64::MAX, error));
             stopped.store(true, Ordering::Relaxed);
             works = false;
         }

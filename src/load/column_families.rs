@@ -75,7 +75,7 @@ impl<'a> ColumnFamilies<'a> {
     }
 
     /// Options for the final compaction.
-    pub fn settling(&self) -> Vec<(&str, &OptionMap)> {
+    pub fn compacting(&self) -> Vec<(&str, &OptionMap)> {
         self.all.iter().map(|family| (family.name, &family.settling)).collect()
     }
 
@@ -93,7 +93,7 @@ impl<'a> ColumnFamilies<'a> {
 
 impl<'a> Family<'a> {
     fn of_blocks(job: &Job<'_>, name: &'a str) -> Self {
-        Self { name, loading: job.loading.clone(), settling: job.preset.settling(), node: job.preset.node() }
+        Self { name, loading: job.loading.clone(), settling: job.preset.compacting(), node: job.preset.node() }
     }
 
     fn of_ids(job: &Job<'_>, name: &'a str) -> Self {

@@ -25,7 +25,7 @@ use crate::sort::key::KeyLayout;
 /// [`Error::Io`], [`Error::Rocks`]: the disk is full or fails; the same command goes on.
 pub(super) fn commit(job: &Job<'_>, source: SourceInfo, size: Option<u64>, loaded: Loaded) -> Result<ImportReport> {
     let Job { target, progress, .. } = *job;
-    progress.begin(Phase::Publish, None);
+    progress.begin(Phase::Commit, None);
     let bytes = size.unwrap_or(loaded.consumed);
     let source = SourceInfo { bytes, null_padding: loaded.tail.padding, ..source };
     let mut report = report(job, source, loaded)?;
@@ -75,7 +75,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportRep
         memtable: loaded.memtable,
         options: preset.effective_node(&effective).into_iter().map(Into::into).collect(),
         small_files: small_files(target.working())?,
-        reading: progress.tenths(),
+        reading: progress.throughput(),
         reading_steps: progress.reading_steps(),
         samples: Vec::new(),
         versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },

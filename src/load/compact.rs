@@ -66,7 +66,7 @@ fn compact_levels(
 ) -> Result<()> {
     let Job { options, preset, target, progress, .. } = *job;
     if options.no_compact {
-        progress.begin(Phase::Settle, None);
+        progress.begin(Phase::Compact, None);
         store.close();
         return Ok(());
     }
@@ -76,19 +76,19 @@ fn compact_levels(
         levels.iter().filter(|level| Some(level.level) != last).map(|level| level.bytes).sum()
     };
     let above = before.iter().map(above).sum();
-    progress.begin(Phase::Settle, Some(above));
-    let store = if options.into_existing || families.settling() == families.loading() {
+    progress.begin(Phase::Compact, Some(above));
+    let store = if options.into_existing || families.compacting() == families.loading() {
         store
     } else {
         store.close();
-        Store::reopen(&target.staging, &families.settling(), Some(meter))?
+        Store::reopen(&target.staging, &families.compacting(), Some(meter))?
     };
     let outcome = watched(job, &store, Some(above), || {
-        families
-            .names()
-            .try_for_each(|name| if options.stop.asked() { Ok(()) } else { store.compact(name, &preset.compaction()) })
+        families.names().try_for_each(|name| {
+            if options.stop.is_cancelled() { Ok(()) } else { store.compact(name, &preset.compaction()) }
+        })
     });
-    if options.stop.asked() {
+    if options.stop.is_cancelled() {
         return Err(Error::interrupted());
     }
     outcome?;
@@ -137,7 +137,7 @@ pub(in crate::load) fn watched<T>(job: &Job<'_>, store: &Store, moving: Option<u
                     }
                     None => backlog,
                 });
-                if moving.is_some() && job.options.stop.asked() && !cancelled {
+                if moving.is_some() && job.options.stop.is_cancelled() && !cancelled {
                     store.cancel_compaction();
                     cancelled = true;
                 }

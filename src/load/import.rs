@@ -67,21 +67,14 @@ impl Import<'_> {
         let options = self.options;
         let target = Target::new(options)?;
         let finished = target.is_finished();
-        if !finished && let Err(error) = target.check() {
-            // Perhaps an import that was complete died over its very last file.
-            if target.partial.exists()
-                && let Ok(lock) = target.lock()
-            {
-                target.remove_if_unused()?;
-                lock.release();
-            }
-            return Err(error);
+        if !finished {
+            check_target(&target)?;
         }
         // Before RocksDB starts threads to check the preset's options.
         planner::check_memory(options)?;
         let (opened, preset) = self.open()?;
         let planned = self.plan(&opened, &preset, &target)?;
-        let (wrapping, size, blocks, plain) = (opened.wrapping, opened.size, opened.blocks, opened.plain);
+        let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
         let mut source = opened.read_header(options, &planned.plan)?;
         if options.dry_run {
             return Ok(Outcome::Planned(planned.plan));
@@ -101,7 +94,7 @@ impl Import<'_> {
             // What was locked is gone with what the earlier import had left.
             lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
         }
-        let info = source.info(options, wrapping);
+        let info = source.info(options, compression);
         self.locked(target, lock, &prepared, |job| {
             self.progress.begin(Phase::Read, size);
             if let Some(blocks) = blocks {
@@ -244,7 +237,7 @@ impl Import<'_> {
             return error;
         }
         std::thread::sleep(SIGNAL);
-        if self.options.stop.asked() { Error::interrupted() } else { error }
+        if self.options.stop.is_cancelled() { Error::interrupted() } else { error }
     }
 }
 
@@ -254,6 +247,19 @@ impl Prepared {
         let space = || disk_space::of(&self.planned.plan, self.preset.loader, self.plain, target);
         disk_space::explain(error, space)
     }
+}
+
+/// Checks that an import may write here, before it has the lock.
+fn check_target(target: &Target) -> Result<()> {
+    let Err(error) = target.check() else { return Ok(()) };
+    // Perhaps an import that was complete died over its very last file.
+    if target.partial.exists()
+        && let Ok(lock) = target.lock()
+    {
+        target.remove_if_unused()?;
+        lock.release();
+    }
+    Err(error)
 }
 
 /// Loads the source with the loader of the preset.

@@ -38,7 +38,7 @@ pub(super) fn ingest(
         job.journal.append(&Entry::Ingested)?;
         failpoint::reach("ingested");
     }
-    job.progress.begin(Phase::Settle, None);
+    job.progress.begin(Phase::Compact, None);
     let store = Store::reopen(staging, &families.node(), None).map_err(|error| job.damaged(error))?;
     let levels = built.iter().map(|(name, _)| store.levels(name)).collect::<Result<Vec<_>>>()?;
     let found = built.iter().map(|(name, _)| store.records(name)).collect::<Result<Vec<_>>>();
@@ -61,7 +61,7 @@ fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) 
     }
     let paths: Vec<PathBuf> = family.files.iter().map(|file| job.target.sst.join(&file.name)).collect();
     if found != 0 || job.resumed.ingested || !paths.iter().all(|path| path.exists()) {
-        let what = format!("records: {name} has {found} of {records}");
+        let what = format!("records in {name}: it has {found} of {records}");
         return Err(Error::work_lacks(&job.target.partial, what));
     }
     // Says before it happens that files may leave.
@@ -79,7 +79,7 @@ fn check_ingested(job: &Job<'_>, name: &str, levels: &[Level], found: u64, recor
     let staging = &job.target.staging;
     if let Some(level) = levels.iter().find(|level| level.level == 0) {
         return Err(Error::Rocks {
-            action: "settle",
+            action: "compact",
             path: staging.clone(),
             message: format!("{} files of {name} are left at level 0", level.files),
         });

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -25,7 +25,6 @@ use crate::load::database_state::DatabaseState;
 use crate::load::identity::Identity;
 use crate::os::files::sync_dir;
 use crate::os::private;
-use crate::parallel::lock;
 use crate::sort::router::Router;
 use crate::sort::spill::Extent;
 
@@ -73,11 +72,11 @@ pub(super) enum Entry {
 /// How far the source has been read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
-    /// Offset in the unwrapped source of the next section.
+    /// Offset in the decompressed source of the next section.
     pub offset: u64,
-    /// Bytes of the wrapped source taken.
+    /// Bytes of the compressed source taken.
     pub consumed: u64,
-    /// XXH3-64 of the unwrapped source between its header and `offset`; only for sources that cannot be sought.
+    /// XXH3-64 of the decompressed source between its header and `offset`; only for sources that cannot be sought.
     pub checksum: Option<u64>,
     /// Blocks before `offset`.
     pub blocks: u64,
@@ -297,7 +296,7 @@ impl Journal {
     pub fn append(&self, entry: &Entry) -> Result<()> {
         let mut line = self.functions_entry().map(|entry| self.line(&entry)).transpose()?.unwrap_or_default();
         line.push_str(&self.line(entry)?);
-        let mut slot = lock(&self.file);
+        let mut slot = self.file.lock();
         let outcome = match slot.take() {
             Some(mut file) => {
                 file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map(|()| *slot = Some(file))
@@ -309,17 +308,17 @@ impl Journal {
 
     /// Notes the hash function of a key that does not name it; written with the next entry.
     pub fn met(&self, function: u64) {
-        lock(&self.functions).met.insert(function);
+        self.functions.lock().met.insert(function);
     }
 
     /// All that were met, also by earlier runs.
     pub fn functions(&self) -> Vec<u64> {
-        lock(&self.functions).met.iter().copied().collect()
+        self.functions.lock().met.iter().copied().collect()
     }
 
     /// What is to be written of that, if anything.
     fn functions_entry(&self) -> Option<Entry> {
-        let mut functions = lock(&self.functions);
+        let mut functions = self.functions.lock();
         let news = functions.met.len() > functions.written;
         functions.written = functions.met.len();
         news.then(|| Entry::Hashed { functions: functions.met.iter().copied().collect() })

@@ -6,12 +6,11 @@ use crate::error::Result;
 use crate::load::identity::{Origin, is_file};
 use crate::load::options::{Format, ImportOptions, LogOptions};
 use crate::load::validate;
-use crate::parallel::lock;
 use crate::report::{Plan, SourceInfo};
 use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought, TornTail};
 use crate::source::car::Header;
 use crate::source::car::chunks::{Chunks, Limits};
-use crate::source::input::{self, Body, Input, InputOptions, Wrapping};
+use crate::source::input::{self, Body, Compression, Input, InputOptions};
 
 /// The share of the budget that one block may have: it is read, sorted and built while others are, and RocksDB copies
 /// it once or twice.
@@ -26,7 +25,7 @@ const HEAD: usize = 4096;
 /// A source that is open; of a CAR the header is not read yet.
 pub(super) struct OpenSource {
     opened: Opened,
-    pub wrapping: Wrapping,
+    pub compression: Compression,
     pub size: Option<u64>,
     /// Blocks in it, where it says so.
     pub blocks: Option<u64>,
@@ -66,11 +65,11 @@ impl OpenSource {
             Some(log) => Opened::Log(Box::new(log)),
             None => detect(input::open(&options.source, &InputOptions { threads, memory })?, options, &dictionaries)?,
         };
-        let (wrapping, size, blocks, plain) = match &opened {
-            Opened::Log(log) => (log.wrapping, log.size, None, !log.is_piped()),
-            Opened::Other(input) => (input.wrapping, input.size, input.blocks, matches!(input.body, Body::File(_))),
+        let (compression, size, blocks, plain) = match &opened {
+            Opened::Log(log) => (log.compression, log.size, None, !log.is_piped()),
+            Opened::Other(input) => (input.compression, input.size, input.blocks, matches!(input.body, Body::File(_))),
         };
-        Ok(Self { opened, wrapping, size, blocks, plain })
+        Ok(Self { opened, compression, size, blocks, plain })
     }
 
     /// The block log that it is, if it is one.
@@ -119,7 +118,7 @@ impl Source {
     }
 
     /// What the report says about it, before it is read.
-    pub fn info(&self, options: &ImportOptions, wrapping: Wrapping) -> SourceInfo {
+    pub fn info(&self, options: &ImportOptions, compression: Compression) -> SourceInfo {
         let (format, version) = match self {
             Self::Car(car) => ("car", car.header.version),
             Self::BlockLog(log) => ("block-log", u64::from(log.version())),
@@ -127,7 +126,7 @@ impl Source {
         SourceInfo {
             path: options.source.display().to_string(),
             format: format.into(),
-            wrapping: wrapping.name().into(),
+            compression: compression.name().into(),
             version,
             bytes: 0,
             roots: self.roots(),
@@ -167,7 +166,7 @@ fn origin_of_log<'a>(log: &'a Log, options: &ImportOptions) -> Origin<'a> {
             Origin { head: Vec::new(), files, log: chosen }
         }
         LogBody::Stream(forward) => {
-            let forward = lock(forward);
+            let forward = forward.lock();
             let head = forward.head();
             Origin { head: head.get(..HEAD).unwrap_or(head).to_vec(), files: Vec::new(), log: chosen }
         }

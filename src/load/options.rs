@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::Id;
 use crate::os::resources;
 use crate::preset::Overrides;
-use crate::progress::Stop;
+use crate::progress::CancellationToken;
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
@@ -55,7 +55,7 @@ pub struct ImportOptions {
     /// What is laid on top of the preset. Defaults to nothing.
     pub overrides: Overrides,
     /// Asked by somebody else to make the import stop.
-    pub stop: Stop,
+    pub stop: CancellationToken,
 }
 
 /// What a source is.
@@ -141,7 +141,7 @@ impl ImportOptions {
             dry_run: false,
             preset: None,
             overrides: Overrides::default(),
-            stop: Stop::default(),
+            stop: CancellationToken::default(),
         }
     }
 

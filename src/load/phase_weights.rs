@@ -15,7 +15,7 @@ const BUILD_HELD: [f64; 2] = [1.6, 0.95];
 const BUILD_SPILLED: [f64; 2] = [1.25, 1.2];
 
 /// Ingesting and opening once more, over reading.
-const INGEST: [(Phase, f64); 3] = [(Phase::Ingest, 0.02), (Phase::Settle, 0.01), (Phase::Publish, 0.005)];
+const INGEST: [(Phase, f64); 3] = [(Phase::Ingest, 0.02), (Phase::Compact, 0.01), (Phase::Commit, 0.005)];
 
 /// The compaction of files that were ingested into a database that holds others, over reading.
 const COMPACT_ADDED: f64 = 0.8;
@@ -44,7 +44,7 @@ pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plai
         let compact = if never { COMPACT_ALL } else { COMPACT_REST };
         let bytes = plan.expected_bytes.unwrap_or(u64::MAX).max(1);
         tail = FLUSH * memtable.write_buffer_bytes.min(bytes) as f64 / bytes as f64;
-        phases.extend([(Phase::Settle, if memtable.compact { compact } else { 0.0 }), (Phase::Check, CHECK)]);
+        phases.extend([(Phase::Compact, if memtable.compact { compact } else { 0.0 }), (Phase::Check, CHECK)]);
     } else {
         if plan.log.is_none() {
             let build = if plan.spill { BUILD_SPILLED } else { BUILD_HELD };
@@ -52,7 +52,7 @@ pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plai
         }
         phases.extend(INGEST);
         if plan.log.is_none() && options.into_existing && !options.no_compact {
-            phases.iter_mut().filter(|(phase, _)| *phase == Phase::Settle).for_each(|row| row.1 = COMPACT_ADDED);
+            phases.iter_mut().filter(|(phase, _)| *phase == Phase::Compact).for_each(|row| row.1 = COMPACT_ADDED);
         }
     }
     // What is written while it is read makes the disk wait, later as well; a source that is only read may be waited for.
@@ -92,17 +92,17 @@ mod tests {
             (PlanChoice::Spill, false, BUILD_SPILLED[1]),
         ] {
             let weights = of(&plan(choice), plain, &none);
-            assert_eq!(names(&weights), ["read", "build", "ingest", "settle", "publish"]);
+            assert_eq!(names(&weights), ["read", "build", "ingest", "compact", "commit"]);
             assert_eq!(weights.phases[1].1, build);
             assert_eq!(weights.busy_threads.is_none(), choice == PlanChoice::Spill && plain);
         }
         let mut log = plan(PlanChoice::Memory);
         planner::for_log(&mut log, false, vec!["default".into()]);
-        assert_eq!(names(&of(&log, true, &none)), ["read", "ingest", "settle", "publish"]);
+        assert_eq!(names(&of(&log, true, &none)), ["read", "ingest", "compact", "commit"]);
         let mut options = ImportOptions::new("block_log", "db");
         options.log.index_transactions = true;
         let weights = super::of(&options, &log, &none, true);
-        assert_eq!(names(&weights), ["read", "build", "ingest", "settle", "publish"]);
+        assert_eq!(names(&weights), ["read", "build", "ingest", "compact", "commit"]);
         assert_eq!(weights.phases[1].1, TRANSACTIONS);
     }
 
@@ -119,10 +119,10 @@ mod tests {
         });
         let mut never = OptionMap::default();
         never.set(Group::Cf, "disable_auto_compactions", "true");
-        let settle = |weights: &PhaseWeights| weights.phases[1];
+        let compact = |weights: &PhaseWeights| weights.phases[1];
         let (own, all) = (of(&plan, true, &OptionMap::default()), of(&plan, true, &never));
-        assert_eq!(names(&own), ["read", "settle", "check"]);
-        assert_eq!((settle(&own), own.tail), ((Phase::Settle, COMPACT_REST), FLUSH / 2.0));
-        assert_eq!((settle(&all), all.tail), ((Phase::Settle, COMPACT_ALL), FLUSH / 2.0));
+        assert_eq!(names(&own), ["read", "compact", "check"]);
+        assert_eq!((compact(&own), own.tail), ((Phase::Compact, COMPACT_REST), FLUSH / 2.0));
+        assert_eq!((compact(&all), all.tail), ((Phase::Compact, COMPACT_ALL), FLUSH / 2.0));
     }
 }

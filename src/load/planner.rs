@@ -157,7 +157,7 @@ pub(super) fn check_memory(options: &ImportOptions) -> Result<()> {
     })
 }
 
-/// Chooses a plan for `expected` bytes of unwrapped source; `exact` says whether that is its true size.
+/// Chooses a plan for `expected` bytes of decompressed source; `exact` says whether that is its true size.
 pub(crate) fn choose(
     choice: PlanChoice,
     expected: Option<u64>,

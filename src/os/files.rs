@@ -85,13 +85,13 @@ pub(crate) fn in_the_making(path: &Path) -> PathBuf {
 /// let mut output = Output::create(&path, false)?;
 /// output.file().write_all(b"whole")?;
 /// assert!(!path.exists());
-/// output.publish()?;
+/// output.commit()?;
 /// assert_eq!(std::fs::read(&path)?, b"whole");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub enum Output {
-    /// A file; what is written appears under its name with [`Output::publish`].
+    /// A file; what is written appears under its name with [`Output::commit`].
     File(NewFile),
     /// A device or a named pipe: nothing to replace, nothing to publish.
     Stream(File),
@@ -159,7 +159,7 @@ impl Output {
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub fn publish(self) -> Result<()> {
+    pub fn commit(self) -> Result<()> {
         let Self::File(NewFile { file, named, path, folder }) = self else { return Ok(()) };
         file.sync_all().map_err(Error::io("sync", &path))?;
         let link = |name: &Path| Ok(linkat(CWD, link_of(&file), CWD, name, AtFlags::SYMLINK_FOLLOW)?);

@@ -103,7 +103,7 @@ impl Mapped {
         if !HANDLED.is_completed() {
             return None;
         }
-        // SAFETY: the bytes may change under us if somebody writes to the file. They are only ever read as bytes, every
+        // SAFETY: the bytes may change under us if another process writes to the file. They are only ever read as bytes, every
         // length found in them is checked against the map each time it is used, and a vanished page is handled below.
         let map = unsafe { memmap2::MmapOptions::new().len(len).map(file) }.ok()?;
         let slot = WATCHED.iter().find(|slot| slot.take(map.as_ptr() as usize, map.len()))?;
@@ -130,7 +130,7 @@ impl Mapped {
     /// Lets go of the memory of `len` bytes at `at`: they stay in the page cache, but no longer count as ours. They can
     /// still be read.
     pub fn release(&self, at: usize, len: usize) {
-        // Pages at the edges may be in somebody else's hands; asking again for one costs little.
+        // Pages at the edges may be in use by another thread; asking again for one costs little.
         let Some(bytes) = self.map.get(at..at.saturating_add(len)) else { return };
         let page = rustix::param::page_size();
         let from = bytes.as_ptr() as usize / page * page;

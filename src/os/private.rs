@@ -1,7 +1,7 @@
-//! Directories and files that nobody but this user can have prepared.
+//! Directories and files that no other user can have prepared.
 //!
 //! Work lies under names that others may foretell, and sometimes in a directory where they may write. What stands there
-//! is used only when it is a real directory of this user that no other user may write to; then nobody else can have put
+//! is used only when it is a real directory of this user that no other user may write to; then no other user can have put
 //! a link into it. Files in it are opened without following links, which guards against links of the user's own.
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::explain::default_value;
-use super::key::{Key, Moment};
+use super::key::{Key, Stage};
 use super::resolve::Resolved;
 use super::settings::agrees;
 
@@ -42,7 +42,7 @@ pub fn diff(a: &Resolved, b: &Resolved) -> Vec<Difference> {
 
 fn value(of: &Resolved, key: &Key) -> String {
     let named = of.settings.get(key).or_else(|| {
-        let node = Key { moment: Moment::Node, ..key.clone() };
+        let node = Key { stage: Stage::Node, ..key.clone() };
         of.settings.get(&node)
     });
     named.map_or_else(|| default_value(of, key).0, |setting| setting.value.clone())

@@ -32,7 +32,7 @@ pub(super) fn of(scope: Scope, name: &str) -> Option<&'static Effect> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{judge, registry};
+    use super::super::{registry, validate};
     use super::*;
     use crate::rocks::options;
 
@@ -42,7 +42,8 @@ mod tests {
         for (scope, names) in EFFECTS.iter() {
             let scope = Scope::named(scope).expect("a scope");
             for name in names.keys() {
-                let of_rocksdb = scope.group().is_some_and(|group| judge::default_of(defaults, group, name).is_some());
+                let of_rocksdb =
+                    scope.group().is_some_and(|group| validate::default_of(defaults, group, name).is_some());
                 assert!(of_rocksdb || registry::row(scope, name).is_some(), "{scope}.{name}");
             }
         }

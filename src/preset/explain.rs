@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::bypassed;
 use super::effects;
-use super::judge::{Setting, default_of};
-use super::key::{Key, Loader, Moment, Origin};
+use super::ineffective;
+use super::key::{Key, Loader, Origin, Stage};
 use super::registry::{self, Owner};
 use super::resolve::Resolved;
 use super::settings::agrees;
+use super::validate::{Setting, default_of};
 use crate::escape::shown_in_line;
 
 /// The form of the JSON that [`Explanation`] serializes to.
@@ -46,9 +46,9 @@ pub struct Row {
     pub default_of: &'static str,
     /// Why, in the preset's words.
     pub reason: Option<String>,
-    /// What it does while loading; none if nobody has written it down.
+    /// What it does while loading; none if the catalogue has no entry for it.
     pub effect: Option<String>,
-    /// What it costs or changes afterwards; none if nobody has written it down.
+    /// What it costs or changes afterwards; none if the catalogue has no entry for it.
     pub cost: Option<String>,
     /// Who asked for it.
     pub from: Origin,
@@ -115,9 +115,9 @@ pub(super) fn default_value(resolved: &Resolved, key: &Key) -> (String, &'static
 
 fn row(resolved: &Resolved, setting: &Setting) -> Option<Row> {
     let (default, owner) = default_value(resolved, &setting.key);
-    let node = Key { moment: Moment::Node, ..setting.key.clone() };
+    let node = Key { stage: Stage::Node, ..setting.key.clone() };
     // What `load` sets back to the default is a change all the same if `node` says otherwise.
-    let sets_back = setting.key.moment == Moment::Load && resolved.settings.contains_key(&node);
+    let sets_back = setting.key.stage == Stage::Load && resolved.settings.contains_key(&node);
     if agrees(&setting.value, &default) && !sets_back {
         return None;
     }
@@ -138,12 +138,12 @@ fn row(resolved: &Resolved, setting: &Setting) -> Option<Row> {
 
 fn effect_and_cost(loader: Loader, key: &Key) -> (Option<String>, Option<String>) {
     let known = effects::of(key.scope, &key.name);
-    let effect = match bypassed::why(key.scope, &key.name) {
+    let effect = match ineffective::why(key.scope, &key.name) {
         Some(why) if loader == Loader::Ingest => Some(format!("none: {why}")),
         _ => known.map(|effect| effect.load.clone()),
     };
     let cost = match known {
-        Some(effect) if key.moment == Moment::Node || effect.stays => Some(effect.after.clone()),
+        Some(effect) if key.stage == Stage::Node || effect.stays => Some(effect.after.clone()),
         Some(_) => Some("none: it ends with the load".into()),
         None => None,
     };

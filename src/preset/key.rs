@@ -1,4 +1,4 @@
-//! Where an option belongs: `load.cf.write_buffer_size` is moment, scope and name.
+//! Where an option belongs: `load.cf.write_buffer_size` is stage, scope and name.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub enum Loader {
 /// When an option holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Moment {
+pub enum Stage {
     /// While importing only; never survives.
     Load,
     /// In the finished database, and while importing wherever `load` does not say otherwise.
@@ -48,8 +48,8 @@ impl Loader {
     pub const ALL: [Self; 2] = [Self::Ingest, Self::Memtable];
 }
 
-impl Moment {
-    /// Both moments.
+impl Stage {
+    /// Both stages.
     pub const ALL: [Self; 2] = [Self::Load, Self::Node];
 }
 
@@ -96,14 +96,14 @@ macro_rules! names {
 }
 
 names!(Loader { Ingest = "ingest", Memtable = "memtable" });
-names!(Moment { Load = "load", Node = "node" });
+names!(Stage { Load = "load", Node = "node" });
 names!(Scope { Db = "db", Cf = "cf", Table = "table", Write = "write", Ingest = "ingest", Compaction = "compaction" });
 
 /// An option's full name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// When it holds.
-    pub moment: Moment,
+    pub stage: Stage,
     /// What it belongs to.
     pub scope: Scope,
     /// RocksDB's name, or a row of the registry; a field of a structured option as `option.field`.
@@ -112,7 +112,7 @@ pub struct Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.moment, self.scope, self.name)
+        write!(f, "{}.{}.{}", self.stage, self.scope, self.name)
     }
 }
 

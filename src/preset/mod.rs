@@ -1,6 +1,6 @@
 //! Presets: named sets of RocksDB's options for loading and for the finished database.
 //!
-//! A preset is a file of data (`configs/*.toml`): a loader, and options under RocksDB's own names for two moments, `load`
+//! A preset is a file of data (`configs/*.toml`): a loader, and options under RocksDB's own names for two stages, `load`
 //! (while importing) and `node` (the finished database; also while importing wherever `load` does not say otherwise, so
 //! that SST files are built as the node wants them). [`resolve`] lays the overrides on top, asks RocksDB about every name
 //! and value, and yields what the loaders need.
@@ -12,12 +12,12 @@
 //! No type of RocksDB appears here; `rocks` turns option maps and settings into RocksDB's.
 
 mod builtin;
-mod bypassed;
 mod diff;
 mod effects;
 mod explain;
-mod judge;
+mod ineffective;
 mod key;
+mod lints;
 mod machine;
 mod overrides;
 pub(crate) mod parse;
@@ -27,29 +27,29 @@ pub mod registry;
 mod resolve;
 mod settings;
 mod shorthand;
-mod traps;
+mod validate;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 pub use diff::{Difference, diff};
 pub use explain::{Explanation, Row, explain};
-pub use judge::Setting;
-pub use key::{Key, Loader, Moment, Origin, Scope};
+pub use key::{Key, Loader, Origin, Scope, Stage};
 pub use machine::Machine;
 pub use overrides::Overrides;
 pub use parse::Asked;
 pub use problem::PresetProblem;
 pub use resolve::{Resolved, resolve};
 pub use settings::EffectiveOption;
+pub use validate::Setting;
 
 use crate::error::{Error, Result};
 use parse::Role;
 
-/// The preset that is taken when nobody names one.
+/// The preset of CARs when the user names none.
 pub const DEFAULT: &str = "ingest";
 
-/// The preset that is taken for block logs when nobody names one.
+/// The preset of block logs when the user names none.
 pub const DEFAULT_OF_LOGS: &str = "block-log";
 
 /// A preset as it was written: names and values have not been looked at yet.

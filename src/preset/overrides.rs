@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::key::{Key, Moment, Origin, Scope};
+use super::key::{Key, Origin, Scope, Stage};
 use super::machine::Machine;
 use super::parse::{self, Asked, Document, Role};
 use super::problem::PresetProblem;
@@ -16,7 +16,7 @@ use crate::rocks::option_map::OptionMap;
 /// Largest preset or configuration that is read.
 const MAX_TEXT: u64 = 1 << 20;
 
-/// Environment variables that set an option begin so; moment, scope and option follow, with `_` between.
+/// Environment variables that set an option begin so; stage, scope and option follow, with `_` between.
 const SET_PREFIX: &str = "BEDLOAD_SET_";
 
 /// The environment variable that names the preset.
@@ -64,7 +64,7 @@ impl Overrides {
         self.preset_or(named, DEFAULT)
     }
 
-    /// The same with another one for the case that nobody names any.
+    /// The same with another preset for the case that the user names none.
     ///
     /// # Errors
     /// As [`Overrides::preset`].
@@ -95,8 +95,8 @@ impl Overrides {
             let rest = rest.to_ascii_lowercase();
             let mut parts = rest.splitn(3, '_');
             let mut part = || parts.next().unwrap_or_default();
-            let (moment, scope, name) = (Moment::named(part()), Scope::named(part()), part());
-            let (Some(moment), Some(scope), false) = (moment, scope, name.is_empty()) else {
+            let (stage, scope, name) = (Stage::named(part()), Scope::named(part()), part());
+            let (Some(stage), Some(scope), false) = (stage, scope, name.is_empty()) else {
                 let reason =
                     format!("the variable is {SET_PREFIX}MOMENT_SCOPE_OPTION, e.g. {SET_PREFIX}LOAD_CF_NUM_LEVELS");
                 return Err(PresetProblem::Form { at: origin, reason }.into());
@@ -106,7 +106,7 @@ impl Overrides {
                 .and_then(|group| defaults.names(group).find(|known| known.eq_ignore_ascii_case(name)))
                 .or_else(|| registry::row(scope, name).map(|row| row.name));
             let name = known.unwrap_or(name).to_owned();
-            asked.push(Asked { key: Key { moment, scope, name }, value: value.clone(), reason: None, origin });
+            asked.push(Asked { key: Key { stage, scope, name }, value: value.clone(), reason: None, origin });
         }
         Ok(asked)
     }

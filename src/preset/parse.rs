@@ -1,5 +1,5 @@
 //! The text of a preset, or of the user's configuration, to settings with line numbers. Syntax only: what names and
-//! values mean is `judge`'s business.
+//! values mean is `validator`'s business.
 //!
 //! ```toml
 //! name = "ingest"
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::key::{Key, Loader, Moment, Origin, Scope};
+use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::problem::{PresetProblem, nearest_of};
 use crate::error::Result;
 
@@ -27,7 +27,7 @@ pub struct Asked {
     pub key: Key,
     /// Its value.
     pub value: String,
-    /// Why, in the words of whoever wrote it.
+    /// Why, in the words of the preset's author.
     pub reason: Option<String>,
     /// Where it was written.
     pub origin: Origin,
@@ -123,8 +123,8 @@ impl Reader<'_> {
                 self.document.loader = Some(loader);
             }
             ("preset", Role::UserConfig) => self.document.preset = Some(self.string(key, value)?),
-            (word, _) => match Moment::named(word) {
-                Some(moment) => self.moment(moment, value)?,
+            (word, _) => match Stage::named(word) {
+                Some(stage) => self.stage(stage, value)?,
                 None => {
                     let known: &[&str] = match self.role {
                         Role::Preset => &["name", "summary", "loader", "load", "node"],
@@ -137,35 +137,35 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn moment(&mut self, moment: Moment, value: &Value) -> Result<()> {
+    fn stage(&mut self, stage: Stage, value: &Value) -> Result<()> {
         let Some(scopes) = value.get_ref().as_table() else {
             return Err(self
-                .form(value.span().start, format!("`{moment}` is a table of scopes, e.g. [{moment}.cf]"))
+                .form(value.span().start, format!("`{stage}` is a table of scopes, e.g. [{stage}.cf]"))
                 .into());
         };
         for (key, value) in scopes {
             let scopes = Scope::ALL.map(|scope| scope.to_string());
             let Some(scope) = Scope::named(key.get_ref()) else {
                 let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-                return Err(self.unknown(key, "scope", &format!("{moment}."), &scopes).into());
+                return Err(self.unknown(key, "scope", &format!("{stage}."), &scopes).into());
             };
             let Some(options) = value.get_ref().as_table() else {
-                let reason = format!("`{moment}.{scope}` is a table of options, e.g. [{moment}.{scope}]");
+                let reason = format!("`{stage}.{scope}` is a table of options, e.g. [{stage}.{scope}]");
                 return Err(self.form(value.span().start, reason).into());
             };
             for (name, value) in options {
-                self.option(moment, scope, name, value)?;
+                self.option(stage, scope, name, value)?;
             }
         }
         Ok(())
     }
 
-    fn option(&mut self, moment: Moment, scope: Scope, name: &Name, value: &Value) -> Result<()> {
+    fn option(&mut self, stage: Stage, scope: Scope, name: &Name, value: &Value) -> Result<()> {
         let wrong = || {
             let reason = format!("`{}` is a value, or [value, \"reason\"]", name.get_ref());
             self.form(value.span().start, reason)
         };
-        let key = |name: &str| Key { moment, scope, name: name.to_owned() };
+        let key = |name: &str| Key { stage, scope, name: name.to_owned() };
         let origin = self.at(name.span().start);
         let asked = match value.get_ref() {
             DeValue::Array(pair) => {
@@ -184,7 +184,7 @@ impl Reader<'_> {
                 // `compression_opts.level = ..` reads as a table; so does [load.cf.compression_opts].
                 for (field, value) in fields {
                     let dotted = Spanned::new(field.span(), format!("{}.{}", name.get_ref(), field.get_ref()).into());
-                    self.option(moment, scope, &dotted, value)?;
+                    self.option(stage, scope, &dotted, value)?;
                 }
                 return Ok(());
             }
@@ -212,25 +212,25 @@ pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Asked> {
         .split_once('=')
         .ok_or_else(|| form("write it as MOMENT.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7"))?;
     let mut parts = path.trim().splitn(3, '.');
-    let (Some(moment), Some(scope), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(form("the option needs its moment and scope, e.g. node.cf.write_buffer_size").into());
+    let (Some(stage), Some(scope), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(form("the option needs its stage and scope, e.g. node.cf.write_buffer_size").into());
     };
-    let moment = Moment::named(moment).ok_or_else(|| PresetProblem::Unknown {
+    let stage = Stage::named(stage).ok_or_else(|| PresetProblem::Unknown {
         at: origin.clone(),
-        what: "moment",
-        name: moment.to_owned(),
-        nearest: nearest_of(moment, ["load", "node"]).map(str::to_owned),
+        what: "stage",
+        name: stage.to_owned(),
+        nearest: nearest_of(stage, ["load", "node"]).map(str::to_owned),
     })?;
     let scope = Scope::named(scope).ok_or_else(|| {
         let scopes = Scope::ALL.map(|scope| scope.to_string());
         PresetProblem::Unknown {
             at: origin.clone(),
             what: "scope",
-            name: format!("{moment}.{scope}"),
-            nearest: nearest_of(scope, scopes.iter().map(String::as_str)).map(|scope| format!("{moment}.{scope}")),
+            name: format!("{stage}.{scope}"),
+            nearest: nearest_of(scope, scopes.iter().map(String::as_str)).map(|scope| format!("{stage}.{scope}")),
         }
     })?;
-    let key = Key { moment, scope, name: name.to_owned() };
+    let key = Key { stage, scope, name: name.to_owned() };
     Ok(Asked { key, value: value.trim().to_owned(), reason: None, origin })
 }
 
@@ -288,9 +288,9 @@ mod tests {
         let origin = || Origin::CommandLine { argument: "it".into() };
         let asked = assignment("load.cf.compression_opts.level=3", origin()).expect("good");
         assert_eq!((asked.key.to_string().as_str(), asked.value.as_str()), ("load.cf.compression_opts.level", "3"));
-        let error = assignment("laod.cf.x=1", origin()).expect_err("no such moment").to_string();
-        assert_eq!(error, "--set it: unknown moment `laod`; the nearest valid name is `load`");
+        let error = assignment("laod.cf.x=1", origin()).expect_err("no such stage").to_string();
+        assert_eq!(error, "--set it: unknown stage `laod`; the nearest valid name is `load`");
         let error = assignment("load.write_buffer_size=1", origin()).expect_err("no scope").to_string();
-        assert_eq!(error, "--set it: the option needs its moment and scope, e.g. node.cf.write_buffer_size");
+        assert_eq!(error, "--set it: the option needs its stage and scope, e.g. node.cf.write_buffer_size");
     }
 }

@@ -23,7 +23,7 @@ pub enum PresetProblem {
         /// What is wrong there.
         reason: String,
     },
-    /// A name that nobody knows at this place.
+    /// A name that is unknown at this place.
     #[error("{at}: unknown {what} `{name}`{}", suggest(.nearest))]
     Unknown {
         /// Where.

@@ -42,7 +42,7 @@ pub struct Row {
     pub owner: Owner,
     /// What it takes; says the unit.
     pub kind: Kind,
-    /// What holds when nobody says otherwise, in the form of a preset.
+    /// What holds when the user sets nothing else, in the form of a preset.
     pub default: &'static str,
     /// The loader it has an effect with; none means both.
     pub loader: Option<Loader>,

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Preset;
-use super::judge::{Judge, Setting, default_of};
-use super::key::{Key, Loader, Moment, Origin, Scope};
+use super::key::{Key, Loader, Origin, Scope, Stage};
+use super::lints;
 use super::machine::Machine;
 use super::overrides::Overrides;
 use super::parse::Asked;
 use super::problem::PresetProblem;
 use super::settings::agrees;
-use super::traps;
+use super::validate::{Setting, Validator, default_of};
 use crate::error::{Error, Result};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::options::{self, ProbeError, Refusal};
@@ -41,7 +41,7 @@ pub struct Resolved {
 pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     let defaults = options::defaults()?;
     let machine = overrides.machine.unwrap_or_else(Machine::here);
-    let judge = Judge { loader: preset.loader, machine, defaults };
+    let validator = Validator { loader: preset.loader, machine, defaults };
     let mut resolved = Resolved {
         preset: preset.name.clone(),
         summary: preset.summary.clone(),
@@ -51,28 +51,28 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
         settings: BTreeMap::new(),
         defaults,
     };
-    resolved.lay(&judge, &preset.asked)?;
+    resolved.apply(&validator, &preset.asked)?;
     if let Some(config) = overrides.user_config()? {
-        resolved.lay_config(&judge, &config.asked)?;
+        resolved.apply_config(&validator, &config.asked)?;
     }
-    resolved.lay(&judge, &overrides.of_environment(defaults)?)?;
+    resolved.apply(&validator, &overrides.of_environment(defaults)?)?;
     if let Some(path) = &overrides.options_file {
-        resolved.settings.retain(|key, _| key.moment == Moment::Load);
-        resolved.lay_options_file(&judge, path, overrides.column_family.as_deref().unwrap_or("default"))?;
+        resolved.settings.retain(|key, _| key.stage == Stage::Load);
+        resolved.apply_options_file(&validator, path, overrides.column_family.as_deref().unwrap_or("default"))?;
     }
-    resolved.lay(&judge, &overrides.of_command_line()?)?;
+    resolved.apply(&validator, &overrides.of_command_line()?)?;
     resolved.try_together("load", resolved.loading())?;
     resolved.try_together("node", resolved.node())?;
-    resolved.notes.extend(traps::warnings(&resolved));
+    resolved.notes.extend(lints::warnings(&resolved));
     Ok(resolved)
 }
 
 impl Resolved {
     /// One layer: what a shorthand of it sets goes below what it names itself.
-    fn lay(&mut self, judge: &Judge, layer: &[Asked]) -> Result<()> {
+    fn apply(&mut self, validator: &Validator, layer: &[Asked]) -> Result<()> {
         let mut settings = Vec::new();
         for asked in layer {
-            settings.extend(judge.judge(asked)?);
+            settings.extend(validator.validate(asked)?);
         }
         settings.sort_by_key(|setting| setting.via.is_none());
         self.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
@@ -80,10 +80,10 @@ impl Resolved {
     }
 
     /// A configuration is written once for all presets, so what is meant for the other loader is left out, aloud.
-    fn lay_config(&mut self, judge: &Judge, layer: &[Asked]) -> Result<()> {
+    fn apply_config(&mut self, validator: &Validator, layer: &[Asked]) -> Result<()> {
         let mut heard = Vec::new();
         for asked in layer {
-            match judge.judge(asked) {
+            match validator.validate(asked) {
                 Err(Error::Preset(problem))
                     if matches!(problem.downcast_ref(), Some(PresetProblem::NoEffect { .. })) =>
                 {
@@ -93,10 +93,10 @@ impl Resolved {
                 Ok(_) => heard.push(asked.clone()),
             }
         }
-        self.lay(judge, &heard)
+        self.apply(validator, &heard)
     }
 
-    fn lay_options_file(&mut self, judge: &Judge, path: &Path, family: &str) -> Result<()> {
+    fn apply_options_file(&mut self, validator: &Validator, path: &Path, family: &str) -> Result<()> {
         let file = OptionsFile::read(path)?;
         let Some(of) = file.family(family) else {
             let names: Vec<&str> = file.families.iter().map(|family| family.name.as_str()).collect();
@@ -113,7 +113,7 @@ impl Resolved {
         }
         for (group, lines) in [(Group::Db, &file.db), (Group::Cf, &of.cf), (Group::Table, &of.table)] {
             for line in lines {
-                self.lay_line(judge, path, group, line)?;
+                self.apply_line(validator, path, group, line)?;
             }
         }
         Ok(())
@@ -121,10 +121,10 @@ impl Resolved {
 
     /// One line of a node's OPTIONS file. What equals RocksDB's default needs no mention; what this RocksDB does not take
     /// (an option of another version, an operator that lives in the node's program) is left out, aloud.
-    fn lay_line(&mut self, judge: &Judge, path: &Path, group: Group, line: &Line) -> Result<()> {
+    fn apply_line(&mut self, validator: &Validator, path: &Path, group: Group, line: &Line) -> Result<()> {
         let origin = Origin::OptionsFile { file: path.to_owned(), line: line.line };
         let asked = |name: &str, value: &str| Asked {
-            key: Key { moment: Moment::Node, scope: Scope::from(group), name: name.to_owned() },
+            key: Key { stage: Stage::Node, scope: Scope::from(group), name: name.to_owned() },
             value: value.to_owned(),
             reason: None,
             origin: origin.clone(),
@@ -149,7 +149,7 @@ impl Resolved {
             if asked.value.is_empty() {
                 continue;
             }
-            match judge.judge(&asked) {
+            match validator.validate(&asked) {
                 Ok(settings) => {
                     self.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
                 }
@@ -198,8 +198,8 @@ impl Resolved {
     }
 
     fn setting_of(&self, section: &str, group: Group, name: &str) -> Option<&Setting> {
-        let key = |moment| Key { moment, scope: Scope::from(group), name: name.to_owned() };
-        let load = self.settings.get(&key(Moment::Load)).filter(|_| section == "load");
-        load.or_else(|| self.settings.get(&key(Moment::Node)))
+        let key = |stage| Key { stage, scope: Scope::from(group), name: name.to_owned() };
+        let load = self.settings.get(&key(Stage::Load)).filter(|_| section == "load");
+        load.or_else(|| self.settings.get(&key(Stage::Node)))
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::judge::{Setting, default_of};
-use super::key::{Key, Moment, Origin, Scope};
+use super::key::{Key, Origin, Scope, Stage};
 use super::registry;
 use super::resolve::Resolved;
+use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 
@@ -19,43 +19,43 @@ pub struct EffectiveOption {
     pub value: String,
     /// RocksDB's default.
     pub default: String,
-    /// Who asked for it; none if nobody did and RocksDB chose it.
+    /// Who asked for it; none if RocksDB chose it.
     pub from: Option<Origin>,
 }
 
 impl Resolved {
-    /// All settings, shorthands and structures spelt out, by moment, scope and name.
+    /// All settings, shorthands and structures spelt out, by stage, scope and name.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         self.settings.values()
     }
 
     /// The finished database's options, for RocksDB's parser.
     pub fn node(&self) -> OptionMap {
-        self.map(Moment::Node)
+        self.map(Stage::Node)
     }
 
     /// The options while importing: the finished database's, with those of `load` on top. SST files are built with these.
     pub fn loading(&self) -> OptionMap {
-        self.node().overlaid(&self.map(Moment::Load))
+        self.node().overlaid(&self.map(Stage::Load))
     }
 
     /// The options for the final compaction of the memtable loader: those of loading, but with the node's compaction style
     /// and levels, since a style of none compacts nothing and two levels must not be left behind. Automatic compaction
     /// stays off. Where this equals [`Resolved::loading`], the database need not be opened anew.
-    pub fn settling(&self) -> OptionMap {
-        let (node, mut settling) = (self.node(), self.loading());
+    pub fn compacting(&self) -> OptionMap {
+        let (node, mut compacting) = (self.node(), self.loading());
         for name in ["compaction_style", "num_levels"] {
-            settling.remove(Group::Cf, name);
+            compacting.remove(Group::Cf, name);
             if let Some(value) = node.get(Group::Cf, name) {
-                settling.set(Group::Cf, name, value);
+                compacting.set(Group::Cf, name, value);
             }
         }
-        settling
+        compacting
     }
 
-    fn map(&self, moment: Moment) -> OptionMap {
+    fn map(&self, stage: Stage) -> OptionMap {
         let mut map = OptionMap::default();
-        for Setting { key, value, .. } in self.settings.values().filter(|setting| setting.key.moment == moment) {
+        for Setting { key, value, .. } in self.settings.values().filter(|setting| setting.key.stage == stage) {
             if let Some(group) = key.scope.group() {
                 map.set(group, &key.name, value);
             }
@@ -159,7 +159,7 @@ impl Resolved {
                 _ => {}
             }
         }
-        for Setting { key, value, origin, .. } in self.settings().filter(|setting| setting.key.moment == Moment::Node) {
+        for Setting { key, value, origin, .. } in self.settings().filter(|setting| setting.key.stage == Stage::Node) {
             if let Some(group) = key.scope.group() {
                 add(group, &key.name, default_of(effective, group, &key.name).unwrap_or(value), Some(origin));
             }
@@ -168,7 +168,7 @@ impl Resolved {
     }
 
     pub(super) fn text(&self, scope: Scope, name: &'static str) -> &str {
-        let key = Key { moment: Moment::Load, scope, name: name.to_owned() };
+        let key = Key { stage: Stage::Load, scope, name: name.to_owned() };
         match self.settings.get(&key) {
             Some(setting) => &setting.value,
             None => registry::row(scope, name).map_or("", |row| row.default),

@@ -66,15 +66,15 @@ fn every_value_of_a_shipped_preset_has_a_reason_and_is_what_rocksdb_says_it_work
             assert!(!reason.is_empty() && !reason.contains('\n'), "{name}: {} has no reason", asked.key);
         }
         assert_eq!(resolved.notes, Vec::<String>::new(), "{name}");
-        for (moment, map) in [(Moment::Load, resolved.loading()), (Moment::Node, resolved.node())] {
+        for (stage, map) in [(Stage::Load, resolved.loading()), (Stage::Node, resolved.node())] {
             let effective = options::effective(&map).expect(name);
             for (group, option, value) in map.iter() {
                 // RocksDB does not write the cache to OPTIONS, and clips the number of files to this process's limit.
                 if option == "block_cache" || option == "max_open_files" {
                     continue;
                 }
-                let kept = judge::default_of(&effective, group, option).expect(option);
-                assert!(settings::agrees(value, kept), "{name}: {moment}.{group}.{option}: {value}, but {kept}");
+                let kept = validate::default_of(&effective, group, option).expect(option);
+                assert!(settings::agrees(value, kept), "{name}: {stage}.{group}.{option}: {value}, but {kept}");
             }
         }
     }
@@ -449,12 +449,12 @@ fn the_final_compaction_has_the_nodes_style_and_levels() {
     let resolved = |name| resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name);
     for name in ["forest-no-compaction", "forest-bulk-load"] {
         let resolved = resolved(name);
-        assert_ne!(resolved.settling(), resolved.loading(), "{name}");
-        let effective = options::effective(&resolved.settling()).expect(name);
+        assert_ne!(resolved.compacting(), resolved.loading(), "{name}");
+        let effective = options::effective(&resolved.compacting()).expect(name);
         assert_eq!(effective.get(Group::Cf, "compaction_style"), Some("kCompactionStyleLevel"), "{name}");
         assert_eq!(effective.get(Group::Cf, "num_levels"), Some("7"), "{name}");
         assert_eq!(effective.get(Group::Cf, "disable_auto_compactions"), Some("true"), "{name}");
     }
     let memtable = resolved("memtable");
-    assert_eq!(memtable.settling(), memtable.loading(), "no need to open it anew");
+    assert_eq!(memtable.compacting(), memtable.loading(), "no need to open it anew");
 }

@@ -94,7 +94,7 @@ impl Eta {
         }
         let rest = match (done, self.pace_of_this(self.recent())) {
             (Some(done), Some(pace)) => (1.0 - done) * self.expected() * pace,
-            // Nobody knows how far it is: what is expected of it, less what it has had.
+            // How far it is is unknown: what is expected of it, less what it has had.
             (_, pace) if self.is_expected() => (self.expected() * pace? - (seconds - self.began)).max(0.0),
             _ => return None,
         };
@@ -158,7 +158,7 @@ impl Eta {
         self.index().is_some()
     }
 
-    /// What this phase is expected to take; any number where nobody knows, because only proportions count then.
+    /// What this phase is expected to take; any number where that is unknown, because only proportions count then.
     fn expected(&self) -> f64 {
         let found = self.index().and_then(|index| self.weights.phases.get(index));
         found.map_or(1.0, |(_, expected)| expected.max(f64::EPSILON))

@@ -3,17 +3,17 @@
 
 mod eta;
 mod rates;
-mod tenths;
+mod throughput;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use eta::PhaseWeights;
 pub use rates::Speed;
-pub use tenths::{ReadStep, Tenths};
+pub use throughput::{ReadStep, Throughput};
 
 use crate::os::resources;
 use crate::parallel;
@@ -32,11 +32,11 @@ pub enum Phase {
     /// Handing the files to RocksDB.
     Ingest,
     /// Bringing the database into its final form.
-    Settle,
+    Compact,
     /// Counting and digesting what the finished database holds.
     Check,
     /// Giving it its final name.
-    Publish,
+    Commit,
     /// Checking the records of a database.
     Verify,
     /// Following links through a database.
@@ -51,9 +51,9 @@ impl Phase {
         Self::Read,
         Self::Build,
         Self::Ingest,
-        Self::Settle,
+        Self::Compact,
         Self::Check,
-        Self::Publish,
+        Self::Commit,
         Self::Verify,
         Self::Walk,
         Self::Export,
@@ -66,9 +66,9 @@ impl Phase {
             Self::Read => "read",
             Self::Build => "build",
             Self::Ingest => "ingest",
-            Self::Settle => "settle",
+            Self::Compact => "compact",
             Self::Check => "check",
-            Self::Publish => "publish",
+            Self::Commit => "commit",
             Self::Verify => "verify",
             Self::Walk => "walk",
             Self::Export => "export",
@@ -177,7 +177,7 @@ pub enum Event {
     },
 }
 
-/// Whoever wants to know how an import goes. Called from a thread of bedload's own; both methods must return quickly.
+/// Receives the progress of an import. Called from a thread of bedload's own; both methods must return quickly.
 ///
 /// ```
 /// use bedload::progress::{Event, Observer, Sample};
@@ -208,7 +208,7 @@ pub trait Observer: Sync {
     }
 }
 
-/// Tells nobody.
+/// Ignores everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -216,16 +216,16 @@ impl Observer for Silent {}
 
 /// Asks an import to stop at its next safe point. Cheap to clone and to look at.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(std::sync::Arc<AtomicBool>);
+pub struct CancellationToken(std::sync::Arc<AtomicBool>);
 
-impl Stop {
-    /// Asks to stop.
-    pub fn ask(&self) {
+impl CancellationToken {
+    /// Makes the work that holds a clone of this token end soon.
+    pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether someone asked.
-    pub fn asked(&self) -> bool {
+    /// Whether [`CancellationToken::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -255,8 +255,8 @@ struct Times {
     phase_start: f64,
     done: Vec<(Phase, f64)>,
     samples: Vec<Sample>,
-    marks: tenths::Marks,
-    stretches: rates::Stretches,
+    marks: throughput::Marks,
+    rates: rates::IntervalRates,
     eta: eta::Eta,
     every: u32,
     skipped: u32,
@@ -281,7 +281,7 @@ impl<'a> Progress<'a> {
     pub fn begin(&self, phase: Phase, total: Option<u64>) {
         self.end();
         let cpu = resources::cpu_seconds();
-        // Whoever looks meanwhile must not take the counters of one phase for those of another.
+        // A sampler that reads meanwhile must not take the counters of one phase for those of another.
         let mut times = self.lock();
         self.phase.store(phase as u8, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
@@ -335,7 +335,7 @@ impl<'a> Progress<'a> {
         let mut times = self.lock();
         let since = self.start.elapsed().as_secs_f64() - times.phase_start;
         times.marks.reach(since, bytes, total);
-        times.stretches.reach(before, before + blocks, since);
+        times.rates.reach(before, before + blocks, since);
     }
 
     /// So much of this phase was done by an earlier run: it counts as done, but says nothing about speed.
@@ -348,13 +348,13 @@ impl<'a> Progress<'a> {
         if sample.phase == Phase::Read {
             let since = sample.seconds - times.phase_start;
             times.marks.reach(since, sample.bytes, self.total.load(Ordering::Relaxed));
-            times.stretches.begin_behind(sample.blocks, since);
+            times.rates.begin_behind(sample.blocks, since);
         }
     }
 
     /// How fast blocks were read, stretch by stretch.
     pub fn speed(&self) -> Vec<Speed> {
-        self.lock().stretches.rows()
+        self.lock().rates.rows()
     }
 
     /// Sets how many bytes are done, where that is not a sum of batches; called once for megabytes.
@@ -371,8 +371,8 @@ impl<'a> Progress<'a> {
     }
 
     /// How fast the ends of the source were read, as far as that is known.
-    pub fn tenths(&self) -> Tenths {
-        self.lock().marks.tenths()
+    pub fn throughput(&self) -> Throughput {
+        self.lock().marks.throughput()
     }
 
     /// When each step of the source had been taken, as far as that is known.
@@ -382,7 +382,7 @@ impl<'a> Progress<'a> {
 
     /// Tells what lies before RocksDB; the next phase begins without.
     pub fn set_backlog(&self, backlog: Option<Backlog>) {
-        *self.backlog.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = backlog;
+        *self.backlog.lock() = backlog;
     }
 
     pub fn now(&self) -> Sample {
@@ -399,9 +399,9 @@ impl<'a> Progress<'a> {
             bytes: self.bytes.load(Ordering::Relaxed),
             total: (total != u64::MAX).then_some(total),
             blocks: self.blocks.load(Ordering::Relaxed),
-            backlog: *self.backlog.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
+            backlog: *self.backlog.lock(),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
-            stretch_blocks_per_second: (phase == Phase::Read).then(|| times.stretches.last()).flatten(),
+            stretch_blocks_per_second: (phase == Phase::Read).then(|| times.rates.last()).flatten(),
             seconds_left: None,
         }
     }
@@ -461,7 +461,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Times> {
-        self.times.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Times> {
+        self.times.lock()
     }
 }

@@ -18,15 +18,15 @@ const STRETCH: u64 = 100_000;
 
 /// The notes that were taken.
 #[derive(Debug, Default)]
-pub(super) struct Stretches {
+pub(super) struct IntervalRates {
     /// Blocks that an earlier run had read, and seconds until they were counted.
     start: (u64, f64),
     /// Blocks and seconds since the phase began, each time so many more had been read.
     marks: Vec<(u64, f64)>,
 }
 
-impl Stretches {
-    /// Blocks up to `counted` were read by an earlier run: how fast, nobody knows.
+impl IntervalRates {
+    /// Blocks up to `counted` were read by an earlier run, at an unknown speed.
     pub fn begin_behind(&mut self, counted: u64, seconds: f64) {
         self.start = (counted, seconds);
     }
@@ -48,7 +48,7 @@ impl Stretches {
         Some(Speed { blocks: blocks.saturating_sub(self.start.0), seconds, blocks_per_second })
     }
 
-    /// All stretches.
+    /// All intervals.
     pub fn rows(&self) -> Vec<Speed> {
         (0..self.marks.len()).filter_map(|index| self.row(index)).collect()
     }
@@ -63,40 +63,40 @@ impl Stretches {
 mod tests {
     use super::*;
 
-    fn rates(stretches: &Stretches) -> Vec<(u64, f64)> {
-        stretches.rows().iter().map(|row| (row.blocks, row.blocks_per_second)).collect()
+    fn rates(intervals: &IntervalRates) -> Vec<(u64, f64)> {
+        intervals.rows().iter().map(|row| (row.blocks, row.blocks_per_second)).collect()
     }
 
     #[test]
     fn every_whole_stretch_has_its_own_rate() {
-        let mut stretches = Stretches::default();
-        assert_eq!(stretches.last(), None);
-        stretches.reach(0, 60_000, 1.0);
-        assert_eq!((stretches.last(), stretches.rows().len()), (None, 0));
-        stretches.reach(60_000, 100_000, 2.0);
-        assert_eq!(stretches.last(), Some(50_000.0));
-        stretches.reach(100_000, 199_999, 3.0);
-        assert_eq!(stretches.last(), Some(50_000.0));
+        let mut intervals = IntervalRates::default();
+        assert_eq!(intervals.last(), None);
+        intervals.reach(0, 60_000, 1.0);
+        assert_eq!((intervals.last(), intervals.rows().len()), (None, 0));
+        intervals.reach(60_000, 100_000, 2.0);
+        assert_eq!(intervals.last(), Some(50_000.0));
+        intervals.reach(100_000, 199_999, 3.0);
+        assert_eq!(intervals.last(), Some(50_000.0));
         // What is beyond the mark belongs to the stretch that it ends.
-        stretches.reach(199_999, 220_000, 3.0);
-        assert_eq!(rates(&stretches), [(100_000, 50_000.0), (220_000, 120_000.0)]);
+        intervals.reach(199_999, 220_000, 3.0);
+        assert_eq!(rates(&intervals), [(100_000, 50_000.0), (220_000, 120_000.0)]);
     }
 
     #[test]
     fn what_an_earlier_run_had_read_says_nothing_about_this_one() {
-        let mut stretches = Stretches::default();
-        stretches.begin_behind(5_030_000, 0.5);
-        stretches.reach(5_030_000, 5_110_000, 1.0);
-        assert_eq!(stretches.last(), None);
-        stretches.reach(5_110_000, 5_130_000, 1.5);
-        assert_eq!(rates(&stretches), [(100_000, 100_000.0)]);
+        let mut intervals = IntervalRates::default();
+        intervals.begin_behind(5_030_000, 0.5);
+        intervals.reach(5_030_000, 5_110_000, 1.0);
+        assert_eq!(intervals.last(), None);
+        intervals.reach(5_110_000, 5_130_000, 1.5);
+        assert_eq!(rates(&intervals), [(100_000, 100_000.0)]);
     }
 
     #[test]
     fn a_thread_that_comes_late_changes_nothing() {
-        let mut stretches = Stretches::default();
-        stretches.reach(190_000, 210_000, 2.0);
-        stretches.reach(90_000, 110_000, 2.1);
-        assert_eq!(rates(&stretches), [(210_000, 105_000.0)]);
+        let mut intervals = IntervalRates::default();
+        intervals.reach(190_000, 210_000, 2.0);
+        intervals.reach(90_000, 110_000, 2.1);
+        assert_eq!(rates(&intervals), [(210_000, 105_000.0)]);
     }
 }

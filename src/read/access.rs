@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use crate::os::resources;
-use crate::progress::Stop;
+use crate::progress::CancellationToken;
 use crate::report::KeyFrom;
 use crate::report::record::ImportRecord;
 use crate::sort::key::KeyLayout;
 
-/// Memory where nobody can say how much there is, in bytes.
+/// Memory where the system does not say how much there is, in bytes.
 const SOME_MEMORY: u64 = 1 << 30;
 
 /// What the work may use. The default is what the machine has to give.
@@ -20,8 +20,8 @@ pub struct Resources {
     pub memory: Option<u64>,
     /// Where to put what does not fit. Defaults to the system's directory for temporary files.
     pub work_dir: Option<PathBuf>,
-    /// Asked by somebody else to make it stop.
-    pub stop: Stop,
+    /// Cancelled by the caller to make it stop.
+    pub stop: CancellationToken,
 }
 
 impl Resources {

@@ -154,7 +154,7 @@ impl Queue {
         file.read_exact_at(&mut piece, self.read).map_err(Error::io("read links from", &self.dir))?;
         let (end, count) = whole_steps(&piece, len);
         if end == 0 && self.len > 0 {
-            // Somebody else has written to a file that has no name.
+            // Another process has written to a file that has no name.
             let damaged = io::Error::new(io::ErrorKind::InvalidData, "a link that is none");
             return Err(Error::io("read links from", &self.dir)(damaged));
         }

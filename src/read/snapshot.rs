@@ -2,15 +2,16 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::parallel;
-use crate::progress::{Phase, Progress, Stop};
+use crate::progress::{CancellationToken, Phase, Progress};
 use crate::source::car::chunks::{Chunk, Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
-use crate::source::input::{self, Input, InputOptions, Wrapping};
+use crate::source::input::{self, Compression, Input, InputOptions};
 
 /// Bytes read at once.
 const CHUNK: usize = 2 << 20;
@@ -20,7 +21,7 @@ pub(super) struct Snapshot<'a> {
     path: &'a Path,
     chunks: Chunks,
     pub header: Header,
-    pub wrapping: Wrapping,
+    pub compression: Compression,
     /// Size as it lies on disk; `None` for a pipe.
     pub size: Option<u64>,
     /// Blocks by the index's word.
@@ -51,7 +52,7 @@ impl<'a> Snapshot<'a> {
         if let Some(blocks) = input.blocks {
             progress.expect_blocks(blocks);
         }
-        let (wrapping, size, indexed) = (input.wrapping, input.size, input.blocks);
+        let (compression, size, indexed) = (input.compression, input.size, input.blocks);
         let limits = Limits {
             max_block: DEFAULT_MAX_BLOCK,
             null_padding,
@@ -60,7 +61,7 @@ impl<'a> Snapshot<'a> {
             chunk: CHUNK,
         };
         let (header, chunks) = Chunks::open(input, limits)?;
-        Ok(Self { path, chunks, header, wrapping, size, indexed })
+        Ok(Self { path, chunks, header, compression, size, indexed })
     }
 
     /// The next chunk, in the order of the file.
@@ -82,7 +83,7 @@ impl<'a> Snapshot<'a> {
     pub fn read_rest<W: Send>(
         &mut self,
         workers: &mut [W],
-        stop: &Stop,
+        stop: &CancellationToken,
         progress: &Progress<'_>,
         work: impl Fn(&mut W, &Chunk) -> Result<()> + Sync,
     ) -> Result<Tail> {
@@ -91,7 +92,7 @@ impl<'a> Snapshot<'a> {
         let chunks = Mutex::new(&mut self.chunks);
         let fail = |error| {
             let place = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { u64::MAX };
-            let mut failed = lock(&failed);
+            let mut failed = failed.lock();
             if failed.as_ref().is_none_or(|(known, _)| place < *known) {
                 *failed = Some((place, error));
             }
@@ -99,9 +100,9 @@ impl<'a> Snapshot<'a> {
         };
         let run = |worker: &mut W| {
             let mut spare: Option<Buffer> = None;
-            while !stopped.load(Ordering::Relaxed) && !stop.asked() {
+            while !stopped.load(Ordering::Relaxed) && !stop.is_cancelled() {
                 let next = {
-                    let mut chunks = lock(&chunks);
+                    let mut chunks = chunks.lock();
                     let next = chunks.next(spare.take());
                     progress.reach(chunks.consumed());
                     next
@@ -121,9 +122,9 @@ impl<'a> Snapshot<'a> {
                 parallel::start(scope, || run(worker)).map_or_else(fail, drop);
             }
         });
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        match failed.into_inner() {
             Some((_, error)) => Err(error),
-            None if stop.asked() => Err(Error::Interrupted { hint: "nothing was changed; run it again".into() }),
+            None if stop.is_cancelled() => Err(Error::Interrupted { hint: "nothing was changed; run it again".into() }),
             None => Ok(self.chunks.tail()),
         }
     }
@@ -153,8 +154,4 @@ impl<'a> Snapshot<'a> {
     pub fn path(&self) -> &'a Path {
         self.path
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,8 +11,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError, RwLock};
 
+use parking_lot::{Mutex, RwLock};
 use twox_hash::XxHash3_128;
 
 use crate::error::{Error, Result};
@@ -82,8 +82,8 @@ impl Visited {
     pub fn insert(&self, fingerprint: u128) -> Result<bool> {
         let Some(shard) = self.shard(fingerprint) else { return Ok(false) };
         let full = {
-            // The shard stays locked while the runs are searched: nobody else may add the same meanwhile.
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            // The shard stays locked while the runs are searched: no other worker may add the same meanwhile.
+            let mut shard = shard.lock();
             if shard.contains(&fingerprint) || self.in_runs(fingerprint)? {
                 return Ok(false);
             }
@@ -99,7 +99,7 @@ impl Visited {
     /// Whether a fingerprint has been added.
     pub fn contains(&self, fingerprint: u128) -> Result<bool> {
         let Some(shard) = self.shard(fingerprint) else { return Ok(false) };
-        let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let shard = shard.lock();
         Ok(shard.contains(&fingerprint) || self.in_runs(fingerprint)?)
     }
 
@@ -109,7 +109,7 @@ impl Visited {
     }
 
     fn in_runs(&self, fingerprint: u128) -> Result<bool> {
-        let runs = self.runs.read().unwrap_or_else(PoisonError::into_inner);
+        let runs = self.runs.read();
         for run in runs.iter() {
             if run.contains(fingerprint).map_err(Error::io("read from", &self.dir))? {
                 return Ok(true);
@@ -121,14 +121,13 @@ impl Visited {
     /// Moves everything held in memory to a run.
     fn spill(&self) -> Result<()> {
         let failed = || Error::io("write visited keys to", &self.dir);
-        // All shards first, then the runs: the order in which everybody locks.
-        let mut shards: Vec<_> =
-            self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        // All shards first, then the runs: the order in which every worker locks.
+        let mut shards: Vec<_> = self.shards.iter().map(|shard| shard.lock()).collect();
         if shards.iter().all(|shard| shard.len() < self.shard_max) {
             // Another thread was faster.
             return Ok(());
         }
-        let mut runs = self.runs.write().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.runs.write();
         let mut writer = RunWriter::new(&self.dir).map_err(failed())?;
         // A shard holds a range of fingerprints, so sorting each sorts all.
         for shard in &mut shards {
@@ -243,7 +242,7 @@ mod tests {
             let key = fingerprint(&(number * 7919 % 170_000).to_le_bytes());
             assert_eq!(visited.insert(key).expect("insert"), model.insert(key), "{number}");
         }
-        assert!(!visited.runs.read().expect("runs").is_empty());
+        assert!(!visited.runs.read().is_empty());
         for number in 0..200_000u64 {
             let key = fingerprint(&number.to_le_bytes());
             assert_eq!(visited.contains(key).expect("look"), model.contains(&key), "{number}");

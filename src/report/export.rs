@@ -6,7 +6,7 @@ use super::{BlockRef, MissingBlock};
 use crate::hash::content_digest::ContentDigest;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const EXPORT_SCHEMA: &str = "bedload-export-1";
+pub const EXPORT_SCHEMA: &str = "bedload-export-2";
 
 /// What an export wrote.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub struct ExportReport {
     /// Whether nothing is missing that may not be, or the database never held more than this.
     pub complete: bool,
     /// Whether the file stands under its name: an incomplete one only does when that was allowed.
-    pub published: bool,
+    pub committed: bool,
     /// What only a block log has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<ExportedLog>,

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::plan::Plan;
 use crate::hash::content_digest::ContentDigest;
 use crate::preset::EffectiveOption;
-use crate::progress::{ReadStep, Sample, Tenths};
+use crate::progress::{ReadStep, Sample, Throughput};
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
 
 use super::LogReport;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const SCHEMA: &str = "bedload-import-2";
+pub const SCHEMA: &str = "bedload-import-3";
 
 /// What an import did; also what `BEDLOAD.json` in the database says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,12 +73,12 @@ pub struct ImportReport {
     pub memtable: Option<MemtableReport>,
     /// Options of the database that were asked for or differ from RocksDB's defaults, read back from its OPTIONS file.
     pub options: Vec<OptionRow>,
-    /// `IDENTITY`, where the options ask for that file, and the newest OPTIONS file, as they were published. A node that
+    /// `IDENTITY`, where the options ask for that file, and the newest OPTIONS file, as they were committed. A node that
     /// opens the database writes newer OPTIONS files.
     #[serde(default)]
     pub small_files: Vec<RecordedFile>,
     /// How fast both ends of the source were read.
-    pub reading: Tenths,
+    pub reading: Throughput,
     /// When each step of the source had been taken: at most 64 equal steps; none where the size is not known.
     #[serde(default)]
     pub reading_steps: Vec<ReadStep>,
@@ -106,7 +106,7 @@ pub struct OptionRow {
     pub value: String,
     /// RocksDB's default.
     pub default: String,
-    /// Who asked for it; `null` if nobody did and RocksDB chose it.
+    /// Who asked for it; `null` if RocksDB chose it.
     pub from: Option<String>,
 }
 
@@ -134,7 +134,7 @@ pub struct MemtableReport {
     /// How long it did, in seconds.
     pub stall_seconds: f64,
     /// Files at level 0 when the last block was written, before the final compaction.
-    pub level0_files_before_settling: u64,
+    pub level0_files_before_compaction: u64,
     /// Compactions, the final one and those that ran by themselves.
     pub compactions: u64,
     /// Bytes they read.
@@ -150,8 +150,8 @@ pub struct SourceInfo {
     pub path: String,
     /// `car` or `block-log`.
     pub format: String,
-    /// What it was wrapped in: `none`, `zstd`, ...
-    pub wrapping: String,
+    /// How it was compressed: `none`, `zstd`, ...
+    pub compression: String,
     /// Version of the format.
     pub version: u64,
     /// Size as it lies on disk, or what a pipe delivered.

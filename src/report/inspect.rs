@@ -6,7 +6,7 @@ use super::LogInfo;
 use crate::hash::content_digest::ContentDigest;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const INSPECT_SCHEMA: &str = "bedload-inspect-1";
+pub const INSPECT_SCHEMA: &str = "bedload-inspect-2";
 
 /// What is in a snapshot. What a quick look does not tell is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,8 +19,8 @@ pub struct InspectReport {
     pub format: String,
     /// Version of the format.
     pub version: u64,
-    /// What it is wrapped in: `none`, `zstd`, ...
-    pub wrapping: String,
+    /// How it is compressed: `none`, `zstd`, ...
+    pub compression: String,
     /// Size as it lies on disk, or what a pipe delivered.
     pub bytes: Option<u64>,
     /// Whether everything was read and hashed, or head and tail only.
@@ -154,7 +154,7 @@ pub struct HeadInfo {
 /// A block that does not match its CID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadBlock {
-    /// Where its section begins, in bytes from the start of the unwrapped snapshot.
+    /// Where its section begins, in bytes from the start of the decompressed snapshot.
     pub offset: u64,
     /// What is wrong.
     pub message: String,

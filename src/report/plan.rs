@@ -25,7 +25,7 @@ pub struct Plan {
     pub piece_bytes: u64,
     /// Bytes of one partition that can be sorted in memory.
     pub sort_bytes: u64,
-    /// The size of the unwrapped source in bytes, where it is known or can be guessed.
+    /// The size of the decompressed source in bytes, where it is known or can be guessed.
     pub expected_bytes: Option<u64>,
     /// What is needed of each file system that is written to; with a work directory on another one there are two.
     #[serde(default)]

@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 3.0]), Some(3.0));
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
-        // The example everybody uses: deviations 1, 1, 0, 0, 2, 4, 7 have the median 1.
+        // The usual example: deviations 1, 1, 0, 0, 2, 4, 7 have the median 1.
         assert_eq!(mad(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0]), Some(1.0));
     }
 

@@ -9,7 +9,7 @@ use crate::size::human;
 /// One option and its new value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Change {
-    /// `moment.scope.option`, or an argument of the import.
+    /// `stage.scope.option`, or an argument of the import.
     pub option: String,
     /// Its value, as it would be written.
     pub value: String,

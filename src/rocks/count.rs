@@ -5,7 +5,7 @@ use super::reader::{DataFile, Reader};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::parallel::for_each;
-use crate::progress::{Progress, Stop};
+use crate::progress::{CancellationToken, Progress};
 
 /// Records between two bumps of the progress counters.
 const BATCH: u64 = 1024;
@@ -52,7 +52,7 @@ pub(crate) struct FamilyScan<'a> {
     pub family: &'a str,
     pub threads: usize,
     pub progress: &'a Progress<'a>,
-    pub stop: &'a Stop,
+    pub stop: &'a CancellationToken,
 }
 
 impl FamilyScan<'_> {
@@ -95,7 +95,7 @@ impl FamilyScan<'_> {
             if pending.1 == BATCH {
                 self.progress.add(pending.0, pending.1);
                 pending = (0, 0);
-                if self.stop.asked() {
+                if self.stop.is_cancelled() {
                     return Err(Error::Interrupted { hint: "run it again".into() });
                 }
             }

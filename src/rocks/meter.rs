@@ -4,9 +4,9 @@
 //! batch and per block of a file, not per record, so they cost next to nothing here. Event listeners would tell as much,
 //! but do not link against a RocksDB that was built without run-time type information.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rust_rocksdb::Options;
 use rust_rocksdb::statistics::{Histogram, Ticker};
 
@@ -64,7 +64,7 @@ impl Meter {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Options>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

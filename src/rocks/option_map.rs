@@ -1,6 +1,6 @@
 //! Options as text, under RocksDB's own names: what its option parser takes and what its OPTIONS file says.
 //!
-//! No type of RocksDB appears here, so everybody may pass these maps around.
+//! No type of RocksDB appears here, so every module may pass these maps around.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -5,8 +5,9 @@
 //! written down, and what is reported is what it does, not what it was asked. What its parser does not read, the options
 //! of single operations, is copied field by field.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
+use parking_lot::Mutex;
 use rust_rocksdb::{
     BottommostLevelCompaction, CompactOptions, DB, ErrorKind, IngestExternalFileOptions, Options, WriteOptions,
 };
@@ -82,7 +83,7 @@ pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
     /// For what is done from time to time, and one to spare.
     const BESIDE: usize = 2;
     let jobs = map.get(Group::Db, "max_background_jobs").and_then(|jobs| jobs.parse().ok()).unwrap_or(2);
-    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut found = FOUND.lock();
     let needed = BESIDE + jobs;
     if needed > *found {
         parallel::check(needed - *found)?;
@@ -349,7 +350,7 @@ mod tests {
         }
         drop(db);
         if resolved.loader == crate::preset::Loader::Memtable {
-            let db = DB::open(&build(&resolved.settling()).expect(preset), &path).expect(preset);
+            let db = DB::open(&build(&resolved.compacting()).expect(preset), &path).expect(preset);
             db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &compact_options(&resolved.compaction()));
         }
         let db = DB::open(&build(&resolved.node()).expect(preset), &path).expect("opened as the node does");

@@ -26,7 +26,7 @@ pub(crate) struct ReaderOptions {
     pub cache: usize,
     /// SST files that are open at the same time; each holds its index and filter in memory.
     pub open_files: i32,
-    /// Open even when files are missing or damaged: whoever reads them is told.
+    /// Open even when files are missing or damaged: reading them fails.
     pub lenient: bool,
     /// Most look-ups ascend: the system may read ahead, which it is told not to do otherwise.
     pub in_order: bool,

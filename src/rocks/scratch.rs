@@ -138,7 +138,7 @@ mod tests {
         assert!(others.iter().chain([&elsewhere]).all(|dir| dir.join("CURRENT").exists()));
         drop(lock);
         try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
-        assert!(!used.exists(), "nobody uses it any more");
+        assert!(!used.exists(), "it is not used any more");
     }
 
     #[test]

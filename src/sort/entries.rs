@@ -1,7 +1,8 @@
 //! Sorting what is in memory: 16 bytes an entry, never the blocks themselves.
 
 use std::cmp::Ordering;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::key::{KeyLayout, Record};
 use crate::error::Result;
@@ -13,7 +14,7 @@ use crate::source::car::{Step, next_section};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub prefix: u64,
-    /// Piece of the heap in the upper half, position in it in the lower.
+    /// Piece of the arena in the upper half, position in it in the lower.
     place: u64,
 }
 
@@ -23,30 +24,30 @@ impl Entry {
     }
 }
 
-/// The entries of one partition as the workers found them, until somebody takes them to sort.
+/// The entries of one partition as the workers found them, until a worker takes them to sort.
 #[derive(Default)]
 pub(crate) struct Unsorted(Mutex<Vec<Vec<Entry>>>);
 
 impl Unsorted {
     /// Adds what one worker found.
     pub fn add(&mut self, found: Vec<Entry>) {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).push(found);
+        self.0.get_mut().push(found);
     }
 
     /// How many there are.
     pub fn len(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|found| found.len() as u64).sum()
+        self.0.lock().iter().map(|found| found.len() as u64).sum()
     }
 
     /// Takes all of them, in one piece.
     pub fn take(&self) -> Vec<Entry> {
-        let mut found = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut found = std::mem::take(&mut *self.0.lock());
         if found.len() == 1 { found.pop().unwrap_or_default() } else { found.concat() }
     }
 }
 
 /// Sections in memory, in pieces.
-pub(crate) struct Heap {
+pub(crate) struct BlockArena {
     pieces: Vec<Option<ChunkBytes>>,
     layout: KeyLayout,
 }
@@ -64,7 +65,7 @@ const AHEAD: usize = 6;
 /// How many bytes of a block are asked for ahead; the processor follows on its own from there.
 const AHEAD_BYTES: usize = 2048;
 
-impl Heap {
+impl BlockArena {
     pub fn new(layout: KeyLayout) -> Self {
         Self { pieces: Vec::new(), layout }
     }
@@ -183,9 +184,9 @@ mod tests {
     use super::*;
     use crate::os::buffer::Buffer;
 
-    /// A heap of identity CIDs, one piece for each group, and an entry for each.
-    fn heap(groups: &[Vec<Vec<u8>>]) -> (Heap, Vec<Entry>) {
-        let mut heap = Heap::new(KeyLayout::Digest);
+    /// An arena of identity CIDs, one piece for each group, and an entry for each.
+    fn arena(groups: &[Vec<Vec<u8>>]) -> (BlockArena, Vec<Entry>) {
+        let mut arena = BlockArena::new(KeyLayout::Digest);
         let mut entries = Vec::new();
         for (piece, group) in (0u32..).zip(groups) {
             let mut bytes = Vec::new();
@@ -201,9 +202,9 @@ mod tests {
             }
             let mut buffer = Buffer::new(bytes.len()).expect("memory");
             buffer[..bytes.len()].copy_from_slice(&bytes);
-            heap.insert(piece, ChunkBytes::Read { buffer, len: bytes.len() });
+            arena.insert(piece, ChunkBytes::Read { buffer, len: bytes.len() });
         }
-        (heap, entries)
+        (arena, entries)
     }
 
     #[test]
@@ -221,9 +222,9 @@ mod tests {
 
     #[test]
     fn an_entry_without_a_piece_is_no_record() {
-        let (heap, _) = heap(&[vec![vec![1]]]);
-        assert!(heap.record(Entry::new(0, 7, 0)).is_none());
-        assert!(heap.record(Entry::new(0, 0, 5_000_000)).is_none());
+        let (arena, _) = arena(&[vec![vec![1]]]);
+        assert!(arena.record(Entry::new(0, 7, 0)).is_none());
+        assert!(arena.record(Entry::new(0, 0, 5_000_000)).is_none());
     }
 
     proptest! {
@@ -234,16 +235,16 @@ mod tests {
                 prop::collection::vec(any::<u8>(), 0..100),
             ], 0..50), 0..4)
         ) {
-            let (heap, mut entries) = heap(&groups);
-            heap.sort(&mut entries);
-            let found: Vec<_> = heap.walk(&entries).map(|record| record.key().to_vec()).collect();
+            let (arena, mut entries) = arena(&groups);
+            arena.sort(&mut entries);
+            let found: Vec<_> = arena.walk(&entries).map(|record| record.key().to_vec()).collect();
             let mut expected = groups.concat();
             expected.sort();
             prop_assert_eq!(found, expected);
             for entry in &entries {
-                let record = heap.record(*entry).expect("a record");
+                let record = arena.record(*entry).expect("a record");
                 prop_assert_eq!(record.value(), (entry.place as u32).to_le_bytes());
-                prop_assert!(heap.section(*entry).expect("a section").ends_with(record.parts().0));
+                prop_assert!(arena.section(*entry).expect("a section").ends_with(record.parts().0));
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Keys are routed into partitions whose order is the order of the keys (`router`), so partitions are sorted each on
 //! its own and never merged. What stays in memory is sorted as 16-byte `entries`; what does not is spilled
-//! (`spill`). A partition that is larger than anyone planned is sorted in runs that are merged (`runs`).
+//! (`spill`). A partition that is larger than planned is sorted in runs that are merged (`runs`).
 
 pub(crate) mod entries;
 pub mod key;

@@ -1,6 +1,6 @@
 //! Sorting a partition that is larger than the memory for it: sorted runs on disk, merged.
 //!
-//! Hashes never need this. Keys chosen by an adversary, thousands of long identity CIDs, or a pipe whose size nobody
+//! Hashes never need this. Keys chosen by an adversary, thousands of long identity CIDs, or a pipe whose size no caller
 //! knew do. A run is a file of sections like a partition, in key order; at most [`FAN_IN`] runs are merged at once, in
 //! several rounds if there are more.
 
@@ -11,7 +11,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::entries::{Entry, Heap};
+use super::entries::{BlockArena, Entry};
 use super::key::{KeyLayout, Record};
 use super::spill::Spill;
 use crate::error::{Error, Result};
@@ -107,13 +107,13 @@ impl Runs<'_> {
                 continue;
             }
             at += used as u64;
-            let mut heap = Heap::new(self.layout);
-            heap.insert(0, ChunkBytes::Read { buffer, len });
-            heap.sort(&mut entries);
+            let mut arena = BlockArena::new(self.layout);
+            arena.insert(0, ChunkBytes::Read { buffer, len });
+            arena.sort(&mut entries);
             let path = self.run_path(paths.len());
             let mut file = BufWriter::with_capacity(MIN_READ * 4, create(&path)?);
             for entry in &entries {
-                file.write_all(heap.section(*entry).unwrap_or_default()).map_err(Error::io("write", &path))?;
+                file.write_all(arena.section(*entry).unwrap_or_default()).map_err(Error::io("write", &path))?;
             }
             file.flush().map_err(Error::io("write", &path))?;
             paths.push(path);

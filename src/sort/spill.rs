@@ -9,8 +9,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +35,7 @@ struct Partition {
 impl Partition {
     fn content(&self) -> MutexGuard<'_, Content> {
         // Both numbers change together, so they are right after a panic as well.
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+        self.content.lock()
     }
 }
 
@@ -77,7 +78,7 @@ impl Spill {
     /// extent are removed.
     ///
     /// # Errors
-    /// A file is missing or shorter than it was: somebody was here. Or the system refuses it.
+    /// A file is missing or shorter than it was: another program changed it. Or the system refuses it.
     pub fn resume(dir: PathBuf, partitions: u32, extents: &[(u32, Extent)]) -> Result<Self> {
         let spill = Self::new(dir, partitions);
         for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
@@ -238,12 +239,12 @@ impl Spill {
 }
 
 /// What one worker has collected for each partition and not yet appended.
-pub(crate) struct Pieces {
+pub(crate) struct PartitionBuffers {
     pieces: Vec<(Vec<u8>, Content)>,
     limit: usize,
 }
 
-impl Pieces {
+impl PartitionBuffers {
     /// `limit` is the size of a piece in bytes.
     pub fn new(partitions: u32, limit: usize) -> Self {
         Self { pieces: (0..partitions).map(|_| Default::default()).collect(), limit }
@@ -317,7 +318,7 @@ mod tests {
             for worker in 0..4u8 {
                 let spill = &spill;
                 scope.spawn(move || {
-                    let mut pieces = Pieces::new(3, 4096);
+                    let mut pieces = PartitionBuffers::new(3, 4096);
                     for index in 0..1000u32 {
                         // Some are longer than a piece.
                         let len = 20 + (index as usize * 37) % 300 + if index % 50 == 0 { 5000 } else { 0 };

@@ -254,7 +254,7 @@ pub struct Attempt {
 pub enum Fault {
     Die,
     DieHalfway,
-    Stop,
+    CancellationToken,
     Errno(rustix::io::Errno),
 }
 
@@ -286,7 +286,7 @@ impl Attempt {
         let what = match fault {
             Fault::Die => 0,
             Fault::DieHalfway => -1,
-            Fault::Stop => -2,
+            Fault::CancellationToken => -2,
             Fault::Errno(errno) => errno.raw_os_error(),
         };
         let fault = format!("change:{number}:{what}:{}", self.dir().display());

@@ -85,7 +85,7 @@ pub fn goes_on(child: &std::process::Child) {
 pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let attempt = Attempt::new(world.plan(at.index), at.dir);
     let number = attempt.any_change(chance);
-    let child = attempt.with(Fault::Stop, number, 0).start();
+    let child = attempt.with(Fault::CancellationToken, number, 0).start();
     let stopped = stops(&child);
     let all = if stopped { files_of_work(&attempt.case.partial()) } else { Vec::new() };
     let mut what = format!("{}, {:?}: stopped at call {number}", attempt.plan.kind.name, attempt.plan.key);

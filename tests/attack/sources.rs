@@ -165,7 +165,7 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
     let (attempt, twins, file) = attempt(world, at);
     let number = attempt.any_change(chance) * 2 / 3 + 1;
     let how = CHANGES[chance.below(5) as usize];
-    let child = attempt.with(Fault::Stop, number, 0).start();
+    let child = attempt.with(Fault::CancellationToken, number, 0).start();
     if stops(&child) {
         let modified = file.metadata().and_then(|metadata| metadata.modified()).expect("a time");
         change(&file, how, twins, modified, chance);

@@ -48,7 +48,7 @@ fn an_import_leaves_its_lines_and_its_summary_and_no_bar() {
             .filter(|line| !line.starts_with(' '))
             .filter_map(|line| line.split_whitespace().next())
             .collect();
-        let phases = ["plan", "read", "build", "ingest", "settle", "publish"];
+        let phases = ["plan", "read", "build", "ingest", "compact", "commit"];
         let summary = ["database", "blocks", "payload", "digest", "checked", "time", "levels", "cost"];
         assert_eq!(names, [&phases[..], &summary[..]].concat(), "{text}");
     }

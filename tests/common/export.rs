@@ -13,8 +13,8 @@ use super::database::{import, json, open};
 pub fn export(db: &Path, to: &Path, more: &[&str], code: i32) -> Value {
     let to = to.to_str().expect("a path of text");
     let report = json(&["export", to], db, more, code);
-    assert_eq!(report["schema"], "bedload-export-1");
-    assert_eq!(report["published"], code == 0);
+    assert_eq!(report["schema"], "bedload-export-2");
+    assert_eq!(report["committed"], code == 0);
     assert_eq!(Path::new(to).exists(), code == 0);
     report
 }

@@ -19,8 +19,8 @@ pub fn export(place: &Place, db: &Path, name: &str, more: &[&str]) -> (Value, Ve
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let bytes = std::fs::read(&to).expect("a file");
-    assert_eq!(report["schema"], "bedload-export-1");
-    assert_eq!((&report["bytes"], &report["published"]), (&bytes.len().into(), &true.into()));
+    assert_eq!(report["schema"], "bedload-export-2");
+    assert_eq!((&report["bytes"], &report["committed"]), (&bytes.len().into(), &true.into()));
     (report, bytes)
 }
 

@@ -323,7 +323,7 @@ fn damaged_zstd() {
 
 #[test]
 fn damage_behind_the_data_of_a_wrapped_carv2() {
-    // The blocks are all there; the wrapping is not whole.
+    // The blocks are all there; the compression is not whole.
     let bytes = v2(&rooted(&blocks()), 0, &noise(9, 300_000));
     let packed = zstd(&bytes);
     refused_both(&packed[..packed.len() - 2], packed.len() as u64 - 2, "the zstd data ends in the middle of a frame");

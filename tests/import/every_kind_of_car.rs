@@ -213,7 +213,7 @@ fn every_wrapping_of_both_versions() {
             let place = Place::new();
             // Detected by content: the name lies.
             let done = import(&place, place.file("plain.car", &wrapped)).run();
-            assert_eq!(done.text("/source/wrapping"), name);
+            assert_eq!(done.text("/source/compression"), name);
             assert_eq!(done.number("/source/bytes"), wrapped.len() as u64, "the size on disk");
         }
     }
@@ -250,7 +250,7 @@ fn a_name_says_nothing() {
     let place = Place::new();
     for name in ["x.car.zst", "x.gz", "x", "x.forest.car.zst", "a name with spaces\n.car"] {
         let done = import(&place, place.file(name, &rooted(&blocks))).holds(&blocks);
-        assert_eq!(done.text("/source/wrapping"), "none");
+        assert_eq!(done.text("/source/compression"), "none");
         std::fs::remove_dir_all(&done.db).expect("a database");
     }
 }

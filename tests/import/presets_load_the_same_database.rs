@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::presets::{for_each_preset, is_compacted};
 use crate::common::run::{Done, Place, import};
-use bedload::preset::{Moment, Overrides, Preset, resolve};
+use bedload::preset::{Overrides, Preset, Stage, resolve};
 
 /// A snapshot made by `bedload generate`.
 fn generated(place: &Place, profile: &str, size: &str) -> PathBuf {
@@ -55,7 +55,7 @@ fn says_what_its_preset_says(name: &str, db: &Path) {
     let kept = options(db);
     let resolved = resolve(&Preset::builtin(name).expect(name), &Overrides::default()).expect(name);
     let mut looked_at = 0;
-    for setting in resolved.settings().filter(|setting| setting.key.moment == Moment::Node) {
+    for setting in resolved.settings().filter(|setting| setting.key.stage == Stage::Node) {
         let (scope, option) = (setting.key.scope, &setting.key.name);
         if option == "block_cache" {
             // RocksDB does not write it down: a cache belongs to the program.

@@ -71,7 +71,7 @@ fn without_the_final_compaction_the_files_stay_at_level_0_and_the_report_says_so
     assert_eq!(done.json["plan"]["memtable"]["compact"], false);
     let levels = done.json["levels"].as_array().expect("levels");
     assert!(matches!(&levels[..], [only] if only["level"] == 0), "{levels:?}");
-    assert_eq!(done.number("/levels/0/files"), done.number("/memtable/level0_files_before_settling"));
+    assert_eq!(done.number("/levels/0/files"), done.number("/memtable/level0_files_before_compaction"));
     assert!(done.number("/levels/0/files") > 2);
     let model = Model::new(&blocks, Key::Cid);
     assert_eq!(done.text("/digest"), model.digest());
@@ -135,11 +135,11 @@ fn samples_tell_what_lies_before_the_final_compaction() {
     let done = small(import(&place, place.file("x.car", &rooted(&blocks)))).run();
     done.succeeded();
     let samples = done.json["samples"].as_array().expect("samples");
-    let settling = samples.iter().find(|sample| sample["phase"] == "settle").expect("a sample of the phase");
-    assert!(settling["total"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "bytes to be moved: {settling}");
+    let compacting = samples.iter().find(|sample| sample["phase"] == "compact").expect("a sample of the phase");
+    assert!(compacting["total"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "bytes to be moved: {compacting}");
     assert!(
-        settling["backlog"]["level0_files"].is_u64() && settling["backlog"]["pending_bytes"].is_u64(),
-        "{settling}"
+        compacting["backlog"]["level0_files"].is_u64() && compacting["backlog"]["pending_bytes"].is_u64(),
+        "{compacting}"
     );
 }
 
@@ -199,12 +199,12 @@ fn threads_on_the_command_line_go_before_the_preset() {
 }
 
 /// Asks to stop when the final compaction begins.
-struct StopThere(bedload::progress::Stop);
+struct StopThere(bedload::progress::CancellationToken);
 
 impl bedload::progress::Observer for StopThere {
     fn event(&self, event: &bedload::progress::Event) {
-        if matches!(event, bedload::progress::Event::Phase { phase: bedload::progress::Phase::Settle }) {
-            self.0.ask();
+        if matches!(event, bedload::progress::Event::Phase { phase: bedload::progress::Phase::Compact }) {
+            self.0.cancel();
         }
     }
 }

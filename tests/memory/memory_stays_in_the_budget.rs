@@ -1,4 +1,4 @@
-//! Peak resident size stays within the budget plus a fixed 64 MiB, whatever the source, its wrapping and the threads.
+//! Peak resident size stays within the budget plus a fixed 64 MiB, whatever the source, its compression and the threads.
 //!
 //! Snapshots are four times as large as the budget, so a loader that holds on to them fails. The size is asked of the
 //! kernel by two ways: the program's own report (`VmHWM`), and what the parent is told when it waits (`ru_maxrss`).

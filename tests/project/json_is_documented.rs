@@ -16,13 +16,13 @@ const END: &str = "<!-- to here -->";
 
 /// Documents that are structs: heading, schema, struct.
 const DOCUMENTS: [(&str, &str, &str); 12] = [
-    ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-2", "ImportReport"),
+    ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-3", "ImportReport"),
     ("`import --dry-run`", "bedload-plan-1", "Plan"),
-    ("`inspect`", "bedload-inspect-1", "InspectReport"),
+    ("`inspect`", "bedload-inspect-2", "InspectReport"),
     ("`verify`", "bedload-verify-1", "VerifyReport"),
     ("`walk`", "bedload-walk-1", "WalkReport"),
     ("`stat`", "bedload-stat-1", "StatReport"),
-    ("`export`", "bedload-export-1", "ExportReport"),
+    ("`export`", "bedload-export-2", "ExportReport"),
     ("`generate`", "bedload-generate-1", "Summary"),
     ("`doctor`", "bedload-doctor-2", "DoctorReport"),
     ("`presets explain`", "bedload-preset-explanation-1", "Explanation"),
@@ -308,15 +308,15 @@ fn what_is_printed_has_only_documented_fields() {
         seen.insert(schema.to_owned());
     };
     for (schema, code, args) in [
-        ("bedload-import-2", 0, &["import", car, "--db", &db2][..]),
-        ("bedload-import-2", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
+        ("bedload-import-3", 0, &["import", car, "--db", &db2][..]),
+        ("bedload-import-3", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
         ("bedload-plan-1", 0, &["import", car, "--db", "nowhere", "--dry-run", "--preset", "memtable"]),
-        ("bedload-inspect-1", 0, &["inspect", "--full", car]),
+        ("bedload-inspect-2", 0, &["inspect", "--full", car]),
         ("bedload-verify-1", 0, &["verify", "--db", db, "--against", car]),
         ("bedload-walk-1", 3, &["walk", "--db", db, "--root", nobody]),
         ("bedload-get-1", 1, &["get", "--db", db, nobody]),
         ("bedload-stat-1", 0, &["stat", "--digest", "--db", db]),
-        ("bedload-export-1", 0, &["export", "--db", db, &out]),
+        ("bedload-export-2", 0, &["export", "--db", db, &out]),
         ("bedload-generate-1", 0, &["generate", "--size", "1MiB", &made]),
         ("bedload-doctor-2", 0, &["doctor", "--dir", &here, car]),
         ("bedload-presets-1", 0, &["presets", "list"]),

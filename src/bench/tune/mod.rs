@@ -8,11 +8,11 @@
 //! Samples only choose what is tried on the whole: what counts is the last step, interleaved pairs of the start and the
 //! winner on the whole snapshot. A win whose interval reaches one is none, and no preset is written for it.
 //!
-//! Every run is kept (`kept`): the same search, begun again, takes those that were made and goes on.
+//! Every run is kept (`run_store`): the same search, begun again, takes those that were made and goes on.
 
 mod halving;
-mod kept;
 mod preset_file;
+mod run_store;
 mod sample;
 mod space;
 
@@ -26,13 +26,13 @@ pub use space::{Candidate, candidates};
 use serde_json::json;
 
 use self::halving::{Measure, Rung};
-use self::kept::{Kept, Stage};
+use self::run_store::{RunStore, Stage};
 use super::matrix::Variant;
-use super::measure::{Place, Turn, Workshop};
+use super::measure::{Place, Runner, Turn};
 use super::{Clock, absolute, interrupted, machine, object, snapshot, text_digest};
 use crate::error::{Error, Result};
 use crate::preset::Preset;
-use crate::progress::Stop;
+use crate::progress::CancellationToken;
 use crate::report::bench::{Run, SnapshotInfo, Verdict, metric};
 use crate::report::statistics;
 use crate::report::tune::{Confirmation, Goal, Outcome, RungReport, TUNE_SCHEMA, TuneReport};
@@ -46,7 +46,7 @@ const GROWTH: u64 = 4;
 /// Rounds on each sample.
 const SAMPLE_ROUNDS: u32 = 2;
 
-/// Pairs on the whole snapshot when nobody says how many.
+/// Pairs on the whole snapshot when the user gives no number.
 pub const DEFAULT_PAIRS: u32 = 5;
 
 /// The fewest pairs that confirm anything.
@@ -82,11 +82,11 @@ pub struct TuneOptions {
     pub out: PathBuf,
     /// What the choice of keys begins with.
     pub seed: u64,
-    /// Asked by somebody else to make it stop.
-    pub stop: Stop,
+    /// Cancelled by the caller to make it stop.
+    pub stop: CancellationToken,
 }
 
-/// Whoever wants to know how a search goes.
+/// Receives the progress of a search.
 pub trait TuneObserver {
     /// So many candidates are tried on so many bytes.
     fn rung(&self, candidates: usize, bytes: u64, rounds: u32) {
@@ -105,7 +105,7 @@ impl TuneObserver for crate::progress::Silent {}
 ///
 /// # Errors
 /// There is no such preset, the snapshot cannot be read, another search lies in `out`, the start itself fails, or
-/// somebody asked to stop.
+/// the caller cancelled it.
 pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneReport> {
     let source = snapshot::look(&options.source)?;
     if options.pairs < FEWEST_PAIRS {
@@ -129,7 +129,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         "dir": absolute(&options.dir),
         "bedload": env!("CARGO_PKG_VERSION"),
     });
-    let kept = Kept::open(&options.out, &object(identity))?;
+    let store = RunStore::open(&options.out, &object(identity))?;
     let place = Place::take(&options.dir)?;
     // Beside the folder that runs have to themselves, which each of them renews.
     let samples = tempfile::Builder::new()
@@ -138,7 +138,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         .map_err(Error::io("create a folder in", &options.dir))?;
     let clock = Clock::new(options.budget);
     let search = Clock::new(options.budget.map(|budget| budget.mul_f64(SEARCH_SHARE)));
-    let workshop = Workshop {
+    let runner = Runner {
         program: &options.program,
         source: &options.source,
         cold: false,
@@ -146,11 +146,11 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         scan: options.goal == Goal::Total,
         seed: options.seed,
         limit: None,
-        keys: kept.keys(Stage::Whole)?,
+        keys: store.keys(Stage::Whole)?,
         stop: &options.stop,
         place,
     };
-    let mut bench = Bench { options, workshop, samples: samples.path(), kept, search, observer, rungs: Vec::new() };
+    let mut bench = Bench { options, runner, samples: samples.path(), store, search, observer, rungs: Vec::new() };
     let rungs = bench.rungs_of(&source)?;
     let winner = halving::search(&mut bench, all, &rungs)?;
     let rungs = std::mem::take(&mut bench.rungs);
@@ -204,9 +204,9 @@ fn rungs(bytes: u64) -> Vec<Rung> {
 
 struct Bench<'a> {
     options: &'a TuneOptions,
-    workshop: Workshop<'a>,
+    runner: Runner<'a>,
     samples: &'a Path,
-    kept: Kept,
+    store: RunStore,
     search: Clock,
     observer: &'a dyn TuneObserver,
     rungs: Vec<RungReport>,
@@ -227,7 +227,7 @@ impl Measure for Bench<'_> {
             let turn = round as usize * (list.len() + 1) / rung.rounds as usize;
             for step in 0..=list.len() {
                 let index = (step + turn) % (list.len() + 1);
-                if self.options.stop.asked() {
+                if self.options.stop.is_cancelled() {
                     return Err(interrupted());
                 }
                 if !self.search.allows(Duration::ZERO) {
@@ -273,7 +273,7 @@ impl Bench<'_> {
     }
 
     /// The samples, written. What is no CAR is not cut: its only sample is the whole.
-    fn rungs_of(&self, source: &snapshot::Facts) -> Result<Vec<Rung>> {
+    fn rungs_of(&self, source: &snapshot::SourceProfile) -> Result<Vec<Rung>> {
         let bytes = source.bytes;
         let whole = vec![Rung { bytes, rounds: SAMPLE_ROUNDS }];
         if source.folder {
@@ -296,7 +296,7 @@ impl Bench<'_> {
 
     /// Runs a variant, unless that has been done.
     fn run(&mut self, variant: &Variant, source: &Path, stage: Stage, round: u32) -> Result<Run> {
-        match self.kept.run(stage, &variant.name, round) {
+        match self.store.run(stage, &variant.name, round) {
             Some(run) => Ok(run.clone()),
             None => self.run_anew(variant, source, stage, round),
         }
@@ -304,18 +304,18 @@ impl Bench<'_> {
 
     fn run_anew(&mut self, variant: &Variant, source: &Path, stage: Stage, round: u32) -> Result<Run> {
         let turn = Turn { round, position: 0, warmup: false };
-        let run = self.workshop.import_from(source, &self.kept.keys(stage)?, variant, turn)?;
-        self.kept.keep(stage, run.clone())?;
+        let run = self.runner.import_from(source, &self.store.keys(stage)?, variant, turn)?;
+        self.store.keep(stage, run.clone())?;
         Ok(run)
     }
 
     /// Runs two variants one right after the other; what was stopped between them is measured again.
     fn pair(&mut self, one: &Variant, other: &Variant, round: u32) -> Result<(Run, Run)> {
-        let known = |variant: &Variant| self.kept.run(Stage::Whole, &variant.name, round).cloned();
+        let known = |variant: &Variant| self.store.run(Stage::Whole, &variant.name, round).cloned();
         if let (Some(one), Some(other)) = (known(one), known(other)) {
             return Ok((one, other));
         }
-        let source = self.workshop.source;
+        let source = self.runner.source;
         let one = self.run_anew(one, source, Stage::Whole, round)?;
         Ok((one, self.run_anew(other, source, Stage::Whole, round)?))
     }
@@ -348,7 +348,7 @@ impl Bench<'_> {
 
     /// The winner against the start, on the whole snapshot, in pairs whose order alternates.
     fn confirm(&mut self, winner: &Candidate, clock: &Clock) -> Result<(Option<Confirmation>, Outcome)> {
-        let source = self.workshop.source;
+        let source = self.runner.source;
         let variant = winner.variant(&self.options.preset);
         self.observer.rung(1, snapshot::look(source)?.bytes, self.options.pairs);
         let mut pairs: Vec<(f64, f64)> = Vec::new();
@@ -356,7 +356,7 @@ impl Bench<'_> {
         let mut longest = Duration::ZERO;
         let wall = |run: &Run| run.process.as_ref().map_or(0.0, |process| process.seconds);
         for round in 0..self.options.pairs {
-            if self.options.stop.asked() {
+            if self.options.stop.is_cancelled() {
                 return Err(interrupted());
             }
             let begun = std::time::Instant::now();

@@ -105,7 +105,7 @@ struct Line {
 impl Line {
     fn of_start(asked: &Asked) -> Self {
         Self {
-            section: format!("{}.{}", asked.key.moment, asked.key.scope),
+            section: format!("{}.{}", asked.key.stage, asked.key.scope),
             name: asked.key.name.clone(),
             value: asked.value.clone(),
             reason: asked.reason.clone(),
@@ -115,9 +115,9 @@ impl Line {
 
 /// `node.table.block_size` as section and name.
 fn split(option: &str) -> Option<(String, String)> {
-    let (moment, rest) = option.split_once('.')?;
+    let (stage, rest) = option.split_once('.')?;
     let (scope, name) = rest.split_once('.')?;
-    Some((format!("{moment}.{scope}"), name.to_owned()))
+    Some((format!("{stage}.{scope}"), name.to_owned()))
 }
 
 /// What TOML takes without quotes.

@@ -14,7 +14,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Its name: the changes, without moment and scope.
+    /// Its name: the changes, without stage and scope.
     pub fn name(&self) -> String {
         let short = |change: &Change| {
             format!("{}={}", change.option.rsplit('.').next().unwrap_or(&change.option), change.value)

@@ -28,7 +28,7 @@ pub struct Args {
     /// Presets to compare, by name or file; `all` is all built-in ones
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', help_heading = "What")]
     pub presets: Vec<String>,
-    /// Set one option in all of them: moment.scope.option=value, or an argument of the import, as memory=1GiB
+    /// Set one option in all of them: stage.scope.option=value, or an argument of the import, as memory=1GiB
     #[arg(long, value_name = "OPTION=VALUE", help_heading = "What")]
     pub set: Vec<String>,
     /// Try each of these values with each preset; may be repeated, and multiplies

@@ -93,7 +93,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     };
     observer.finish();
     let report = outcome?;
-    let done = match report.published {
+    let done = match report.committed {
         true => format!("the snapshot {} is complete", report.file),
         false => format!("{} is read to its end", report.db),
     };
@@ -105,7 +105,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Ok(());
     }
     let lost = report.missing - report.missing_allowed;
-    Err(Error::Unsound {
+    Err(Error::VerificationFailed {
         action: "export",
         path: args.db.clone(),
         problems: counted(lost, "missing block", "missing blocks"),

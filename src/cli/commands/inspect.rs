@@ -67,7 +67,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
     if let Some(log) = &report.log {
         let last = log.last.as_ref().map_or(0, |last| last.number);
-        return Err(Error::Unsound {
+        return Err(Error::VerificationFailed {
             action: "inspect",
             path: args.source.clone(),
             problems: "a torn tail".into(),
@@ -75,7 +75,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         }
         .into());
     }
-    Err(Error::Unsound {
+    Err(Error::VerificationFailed {
         action: "inspect",
         path: args.source.clone(),
         problems: counted(report.bad_blocks.unwrap_or(0), "bad block", "bad blocks"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bedload::Error;
 use bedload::bench::tune::{DEFAULT_PAIRS, TuneOptions, tune};
-use bedload::progress::Stop;
+use bedload::progress::CancellationToken;
 use bedload::report::shown;
 use bedload::report::tune::Goal;
 
@@ -82,7 +82,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         dir: args.dir.clone(),
         out: args.out.clone(),
         seed: args.seed,
-        stop: Stop::default(),
+        stop: CancellationToken::default(),
     };
     signals::cancel_on_signals(&options.stop, "finished runs are stored; run the same command again to go on")?;
     let report = tune(&options, &Runs::new(globals))?;

@@ -62,7 +62,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if report.sound {
         return Ok(());
     }
-    Err(Error::Unsound {
+    Err(Error::VerificationFailed {
         action: "verify",
         path: args.db.clone(),
         problems: counted(report.problems.total, "problem", "problems"),

@@ -66,7 +66,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         None => "a snapshot may leave out old state on purpose: --allow-missing-below EPOCH separates that from damage",
         Some(_) => "the snapshot is cut or was exported with fewer state roots: compare its size with the publisher's",
     };
-    Err(Error::Unsound {
+    Err(Error::VerificationFailed {
         action: "walk",
         path: args.db.clone(),
         problems: counted(lost, "missing block", "missing blocks"),

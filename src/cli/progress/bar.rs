@@ -1,11 +1,11 @@
 //! The bar: one line at the bottom of a terminal, drawn by indicatif; a finished phase leaves its own line above it.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bedload::progress::{Event, Observer, Sample};
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::line::line;
 use super::rate::Rate;
@@ -35,7 +35,7 @@ enum Shown {
 }
 
 fn shown() -> MutexGuard<'static, Shown> {
-    SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
+    SHOWN.lock()
 }
 
 /// Prints a line on standard error, above the bar if there is one.
@@ -90,7 +90,7 @@ impl Observer for Bar {
     }
 
     fn sample(&self, sample: &Sample) {
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rate = self.rate.lock();
         rate.add(*sample);
         let mut shown = shown();
         if let Shown::Nothing = *shown

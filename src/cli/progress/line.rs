@@ -37,7 +37,7 @@ fn phase_done(phase: Phase, seconds: f64, bytes: u64, blocks: u64) -> Option<Str
             human(bytes),
             throughput(bytes, seconds)
         )),
-        Phase::Ingest | Phase::Settle | Phase::Publish => Some(format!("{:<8} {seconds:>6.1} s", phase.name())),
+        Phase::Ingest | Phase::Compact | Phase::Commit => Some(format!("{:<8} {seconds:>6.1} s", phase.name())),
     }
 }
 

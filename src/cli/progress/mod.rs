@@ -7,10 +7,10 @@ mod rate;
 pub mod runs;
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
 
 use bedload::progress::{Event, Observer, Sample, Silent};
 use bedload::report::shown_json;
+use parking_lot::Mutex;
 
 use crate::cli::globals::{Globals, ProgressStyle, is_dumb};
 use crate::cli::render::numbers::percent;
@@ -89,7 +89,7 @@ impl Observer for Lines {
     }
 
     fn sample(&self, sample: &Sample) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.1.add(*sample);
         if sample.seconds - state.0 < LINE_EVERY {
             return;

@@ -94,7 +94,7 @@ fn joined(parts: &[(u8, String)]) -> String {
 fn counts(phase: Phase) -> bool {
     match phase {
         Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export => true,
-        Phase::Plan | Phase::Ingest | Phase::Settle | Phase::Publish => false,
+        Phase::Plan | Phase::Ingest | Phase::Compact | Phase::Commit => false,
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
         let mut rate = Rate::default();
         rate.add(Sample { backlog: None, ..sample(Phase::Ingest, 12.0, None) });
         assert_eq!(rate.describe(80), "12 s");
-        rate.add(Sample { backlog: None, ..sample(Phase::Settle, 13.0, Some(0.4)) });
+        rate.add(Sample { backlog: None, ..sample(Phase::Compact, 13.0, Some(0.4)) });
         assert_eq!(rate.describe(80), "1 s left");
     }
 }

@@ -13,7 +13,7 @@ pub fn text(report: &ExportReport) -> String {
     rows.add("database", &report.db);
     rows.add(
         "file",
-        match (report.published, report.file.as_str()) {
+        match (report.committed, report.file.as_str()) {
             (_, "-") => "standard output".into(),
             (true, file) => file.to_owned(),
             (false, file) => format!("{file} was not written: blocks are missing"),

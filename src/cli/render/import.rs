@@ -62,7 +62,7 @@ fn memtable(memtable: &MemtableReport) -> String {
         memtable.flushes,
         memtable.stalls,
         memtable.stall_seconds,
-        memtable.level0_files_before_settling,
+        memtable.level0_files_before_compaction,
         human(memtable.compaction_bytes_read)
     )
 }

@@ -27,7 +27,7 @@ pub fn text(report: &InspectReport) -> String {
 }
 
 fn add_car(rows: &mut Rows, report: &InspectReport) {
-    rows.add("format", format!("CARv{}, {}{}", report.version, compression(&report.wrapping), size(report)));
+    rows.add("format", format!("CARv{}, {}{}", report.version, compression(&report.compression), size(report)));
     if let Some(v2) = &report.v2 {
         let index = if v2.index_offset == 0 { "no index".into() } else { format!("index at {}", v2.index_offset) };
         rows.add("carv2", format!("{} of data at {}, {index}", human(v2.data_bytes), v2.data_offset));
@@ -97,7 +97,7 @@ fn add_sizes(rows: &mut Rows, report: &InspectReport) {
 fn add_log(rows: &mut Rows, log: &LogInfo, report: &InspectReport) {
     let version = if report.version > 0 { format!(" version {}", report.version) } else { String::new() };
     let parts = if log.parts > 1 { format!(", {} parts", log.parts) } else { String::new() };
-    let (family, compression, size) = (&log.family, compression(&report.wrapping), size(report));
+    let (family, compression, size) = (&log.family, compression(&report.compression), size(report));
     rows.add("format", format!("block log of {family}{version}, {compression}{size}{parts}"));
     rows.add_some("chain", log.chain_id.as_ref());
     let time = |block: &BlockRef| date(u64::try_from(block.timestamp_ms / 1000).unwrap_or(0));

@@ -77,7 +77,7 @@ pub fn sparkline(rates: &[f64], columns: usize) -> String {
 /// The phases of an import that took time: `read 1.9, build 2.9`.
 pub fn phases(seconds: &Map<String, Value>) -> String {
     let phase = |name: &&str| Some(format!("{name} {:.1}", seconds.get(*name)?.as_f64()?));
-    ["read", "build", "ingest", "settle", "check"].iter().filter_map(phase).collect::<Vec<_>>().join(", ")
+    ["read", "build", "ingest", "compact", "check"].iter().filter_map(phase).collect::<Vec<_>>().join(", ")
 }
 
 /// `1 problem`, `12 problems`

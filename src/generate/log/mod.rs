@@ -5,7 +5,7 @@
 //! of threads. A block has about 5.5 KiB on average, as the first 20 million blocks of Steem had (110 GB); no census of
 //! Antelope's is at hand, and its blocks are made as large.
 //!
-//! Not here: a chain that a node would accept. Signatures and keys are noise, nobody has what is spent, and the block that
+//! Not here: a chain that a node would accept. Signatures and keys are noise, no account has what is spent, and the block that
 //! a transaction refers to does not exist.
 //!
 //! ```

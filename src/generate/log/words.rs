@@ -86,7 +86,7 @@ impl Words {
         let mut left = len;
         while left > 0 {
             let piece = left.min(40 + noise.below(PIECE - 40) as usize);
-            // Half of it are phrases that everybody uses.
+            // Half of it are phrases that many texts have.
             let end = if noise.below(2) == 0 { PHRASES } else { self.prose.len() };
             let at = noise.below((end - piece) as u64) as usize;
             out.extend_from_slice(&self.prose[at..at + piece]);

@@ -7,8 +7,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::chain::Id;
 use crate::error::{Error, Result};
@@ -25,7 +26,6 @@ use crate::load::context::Job;
 use crate::load::identity::another_source;
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
 use crate::parallel;
-use crate::parallel::lock;
 use crate::progress::Phase;
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::{
@@ -121,16 +121,16 @@ impl<'a> LogReader<'a> {
     /// The bytes of it that were taken.
     pub fn read(&self) -> Result<u64> {
         let (job, input) = (self.job, self.input);
-        *lock(&self.done) = job.resumed.ranges.clone();
+        *self.done.lock() = job.resumed.ranges.clone();
         let mut consumed = input.size.unwrap_or_default();
         match &input.body {
             LogBody::Files(files) => self.read_files(files)?,
             LogBody::Stream(forward) => {
                 self.read_stream(forward)?;
-                consumed = lock(forward).consumed();
+                consumed = forward.lock().consumed();
             }
         }
-        if job.options.stop.asked() {
+        if job.options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
         Ok(consumed)
@@ -141,7 +141,7 @@ impl<'a> LogReader<'a> {
         let (job, input) = (self.job, self.input);
         self.transactions = Transactions::new(job, input)?;
         let consumed = self.read()?;
-        let mut ranges = std::mem::take(&mut *lock(&self.done));
+        let mut ranges = std::mem::take(&mut *self.done.lock());
         ranges.sort_by_key(|range| range.first.number);
         if ranges.is_empty() {
             return Err(Error::bad_input(self.name(), None, LogProblem::Empty));
@@ -228,7 +228,7 @@ impl<'a> LogReader<'a> {
         self.job.progress.begin(Phase::Read, self.input.size);
         let sequence = AtomicUsize::new(0);
         self.in_turns(|worker| {
-            let mut forward_now = lock(forward);
+            let mut forward_now = forward.lock();
             if self.write_path.is_paused() {
                 return Step::Checkpoint;
             }
@@ -253,16 +253,16 @@ impl<'a> LogReader<'a> {
             }
             Step::Continue
         })?;
-        let forward = lock(forward);
+        let forward = forward.lock();
         if let (Some(first), Some(last)) = (forward.first, forward.last())
-            && !self.job.options.stop.asked()
+            && !self.job.options.stop.is_cancelled()
         {
             self.input_bounds(first, Some(last), &forward)?;
         }
-        let again = lock(&self.again);
+        let again = self.again.lock();
         let is_same =
             |range: &RangeDone| again.get(&range.first.number).is_some_and(|tally| *tally == range.blocks.tally);
-        if !self.job.options.stop.asked() && !self.job.resumed.ranges.iter().all(is_same) {
+        if !self.job.options.stop.is_cancelled() && !self.job.resumed.ranges.iter().all(is_same) {
             return Err(another_source(self.job.options));
         }
         Ok(())
@@ -334,7 +334,7 @@ impl<'a> LogReader<'a> {
             let durable = self
                 .write_path
                 .make_durable(|| self.transactions.as_ref().map_or(Ok(Vec::new()), Transactions::sync))?;
-            lock(&self.done).extend(durable);
+            self.done.lock().extend(durable);
         }
         Ok(())
     }
@@ -357,7 +357,7 @@ impl<'a> LogReader<'a> {
                 writing.wrote(batches);
             }
         }
-        match lock(&self.failed).take() {
+        match self.failed.lock().take() {
             Some((_, error)) => Err(error),
             None => Ok(()),
         }
@@ -365,14 +365,14 @@ impl<'a> LogReader<'a> {
 
     /// Whether the work on a range is of no use any more.
     fn must_stop(&self, index: usize) -> bool {
-        self.job.options.stop.asked() || self.failed_at.load(Ordering::Relaxed) < index
+        self.job.options.stop.is_cancelled() || self.failed_at.load(Ordering::Relaxed) < index
     }
 
     fn fail(&self, index: usize, error: Error) {
         if matches!(error, Error::Interrupted { .. }) {
             return;
         }
-        let mut failed = lock(&self.failed);
+        let mut failed = self.failed.lock();
         if failed.as_ref().is_none_or(|(known, _)| index < *known) {
             self.failed_at.store(index, Ordering::Relaxed);
             *failed = Some((index, error));
@@ -485,7 +485,7 @@ impl<'a> LogReader<'a> {
         match known {
             Some(known) => {
                 let tally = builder.counted()?;
-                lock(&self.again).entry(known.first.number).or_default().add(tally);
+                self.again.lock().entry(known.first.number).or_default().add(tally);
                 Ok(())
             }
             None => self.finish(builder, 0, start, end),
@@ -496,7 +496,7 @@ impl<'a> LogReader<'a> {
     fn finish(&self, builder: RangeBuilder<'_>, part: usize, start: u64, end: u64) -> Result<()> {
         if let Some(done) = builder.finish(part, start, end, &self.job.target.partial)? {
             let durable = self.write_path.finish(done)?;
-            lock(&self.done).extend(durable);
+            self.done.lock().extend(durable);
         }
         Ok(())
     }

@@ -15,7 +15,8 @@
 //! the family, and which records are written once more so that the first one is kept.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+
+use parking_lot::{Mutex, RwLock};
 
 use crate::chain::{Header, TransactionOptions};
 use crate::error::{Error, Result};
@@ -29,9 +30,8 @@ use crate::load::context::Job;
 use crate::load::journal::Entry;
 use crate::load::options::ImportOptions;
 use crate::parallel;
-use crate::parallel::lock;
 use crate::schema::PLACE;
-use crate::sort::spill::{Extent, Pieces, Spill};
+use crate::sort::spill::{Extent, PartitionBuffers, Spill};
 use crate::source::block_log::Lookup;
 use crate::source::block_log::{Log, LogProblem};
 /// Bytes of a partition that are read at once where it is sorted in several passes.
@@ -56,7 +56,7 @@ struct Index {
 /// One thread's part, for one range.
 pub(super) struct Finder<'a> {
     all: &'a Transactions<'a>,
-    pieces: Option<Pieces>,
+    pieces: Option<PartitionBuffers>,
     /// Where records go at once.
     sink: Option<BatchSink<'a>>,
     found: Content,
@@ -121,8 +121,10 @@ impl<'a> Transactions<'a> {
 
     /// Finds the transactions of one range; their records also go to `tray`.
     pub fn finder<'f>(&'f self, sink: Option<BatchSink<'f>>) -> Finder<'f> {
-        let pieces =
-            self.index.as_ref().map(|index| Pieces::new(index.spill.partitions(), self.job.plan.piece_bytes as usize));
+        let pieces = self
+            .index
+            .as_ref()
+            .map(|index| PartitionBuffers::new(index.spill.partitions(), self.job.plan.piece_bytes as usize));
         Finder { all: self, pieces, sink, found: Content::default(), unknown_operations: 0 }
     }
 
@@ -142,7 +144,7 @@ impl<'a> Transactions<'a> {
         let done = Mutex::new(Ok(known));
         let next = AtomicUsize::new(0);
         let note = |built: Result<FamilyDone>| {
-            let mut done = lock(&done);
+            let mut done = done.lock();
             match (&mut *done, built) {
                 (Ok(all), Ok(built)) => all.add(&built),
                 (Ok(_), Err(error)) => *done = Err(error),
@@ -152,7 +154,7 @@ impl<'a> Transactions<'a> {
         let work = || {
             loop {
                 let partition = next.fetch_add(1, Ordering::Relaxed) as u32;
-                if partition >= index.spill.partitions() || lock(&done).is_err() {
+                if partition >= index.spill.partitions() || done.lock().is_err() {
                     return;
                 }
                 if !job.resumed.is_built(partition) {
@@ -161,7 +163,7 @@ impl<'a> Transactions<'a> {
             }
         };
         parallel::run_workers(job.plan.threads, work, |error| note(Err(error)));
-        done.into_inner().unwrap_or_else(PoisonError::into_inner)
+        done.into_inner()
     }
 
     fn build_partition(&self, index: &Index, partition: u32, write_path: &WritePath<'_>) -> Result<FamilyDone> {
@@ -173,7 +175,7 @@ impl<'a> Transactions<'a> {
         let passes = needed.div_ceil(job.plan.sort_bytes.max(1)).max(1).next_power_of_two();
         let mut again = Content::default();
         for pass in 0..passes {
-            if job.options.stop.asked() {
+            if job.options.stop.is_cancelled() {
                 return Err(Error::interrupted());
             }
             let bytes = index.read_pass(partition, pass, passes)?;
@@ -283,7 +285,7 @@ impl Finder<'_> {
         if found.ids.is_empty() {
             return Ok(());
         }
-        let _appending = index.appending.read().unwrap_or_else(PoisonError::into_inner);
+        let _appending = index.appending.read();
         let mut record = Vec::with_capacity(index.record);
         for (position, id) in (0u32..).zip(&found.ids) {
             record.clear();
@@ -307,14 +309,14 @@ impl Finder<'_> {
         let mut extents = Vec::new();
         if let (Some(index), Some(pieces)) = (&self.all.index, &mut self.pieces) {
             {
-                let _appending = index.appending.read().unwrap_or_else(PoisonError::into_inner);
+                let _appending = index.appending.read();
                 pieces.flush(&index.spill)?;
             }
             if self.sink.is_some() {
                 let Self { found: transactions, unknown_operations, .. } = self;
                 return Ok(Found { transactions, unknown_operations, extents });
             }
-            let nobody_appends = index.appending.write().unwrap_or_else(PoisonError::into_inner);
+            let nobody_appends = index.appending.write();
             extents = index.spill.extents();
             drop(nobody_appends);
             index.spill.sync(&extents)?;

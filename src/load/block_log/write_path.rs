@@ -6,8 +6,9 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::failpoint;
@@ -21,7 +22,6 @@ use crate::load::sink::batches::BatchBuilder;
 use crate::load::sink::memtable::{flush, full_from};
 use crate::load::sink::sst::SstFolder;
 use crate::os::files::sync_dir;
-use crate::parallel::lock;
 use crate::rocks::{SstOptions, Store};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::sort::spill::Extent;
@@ -148,7 +148,7 @@ impl<'a> WritePath<'a> {
     /// Whether nobody may have another range now.
     pub fn is_paused(&self) -> bool {
         let Self::Batches(writing) = self else { return false };
-        let mut pause = lock(&writing.pause);
+        let mut pause = writing.pause.lock();
         let given = pause.given;
         // A memtable that is as good as full becomes a file anyway: flushing it then makes no file more.
         let nearly_full = || writing.store.active_memtable().is_ok_and(|bytes| bytes >= writing.full_from);
@@ -159,7 +159,7 @@ impl<'a> WritePath<'a> {
     /// So many bytes of the log were given out.
     pub fn given(&self, bytes: u64) {
         if let Self::Batches(writing) = self {
-            lock(&writing.pause).given += bytes;
+            writing.pause.lock().given += bytes;
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> WritePath<'a> {
                 Ok(Some(done))
             }
             Self::Batches(writing) => {
-                lock(&writing.unsaved).push(done);
+                writing.unsaved.lock().push(done);
                 Ok(None)
             }
         }
@@ -191,8 +191,8 @@ impl<'a> WritePath<'a> {
 
 impl BatchWrites<'_> {
     fn make_durable(&self, extents: impl FnOnce() -> Result<Vec<(u32, Extent)>>) -> Result<Vec<RangeDone>> {
-        lock(&self.pause).paused = false;
-        let mut ranges = std::mem::take(&mut *lock(&self.unsaved));
+        self.pause.lock().paused = false;
+        let mut ranges = std::mem::take(&mut *self.unsaved.lock());
         if ranges.is_empty() || !flush(self.job, self.store, self.families)? {
             return Ok(Vec::new());
         }

@@ -43,7 +43,7 @@ pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existin
     }
     job.journal.append(&Entry::Ingested)?;
     failpoint::reach("ingested");
-    job.progress.begin(Phase::Settle, None);
+    job.progress.begin(Phase::Compact, None);
     if !job.options.no_compact {
         store.compact(&job.options.column_family, &job.preset.compaction())?;
     }

@@ -2,8 +2,9 @@
 
 use std::ops::{Deref, Range};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -19,11 +20,10 @@ use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
 use crate::os::buffer::Buffer;
 use crate::os::files::sync_dir;
 use crate::parallel;
-use crate::parallel::lock;
 use crate::progress::Progress;
 use crate::report::Plan;
 use crate::rocks::SstOptions;
-use crate::sort::entries::{Entry as Place, Heap, Unsorted};
+use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
 use crate::sort::runs::Runs;
@@ -64,7 +64,7 @@ pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildConte
         if outcome.is_err() {
             builder.stopped.store(true, Ordering::Relaxed);
         }
-        let mut all = lock(&built);
+        let mut all = built.lock();
         match (&mut *all, outcome) {
             (Ok(all), Ok(mine)) => all.add(&mine),
             (all @ Ok(_), Err(error)) => *all = Err(error),
@@ -74,7 +74,7 @@ pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildConte
         }
     };
     parallel::run_workers(plan.threads, || note(builder.work(&jobs, held)), |error| note(Err(error)));
-    built.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    built.into_inner()
 }
 
 /// Groups neighbouring partitions into jobs of about the size of an SST.
@@ -134,9 +134,9 @@ impl Builder<'_> {
             for partition in job.clone() {
                 self.may_go_on()?;
                 match held {
-                    Held::Memory { heap, entries, contents, .. } => {
+                    Held::Memory { arena, entries, contents, .. } => {
                         let mut entries = entries[partition as usize].take();
-                        output.sorted(heap, &mut entries)?;
+                        output.sorted(arena, &mut entries)?;
                         let verified = contents[partition as usize];
                         output.end_partition(verified).map_err(|found| {
                             let what = format!("partition {partition} has {found}, {verified} were verified");
@@ -163,7 +163,7 @@ impl Builder<'_> {
 
     /// Looked at every few hundred records: a stop leaves the file in hand unfinished and everything else whole.
     fn may_go_on(&self) -> Result<()> {
-        if self.stopped.load(Ordering::Relaxed) || self.options.stop.asked() {
+        if self.stopped.load(Ordering::Relaxed) || self.options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
         Ok(())
@@ -181,7 +181,7 @@ impl Builder<'_> {
         if extent.bytes == 0 {
             return Ok(());
         }
-        let memory = extent.bytes + extent.blocks * size_of::<Place>() as u64;
+        let memory = extent.bytes + extent.blocks * size_of::<SortEntry>() as u64;
         let layout = self.options.key;
         if memory > self.plan.sort_bytes || extent.bytes > u64::from(u32::MAX) {
             let memory = usize::try_from(self.plan.sort_bytes).unwrap_or(usize::MAX);
@@ -195,12 +195,12 @@ impl Builder<'_> {
             let body = &bytes[section.cid_start..section.end];
             let key = Record::new(body, &section.cid, layout).map_or(&[][..], |record| record.key());
             let digest_at = section.cid.digest as usize - layout.key_start(&section.cid);
-            entries.push(Place::new(router.route(key, digest_at).prefix, 0, at as u32));
+            entries.push(SortEntry::new(router.route(key, digest_at).prefix, 0, at as u32));
         }
-        let mut heap = Heap::new(layout);
-        heap.insert(0, bytes);
-        let outcome = output.sorted(&heap, &mut entries);
-        let bytes = heap.take(0);
+        let mut arena = BlockArena::new(layout);
+        arena.insert(0, bytes);
+        let outcome = output.sorted(&arena, &mut entries);
+        let bytes = arena.take(0);
         if let Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) = outcome {
             // A damaged partition may look like a conflict, or like keys out of order.
             let found = bytes.map(|bytes| content(&bytes, layout)).unwrap_or_default();
@@ -272,17 +272,17 @@ impl<'a> Output<'a> {
     }
 
     /// Sorts a partition that is in memory and appends its records.
-    fn sorted(&mut self, heap: &Heap, entries: &mut [Place]) -> Result<()> {
-        let outcome = self.put_sorted(heap, entries);
+    fn sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
+        let outcome = self.put_sorted(arena, entries);
         // Of a file that shrank zeros are left; what they were taken for must not hide why.
-        heap.check()?;
+        arena.check()?;
         outcome
     }
 
-    fn put_sorted(&mut self, heap: &Heap, entries: &mut [Place]) -> Result<()> {
-        heap.sort(entries);
+    fn put_sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
+        arena.sort(entries);
         let mut previous: Option<Record<'_>> = None;
-        for record in heap.walk(entries) {
+        for record in arena.walk(entries) {
             if let Some(previous) = previous
                 && previous.key() == record.key()
             {

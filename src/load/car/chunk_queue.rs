@@ -2,14 +2,14 @@
 //!
 //! The first fault in the order of the file is the one that is told, however the threads were scheduled.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::load::checkpoint::Clock;
 use crate::load::options::ImportOptions;
 use crate::os::buffer::Buffer;
-use crate::parallel::lock;
 use crate::progress::Progress;
 use crate::source::car::chunks::{Chunk, Chunks, Tail};
 
@@ -59,9 +59,9 @@ impl<'a> ChunkQueue<'a> {
     /// durable point would cost little now.
     pub fn each(&self, good_moment: impl Fn() -> bool, mut take: impl FnMut(Chunk) -> Result<Option<Buffer>>) {
         let mut spare = None;
-        while !self.options.stop.asked() && !self.stopped.load(Ordering::Relaxed) {
+        while !self.options.stop.is_cancelled() && !self.stopped.load(Ordering::Relaxed) {
             let next = {
-                let mut source = lock(&self.source);
+                let mut source = self.source.lock();
                 let position = source.chunks.position();
                 source.paused |= source.clock.is_due_by_time(position, &good_moment);
                 if source.paused {
@@ -90,7 +90,7 @@ impl<'a> ChunkQueue<'a> {
     /// somebody's hands and will be looked through.
     pub fn fail(&self, base: u64, error: Error) {
         let base = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { base };
-        let mut failed = lock(&self.failed);
+        let mut failed = self.failed.lock();
         if failed.as_ref().is_none_or(|(known, _)| base < *known) {
             *failed = Some((base, error));
         }
@@ -102,10 +102,10 @@ impl<'a> ChunkQueue<'a> {
     /// # Errors
     /// The first fault of the source.
     pub fn pause(&self) -> Result<Position> {
-        if let Some((_, error)) = lock(&self.failed).take() {
+        if let Some((_, error)) = self.failed.lock().take() {
             return Err(error);
         }
-        let mut source = lock(&self.source);
+        let mut source = self.source.lock();
         source.paused = false;
         let Source { chunks, ended, .. } = &*source;
         Ok(Position {

@@ -21,7 +21,7 @@ use twox_hash::XxHash3_128;
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::sort::key::Record;
-use crate::sort::spill::{Extent, Pieces, Spill};
+use crate::sort::spill::{Extent, PartitionBuffers, Spill};
 
 /// Bytes of one entry.
 const ENTRY: usize = 32;
@@ -46,7 +46,7 @@ pub(in crate::load) struct Fingerprints {
 /// One thread's pen.
 pub(in crate::load) struct FingerprintWriter<'a> {
     fingerprints: &'a Fingerprints,
-    pieces: Pieces,
+    pieces: PartitionBuffers,
 }
 
 /// What the entries come to.
@@ -98,7 +98,7 @@ impl Fingerprints {
     }
 
     pub fn pen(&self) -> FingerprintWriter<'_> {
-        FingerprintWriter { fingerprints: self, pieces: Pieces::new(self.spill.partitions(), PIECE) }
+        FingerprintWriter { fingerprints: self, pieces: PartitionBuffers::new(self.spill.partitions(), PIECE) }
     }
 
     /// Adds everything up, when all pens have been put down.

@@ -4,8 +4,6 @@
 //! data may need it. Threads take chunks, check the blocks and gather batches; others write the batches, and wait there
 //! when RocksDB holds writers back. What came out is counted and digested from the finished database.
 
-use std::sync::{Mutex, PoisonError};
-
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
@@ -21,11 +19,11 @@ use crate::load::journal::{Checkpoint, Entry};
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
 use crate::load::sink::memtable::{check_content, flush, full_from, open_staging, report};
 use crate::parallel;
-use crate::parallel::lock;
 use crate::progress::Phase;
 use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
 use crate::source::car::chunks::{Chunk, Chunks, Tail};
+use parking_lot::Mutex;
 
 /// From the first block to a database that is closed and ready, not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, chunks: Chunks) -> Result<Loaded> {
@@ -154,7 +152,7 @@ impl Load<'_> {
         let mut all = Mutex::new(Written::default());
         if let Some((mark, _)) = &self.job.resumed.read {
             let Checkpoint { blocks, payload, digest, .. } = *mark;
-            *lock(&all) = Written { blocks, payload, digest, ..Written::default() };
+            *all.lock() = Written { blocks, payload, digest, ..Written::default() };
         }
         watched(self.job, self.store, None, || {
             loop {
@@ -163,14 +161,14 @@ impl Load<'_> {
                     parallel::run_workers(plan.threads, || self.read(&queue, channel.clone(), &all), fail);
                 });
                 let position = queue.pause()?;
-                let written = all.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let written = all.get_mut();
                 (written.tail, written.consumed) = (position.tail, position.consumed);
                 written.batches += batches;
                 self.make_durable(&position, written)?;
                 if position.ended {
                     return Ok(std::mem::take(written));
                 }
-                if options.stop.asked() {
+                if options.stop.is_cancelled() {
                     return Err(Error::interrupted());
                 }
             }
@@ -238,7 +236,7 @@ impl Load<'_> {
         };
         match gather() {
             Ok(done) => {
-                let mut all = lock(all);
+                let mut all = all.lock();
                 all.blocks += done.blocks;
                 all.payload += done.payload;
                 all.digest.merge(done.digest);

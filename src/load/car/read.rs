@@ -2,9 +2,9 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, RwLock};
 
 use crossbeam_channel::Sender;
+use parking_lot::{Mutex, RwLock};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -18,13 +18,12 @@ use crate::load::options::ImportOptions;
 use crate::load::planner;
 use crate::os::buffer::Buffer;
 use crate::parallel;
-use crate::parallel::lock;
 use crate::progress::Progress;
 use crate::report::Plan;
-use crate::sort::entries::{Entry as Place, Heap, Unsorted};
+use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
-use crate::sort::spill::{Pieces, Spill};
+use crate::sort::spill::{PartitionBuffers, Spill};
 use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
 use crate::source::car::{Step, next_section};
 
@@ -39,7 +38,7 @@ pub(in crate::load) struct Blocks {
 /// Where the blocks are now.
 pub(in crate::load) enum Held {
     Memory {
-        heap: Heap,
+        arena: BlockArena,
         /// For each partition, what each worker found.
         entries: Vec<Unsorted>,
         /// For each partition, what was verified.
@@ -68,7 +67,7 @@ struct Shared<'a> {
     router: &'a Router,
     spill: &'a Spill,
     /// What each worker has collected for the partitions.
-    pieces: Vec<Mutex<Pieces>>,
+    pieces: Vec<Mutex<PartitionBuffers>>,
     /// Held for reading while a worker has a chunk in hand.
     in_hand: RwLock<()>,
     /// Set once more is held than the plan allows: from then on everything goes to disk.
@@ -122,7 +121,7 @@ impl ReadContext<'_> {
         let (checkpoints, pending) = checkpoint::channel();
         let clock = Clock::new(mark.offset, router.partitions());
         let pieces = || {
-            Mutex::new(Pieces::new(
+            Mutex::new(PartitionBuffers::new(
                 router.partitions(),
                 planner::piece_bytes_for(self.plan, router.partitions()) as usize,
             ))
@@ -165,10 +164,10 @@ impl ReadContext<'_> {
             };
             let workers = handles.into_iter().map(join).collect();
             // No more checkpoints: the thread that keeps them makes the last one durable and ends.
-            lock(&shared.source).checkpoints = None;
+            shared.source.lock().checkpoints = None;
             workers
         });
-        if let Some((_, error)) = lock(&shared.failed).take() {
+        if let Some((_, error)) = shared.failed.lock().take() {
             return Err(error);
         }
         let spilled = shared.spilling.load(Ordering::Relaxed);
@@ -178,7 +177,7 @@ impl ReadContext<'_> {
                 worker.spill_what_is_held()?;
             }
             for pieces in &shared.pieces {
-                lock(pieces).flush(&spill)?;
+                pieces.lock().flush(&spill)?;
             }
         }
         let mut contents = vec![Content::default(); router.partitions() as usize];
@@ -187,9 +186,9 @@ impl ReadContext<'_> {
         }
         let mut verified = spill.content();
         contents.iter().for_each(|content| verified.merge(*content));
-        let mark = shared.mark(&lock(&shared.source).chunks, verified);
-        let tail = lock(&shared.source).chunks.tail();
-        if self.options.stop.asked() {
+        let mark = shared.mark(&shared.source.lock().chunks, verified);
+        let tail = shared.source.lock().chunks.tail();
+        if self.options.stop.is_cancelled() {
             if spilled {
                 let extents = spill.extents();
                 spill.sync(&extents)?;
@@ -216,11 +215,11 @@ impl ReadContext<'_> {
         }
         failpoint::reach("held");
         let bytes = shared.held_bytes.load(Ordering::Relaxed);
-        let mut heap = Heap::new(self.options.key);
+        let mut arena = BlockArena::new(self.options.key);
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
         for worker in workers {
             for held in worker.held {
-                heap.insert(held.index, held.bytes);
+                arena.insert(held.index, held.bytes);
             }
             for ((index, partition), found) in (0u32..).zip(&mut entries).zip(worker.entries) {
                 // What an earlier run has built need not be built again.
@@ -229,7 +228,7 @@ impl ReadContext<'_> {
                 }
             }
         }
-        Ok(Blocks { held: Held::Memory { heap, entries, contents, bytes }, router, mark, tail })
+        Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, mark, tail })
     }
 
     /// Takes up the work of an earlier run that needs nothing more from the source; `None` if there is none.
@@ -239,7 +238,7 @@ impl ReadContext<'_> {
             is_whole(chunks, self.resumed, self.options)?;
             let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
             let contents = vec![Content::default(); router.partitions() as usize];
-            let held = Held::Memory { heap: Heap::new(self.options.key), entries, contents, bytes: 0 };
+            let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents, bytes: 0 };
             return Ok(Some(Blocks { router: router.clone(), held, mark, tail: Tail { padding } }));
         }
         let (Some((mark, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
@@ -314,7 +313,7 @@ fn compare(chunks: &mut Chunks, mark: &Checkpoint, options: &ImportOptions) -> R
             found.add(record.map(|record| record.digest()).unwrap_or_default());
         }
         chunk.bytes.check()?;
-        if options.stop.asked() {
+        if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
         spare = chunk.bytes.release();
@@ -353,7 +352,7 @@ impl Shared<'_> {
     fn fail(&self, base: u64, error: Error) {
         self.stopped.store(true, Ordering::Release);
         let base = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { base };
-        let mut failed = lock(&self.failed);
+        let mut failed = self.failed.lock();
         if failed.as_ref().is_none_or(|(known, _)| base < *known) {
             *failed = Some((base, error));
         }
@@ -367,13 +366,13 @@ impl Shared<'_> {
         if !source.clock.is_due(source.chunks.position()) {
             return Ok(());
         }
-        let nothing_in_hand = self.in_hand.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let nothing_in_hand = self.in_hand.write();
         // Whoever failed said so while it had its chunk in hand: half a chunk must not count as taken.
         if self.stopped.load(Ordering::Acquire) {
             return Ok(());
         }
         for pieces in &self.pieces {
-            lock(pieces).flush(self.spill).inspect_err(|_| self.stopped.store(true, Ordering::Release))?;
+            pieces.lock().flush(self.spill).inspect_err(|_| self.stopped.store(true, Ordering::Release))?;
         }
         let checkpoint =
             PendingCheckpoint { mark: self.mark(&source.chunks, self.spill.content()), extents: self.spill.extents() };
@@ -396,8 +395,8 @@ struct HeldChunk {
 struct Worker<'a> {
     shared: &'a Shared<'a>,
     reader: BlockReader<'a>,
-    pieces: &'a Mutex<Pieces>,
-    entries: Vec<Vec<Place>>,
+    pieces: &'a Mutex<PartitionBuffers>,
+    entries: Vec<Vec<SortEntry>>,
     /// For each partition, what was verified and is held in memory.
     contents: Vec<Content>,
     held: Vec<HeldChunk>,
@@ -407,7 +406,7 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, pieces: &'a Mutex<Pieces>) -> Self {
+    fn new(shared: &'a Shared<'a>, pieces: &'a Mutex<PartitionBuffers>) -> Self {
         Self {
             shared,
             reader: BlockReader::new(shared.reading.options, shared.reading.journal),
@@ -425,15 +424,15 @@ impl<'a> Worker<'a> {
         let options = shared.reading.options;
         loop {
             let (next, in_hand) = {
-                let mut source = lock(&shared.source);
+                let mut source = shared.source.lock();
                 let next = match source.first.take() {
                     // Taken even when asked to stop: what was read counts.
                     Some(chunk) => Ok(Some(chunk)),
-                    None if options.stop.asked() || shared.stopped.load(Ordering::Acquire) => return,
+                    None if options.stop.is_cancelled() || shared.stopped.load(Ordering::Acquire) => return,
                     None => shared.note_checkpoint(&mut source).and_then(|()| source.chunks.next(self.spare.take())),
                 };
                 shared.reading.progress.reach(source.chunks.consumed());
-                (next, shared.in_hand.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+                (next, shared.in_hand.read())
             };
             let outcome = match next {
                 Ok(Some(chunk)) => {
@@ -458,7 +457,7 @@ impl<'a> Worker<'a> {
         let spilling = self.may_not_hold(&chunk)?;
         let layout = options.key;
         let mut payload = 0;
-        let mut pieces = lock(self.pieces);
+        let mut pieces = self.pieces.lock();
         let Self { reader, entries, contents, .. } = self;
         reader.each(&chunk, |block| {
             let Block { section, body, cid, start } = *block;
@@ -472,7 +471,7 @@ impl<'a> Worker<'a> {
             } else if let (Some(entries), Some(content)) =
                 (entries.get_mut(route.partition as usize), contents.get_mut(route.partition as usize))
             {
-                entries.push(Place::new(route.prefix, chunk.index, start));
+                entries.push(SortEntry::new(route.prefix, chunk.index, start));
                 content.add(digest);
             }
             Ok(())
@@ -494,7 +493,7 @@ impl<'a> Worker<'a> {
     fn may_not_hold(&mut self, chunk: &Chunk) -> Result<bool> {
         let shared = self.shared;
         if !shared.spilling.load(Ordering::Relaxed) {
-            let entries = chunk.starts.len() * size_of::<Place>() * 3 / 2;
+            let entries = chunk.starts.len() * size_of::<SortEntry>() * 3 / 2;
             let more = (chunk.bytes.len() + entries) as u64;
             let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
             if held <= shared.reading.plan.hold_bytes {
@@ -512,7 +511,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let layout = self.shared.reading.options.key;
-        let mut pieces = lock(self.pieces);
+        let mut pieces = self.pieces.lock();
         self.entries.iter_mut().for_each(|entries| *entries = Vec::new());
         let mut moved = Content::default();
         for held in std::mem::take(&mut self.held) {

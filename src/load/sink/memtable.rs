@@ -36,7 +36,7 @@ pub(in crate::load) fn open_staging(
         return Err(Error::work_lacks(&job.target.partial, staging.display()));
     }
     // A compaction may have begun: what it has made is opened as it was being made.
-    let options = if job.resumed.read_done.is_some() { families.settling() } else { families.loading() };
+    let options = if job.resumed.read_done.is_some() { families.compacting() } else { families.loading() };
     Store::reopen(staging, &options, Some(meter)).map_err(damaged_by)
 }
 
@@ -49,7 +49,7 @@ pub(in crate::load) fn full_from(job: &Job<'_>) -> Result<u64> {
 /// Writes the memtables of these column families to files; `false` when the caller has asked to stop and it would take
 /// long.
 pub(in crate::load) fn flush(job: &Job<'_>, store: &Store, families: &ColumnFamilies<'_>) -> Result<bool> {
-    if job.options.stop.asked() {
+    if job.options.stop.is_cancelled() {
         let held: u64 = families.names().map(|name| store.memtables_of(name)).sum::<Result<_>>()?;
         if held > QUICK {
             return Ok(false);
@@ -74,7 +74,11 @@ pub(in crate::load) fn check_content(job: &Job<'_>, found: Content, written: Con
 }
 
 /// What RocksDB did while it was written to, and the bytes that it wrote.
-pub(in crate::load) fn report(meter: &Meter, batches: u64, level0_files_before_settling: u64) -> (MemtableReport, u64) {
+pub(in crate::load) fn report(
+    meter: &Meter,
+    batches: u64,
+    level0_files_before_compaction: u64,
+) -> (MemtableReport, u64) {
     let counted = meter.read();
     let report = MemtableReport {
         batches,
@@ -83,7 +87,7 @@ pub(in crate::load) fn report(meter: &Meter, batches: u64, level0_files_before_s
         wal_bytes_written: counted.wal_written,
         stalls: counted.stalls,
         stall_seconds: counted.stalled.as_secs_f64(),
-        level0_files_before_settling,
+        level0_files_before_compaction,
         compactions: counted.compactions,
         compaction_bytes_read: counted.compaction_read,
         compaction_bytes_written: counted.compaction_written,

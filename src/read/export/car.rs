@@ -50,7 +50,7 @@ impl<'a> Loader<'a> {
     /// Adds a section; its length.
     ///
     /// # Errors
-    /// Nobody takes batches any more; whoever wrote them knows why.
+    /// The writer takes no more batches; its error says why.
     pub fn add(&mut self, cid: &[u8], value: &[u8]) -> Result<u64> {
         let Batch { bytes, ends, hashes, .. } = &mut self.batch;
         let before = bytes.len();

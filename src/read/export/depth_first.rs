@@ -58,7 +58,7 @@ pub(super) struct DepthFirst<'a> {
     may_below: Option<u64>,
     queue_budget: usize,
     dir: PathBuf,
-    stop: crate::progress::Stop,
+    stop: crate::progress::CancellationToken,
 }
 
 /// Blocks that will be needed, by the fingerprints of their keys; `None` for what is not there.
@@ -134,7 +134,7 @@ impl<'a> DepthFirst<'a> {
             return Ok(());
         }
         if !self.ahead.blocks.contains_key(&print) {
-            if self.stop.asked() {
+            if self.stop.is_cancelled() {
                 return Err(interrupted());
             }
             self.look_ahead(step)?;

@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::options::{ExportOptions, Format, MIN_MEMORY, Selection, interrupted};
-use super::ship::Shipping;
+use super::writer_pool::WriterPool;
 use crate::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
@@ -98,14 +98,14 @@ impl<'a> LogExport<'a> {
         let format = options.format.unwrap_or_else(|| Format::of_log_name(file));
         progress.begin(Phase::Export, self.is_whole().then_some(self.record.payload_bytes));
         progress.expect_blocks(u64::from(self.last - self.first) + 1);
-        let shipping = Shipping {
+        let pool = WriterPool {
             format,
             threads: options.resources.threads(),
             index_memory: 0,
             dir: options.resources.work_dir(),
             path: file,
         };
-        let (sum, bytes) = shipping.run(0, out, |loader| {
+        let (sum, bytes) = pool.run(0, out, |loader| {
             loader.add_bytes(&[&self.head])?;
             self.each_block(progress, |pieces| loader.add_bytes(pieces))
         })?;
@@ -131,7 +131,7 @@ impl<'a> LogExport<'a> {
             first_missing: Vec::new(),
             malformed: 0,
             complete: true,
-            published: false,
+            committed: false,
             log: sum.first.zip(sum.last).map(|(first, last)| {
                 let differs = self.differences(sum.log_bytes);
                 ExportedLog {
@@ -184,7 +184,7 @@ impl<'a> LogExport<'a> {
             if untold.1 == BATCH {
                 progress.add(untold.0, untold.1);
                 untold = (0, 0);
-                if self.options.resources.stop.asked() {
+                if self.options.resources.stop.is_cancelled() {
                     return Err(interrupted());
                 }
             }
@@ -216,7 +216,7 @@ impl<'a> LogExport<'a> {
     }
 
     fn unsound(&self, problems: String) -> Error {
-        Error::Unsound {
+        Error::VerificationFailed {
             action: "export",
             path: self.options.db.clone(),
             problems,

@@ -1,7 +1,7 @@
 //! Back from a database to a snapshot: a CARv1, plain, in zstd, or as Forest packs it; or a block log (`log`).
 //!
 //! ```text
-//! order: which blocks, in which order  ->  car: whole sections in batches  ->  ship: packed by all threads,
+//! order: which blocks, in which order  ->  car: whole sections in batches  ->  writer_pool: packed by all threads,
 //! depth first, all records, a list                                             written in order
 //! ```
 //!
@@ -17,8 +17,8 @@ mod open;
 mod options;
 mod order;
 mod selected;
-mod ship;
 mod stack;
+mod writer_pool;
 
 use std::io::Write;
 use std::path::Path;
@@ -37,7 +37,7 @@ use crate::report::record::ImportRecord;
 use crate::report::{EXPORT_SCHEMA, ExportReport};
 
 /// Exports into a file, which stands under its name only when it is whole. That blocks are missing is no error: the
-/// report says it, and whether the file was published.
+/// report says it, and whether the file was committed.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -64,8 +64,8 @@ pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> 
     let mut report = work.run(file, output.file(), observer)?;
     let start = Instant::now();
     if report.complete || options.allow_missing {
-        output.publish()?;
-        report.published = true;
+        output.commit()?;
+        report.committed = true;
     }
     report.seconds += start.elapsed().as_secs_f64();
     Ok(report)
@@ -82,7 +82,7 @@ pub fn export_to<W: Write + Send>(
 ) -> Result<ExportReport> {
     let record = ImportRecord::load(&options.db)?;
     let mut report = Work::open(options, record.as_ref())?.run(Path::new("-"), out, observer)?;
-    report.published = true;
+    report.committed = true;
     Ok(report)
 }
 
@@ -153,14 +153,14 @@ fn write_car<W: Write + Send>(
     let failed = || Error::io("write", file);
     let prelude = car::prelude(format, &this.roots);
     out.write_all(&prelude.bytes).map_err(failed())?;
-    let shipping = ship::Shipping {
+    let pool = writer_pool::WriterPool {
         format,
         threads: options.resources.threads(),
         index_memory: this.memory / 4,
         dir: options.resources.work_dir(),
         path: file,
     };
-    let (sum, shipped) = shipping.run(prelude.bytes.len() as u64, out, |loader| {
+    let (sum, shipped) = pool.run(prelude.bytes.len() as u64, out, |loader| {
         let mut sum = Sum { car_bytes: prelude.car_bytes, ..Sum::default() };
         let selected = order.each(this, &mut |cid, key_start, value| {
             let key = cid.get(key_start..).unwrap_or_default();
@@ -194,7 +194,7 @@ fn write_car<W: Write + Send>(
         first_missing: missing.first,
         malformed,
         complete: missing.total == missing.allowed || all_records == Some(true),
-        published: false,
+        committed: false,
         log: None,
         seconds: 0.0,
     })

@@ -76,7 +76,7 @@ fn all(export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
         }
         take(key, 0, value)?;
         count += 1;
-        if count.is_multiple_of(PATIENCE) && export.options.resources.stop.asked() {
+        if count.is_multiple_of(PATIENCE) && export.options.resources.stop.is_cancelled() {
             return Err(interrupted());
         }
         scan.next();
@@ -136,7 +136,7 @@ impl List {
         let mut selected = Selected::default();
         let mut more = true;
         while more {
-            if resources.stop.asked() {
+            if resources.stop.is_cancelled() {
                 return Err(interrupted());
             }
             let mut batch = Vec::with_capacity(BATCH);

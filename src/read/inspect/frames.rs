@@ -19,7 +19,7 @@ const SKIPPABLE_HEADER: u64 = 8;
 /// Bytes looked at at once.
 const WINDOW: usize = 64 << 10;
 
-/// Counts the frames of the file at `path`; `None` where it is not made of whole frames, which whoever unpacks it says
+/// Counts the frames of the file at `path`; `None` where it is not made of whole frames, which unpacking it reports
 /// better.
 pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
     let file = File::open(path)?;

@@ -4,8 +4,7 @@
 //! headers) and `F3Data` (one raw block of any size, or null), see
 //! <https://github.com/filecoin-project/FIPs/blob/master/FRCs/frc-0108.md>.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::read::header::chain_header;
@@ -118,7 +117,7 @@ impl Heads {
         self.lock().head
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Found> {
+        self.found.lock()
     }
 }

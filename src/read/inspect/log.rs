@@ -1,8 +1,6 @@
 //! What is in a block log. Its ends, its files and their indexes are found at once; how its blocks lie and how large they
 //! are only by going through all of them, which also follows the chain of their ids.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::options::InspectOptions;
 use super::sizes::Sizes;
 use crate::error::{Error, Result};
@@ -13,6 +11,7 @@ use crate::report::{BlockRef, InspectReport, LogInfo, Packings};
 use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, RangeReader, Unpacker};
 use crate::source::block_log::{Chain, Checked, Expectations};
+use parking_lot::Mutex;
 
 /// A file that is no larger is gone through also in a quick look, in bytes.
 const SMALL: u64 = 64 << 20;
@@ -47,7 +46,7 @@ pub(super) fn look(
 ) -> Result<()> {
     report.format = "block-log".into();
     report.version = u64::from(log.version());
-    report.wrapping = log.wrapping.name().into();
+    report.compression = log.compression.name().into();
     report.bytes = log.size;
     let mut info = LogInfo {
         family: String::new(),
@@ -70,7 +69,7 @@ pub(super) fn look(
             all.then(|| count_files(files, log, options, progress)).transpose()?
         }
         LogBody::Stream(forward) => {
-            let mut forward = forward.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut forward = forward.lock();
             let counted = count_stream(&mut forward, log, options, progress)?;
             report.bytes = report.bytes.or(Some(forward.consumed()));
             Some(counted)
@@ -115,7 +114,7 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
         let mut chain = Chain::new(files.framing(), &expectations, unpacker, range.first, range.before);
         let mut counted = Counted::default();
         loop {
-            if options.resources.stop.asked() {
+            if options.resources.stop.is_cancelled() {
                 return Err(interrupted());
             }
             let Chain { next, before, unpacker, .. } = &mut chain;
@@ -132,10 +131,10 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
             progress.add(batch.len(), batch.spans.len() as u64);
         }
         counted.packings = chain.packings;
-        all.lock().unwrap_or_else(PoisonError::into_inner).push(counted);
+        all.lock().push(counted);
         Ok(())
     })?;
-    let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut all = all.into_inner();
     all.sort_by_key(|counted| counted.first.as_ref().map(|first| first.number));
     Ok(all.into_iter().fold(Counted::default(), Counted::and))
 }
@@ -174,7 +173,7 @@ pub(super) fn each_batch(
     let mut chain: Option<Chain<'_>> = None;
     let mut batch = Batch::default();
     while forward.next(&mut batch, WINDOW, None)? {
-        if options.resources.stop.asked() {
+        if options.resources.stop.is_cancelled() {
             return Err(interrupted());
         }
         let first = forward.first.unwrap_or(1);

@@ -18,7 +18,7 @@ pub(super) fn list(log: &Log, options: &InspectOptions, out: &mut dyn Write) -> 
     let last = match &log.body {
         LogBody::Files(files) => list_files(files, log, options, out)?,
         LogBody::Stream(forward) => {
-            let mut forward = forward.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut forward = forward.lock();
             list_stream(&mut forward, log, options, out)?
         }
     };
@@ -26,7 +26,7 @@ pub(super) fn list(log: &Log, options: &InspectOptions, out: &mut dyn Write) -> 
     if log.rest() == 0 {
         return Ok(());
     }
-    Err(Error::Unsound {
+    Err(Error::VerificationFailed {
         action: "inspect",
         path: options.source.clone(),
         problems: "a torn tail".into(),
@@ -45,7 +45,7 @@ fn list_files(files: &LogFiles, log: &Log, options: &InspectOptions, out: &mut d
         let unpacker = Unpacker::new(&log.dictionaries);
         let mut chain = Chain::new(files.framing(), &expectations, unpacker, range.first, range.before);
         loop {
-            if options.resources.stop.asked() {
+            if options.resources.stop.is_cancelled() {
                 return Err(interrupted());
             }
             let Chain { next, before, unpacker, .. } = &mut chain;

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::progress::{Observer, Progress};
 use crate::report::{INSPECT_SCHEMA, InspectReport, V2Info};
 use crate::source::block_log::Opened;
-use crate::source::input::Wrapping;
+use crate::source::input::Compression;
 
 /// Chunks that a quick look reads in search of the roots. In snapshots of a chain they come first.
 const QUICK_CHUNKS: usize = 3;
@@ -69,7 +69,7 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
     let heads = Heads::new(&snapshot.header.roots);
     let header = snapshot.header.clone();
     report.version = header.version;
-    report.wrapping = snapshot.wrapping.name().into();
+    report.compression = snapshot.compression.name().into();
     report.bytes = snapshot.size;
     report.blocks = snapshot.indexed;
     report.v2 = header.v2.map(|v2| V2Info {
@@ -98,7 +98,7 @@ fn empty(options: &InspectOptions) -> InspectReport {
         source: options.source.display().to_string(),
         format: "car".into(),
         version: 0,
-        wrapping: String::new(),
+        compression: String::new(),
         bytes: None,
         full: options.full,
         sound: true,
@@ -165,7 +165,7 @@ fn count_all(
     }
     let mut total = Tally::new();
     tallies.into_iter().for_each(|tally| total.merge(tally));
-    if matches!(snapshot.wrapping, Wrapping::Zstd | Wrapping::ForestZstd) && snapshot.size.is_some() {
+    if matches!(snapshot.compression, Compression::Zstd | Compression::ForestZstd) && snapshot.size.is_some() {
         report.zstd = frames::count(path).map_err(Error::io("read", path))?;
     }
     report.bytes = Some(snapshot.size.unwrap_or(snapshot.consumed()));
@@ -198,7 +198,7 @@ pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let mut snapshot = options.snapshot(input, &progress)?;
     let failed = || Error::io("write", Path::new("the list"));
     while let Some(chunk) = snapshot.next(&progress)? {
-        if options.resources.stop.asked() {
+        if options.resources.stop.is_cancelled() {
             return Err(Error::Interrupted { hint: "the list is not complete; run it again".into() });
         }
         Snapshot::sections(snapshot.path(), &chunk, |section, offset, body| {

@@ -14,12 +14,12 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use twox_hash::XxHash3_128;
 
 use crate::error::{Error, Result};
-use crate::progress::{Progress, Stop};
+use crate::progress::{CancellationToken, Progress};
 use crate::read::snapshot::Snapshot;
 use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::{KeyLayout, Record};
@@ -44,7 +44,7 @@ pub(super) struct Source<'a> {
     pub threads: usize,
     /// Where entries are spilled to.
     pub work_dir: PathBuf,
-    pub stop: &'a Stop,
+    pub stop: &'a CancellationToken,
 }
 
 /// The records of a source, by key range.
@@ -93,7 +93,7 @@ impl SourceIndex {
             let (key_and_value, key_len) = record.parts();
             let hash = record_hash(key_and_value, key_len);
             if let Some(part) = self.parts.get(range_of(ranges, record.key())) {
-                let mut part = lock(part);
+                let mut part = part.lock();
                 part.entries.extend_from_slice(&(key_len as u32).to_le_bytes());
                 part.entries.extend_from_slice(record.key());
                 part.entries.extend_from_slice(&hash.to_le_bytes());
@@ -112,7 +112,7 @@ impl SourceIndex {
 
     /// Moves what is held to files.
     fn spill(&self) -> Result<()> {
-        let mut dir = lock(&self.dir);
+        let mut dir = self.dir.lock();
         if self.held.load(Ordering::Relaxed) <= self.budget / 2 {
             // Another thread was faster.
             return Ok(());
@@ -126,7 +126,7 @@ impl SourceIndex {
         let Some(dir) = dir.as_ref() else { return Ok(()) };
         self.held.store(0, Ordering::Relaxed);
         for (number, part) in self.parts.iter().enumerate() {
-            let mut part = lock(part);
+            let mut part = part.lock();
             if part.entries.is_empty() {
                 continue;
             }
@@ -141,7 +141,7 @@ impl SourceIndex {
     /// Takes the entries of a range, sorted by key, each key once.
     pub fn take_range(&self, range: usize) -> Result<Entries> {
         let Some(part) = self.parts.get(range) else { return Ok(Entries::default()) };
-        let Part { entries: held, file } = std::mem::take(&mut *lock(part));
+        let Part { entries: held, file } = std::mem::take(&mut *part.lock());
         let mut bytes = Vec::new();
         if let Some(path) = file {
             let mut read = || File::open(&path)?.read_to_end(&mut bytes);
@@ -210,10 +210,6 @@ fn entry(bytes: &[u8], at: usize) -> Option<(&[u8], u128, usize)> {
     let key = rest.get(..len)?;
     let hash = rest.get(len..)?.first_chunk::<HASH>()?;
     Some((key, u128::from_le_bytes(*hash), at + 4 + len + HASH))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

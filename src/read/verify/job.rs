@@ -28,7 +28,7 @@ impl Job<'_> {
         files.map(|file| file.largest.clone()).max()
     }
 
-    /// The ranges of all column families but these: what is in them is read, whoever wrote it.
+    /// The ranges of all column families but these: what is in them is read, whichever program wrote it.
     pub fn others(&self, files: &[DataFile], known: &[&str]) -> Vec<(&str, KeyRange)> {
         let others = self.reader.families().iter().map(String::as_str).filter(|family| !known.contains(family));
         others.flat_map(|family| ranges_of(files, family).into_iter().map(move |range| (family, range))).collect()
@@ -41,7 +41,7 @@ impl Job<'_> {
             self.problems.add(ProblemKind::Checksum, file, error.to_string());
         }
         for file in files {
-            if self.options.resources.stop.asked() {
+            if self.options.resources.stop.is_cancelled() {
                 return Err(interrupted());
             }
             if let Some(message) = check.fault(file, files) {

@@ -5,8 +5,6 @@
 //! bytes. Whether `block_ids` holds exactly these ids is told from content digests, which do not depend on order: the
 //! records it must have are digested on the way.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::job::{Job, compare, interrupted, ranges_of};
 use super::scan::{Totals, for_each};
 use crate::chain::{self, Header, TransactionOptions};
@@ -19,6 +17,7 @@ use crate::rocks::key_ranges::KeyRange;
 use crate::rocks::{DataFile, FamilyScan};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::Lookup;
+use parking_lot::Mutex;
 
 /// Records between two looks at the counters.
 const BATCH: u64 = 1024;
@@ -56,13 +55,13 @@ pub(super) fn everything(
         let Some(item) = item.checked_sub(1) else { return job.check_tables(files) };
         if let Some(range) = work.get(item) {
             let stretch = stretch(job, range, &lookup)?;
-            found.lock().unwrap_or_else(PoisonError::into_inner).push(stretch);
+            found.lock().push(stretch);
         } else if let Some((family, range)) = others.get(item - work.len()) {
             worker.go_through(family, range, None)?;
         }
         Ok(())
     })?;
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut found = found.into_inner();
     found.sort_by_key(|stretch| stretch.first.map(|first| first.number));
     let (mut totals, mut ids, mut before, mut broken) = (Totals::default(), ContentDigest::default(), None, false);
     let (mut transactions, mut roots, mut unknown_operations) = (Content::default(), 0, 0);
@@ -156,7 +155,7 @@ fn stretch(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Stretch> 
         if untold.1 == BATCH {
             job.progress.add(untold.0, untold.1);
             untold = (0, 0);
-            if job.options.resources.stop.asked() {
+            if job.options.resources.stop.is_cancelled() {
                 return Err(interrupted());
             }
         }

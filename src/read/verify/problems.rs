@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::read::key_text;
 use crate::report::{Problem, ProblemKind, Problems};
@@ -24,7 +25,7 @@ struct Found {
     problems: Problems,
     /// The keys of `problems.first`, which stand in this order.
     keys: Vec<(bool, Vec<u8>, ProblemKind)>,
-    /// RocksDB's words about blocks that cannot be read: whoever comes upon the same block hears the same.
+    /// RocksDB's words about blocks that cannot be read: every worker that meets the same block gets the same words.
     unreadable: HashSet<String>,
 }
 
@@ -71,7 +72,7 @@ impl<'a> Collector<'a> {
     }
 
     pub fn take(self) -> Problems {
-        self.found.into_inner().unwrap_or_else(PoisonError::into_inner).problems
+        self.found.into_inner().problems
     }
 
     /// Composes the problem only if it is one of the first.
@@ -89,7 +90,7 @@ impl<'a> Collector<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        self.found.lock()
     }
 
     /// The file that answers for a key: the newest, when several hold it.

@@ -109,7 +109,7 @@ impl<'a> Worker<'a> {
                 if self.batch.is_full() {
                     self.check_batch();
                 }
-                if self.job.options.resources.stop.asked() {
+                if self.job.options.resources.stop.is_cancelled() {
                     return Err(interrupted());
                 }
                 scan.next();
@@ -133,7 +133,7 @@ impl<'a> Worker<'a> {
         let job = self.job;
         let mut scan = job.reader.pick(job.family)?;
         for key in keys {
-            if job.options.resources.stop.asked() {
+            if job.options.resources.stop.is_cancelled() {
                 return Err(interrupted());
             }
             scan.seek(key);

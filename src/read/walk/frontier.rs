@@ -10,7 +10,8 @@
 //! go through the database in the order of its keys. The chain waits while the two others hold as much as the budget.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::super::queue::{Queue, StepRef};
 use crate::error::Result;
@@ -87,7 +88,7 @@ impl Frontier {
     pub fn hand_over(&self, gathered: &mut Gathered) -> Result<()> {
         for (queue, (bytes, count)) in self.queues.iter().zip(&mut gathered.kinds) {
             if *count > 0 {
-                queue.lock().unwrap_or_else(PoisonError::into_inner).append(bytes, *count)?;
+                queue.lock().append(bytes, *count)?;
                 bytes.clear();
                 *count = 0;
             }
@@ -125,7 +126,7 @@ impl Gathered {
 }
 
 fn held(queue: &mut Mutex<Queue>) -> &mut Queue {
-    queue.get_mut().unwrap_or_else(PoisonError::into_inner)
+    queue.get_mut()
 }
 
 #[cfg(test)]

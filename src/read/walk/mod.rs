@@ -12,8 +12,9 @@ mod frontier;
 mod sorted;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use super::access::{Location, Resources};
 use super::header::chain_header;
@@ -139,7 +140,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
             first_unreachable = walk.list_unreachable()?;
         }
     }
-    let Missing { total, allowed, first } = walk.missing.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Missing { total, allowed, first } = walk.missing.into_inner();
     Ok(WalkReport {
         schema: WALK_SCHEMA.into(),
         db: options.db.display().to_string(),
@@ -214,7 +215,7 @@ impl Walk<'_> {
     fn piece(&self, sorted: &Sorted, frontier: &Frontier, found: &mut Found) -> Result<()> {
         let batches = sorted.len().div_ceil(BATCH);
         let workers = for_each(self.options.resources.threads(), batches, Found::default, |found, batch| {
-            if self.options.resources.stop.asked() {
+            if self.options.resources.stop.is_cancelled() {
                 return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
             }
             let batch: Vec<Look<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
@@ -244,7 +245,7 @@ impl Walk<'_> {
                     self.links_of(*step, span.codec, inside, found, &mut gathered)?;
                 }
                 None => {
-                    let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut missing = self.missing.lock();
                     missing.note(*step, self.options.allow_missing_below);
                 }
             }

@@ -103,8 +103,8 @@ metrics! {
         |run| Some(run.process.as_ref()?.seconds);
     import_seconds "import" Seconds Lower "reading, sorting, building, writing, ingesting and publishing"
         |run| Some(run.import.as_ref()?.import_seconds);
-    settle_seconds "settle" Seconds Lower "the final compaction, and opening once as the node will"
-        |run| Some(run.import.as_ref()?.settle_seconds);
+    compact_seconds "compact" Seconds Lower "the final compaction, and opening once as the node will"
+        |run| Some(run.import.as_ref()?.compact_seconds);
     check_seconds "check" Seconds Lower "counting and digesting the finished database: only the memtable loader needs it"
         |run| run.import.as_ref()?.check_seconds;
     scan_seconds "scan" Seconds Lower "following all links from the roots; of a block log all blocks by number"
@@ -144,8 +144,8 @@ metrics! {
         |run| run.import.as_ref()?.stall_seconds;
     sst_files "SST files" Count Lower "in the finished database"
         |run| number(run.import.as_ref().map(|import| import.sst_files));
-    level0_files "L0 before settling" Count Lower "files at level 0 before the final compaction"
-        |run| number(run.import.as_ref()?.level0_files_before_settling);
+    level0_files "L0 before compaction" Count Lower "files at level 0 before the final compaction"
+        |run| number(run.import.as_ref()?.level0_files_before_compaction);
     open_files "open files" Count Lower "open at once at most, by samples"
         |run| number(run.process.as_ref()?.open_files);
     lookups_per_second "lookups" PerSecond Higher "geometric mean over hits and misses, cold and warm, on one thread"

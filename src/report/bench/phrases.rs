@@ -119,7 +119,7 @@ pub(super) fn columns(report: &BenchReport) -> Vec<(&'static str, Vec<String>)> 
         ("preset", all.iter().map(|it| shown_in_line(&it.variant).into_owned()).collect::<Vec<_>>()),
         ("total", medians("total_seconds")),
         ("import", medians("import_seconds")),
-        ("settle", medians("settle_seconds")),
+        ("compact", medians("compact_seconds")),
         ("scan", medians("scan_seconds")),
         ("wall / cp", all.iter().map(|it| it.to_copy.as_ref().map_or(NOTHING.into(), ratio)).collect()),
         ("total / reference", all.iter().map(reference).collect()),

@@ -8,7 +8,7 @@ use super::super::OptionRow;
 use crate::progress::ReadStep;
 
 /// The version of a run's record; it changes when a field changes its meaning or goes.
-pub const RUN_SCHEMA: &str = "bedload-bench-run-1";
+pub const RUN_SCHEMA: &str = "bedload-bench-run-2";
 
 /// The name of the variant that is no import: a copy of the snapshot.
 pub const COPY: &str = "cp";
@@ -110,10 +110,10 @@ pub struct MemorySample {
 /// What an import reported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImportFigures {
-    /// Until the last block was written: everything but settling and checking.
+    /// Until the last block was written: everything but compaction and checking.
     pub import_seconds: f64,
     /// The final compaction, and opening once as the node will.
-    pub settle_seconds: f64,
+    pub compact_seconds: f64,
     /// Counting and digesting the finished database, which only the memtable loader needs; `null` without.
     pub check_seconds: Option<f64>,
     /// Name and seconds of each phase, in their order.
@@ -139,7 +139,7 @@ pub struct ImportFigures {
     /// SST files of the finished database.
     pub sst_files: u64,
     /// Files at level 0 before the final compaction; `null` where nothing goes through level 0.
-    pub level0_files_before_settling: Option<u64>,
+    pub level0_files_before_compaction: Option<u64>,
     /// How often writers were held back; `null` where nothing is written through RocksDB.
     pub stalls: Option<u64>,
     /// How long.

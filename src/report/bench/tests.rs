@@ -12,7 +12,7 @@ fn report() -> BenchReport {
         runs.extend([copy(round, 0.5 * noise), run("ingest", round, 0.8 * noise, 300_000.0)]);
         let mut slow = run("memtable write_buffer_size=32M", round, 3.0 * noise * noise, 120_000.0);
         let import = slow.import.as_mut().expect("an import");
-        (import.level0_files_before_settling, import.stalls, import.stall_seconds) = (Some(9), Some(2), Some(0.125));
+        (import.level0_files_before_compaction, import.stalls, import.stall_seconds) = (Some(9), Some(2), Some(0.125));
         import.check_seconds = Some(0.2);
         slow.notes.push("the scan met 3 links to blocks that are not there".into());
         runs.extend([slow, failed("forest-unordered-write", round, "write db, or \"not\": No space left on device")]);

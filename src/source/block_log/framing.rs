@@ -428,7 +428,7 @@ fn frame_end(bytes: &[u8]) -> Frame {
         };
         let Ok(block) = zstd_frame::block_header(rest) else { return Frame::No };
         at += zstd_frame::BLOCK_HEADER + block.len;
-        // Nobody writes an empty block that is not the last; zeros would read as any number of them.
+        // No program writes an empty block that is not the last; zeros would read as any number of them.
         if at > MAX_BLOCK || (block.len == 0 && !block.last) {
             return Frame::No;
         }

@@ -10,7 +10,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::framing::{Framing, u32_at, u64_at};
 use crate::chain::Id;
@@ -129,17 +130,17 @@ impl Index {
 
     /// Whether it has agreed with the log so far.
     pub fn is_right(&self) -> bool {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.wrong.lock().is_none()
     }
 
     /// Notes that it does not.
     pub fn refute(&self, reason: impl FnOnce() -> String) {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(reason);
+        self.wrong.lock().get_or_insert_with(reason);
     }
 
     /// What became of it.
     pub fn used(&self) -> IndexUse {
-        let reason = self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let reason = self.wrong.lock().clone();
         IndexUse { path: self.path.display().to_string(), kind: self.kind.clone(), used: reason.is_none(), reason }
     }
 

@@ -11,7 +11,7 @@
 //! Files are cut into ranges that threads read beside each other (`ranges`); a pipe, or a log inside a
 //! compression, is walked from its beginning (`forward`). How blocks are framed is drawn in `framing`.
 //!
-//! What it does not do: judge the blocks. Whoever takes them computes their ids and compares links.
+//! It does not check the blocks: the caller computes their ids and compares links.
 
 mod detect;
 mod discover;

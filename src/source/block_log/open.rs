@@ -1,7 +1,8 @@
 //! Opening a log, whatever it comes as: files, or bytes that come front to back.
 
 use std::path::Path;
-use std::sync::Mutex;
+
+use parking_lot::Mutex;
 
 use super::discover::is_set;
 use super::forward::Forward;
@@ -15,7 +16,7 @@ use super::{PEEK, TornTail, is_block_log};
 use crate::chain::Family;
 use crate::error::Result;
 use crate::escape::hex;
-use crate::source::input::{Body, Input, Wrapping, peek};
+use crate::source::input::{Body, Compression, Input, peek};
 
 /// What the names of Hive's parts begin with.
 const HIVES_PART: &str = "block_log_part.";
@@ -24,7 +25,7 @@ const HIVES_PART: &str = "block_log_part.";
 pub(crate) struct Log {
     pub body: LogBody,
     pub dictionaries: Dictionaries,
-    pub wrapping: Wrapping,
+    pub compression: Compression,
     /// Bytes as they lie on disk; `None` for a pipe.
     pub size: Option<u64>,
 }
@@ -51,10 +52,6 @@ pub(crate) enum Sought {
     Either,
 }
 
-fn lock(forward: &Mutex<Forward>) -> std::sync::MutexGuard<'_, Forward> {
-    forward.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 impl Log {
     /// Opens what is several files; `None` when the source is one file.
     ///
@@ -66,7 +63,7 @@ impl Log {
         }
         let files = LogFiles::open(path, tail, dictionaries)?;
         let (size, dictionaries) = (Some(files.size()), dictionaries.clone());
-        Ok(Some(Self { body: LogBody::Files(files), dictionaries, wrapping: Wrapping::None, size }))
+        Ok(Some(Self { body: LogBody::Files(files), dictionaries, compression: Compression::None, size }))
     }
 
     /// Looks whether an opened input is a log, and opens it as one.
@@ -78,14 +75,14 @@ impl Log {
         if sought == Sought::Either && !is_block_log(&head, ends) {
             return Ok(Opened::Other(input));
         }
-        let Input { name, size, wrapping, body, .. } = input;
+        let Input { name, size, compression, body, .. } = input;
         let body = match body {
             Body::File(file) => LogBody::Files(LogFiles::of_file(&name, file, tail, dictionaries)?),
             Body::Stream(stream) => {
                 LogBody::Stream(Box::new(Mutex::new(Forward::open(&name, stream, tail, dictionaries)?)))
             }
         };
-        Ok(Opened::Log(Box::new(Self { body, dictionaries: dictionaries.clone(), wrapping, size })))
+        Ok(Opened::Log(Box::new(Self { body, dictionaries: dictionaries.clone(), compression, size })))
     }
 
     pub fn is_piped(&self) -> bool {
@@ -95,7 +92,7 @@ impl Log {
     pub fn framing(&self) -> Framing {
         match &self.body {
             LogBody::Files(files) => files.framing(),
-            LogBody::Stream(forward) => lock(forward).framing,
+            LogBody::Stream(forward) => forward.lock().framing,
         }
     }
 
@@ -118,7 +115,7 @@ impl Log {
     pub fn chain_id(&self) -> Option<String> {
         let id = match &self.body {
             LogBody::Files(files) => files.preamble().map(|preamble| preamble.chain_id),
-            LogBody::Stream(forward) => lock(forward).preamble.as_ref().map(|preamble| preamble.chain_id),
+            LogBody::Stream(forward) => forward.lock().preamble.as_ref().map(|preamble| preamble.chain_id),
         };
         id.map(|id| id.to_string())
     }
@@ -135,7 +132,7 @@ impl Log {
                 (files.preamble().cloned(), end)
             }
             LogBody::Stream(forward) => {
-                let forward = lock(forward);
+                let forward = forward.lock();
                 (forward.preamble.clone(), forward.end().filter(|_| forward.first == Some(first)))
             }
         };
@@ -159,7 +156,7 @@ impl Log {
     pub fn rest(&self) -> u64 {
         match &self.body {
             LogBody::Files(files) => files.parts.last().map_or(0, |part| part.rest),
-            LogBody::Stream(forward) => lock(forward).rest,
+            LogBody::Stream(forward) => forward.lock().rest,
         }
     }
 
@@ -174,7 +171,7 @@ impl Log {
     pub fn may_begin_later(&self) -> bool {
         match &self.body {
             LogBody::Files(files) => is_set(&files.path) || begins_later(files.preamble()),
-            LogBody::Stream(forward) => begins_later(lock(forward).preamble.as_ref()),
+            LogBody::Stream(forward) => begins_later(forward.lock().preamble.as_ref()),
         }
     }
 }

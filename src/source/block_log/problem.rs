@@ -146,7 +146,7 @@ pub enum LogProblem {
         /// The part.
         next: String,
     },
-    /// A block is packed with a dictionary that nobody gave.
+    /// A block is packed with a dictionary that the caller did not give.
     #[error("{} is packed with the dictionary {dictionary:03}M, which is not {}", TheBlock(*number), Given(looked))]
     MissingDictionary {
         /// The block, where its number is known.

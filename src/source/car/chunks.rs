@@ -1,7 +1,7 @@
 //! A CAR as a sequence of chunks: buffers that hold whole sections, in the order of the file.
 //!
 //! This is the only part of reading that one thread must do at a time, so it does the least: it reads bytes and hops
-//! from length to length. CIDs are read and blocks hashed by whoever takes the chunk.
+//! from length to length. CIDs are read and blocks hashed by the worker that takes the chunk.
 
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -49,7 +49,7 @@ pub(crate) struct Limits {
 pub(crate) struct Chunk {
     /// Which chunk this is, counted from 0.
     pub index: u32,
-    /// Where its first byte stands in the unwrapped file.
+    /// Where its first byte stands in the decompressed file.
     pub base: u64,
     /// Whole sections and nothing else.
     pub bytes: ChunkBytes,
@@ -160,7 +160,7 @@ pub(crate) struct Chunks {
     bytes: Bytes,
     /// Bytes of the file that were read but belong to no chunk yet.
     carry: Vec<u8>,
-    /// Where `carry` begins in the unwrapped file.
+    /// Where `carry` begins in the decompressed file.
     position: u64,
     /// Where the blocks end by the header's word.
     end: Option<u64>,
@@ -193,7 +193,7 @@ impl Chunks {
                 size = Some(filled as u64);
             }
             if head.is_empty() {
-                return Err(Error::bad_input(&name, 0, crate::source::input::WrappingProblem::Empty));
+                return Err(Error::bad_input(&name, 0, crate::source::input::CompressionProblem::Empty));
             }
             let step = read_header(&head, size).map_err(|(problem, at)| Error::bad_input(&name, at, problem))?;
             match step {
@@ -251,7 +251,7 @@ impl Chunks {
         }
     }
 
-    /// Offset in the unwrapped source of the next section to be handed out.
+    /// Offset in the decompressed source of the next section to be handed out.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -532,7 +532,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// The blocks are over. What follows (a CARv2's index) is read only where that proves the wrapping whole.
+    /// The blocks are over. What follows (a CARv2's index) is read only where that proves the compression whole.
     fn finish(&mut self) -> Result<()> {
         self.done = true;
         self.carry = Vec::new();

@@ -1,6 +1,6 @@
 //! A CID as its bytes, however long they are.
 //!
-//! The `cid` crate holds digests in a field of fixed size, 64 bytes for everybody. An identity CID has its whole block
+//! The `cid` crate holds digests in a field of fixed size, 64 bytes for all. An identity CID has its whole block
 //! for a digest, so roots and links may be longer than that; here they are bytes that `read_cid` has looked at.
 
 use std::fmt;

@@ -97,7 +97,7 @@ pub enum HeaderStep {
 }
 
 /// Reads the header at the front of `head`, which begins at byte 0 of the file. `size` is the size of the file (of the
-/// unwrapped data) in bytes, where it is known.
+/// decompressed data) in bytes, where it is known.
 ///
 /// # Errors
 /// What cannot be the header of a CAR, as the problem and its offset in the file.

@@ -2,7 +2,7 @@
 //!
 //! A producer fills buffers, a bounded channel carries them, empty ones go back. An end is a message of its own: a
 //! producer that dies without one (a panic) is an error and never a clean end. When the consumer goes away the next
-//! send fails and the thread ends; nobody waits for it, because it may sit in a read of a pipe that never comes back.
+//! send fails and the thread ends; no thread waits for it, because it may sit in a read of a pipe that never comes back.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::error::Error;
 /// Buffers of wrapped bytes read ahead for a decoder.
 const READ_DEPTH: usize = 4;
 
-/// A stretch of unwrapped bytes.
+/// A stretch of decompressed bytes.
 #[derive(Default)]
 pub(super) struct Chunk {
     pub(super) data: Vec<u8>,
@@ -145,7 +145,7 @@ impl<E: Send + 'static> Ahead<E> {
                     self.consumed = chunk.consumed;
                     let spent = self.cursor.replace(chunk);
                     if !spent.is_empty() {
-                        // The producer may be gone: then nobody needs the buffer.
+                        // The producer may be gone: then the buffer is not needed.
                         self.empty.send(spent).ok();
                     }
                 }

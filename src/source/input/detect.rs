@@ -1,4 +1,4 @@
-//! Which wrapping it is, by the first bytes.
+//! Which compression it is, by the first bytes.
 //!
 //! ```text
 //!   zstd       28 b5 2f fd            (also reads as the varint 40 of a CAR header, but no CAR goes on like this)
@@ -9,7 +9,7 @@
 //! ```
 
 use super::source::Source;
-use super::{Wrapping, WrappingProblem};
+use super::{Compression, CompressionProblem};
 use crate::error::Result;
 
 /// First bytes of a zstd frame.
@@ -30,12 +30,12 @@ pub(super) const LOOK: usize = 8;
 /// What a few bytes begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Magic {
-    /// Data of this wrapping.
-    Frame(Wrapping),
+    /// Data of this compression.
+    Frame(Compression),
     /// A skippable frame of zstd or lz4, with the length of its content.
     Skippable(u32),
     /// The bytes end inside of something that may become a magic or a skippable frame's header.
-    Cut(Wrapping),
+    Cut(Compression),
     /// Something else.
     Other,
 }
@@ -45,76 +45,80 @@ pub(super) fn magic(head: &[u8]) -> Magic {
     if let [0x50..=0x5f, rest @ ..] = head {
         return match rest {
             [0x2a, 0x4d, 0x18, a, b, c, d, ..] => Magic::Skippable(u32::from_le_bytes([*a, *b, *c, *d])),
-            _ if rest.starts_with(&SKIPPABLE_TAIL) || SKIPPABLE_TAIL.starts_with(rest) => Magic::Cut(Wrapping::Zstd),
+            _ if rest.starts_with(&SKIPPABLE_TAIL) || SKIPPABLE_TAIL.starts_with(rest) => Magic::Cut(Compression::Zstd),
             _ => Magic::Other,
         };
     }
-    let known: [(&[u8], Wrapping); 4] =
-        [(&ZSTD, Wrapping::Zstd), (&LZ4, Wrapping::Lz4), (&XZ, Wrapping::Xz), (&GZIP, Wrapping::Gzip)];
-    for (magic, wrapping) in known {
+    let known: [(&[u8], Compression); 4] =
+        [(&ZSTD, Compression::Zstd), (&LZ4, Compression::Lz4), (&XZ, Compression::Xz), (&GZIP, Compression::Gzip)];
+    for (magic, compression) in known {
         if head.starts_with(magic) {
-            return Magic::Frame(wrapping);
+            return Magic::Frame(compression);
         }
         if !head.is_empty() && magic.starts_with(head) {
-            return Magic::Cut(wrapping);
+            return Magic::Cut(compression);
         }
     }
     Magic::Other
 }
 
-/// Which wrapping the input has. Skippable frames in front are passed over.
+/// Which compression the input has. Skippable frames in front are passed over.
 ///
 /// # Errors
-/// An empty input, one that is cut before the wrapping is known, and skippable frames before something unknown.
-pub(super) fn detect(source: &mut Source) -> Result<Wrapping> {
+/// An empty input, one that is cut before the compression is known, and skippable frames before something unknown.
+pub(super) fn detect(source: &mut Source) -> Result<Compression> {
     if source.peek(1)?.is_empty() {
-        return Err(source.bad(0, WrappingProblem::Empty));
+        return Err(source.bad(0, CompressionProblem::Empty));
     }
     let mut skipped = false;
     loop {
         let head = source.peek(LOOK)?;
         match magic(head) {
-            Magic::Frame(wrapping) if !skipped || matches!(wrapping, Wrapping::Zstd | Wrapping::Lz4) => {
-                return Ok(wrapping);
+            Magic::Frame(compression) if !skipped || matches!(compression, Compression::Zstd | Compression::Lz4) => {
+                return Ok(compression);
             }
-            Magic::Cut(wrapping) => return Err(source.truncated(wrapping)),
+            Magic::Cut(compression) => return Err(source.truncated(compression)),
             Magic::Skippable(length) => {
                 skipped = true;
                 if !source.skip(SKIPPABLE_HEADER as u64 + u64::from(length))? {
-                    return Err(source.truncated(Wrapping::Zstd));
+                    return Err(source.truncated(Compression::Zstd));
                 }
             }
             // Only skippable frames: a sound zstd file that holds nothing.
-            Magic::Other if skipped && head.is_empty() => return Ok(Wrapping::Zstd),
+            Magic::Other if skipped && head.is_empty() => return Ok(Compression::Zstd),
             Magic::Frame(_) | Magic::Other if skipped => {
-                return Err(source.bad(source.offset(), WrappingProblem::TrailingData { wrapping: Wrapping::Zstd }));
+                return Err(
+                    source.bad(source.offset(), CompressionProblem::TrailingData { compression: Compression::Zstd })
+                );
             }
-            Magic::Frame(_) | Magic::Other => return Ok(Wrapping::None),
+            Magic::Frame(_) | Magic::Other => return Ok(Compression::None),
         }
     }
 }
 
-/// Goes to the next frame of `wrapping` (zstd or lz4), over skippable ones; false at the clean end of the input, or at
+/// Goes to the next frame of `compression` (zstd or lz4), over skippable ones; false at the clean end of the input, or at
 /// `until`.
 ///
 /// # Errors
 /// Something else lies there, or the input is cut.
-pub(super) fn next_frame(source: &mut Source, wrapping: Wrapping, until: Option<u64>) -> Result<bool> {
+pub(super) fn next_frame(source: &mut Source, compression: Compression, until: Option<u64>) -> Result<bool> {
     loop {
         if until == Some(source.offset()) {
             return Ok(false);
         }
         let head = source.peek(LOOK)?;
         match magic(head) {
-            Magic::Frame(found) if found == wrapping => return Ok(true),
+            Magic::Frame(found) if found == compression => return Ok(true),
             Magic::Skippable(length) => {
                 if !source.skip(SKIPPABLE_HEADER as u64 + u64::from(length))? {
-                    return Err(source.truncated(wrapping));
+                    return Err(source.truncated(compression));
                 }
             }
             Magic::Other if head.is_empty() => return Ok(false),
-            Magic::Cut(cut) if cut == wrapping || cut == Wrapping::Zstd => return Err(source.truncated(wrapping)),
-            _ => return Err(source.bad(source.offset(), WrappingProblem::TrailingData { wrapping })),
+            Magic::Cut(cut) if cut == compression || cut == Compression::Zstd => {
+                return Err(source.truncated(compression));
+            }
+            _ => return Err(source.bad(source.offset(), CompressionProblem::TrailingData { compression })),
         }
     }
 }

@@ -9,7 +9,7 @@ use flate2::bufread::GzDecoder;
 
 use super::ahead::{Unwrapper, thread_died};
 use super::source::Source;
-use super::{Wrapping, WrappingProblem, detect};
+use super::{Compression, CompressionProblem, detect};
 use crate::error::Result;
 
 enum State {
@@ -37,13 +37,13 @@ fn next_member(source: &mut Source) -> Result<bool> {
     match source.peek(detect::GZIP.len())? {
         [] => Ok(false),
         head if head == detect::GZIP => Ok(true),
-        head if detect::GZIP.starts_with(head) => Err(source.truncated(Wrapping::Gzip)),
+        head if detect::GZIP.starts_with(head) => Err(source.truncated(Compression::Gzip)),
         _ => {
             let end = source.offset();
             pass_zeros(source)?;
             match source.available()? {
                 [] => Ok(false),
-                _ => Err(source.bad(end, WrappingProblem::TrailingData { wrapping: Wrapping::Gzip })),
+                _ => Err(source.bad(end, CompressionProblem::TrailingData { compression: Compression::Gzip })),
             }
         }
     }
@@ -83,7 +83,7 @@ impl Unwrapper for Gzip {
                         return Ok(count);
                     }
                     Err(error) => {
-                        return Err(member.get_ref().decoder_failed(Wrapping::Gzip, self.start, error));
+                        return Err(member.get_ref().decoder_failed(Compression::Gzip, self.start, error));
                     }
                 },
                 // Never called again after an error.

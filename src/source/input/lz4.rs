@@ -12,8 +12,8 @@ use std::io::{self, Read};
 
 use lz4_flex::frame::FrameDecoder;
 
-use super::Wrapping;
-use super::WrappingProblem;
+use super::Compression;
+use super::CompressionProblem;
 use super::ahead::{Unwrapper, thread_died};
 use super::detect;
 use super::source::Source;
@@ -67,11 +67,11 @@ impl Lz4 {
 /// Takes up the next frame; stays between frames at the clean end.
 fn next_frame(mut tail: Tail) -> Result<State> {
     let source = &mut tail.source;
-    if !detect::next_frame(source, Wrapping::Lz4, None)? {
+    if !detect::next_frame(source, Compression::Lz4, None)? {
         return Ok(State::Between(tail));
     }
     let Some(flags) = source.peek(5)?.get(4).copied() else {
-        return Err(source.truncated(Wrapping::Lz4));
+        return Err(source.truncated(Compression::Lz4));
     };
     let start = source.offset();
     Ok(State::Frame { decoder: FrameDecoder::new(tail), start, checksum: flags & CONTENT_CHECKSUM != 0 })
@@ -81,14 +81,14 @@ fn next_frame(mut tail: Tail) -> Result<State> {
 fn whole(tail: &Tail, start: u64, checksum: bool) -> Result<()> {
     let Tail { source, last } = tail;
     if source.starved() {
-        return Err(source.truncated(Wrapping::Lz4));
+        return Err(source.truncated(Compression::Lz4));
     }
     let end_mark = if checksum { last >> 32 } else { last & u64::from(u32::MAX) };
     if end_mark == 0 {
         return Ok(());
     }
     let detail = "it holds an empty block".into();
-    Err(source.bad(start, WrappingProblem::Corrupt { wrapping: Wrapping::Lz4, detail }))
+    Err(source.bad(start, CompressionProblem::Corrupt { compression: Compression::Lz4, detail }))
 }
 
 /// What `lz4_flex` found, in words: its own text is the name of a variant.
@@ -136,7 +136,7 @@ impl Unwrapper for Lz4 {
                     }
                     Err(error) => {
                         let source = &decoder.get_ref().source;
-                        return Err(source.decoder_failed(Wrapping::Lz4, start, in_words(error)));
+                        return Err(source.decoder_failed(Compression::Lz4, start, in_words(error)));
                     }
                 },
                 // Never called again after an error.

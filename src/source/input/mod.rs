@@ -1,12 +1,12 @@
 //! Bytes of a snapshot, whatever they are wrapped in: a plain file, a pipe, zstd, xz, gzip or lz4.
 //!
-//! The wrapping is detected by content and never by name. A plain regular file is handed over as it is, to be read at
-//! any place; everything else becomes a stream that is read and unpacked on threads of its own, ahead of whoever
-//! consumes it. One layer of wrapping is taken off; a second one is an error.
+//! The compression is detected by content and never by name. A plain regular file is handed over as it is, to be read at
+//! any place; everything else becomes a stream that is read and unpacked on threads of its own, ahead of the thread that
+//! consumes it. One layer of compression is taken off; a second one is an error.
 //!
 //! ```text
 //!   file, pipe ──► Source ──► frames ──► decoders (one or many) ──► chunks in order ──► ByteStream
-//!                  offsets    detect     zstd in parallel,          bounded, recycled   double wrapping?
+//!                  offsets    detect     zstd in parallel,          bounded, recycled   double compression?
 //!                                        xz, gzip, lz4 on one
 //! ```
 //!
@@ -34,13 +34,13 @@ use std::path::PathBuf;
 
 pub use open::{InputOptions, from_reader, open};
 pub(crate) use peek::peek;
-pub use problem::WrappingProblem;
+pub use problem::CompressionProblem;
 
 use crate::error::Result;
 
 /// What a snapshot is wrapped in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wrapping {
+pub enum Compression {
     /// Nothing: the bytes of the file are the snapshot's.
     None,
     /// One or more zstd frames.
@@ -55,7 +55,7 @@ pub enum Wrapping {
     Lz4,
 }
 
-impl Wrapping {
+impl Compression {
     /// Its name in reports: unlike in messages, Forest's snapshots have one of their own.
     pub fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Wrapping {
     }
 }
 
-impl std::fmt::Display for Wrapping {
+impl std::fmt::Display for Compression {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::None => "plain",
@@ -110,7 +110,7 @@ pub struct Input {
     /// Size in bytes as it lies on disk; `None` for a pipe.
     pub size: Option<u64>,
     /// What it is wrapped in.
-    pub wrapping: Wrapping,
+    pub compression: Compression,
     /// How many blocks it holds, when that is known before reading it (Forest's index). A block that was written into
     /// two frames counts twice, one that was written twice into the same frame counts once.
     pub blocks: Option<u64>,
@@ -125,17 +125,17 @@ impl std::fmt::Debug for Input {
         f.debug_struct("Input")
             .field("name", &self.name)
             .field("size", &self.size)
-            .field("wrapping", &self.wrapping)
+            .field("compression", &self.compression)
             .field("blocks", &self.blocks)
             .finish_non_exhaustive()
     }
 }
 
-/// Where the unwrapped bytes of an [`Input`] come from.
+/// Where the decompressed bytes of an [`Input`] come from.
 pub enum Body {
     /// A plain local file: may be read at any place, by many threads (`read_at`).
     File(File),
-    /// Everything else: unwrapped bytes, front to back.
+    /// Everything else: decompressed bytes, front to back.
     Stream(Box<dyn ByteStream>),
 }
 
@@ -145,7 +145,7 @@ pub trait ByteStream: Send {
     /// whole, every checksum right, nothing behind it.
     ///
     /// # Errors
-    /// A damaged or cut wrapping, or the operating system's refusal. After an error every further call fails.
+    /// A damaged or cut compression, or the operating system's refusal. After an error every further call fails.
     fn fill(&mut self, buf: &mut [u8]) -> Result<usize>;
 
     /// Bytes of the wrapped input consumed so far, for progress against [`Input::size`].

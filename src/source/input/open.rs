@@ -16,7 +16,7 @@ use super::lz4::Lz4;
 use super::source::{READ_SIZE, Source};
 use super::xz::Xz;
 use super::zstd_stream::ZstdStream;
-use super::{Body, ByteStream, Input, Wrapping, WrappingProblem, forest};
+use super::{Body, ByteStream, Compression, CompressionProblem, Input, forest};
 use crate::error::{Error, Result};
 
 /// The name that stands for standard input.
@@ -80,9 +80,9 @@ pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn Read + Send>, options
 /// The refusals that say something about the input rather than about the system.
 pub(super) fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
     let problem = match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => WrappingProblem::NotFound,
-        io::ErrorKind::PermissionDenied => WrappingProblem::NoPermission,
-        io::ErrorKind::IsADirectory => WrappingProblem::Directory,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => CompressionProblem::NotFound,
+        io::ErrorKind::PermissionDenied => CompressionProblem::NoPermission,
+        io::ErrorKind::IsADirectory => CompressionProblem::Directory,
         _ => return Error::io(action, path)(error),
     };
     Error::bad_input(path, None, problem)
@@ -90,7 +90,7 @@ pub(super) fn refused(path: &Path, action: &'static str, error: io::Error) -> Er
 
 fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, options: &InputOptions) -> Result<Input> {
     if metadata.is_dir() {
-        return Err(Error::bad_input(name, None, WrappingProblem::Directory));
+        return Err(Error::bad_input(name, None, CompressionProblem::Directory));
     }
     let size = metadata.len();
     // Files of /proc have no size and are read like pipes.
@@ -112,7 +112,7 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     if detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other {
         let body = Body::File(file);
         let (name, size) = (name.to_owned(), Some(size));
-        return Ok(Input { name, size, wrapping: Wrapping::None, blocks: None, body, file: None });
+        return Ok(Input { name, size, compression: Compression::None, blocks: None, body, file: None });
     }
     let tail = forest::find(&file, size).map_err(Error::io("read", name))?;
     stream(Source::new(name, Box::new(file)), Some(size), tail, options)
@@ -128,8 +128,8 @@ fn stream(
     let InputOptions { threads, memory } = *options;
     let name = source.name().to_owned();
     let detected = detect::detect(&mut source)?;
-    let tail = tail.filter(|tail| detected == Wrapping::Zstd && tail.frames_end >= source.offset());
-    let wrapping = if tail.is_some() { Wrapping::ForestZstd } else { detected };
+    let tail = tail.filter(|tail| detected == Compression::Zstd && tail.frames_end >= source.offset());
+    let compression = if tail.is_some() { Compression::ForestZstd } else { detected };
 
     // An eighth for what is unpacked ahead, the rest for the decoder.
     let chunk = (memory / 8 / DEPTH as u64).clamp(MIN_CHUNK, MAX_CHUNK) as usize;
@@ -137,33 +137,33 @@ fn stream(
     let decoder_memory = memory.saturating_sub(buffers as u64);
     let ahead = (chunk, DEPTH);
     let stream: Box<dyn ByteStream> = match detected {
-        Wrapping::None => Box::new(AheadStream::spawn(&name, ahead, Plain(source))?),
-        Wrapping::Zstd | Wrapping::ForestZstd => {
+        Compression::None => Box::new(AheadStream::spawn(&name, ahead, Plain(source))?),
+        Compression::Zstd | Compression::ForestZstd => {
             let tail = tail.and_then(|tail| Some((tail.frames_end, size?)));
             Box::new(ZstdStream::spawn(source, threads, memory, tail)?)
         }
-        Wrapping::Xz => {
+        Compression::Xz => {
             let unwrapper = Xz::new(read_ahead(source)?, decoder_memory);
             Box::new(AheadStream::spawn(&name, ahead, unwrapper)?)
         }
-        Wrapping::Gzip => Box::new(AheadStream::spawn(&name, ahead, Gzip::new(read_ahead(source)?))?),
-        Wrapping::Lz4 => Box::new(AheadStream::spawn(&name, ahead, Lz4::new(read_ahead(source)?))?),
+        Compression::Gzip => Box::new(AheadStream::spawn(&name, ahead, Gzip::new(read_ahead(source)?))?),
+        Compression::Lz4 => Box::new(AheadStream::spawn(&name, ahead, Lz4::new(read_ahead(source)?))?),
     };
-    let stream = if detected == Wrapping::None { stream } else { once_wrapped(&name, detected, stream)? };
+    let stream = if detected == Compression::None { stream } else { once_wrapped(&name, detected, stream)? };
     let blocks = tail.and_then(|tail| tail.blocks);
-    Ok(Input { name, size, wrapping, blocks, body: Body::Stream(stream), file: None })
+    Ok(Input { name, size, compression, blocks, body: Body::Stream(stream), file: None })
 }
 
 /// Looks whether what was unpacked is wrapped again.
-fn once_wrapped(name: &Path, outer: Wrapping, mut stream: Box<dyn ByteStream>) -> Result<Box<dyn ByteStream>> {
+fn once_wrapped(name: &Path, outer: Compression, mut stream: Box<dyn ByteStream>) -> Result<Box<dyn ByteStream>> {
     let mut head = [0; LOOK];
     let len = stream.fill(&mut head)?;
     let inner = match detect::magic(head.get(..len).unwrap_or_default()) {
         Magic::Frame(inner) => inner,
-        Magic::Skippable(_) => Wrapping::Zstd,
+        Magic::Skippable(_) => Compression::Zstd,
         Magic::Cut(_) | Magic::Other => return Ok(Box::new(Headed { head, at: 0, len, stream })),
     };
-    Err(Error::bad_input(name, None, WrappingProblem::DoubleWrapped { outer, inner }))
+    Err(Error::bad_input(name, None, CompressionProblem::DoubleWrapped { outer, inner }))
 }
 
 /// A stream whose first bytes have been looked at.

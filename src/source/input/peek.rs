@@ -1,11 +1,11 @@
-//! A look at the first bytes of an input before somebody reads it.
+//! The first bytes of an input, before it is read.
 
 use std::os::unix::fs::FileExt;
 
 use super::{Body, ByteStream, Input};
 use crate::error::{Error, Result};
 
-/// The first `len` bytes of an input, or all it has: then the second value is `true`. Whoever reads it later gets them
+/// The first `len` bytes of an input, or all it has: then the second value is `true`. The later reader gets them
 /// again.
 ///
 /// # Errors

@@ -1,12 +1,12 @@
 //! What can be wrong with the wrapping of a snapshot.
 
-use super::Wrapping;
+use super::Compression;
 use crate::error::Problem;
 
 /// What is wrong with the wrapping of a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum WrappingProblem {
+pub enum CompressionProblem {
     /// There is not a single byte.
     #[error("the file is empty")]
     Empty,
@@ -20,30 +20,30 @@ pub enum WrappingProblem {
     #[error("no permission to read it")]
     NoPermission,
     /// The input ends where more must follow; the offset is where it ends.
-    #[error("the {wrapping} data ends in the middle of a frame")]
+    #[error("the {compression} data ends in the middle of a frame")]
     Truncated {
         /// What the snapshot is wrapped in.
-        wrapping: Wrapping,
+        compression: Compression,
     },
     /// A frame does not unpack or fails its checksum; the offset is where the frame begins.
-    #[error("the {wrapping} frame is damaged: {detail}")]
+    #[error("the {compression} frame is damaged: {detail}")]
     Corrupt {
         /// What the snapshot is wrapped in.
-        wrapping: Wrapping,
+        compression: Compression,
         /// The decoder's own words.
         detail: String,
     },
     /// Something else follows the last whole frame; the offset is where it begins.
-    #[error("what follows the last {wrapping} frame is not {wrapping}")]
+    #[error("what follows the last {compression} frame is not {compression}")]
     TrailingData {
         /// What the snapshot is wrapped in.
-        wrapping: Wrapping,
+        compression: Compression,
     },
     /// A frame needs more memory than unpacking may use.
-    #[error("unpacking this {wrapping} frame takes {} MiB of memory, allowed are {} MiB", needed.div_ceil(MIB), limit / MIB)]
+    #[error("unpacking this {compression} frame takes {} MiB of memory, allowed are {} MiB", needed.div_ceil(MIB), limit / MIB)]
     NeedsMemory {
         /// What the snapshot is wrapped in.
-        wrapping: Wrapping,
+        compression: Compression,
         /// What the frame needs, in bytes; for xz rounded up to a power of two.
         needed: u64,
         /// What it may have, in bytes.
@@ -67,15 +67,15 @@ pub enum WrappingProblem {
     #[error("inside the {outer} data is {inner} data")]
     DoubleWrapped {
         /// The layer that was taken off.
-        outer: Wrapping,
+        outer: Compression,
         /// The layer below it.
-        inner: Wrapping,
+        inner: Compression,
     },
 }
 
 const MIB: u64 = 1 << 20;
 
-impl Problem for WrappingProblem {
+impl Problem for CompressionProblem {
     fn hint(&self) -> String {
         match self {
             Self::Empty => "download the snapshot again".into(),
@@ -91,7 +91,7 @@ impl Problem for WrappingProblem {
                  (truncate -s)"
                     .into()
             }
-            Self::NeedsMemory { wrapping: Wrapping::Xz, .. } => {
+            Self::NeedsMemory { compression: Compression::Xz, .. } => {
                 "raise --memory, or unpack it first: xz -dc FILE | bedload import -".into()
             }
             Self::NeedsMemory { .. } => {

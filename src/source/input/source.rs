@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use super::{Wrapping, WrappingProblem};
+use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
 
 /// Bytes asked from the operating system at once.
@@ -20,7 +20,7 @@ pub(super) struct Source {
     offset: u64,
     /// The reader has nothing more.
     ended: bool,
-    /// Somebody asked for bytes behind the end.
+    /// The caller asked for bytes behind the end.
     starved: bool,
     /// The reader failed; what a decoder makes of it is not the decoder's finding.
     broken: bool,
@@ -152,25 +152,25 @@ impl Source {
         Ok(true)
     }
 
-    /// A problem of the wrapping at an offset.
-    pub(super) fn bad(&self, offset: u64, problem: WrappingProblem) -> Error {
+    /// A problem of the compression at an offset.
+    pub(super) fn bad(&self, offset: u64, problem: CompressionProblem) -> Error {
         Error::bad_input(&self.name, offset, problem)
     }
 
     /// The input ends here, and must not.
-    pub(super) fn truncated(&self, wrapping: Wrapping) -> Error {
-        self.bad(self.offset + self.buffered().len() as u64, WrappingProblem::Truncated { wrapping })
+    pub(super) fn truncated(&self, compression: Compression) -> Error {
+        self.bad(self.offset + self.buffered().len() as u64, CompressionProblem::Truncated { compression })
     }
 
     /// What a decoder that reads through `self` reported: the reader's failure, the early end, or damage to the frame
     /// that began at `frame`.
-    pub(super) fn decoder_failed(&self, wrapping: Wrapping, frame: u64, error: io::Error) -> Error {
+    pub(super) fn decoder_failed(&self, compression: Compression, frame: u64, error: io::Error) -> Error {
         if self.broken {
             Error::io("read", &self.name)(error)
         } else if self.starved || error.kind() == io::ErrorKind::UnexpectedEof {
-            self.truncated(wrapping)
+            self.truncated(compression)
         } else {
-            self.bad(frame, WrappingProblem::Corrupt { wrapping, detail: error.to_string() })
+            self.bad(frame, CompressionProblem::Corrupt { compression, detail: error.to_string() })
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The behaviour of every wrapping, from the outside.
+//! The behaviour of every compression, from the outside.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::{Error, Exit};
 
-const ALL: [Wrapping; 4] = [Wrapping::Zstd, Wrapping::Xz, Wrapping::Gzip, Wrapping::Lz4];
+const ALL: [Compression; 4] = [Compression::Zstd, Compression::Xz, Compression::Gzip, Compression::Lz4];
 
 fn options() -> InputOptions {
     InputOptions { threads: 3, memory: 64 << 20 }
@@ -37,27 +37,27 @@ fn zstd_with(data: &[u8], set: impl Fn(&mut zstd::Encoder<'_, Vec<u8>>)) -> Vec<
     encoder.finish().unwrap()
 }
 
-fn wrap(wrapping: Wrapping, data: &[u8]) -> Vec<u8> {
-    match wrapping {
-        Wrapping::Zstd | Wrapping::ForestZstd => zstd_with(data, |_| {}),
-        Wrapping::Xz => {
+fn compress(compression: Compression, data: &[u8]) -> Vec<u8> {
+    match compression {
+        Compression::Zstd | Compression::ForestZstd => zstd_with(data, |_| {}),
+        Compression::Xz => {
             let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
             encoder.write_all(data).unwrap();
             encoder.finish().unwrap()
         }
-        Wrapping::Gzip => {
+        Compression::Gzip => {
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(data).unwrap();
             encoder.finish().unwrap()
         }
-        Wrapping::Lz4 => {
+        Compression::Lz4 => {
             use lz4_flex::frame::{FrameEncoder, FrameInfo};
             let info = FrameInfo::new().content_checksum(true).block_checksums(true);
             let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
             encoder.write_all(data).unwrap();
             encoder.finish().unwrap()
         }
-        Wrapping::None => data.to_vec(),
+        Compression::None => data.to_vec(),
     }
 }
 
@@ -113,7 +113,7 @@ fn read_all(input: Input, ask: usize) -> Result<Vec<u8>> {
     }
 }
 
-fn unwrapped(bytes: &[u8]) -> Result<Vec<u8>> {
+fn decompressed(bytes: &[u8]) -> Result<Vec<u8>> {
     read_all(from_bytes(bytes, 4096, &options())?, 100_000)
 }
 
@@ -122,7 +122,7 @@ fn problem(error: &Error) -> (Option<u64>, String) {
     assert_eq!(error.exit(), Exit::BadInput, "{error:?}");
     assert!(!error.hint().is_empty());
     match error {
-        Error::BadInput { offset, problem, .. } if problem.downcast_ref::<WrappingProblem>().is_some() => {
+        Error::BadInput { offset, problem, .. } if problem.downcast_ref::<CompressionProblem>().is_some() => {
             (*offset, problem.to_string())
         }
         other => panic!("{other:?}"),
@@ -130,7 +130,7 @@ fn problem(error: &Error) -> (Option<u64>, String) {
 }
 
 fn rejection(bytes: &[u8]) -> (Option<u64>, String) {
-    problem(&unwrapped(bytes).expect_err("it must be refused"))
+    problem(&decompressed(bytes).expect_err("it must be refused"))
 }
 
 /// How many blocks the index of Forest's form has.
@@ -150,18 +150,18 @@ proptest! {
         let data = sample(len);
         let step = if len > 100_000 { step.max(500) } else { step };
         let ask = if len > 100_000 { ask.max(500) } else { ask };
-        for wrapping in ALL {
+        for compression in ALL {
             let packed: Vec<u8> =
-                data.chunks(len / cuts + 1).flat_map(|part| wrap(wrapping, part)).collect();
-            let packed = if packed.is_empty() { wrap(wrapping, b"") } else { packed };
+                data.chunks(len / cuts + 1).flat_map(|part| compress(compression, part)).collect();
+            let packed = if packed.is_empty() { compress(compression, b"") } else { packed };
             let input = from_bytes(&packed, step, &InputOptions { threads, ..options() }).unwrap();
-            prop_assert_eq!(input.wrapping, wrapping);
+            prop_assert_eq!(input.compression, compression);
             prop_assert_eq!(input.size, None);
-            prop_assert!(read_all(input, ask).unwrap() == data, "{wrapping} differs");
+            prop_assert!(read_all(input, ask).unwrap() == data, "{compression} differs");
         }
         if len > 0 {
             let plain = from_bytes(&data, step, &options()).unwrap();
-            prop_assert_eq!(plain.wrapping, Wrapping::None);
+            prop_assert_eq!(plain.compression, Compression::None);
             prop_assert!(read_all(plain, ask).unwrap() == data, "plain differs");
         }
     }
@@ -189,14 +189,14 @@ proptest! {
     #[test]
     fn a_flipped_bit_is_caught(at: proptest::sample::Index, bit in 0u8..8) {
         let data = sample(3000);
-        for wrapping in ALL {
-            let mut packed = wrap(wrapping, &data);
+        for compression in ALL {
+            let mut packed = compress(compression, &data);
             let at = at.index(packed.len());
             packed[at] ^= 1 << bit;
-            match unwrapped(&packed) {
+            match decompressed(&packed) {
                 Err(error) => { problem(&error); }
                 // Header bits that carry no data: a time stamp, a name flag, a larger window; or no magic any more.
-                Ok(read) => prop_assert!(read == data || read == packed, "{wrapping}, byte {at}"),
+                Ok(read) => prop_assert!(read == data || read == packed, "{compression}, byte {at}"),
             }
         }
     }
@@ -206,7 +206,7 @@ proptest! {
         noise in proptest::collection::vec(any::<u8>(), 0..300), which in 0usize..5,
     ) {
         let start: [&[u8]; 5] = [&detect::ZSTD, &detect::XZ, &detect::GZIP, &detect::LZ4, &[0x50, 0x2a, 0x4d, 0x18]];
-        if let Err(error) = unwrapped(&[start[which], &noise].concat()) {
+        if let Err(error) = decompressed(&[start[which], &noise].concat()) {
             problem(&error);
         }
     }
@@ -215,13 +215,13 @@ proptest! {
 #[test]
 fn a_cut_at_every_byte_is_an_error() {
     let data = sample(300);
-    for wrapping in ALL {
-        let one = wrap(wrapping, &data);
+    for compression in ALL {
+        let one = compress(compression, &data);
         let two = [one.clone(), one.clone()].concat();
         for cut in 0..two.len() {
-            let result = unwrapped(&two[..cut]);
+            let result = decompressed(&two[..cut]);
             if cut == one.len() {
-                assert_eq!(result.unwrap(), data, "{wrapping}: a whole frame is a whole input");
+                assert_eq!(result.unwrap(), data, "{compression}: a whole frame is a whole input");
                 continue;
             }
             let (offset, text) = problem(&result.expect_err("cut"));
@@ -229,8 +229,8 @@ fn a_cut_at_every_byte_is_an_error() {
                 assert_eq!(text, "the file is empty");
                 continue;
             }
-            assert_eq!(text, format!("the {wrapping} data ends in the middle of a frame"), "cut at {cut}");
-            assert_eq!(offset, Some(cut as u64), "{wrapping}");
+            assert_eq!(text, format!("the {compression} data ends in the middle of a frame"), "cut at {cut}");
+            assert_eq!(offset, Some(cut as u64), "{compression}");
         }
     }
 }
@@ -238,50 +238,50 @@ fn a_cut_at_every_byte_is_an_error() {
 #[test]
 fn a_cut_between_blocks_of_a_large_frame_is_an_error() {
     let data = sample(2 << 20);
-    for wrapping in ALL {
-        let packed = wrap(wrapping, &data);
+    for compression in ALL {
+        let packed = compress(compression, &data);
         for cut in (0..16).map(|part| packed.len() / 16 * part + 1) {
             let (offset, text) = rejection(&packed[..cut]);
-            assert_eq!(text, format!("the {wrapping} data ends in the middle of a frame"), "cut at {cut}");
-            assert_eq!(offset, Some(cut as u64), "{wrapping}");
+            assert_eq!(text, format!("the {compression} data ends in the middle of a frame"), "cut at {cut}");
+            assert_eq!(offset, Some(cut as u64), "{compression}");
         }
     }
 }
 
 #[test]
 fn garbage_behind_the_last_frame_is_refused_with_its_place() {
-    for wrapping in ALL {
-        let packed = wrap(wrapping, &sample(100_000));
+    for compression in ALL {
+        let packed = compress(compression, &sample(100_000));
         // Zeros behind gzip are padding: see below.
-        let zeros: &[&[u8]] = if wrapping == Wrapping::Gzip { &[] } else { &[&[0; 5], &[0; 1]] };
+        let zeros: &[&[u8]] = if compression == Compression::Gzip { &[] } else { &[&[0; 5], &[0; 1]] };
         for garbage in [&b"garbage behind the end"[..], b"x"].iter().chain(zeros) {
             let (offset, text) = rejection(&[&packed[..], *garbage].concat());
-            assert_eq!(text, format!("what follows the last {wrapping} frame is not {wrapping}"));
-            assert_eq!(offset, Some(packed.len() as u64), "{wrapping}");
+            assert_eq!(text, format!("what follows the last {compression} frame is not {compression}"));
+            assert_eq!(offset, Some(packed.len() as u64), "{compression}");
         }
     }
-    for (wrapping, other) in [(Wrapping::Zstd, Wrapping::Lz4), (Wrapping::Lz4, Wrapping::Zstd)] {
-        let (_, text) = rejection(&[wrap(wrapping, b"one"), wrap(other, b"two")].concat());
-        assert_eq!(text, format!("what follows the last {wrapping} frame is not {wrapping}"));
+    for (compression, other) in [(Compression::Zstd, Compression::Lz4), (Compression::Lz4, Compression::Zstd)] {
+        let (_, text) = rejection(&[compress(compression, b"one"), compress(other, b"two")].concat());
+        assert_eq!(text, format!("what follows the last {compression} frame is not {compression}"));
     }
 }
 
 #[test]
 fn a_wrong_checksum_names_the_frame() {
     let data = sample(1000);
-    for (wrapping, back, detail) in [
-        (Wrapping::Zstd, 1, "checksum"),
-        (Wrapping::Gzip, 5, "checksum"),
-        (Wrapping::Lz4, 1, "its content does not match its checksum"),
-        (Wrapping::Xz, 40, "the data or its checksum is wrong"),
+    for (compression, back, detail) in [
+        (Compression::Zstd, 1, "checksum"),
+        (Compression::Gzip, 5, "checksum"),
+        (Compression::Lz4, 1, "its content does not match its checksum"),
+        (Compression::Xz, 40, "the data or its checksum is wrong"),
     ] {
-        let good = wrap(wrapping, &data);
+        let good = compress(compression, &data);
         let mut bad = good.clone();
         let at = bad.len() - back;
         bad[at] ^= 1;
         let (offset, text) = rejection(&[&good[..], &bad, &good].concat());
-        assert_eq!(offset, Some(good.len() as u64), "{wrapping}");
-        assert!(text.starts_with(&format!("the {wrapping} frame is damaged: ")) && text.contains(detail), "{text}");
+        assert_eq!(offset, Some(good.len() as u64), "{compression}");
+        assert!(text.starts_with(&format!("the {compression} frame is damaged: ")) && text.contains(detail), "{text}");
     }
 }
 
@@ -302,23 +302,24 @@ fn what_comes_before_the_damage_is_delivered() {
 #[test]
 fn skippable_and_empty_frames_hold_nothing() {
     let data = sample(70_000);
-    for wrapping in [Wrapping::Zstd, Wrapping::Lz4] {
-        let (frame, empty, skip) = (wrap(wrapping, &data), wrap(wrapping, b""), skippable(&sample(300_000)));
+    for compression in [Compression::Zstd, Compression::Lz4] {
+        let (frame, empty, skip) =
+            (compress(compression, &data), compress(compression, b""), skippable(&sample(300_000)));
         let parts = [&skip, &skippable(b""), &frame, &empty, &skip, &frame, &skip];
         let packed: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let input = from_bytes(&packed, 10_000, &options()).unwrap();
-        assert_eq!(input.wrapping, wrapping);
+        assert_eq!(input.compression, compression);
         assert!(read_all(input, 1 << 20).unwrap() == [&data[..], &data].concat());
 
         let cut = &packed[..packed.len() - 1];
         let (offset, text) = rejection(cut);
         assert_eq!(
             (offset, text),
-            (Some(cut.len() as u64), format!("the {wrapping} data ends in the middle of a frame"))
+            (Some(cut.len() as u64), format!("the {compression} data ends in the middle of a frame"))
         );
-        assert_eq!(unwrapped(&empty).unwrap(), b"");
+        assert_eq!(decompressed(&empty).unwrap(), b"");
     }
-    assert_eq!(unwrapped(&skippable(b"nothing else")).unwrap(), b"");
+    assert_eq!(decompressed(&skippable(b"nothing else")).unwrap(), b"");
     let (offset, text) = rejection(&[skippable(b"abc"), b"a CAR it is not".to_vec()].concat());
     assert_eq!((offset, text.as_str()), (Some(11), "what follows the last zstd frame is not zstd"));
 }
@@ -364,9 +365,9 @@ fn xz_that_needs_more_memory_says_how_much() {
 
 #[test]
 fn xz_padding_is_passed_in_whole_words_only() {
-    let one = wrap(Wrapping::Xz, b"one");
+    let one = compress(Compression::Xz, b"one");
     let padded = [&one[..], &[0; 8], &one, &[0; 4]].concat();
-    assert_eq!(unwrapped(&padded).unwrap(), b"oneone");
+    assert_eq!(decompressed(&padded).unwrap(), b"oneone");
     let (offset, _) = rejection(&[&one[..], &[0; 6], &one].concat());
     assert_eq!(offset, Some(one.len() as u64));
 }
@@ -387,7 +388,7 @@ fn by_gzip(packed: &[u8]) -> Option<(Vec<u8>, bool)> {
 #[test]
 fn gzip_with_zeros_behind_it_reads_as_gzip_reads_it() {
     let data = sample(70_000);
-    let one = wrap(Wrapping::Gzip, &data);
+    let one = compress(Compression::Gzip, &data);
     let zeros = |count: usize| vec![0; count];
     let long = zeros(600_000);
     for (padded, times) in [
@@ -416,11 +417,11 @@ fn gzip_with_zeros_behind_it_reads_as_gzip_reads_it() {
 
 #[test]
 fn what_is_wrong_with_an_lz4_frame_is_said_in_words() {
-    let whole = wrap(Wrapping::Lz4, &sample(300_000));
+    let whole = compress(Compression::Lz4, &sample(300_000));
     for at in (4..whole.len()).step_by(1009).chain([4, 5, 6, 7, 8, 9, whole.len() - 1, whole.len() - 5]) {
         let mut packed = whole.clone();
         packed[at] ^= 0x41;
-        let Err(error) = unwrapped(&packed) else { continue };
+        let Err(error) = decompressed(&packed) else { continue };
         let (_, text) = problem(&error);
         assert!(!text.contains("Error") && !text.contains('{') && !text.contains("()"), "byte {at}: {text}");
         let words = text.split_once(": ").map_or(&text[..], |(_, words)| words);
@@ -436,19 +437,19 @@ fn a_zstd_dictionary_is_named() {
 
 #[test]
 fn an_lz4_frame_without_end_mark_is_cut_even_behind_an_empty_block() {
-    let mut packed = wrap(Wrapping::Lz4, &sample(100));
+    let mut packed = compress(Compression::Lz4, &sample(100));
     // Instead of end mark and checksum a block that unpacks to nothing.
     packed.truncate(packed.len() - 8);
     packed.extend([1, 0, 0, 0, 0]);
     packed.extend(0x9_u32.to_le_bytes());
-    unwrapped(&packed).expect_err("no end mark");
+    decompressed(&packed).expect_err("no end mark");
 }
 
 #[test]
 fn a_snapshot_wrapped_twice_is_refused() {
     for outer in ALL {
         for inner in ALL {
-            let error = unwrapped(&wrap(outer, &wrap(inner, &sample(1000)))).expect_err("twice");
+            let error = decompressed(&compress(outer, &compress(inner, &sample(1000)))).expect_err("twice");
             assert_eq!(problem(&error), (None, format!("inside the {outer} data is {inner} data")));
         }
     }
@@ -465,14 +466,14 @@ fn files_and_pipes_go_their_ways() {
     };
     let input = open(&write("plain.zst", &data), &options()).unwrap();
     assert!(matches!(input.body, Body::File(_)), "the name does not matter");
-    assert_eq!((input.size, input.wrapping), (Some(300_000), Wrapping::None));
+    assert_eq!((input.size, input.compression), (Some(300_000), Compression::None));
     assert!(read_all(input, 1000).unwrap() == data);
 
-    for wrapping in ALL {
-        let packed = wrap(wrapping, &data);
+    for compression in ALL {
+        let packed = compress(compression, &data);
         let input = open(&write("packed.car", &packed), &options()).unwrap();
-        assert_eq!((input.size, input.wrapping, input.blocks), (Some(packed.len() as u64), wrapping, None));
-        let Body::Stream(mut stream) = input.body else { panic!("{wrapping} is a stream") };
+        assert_eq!((input.size, input.compression, input.blocks), (Some(packed.len() as u64), compression, None));
+        let Body::Stream(mut stream) = input.body else { panic!("{compression} is a stream") };
         let mut read = vec![0; data.len() + 1];
         assert_eq!(stream.fill(&mut read).unwrap(), data.len());
         assert_eq!(stream.consumed(), packed.len() as u64);
@@ -480,10 +481,10 @@ fn files_and_pipes_go_their_ways() {
     }
 
     let (from, mut to) = std::io::pipe().unwrap();
-    let packed = wrap(Wrapping::Zstd, &data);
+    let packed = compress(Compression::Zstd, &data);
     let writer = std::thread::spawn(move || to.write_all(&packed));
     let input = from_reader("-", Box::new(from), &options()).unwrap();
-    assert_eq!((input.size, input.wrapping), (None, Wrapping::Zstd));
+    assert_eq!((input.size, input.compression), (None, Compression::Zstd));
     assert!(read_all(input, 1000).unwrap() == data);
     writer.join().unwrap().unwrap();
 
@@ -524,13 +525,13 @@ fn a_failing_reader_is_an_io_error_in_every_wrapping() {
             }
         }
     }
-    for wrapping in [Wrapping::None, Wrapping::Zstd, Wrapping::Xz, Wrapping::Gzip, Wrapping::Lz4] {
-        let mut packed = wrap(wrapping, &sample(500_000));
+    for compression in [Compression::None, Compression::Zstd, Compression::Xz, Compression::Gzip, Compression::Lz4] {
+        let mut packed = compress(compression, &sample(500_000));
         packed.truncate(packed.len() / 2);
         let reader = Failing(std::io::Cursor::new(packed));
         let result = from_reader("test", Box::new(reader), &options()).and_then(|input| read_all(input, 1000));
         let error = result.expect_err("it fails");
-        assert!(matches!(error, Error::Io { action: "read", .. }), "{wrapping}: {error:?}");
+        assert!(matches!(error, Error::Io { action: "read", .. }), "{compression}: {error:?}");
         assert!(std::error::Error::source(&error).unwrap().to_string().contains("on fire"), "{error:?}");
     }
 }
@@ -552,9 +553,9 @@ fn threads_end_when_the_consumer_goes_away() {
             self.0.store(true, Ordering::Release);
         }
     }
-    for wrapping in [Wrapping::None, Wrapping::Zstd, Wrapping::Xz, Wrapping::Gzip, Wrapping::Lz4] {
+    for compression in [Compression::None, Compression::Zstd, Compression::Xz, Compression::Gzip, Compression::Lz4] {
         let dropped = Arc::new(AtomicBool::new(false));
-        let reader = Endless(dropped.clone(), wrap(wrapping, &sample(400_000)), 0);
+        let reader = Endless(dropped.clone(), compress(compression, &sample(400_000)), 0);
         let input = from_reader("endless", Box::new(reader), &options()).unwrap();
         let Body::Stream(mut stream) = input.body else { panic!("a stream") };
         stream.fill(&mut [0; 1000]).unwrap();
@@ -562,7 +563,7 @@ fn threads_end_when_the_consumer_goes_away() {
         drop(stream);
         let patience = std::time::Instant::now();
         while !dropped.load(Ordering::Acquire) {
-            assert!(patience.elapsed().as_secs() < 20, "{wrapping}: the reader was not let go");
+            assert!(patience.elapsed().as_secs() < 20, "{compression}: the reader was not let go");
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     }
@@ -575,14 +576,14 @@ fn a_forest_snapshot_with_a_bad_tail_is_plain_zstd() {
     let reopened = |bytes: &[u8]| {
         let path = folder.path().join("snapshot");
         std::fs::write(&path, bytes).unwrap();
-        open(&path, &options()).and_then(|input| Ok((input.wrapping, input.blocks, read_all(input, 10_000)?)))
+        open(&path, &options()).and_then(|input| Ok((input.compression, input.blocks, read_all(input, 10_000)?)))
     };
     let good = reopened(&bytes).unwrap();
-    assert_eq!((good.0, good.1), (Wrapping::ForestZstd, Some(BLOCKS)));
+    assert_eq!((good.0, good.1), (Compression::ForestZstd, Some(BLOCKS)));
     let mut bad = bytes.clone();
     let at = bad.len() - 8;
     bad[at] ^= 1;
-    assert!(reopened(&bad).unwrap() == (Wrapping::Zstd, None, good.2));
+    assert!(reopened(&bad).unwrap() == (Compression::Zstd, None, good.2));
     // Cut anywhere behind the frames it is a cut skippable frame, not a shorter snapshot.
     let (_, text) = problem(&reopened(&bytes[..bytes.len() - 1]).unwrap_err());
     assert_eq!(text, "the zstd data ends in the middle of a frame");
@@ -591,18 +592,18 @@ fn a_forest_snapshot_with_a_bad_tail_is_plain_zstd() {
 #[test]
 fn a_snapshot_is_the_same_in_every_wrapping() {
     let plain = std::fs::read(fixture("chain.car")).unwrap();
-    for (name, wrapping, blocks) in [
-        ("chain.car", Wrapping::None, None),
-        ("chain.car.zst", Wrapping::Zstd, None),
-        ("chain.car.gz", Wrapping::Gzip, None),
-        ("chain.car.xz", Wrapping::Xz, None),
-        ("chain.car.lz4", Wrapping::Lz4, None),
-        ("chain.forest.car.zst", Wrapping::ForestZstd, Some(BLOCKS)),
+    for (name, compression, blocks) in [
+        ("chain.car", Compression::None, None),
+        ("chain.car.zst", Compression::Zstd, None),
+        ("chain.car.gz", Compression::Gzip, None),
+        ("chain.car.xz", Compression::Xz, None),
+        ("chain.car.lz4", Compression::Lz4, None),
+        ("chain.forest.car.zst", Compression::ForestZstd, Some(BLOCKS)),
     ] {
         let path = fixture(name);
         for threads in [1, 4] {
             let input = open(&path, &InputOptions { threads, ..options() }).unwrap();
-            assert_eq!((input.wrapping, input.blocks), (wrapping, blocks), "{name}");
+            assert_eq!((input.compression, input.blocks), (compression, blocks), "{name}");
             assert_eq!(input.size, Some(std::fs::metadata(&path).unwrap().len()));
             assert!(read_all(input, 77_777).unwrap() == plain, "{name}");
         }
@@ -615,7 +616,7 @@ fn a_snapshot_is_the_same_in_every_wrapping() {
 #[test]
 fn a_file_that_shrinks_is_cut() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(&wrap(Wrapping::Zstd, &sample(8 << 20))).unwrap();
+    file.write_all(&compress(Compression::Zstd, &sample(8 << 20))).unwrap();
     let input = open(file.path(), &options()).unwrap();
     file.as_file().set_len(1000).unwrap();
     let (_, text) = problem(&read_all(input, 1 << 20).unwrap_err());
@@ -625,8 +626,9 @@ fn a_file_that_shrinks_is_cut() {
 #[test]
 fn tiny_memory_still_unpacks() {
     let data = sample(1 << 20);
-    for wrapping in [Wrapping::Gzip, Wrapping::Lz4, Wrapping::None] {
-        let input = from_bytes(&wrap(wrapping, &data), 1 << 20, &InputOptions { threads: 1, memory: 0 }).unwrap();
-        assert!(read_all(input, 1 << 20).unwrap() == data, "{wrapping}");
+    for compression in [Compression::Gzip, Compression::Lz4, Compression::None] {
+        let input =
+            from_bytes(&compress(compression, &data), 1 << 20, &InputOptions { threads: 1, memory: 0 }).unwrap();
+        assert!(read_all(input, 1 << 20).unwrap() == data, "{compression}");
     }
 }

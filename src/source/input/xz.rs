@@ -6,7 +6,7 @@ use liblzma::stream::{Action, Error as XzError, Status, Stream, TELL_UNSUPPORTED
 
 use super::ahead::Unwrapper;
 use super::source::Source;
-use super::{Wrapping, WrappingProblem, detect};
+use super::{Compression, CompressionProblem, detect};
 use crate::error::{Error, Result};
 
 /// Least that liblzma may use: below this no file unpacks at all.
@@ -38,7 +38,7 @@ impl Xz {
             }
             self.source.take(zeros);
         }
-        let trailing = WrappingProblem::TrailingData { wrapping: Wrapping::Xz };
+        let trailing = CompressionProblem::TrailingData { compression: Compression::Xz };
         let whole = (self.source.offset() - padding).is_multiple_of(4);
         let head = self.source.peek(detect::XZ.len())?;
         if !whole {
@@ -47,17 +47,20 @@ impl Xz {
         match head {
             [] => Ok(false),
             head if head == detect::XZ => Ok(true),
-            head if detect::XZ.starts_with(head) => Err(self.source.truncated(Wrapping::Xz)),
+            head if detect::XZ.starts_with(head) => Err(self.source.truncated(Compression::Xz)),
             _ => Err(self.source.bad(self.source.offset(), trailing)),
         }
     }
 
     fn failed(&self, stream: &mut Stream, error: XzError) -> Error {
-        let corrupt = |detail: &str| WrappingProblem::Corrupt { wrapping: Wrapping::Xz, detail: detail.into() };
+        let corrupt =
+            |detail: &str| CompressionProblem::Corrupt { compression: Compression::Xz, detail: detail.into() };
         let problem = match error {
-            XzError::MemLimit => {
-                WrappingProblem::NeedsMemory { wrapping: Wrapping::Xz, needed: needed(stream), limit: self.limit }
-            }
+            XzError::MemLimit => CompressionProblem::NeedsMemory {
+                compression: Compression::Xz,
+                needed: needed(stream),
+                limit: self.limit,
+            },
             XzError::Mem => {
                 return Error::io("unpack", self.source.name())(std::io::ErrorKind::OutOfMemory.into());
             }
@@ -98,7 +101,7 @@ impl Unwrapper for Xz {
             let written = usize::try_from(written).unwrap_or(usize::MAX);
             match status {
                 Ok(Status::StreamEnd) => {}
-                Ok(_) if at_end && written == 0 => return Err(self.source.truncated(Wrapping::Xz)),
+                Ok(_) if at_end && written == 0 => return Err(self.source.truncated(Compression::Xz)),
                 Ok(_) => self.stream = Some(stream),
                 Err(error) => return Err(self.failed(&mut stream, error)),
             }

@@ -29,7 +29,7 @@ use super::zstd_frame::{
     BLOCK_HEADER, CHECKSUM, FrameHeader, FrameProblem, MAX_BLOCK, MAX_FRAME_HEADER, block_header, frame_header,
 };
 use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Piece, Pool, Shop, Unpacked, decoder_overhead, work};
-use super::{ByteStream, Wrapping, WrappingProblem};
+use super::{ByteStream, Compression, CompressionProblem};
 use crate::error::{Error, Result};
 
 /// Packed bytes after which a piece is sent, and after which a job of whole frames is complete.
@@ -78,21 +78,21 @@ enum Slot {
     End { consumed: u64 },
 }
 
-/// The consumer is gone, or its worker met an error: nobody wants more.
+/// The consumer is gone, or its worker met an error: no more is wanted.
 struct Abandoned;
 
-enum Stop {
+enum CancellationToken {
     Failed(Error),
     Abandoned,
 }
 
-impl From<Error> for Stop {
+impl From<Error> for CancellationToken {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<Abandoned> for Stop {
+impl From<Abandoned> for CancellationToken {
     fn from(_: Abandoned) -> Self {
         Self::Abandoned
     }
@@ -119,7 +119,7 @@ impl Scanner {
     fn run(mut self, end: Option<u64>) {
         let slot = match self.scan() {
             Ok(()) => Slot::End { consumed: end.filter(|_| self.until.is_some()).unwrap_or(self.source.offset()) },
-            Err(Stop::Failed(error)) => {
+            Err(CancellationToken::Failed(error)) => {
                 // What was read before the error is unpacked and delivered; without an end mark the worker stays
                 // silent about the missing rest.
                 if self.send_piece().is_err() {
@@ -127,15 +127,15 @@ impl Scanner {
                 }
                 Slot::Failed(error)
             }
-            Err(Stop::Abandoned) => return,
+            Err(CancellationToken::Abandoned) => return,
         };
         self.job = None;
-        // Nobody to tell if this fails.
+        // A failure here has no receiver.
         self.slots.send(slot).ok();
     }
 
-    fn scan(&mut self) -> Result<(), Stop> {
-        while detect::next_frame(&mut self.source, Wrapping::Zstd, self.until)? {
+    fn scan(&mut self) -> Result<(), CancellationToken> {
+        while detect::next_frame(&mut self.source, Compression::Zstd, self.until)? {
             self.frame()?;
             if self.piece.len() >= PIECE && !self.alone {
                 self.end_job()?;
@@ -146,7 +146,7 @@ impl Scanner {
     }
 
     /// Takes one frame.
-    fn frame(&mut self) -> Result<(), Stop> {
+    fn frame(&mut self) -> Result<(), CancellationToken> {
         let start = self.source.offset();
         let header = match frame_header(self.source.peek(MAX_FRAME_HEADER)?) {
             Ok(header) => header,
@@ -180,10 +180,10 @@ impl Scanner {
     fn judge(&mut self, start: u64, header: &FrameHeader) -> Result<()> {
         let FrameHeader { window, dictionary, .. } = *header;
         if dictionary != 0 {
-            return Err(self.source.bad(start, WrappingProblem::DictionaryNeeded { id: dictionary }));
+            return Err(self.source.bad(start, CompressionProblem::DictionaryNeeded { id: dictionary }));
         }
         if window > MAX_WINDOW {
-            return Err(self.source.bad(start, WrappingProblem::WindowTooLarge { window, most: MAX_WINDOW }));
+            return Err(self.source.bad(start, CompressionProblem::WindowTooLarge { window, most: MAX_WINDOW }));
         }
         if window <= self.shares.parallel() {
             return Ok(());
@@ -192,7 +192,7 @@ impl Scanner {
         let among_started = self.job.is_some() || self.started == self.shares.workers;
         let limit = self.shares.alone(self.started - usize::from(among_started));
         if window > limit {
-            let problem = WrappingProblem::NeedsMemory { wrapping: Wrapping::Zstd, needed: window, limit };
+            let problem = CompressionProblem::NeedsMemory { compression: Compression::Zstd, needed: window, limit };
             return Err(self.source.bad(start, problem));
         }
         self.alone = true;
@@ -201,19 +201,19 @@ impl Scanner {
 
     fn refused(&self, start: u64, problem: FrameProblem) -> Error {
         match problem {
-            FrameProblem::Cut => self.source.truncated(Wrapping::Zstd),
+            FrameProblem::Cut => self.source.truncated(Compression::Zstd),
             other => {
                 let detail = other.to_string();
-                self.source.bad(start, WrappingProblem::Corrupt { wrapping: Wrapping::Zstd, detail })
+                self.source.bad(start, CompressionProblem::Corrupt { compression: Compression::Zstd, detail })
             }
         }
     }
 
     fn append(&mut self, count: usize) -> Result<()> {
-        if self.source.append(count, &mut self.piece)? { Ok(()) } else { Err(self.source.truncated(Wrapping::Zstd)) }
+        if self.source.append(count, &mut self.piece)? { Ok(()) } else { Err(self.source.truncated(Compression::Zstd)) }
     }
 
-    fn start_job(&mut self, start: u64) -> Result<(), Stop> {
+    fn start_job(&mut self, start: u64) -> Result<(), CancellationToken> {
         let (pieces_in, pieces) = bounded(PIECES_PER_JOB);
         let (out, unpacked) = bounded(CHUNKS_PER_JOB);
         if self.started < self.shares.workers {

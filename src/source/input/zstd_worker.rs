@@ -11,7 +11,7 @@ use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 use zstd::zstd_safe;
 
 use super::ahead::Chunk;
-use super::{Wrapping, WrappingProblem};
+use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
 
 /// Bytes of an unpacked chunk.
@@ -74,10 +74,10 @@ pub(super) struct Shop {
     pub(super) chunks: Pool,
 }
 
-/// The job's consumer is gone: nobody wants the rest.
+/// The job's consumer is gone: the rest is not wanted.
 struct Abandoned;
 
-/// Works until there are no more jobs or nobody wants them.
+/// Works until there are no more jobs or their consumer is gone.
 pub(super) fn work(shop: &Shop) {
     let mut decoder = None;
     for job in &shop.jobs {
@@ -85,14 +85,14 @@ pub(super) fn work(shop: &Shop) {
         let message = match run.unpack(&mut decoder) {
             Ok(true) => Unpacked::Done,
             Ok(false) => continue,
-            Err(Stop::Failed(error)) => {
+            Err(CancellationToken::Failed(error)) => {
                 decoder = None;
                 if run.flush().is_err() {
                     return;
                 }
                 Unpacked::Failed(error)
             }
-            Err(Stop::Abandoned) => return,
+            Err(CancellationToken::Abandoned) => return,
         };
         if job.out.send(message).is_err() {
             return;
@@ -108,12 +108,12 @@ impl Shop {
     }
 }
 
-enum Stop {
+enum CancellationToken {
     Failed(Error),
     Abandoned,
 }
 
-impl From<Abandoned> for Stop {
+impl From<Abandoned> for CancellationToken {
     fn from(_: Abandoned) -> Self {
         Self::Abandoned
     }
@@ -133,12 +133,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Unpacks the job; false if it was left unfinished because the input is.
-    fn unpack(&mut self, decoder: &mut Option<Decoder<'static>>) -> Result<bool, Stop> {
+    fn unpack(&mut self, decoder: &mut Option<Decoder<'static>>) -> Result<bool, CancellationToken> {
         let decoder = match decoder {
             Some(decoder) => decoder,
-            none => none.insert(new_decoder().map_err(|error| Stop::Failed(self.system(error)))?),
+            none => none.insert(new_decoder().map_err(|error| CancellationToken::Failed(self.system(error)))?),
         };
-        decoder.reinit().map_err(|error| Stop::Failed(self.system(error)))?;
+        decoder.reinit().map_err(|error| CancellationToken::Failed(self.system(error)))?;
         let mut between_frames = true;
         for piece in &self.job.pieces {
             match piece {
@@ -150,14 +150,21 @@ impl Run<'_> {
                     self.flush()?;
                     return Ok(true);
                 }
-                Piece::End => return Err(Stop::Failed(self.corrupt("it goes on behind its last block".into()))),
+                Piece::End => {
+                    return Err(CancellationToken::Failed(self.corrupt("it goes on behind its last block".into())));
+                }
             }
         }
         self.flush()?;
         Ok(false)
     }
 
-    fn piece(&mut self, decoder: &mut Decoder, bytes: &[u8], between_frames: &mut bool) -> Result<(), Stop> {
+    fn piece(
+        &mut self,
+        decoder: &mut Decoder,
+        bytes: &[u8],
+        between_frames: &mut bool,
+    ) -> Result<(), CancellationToken> {
         let mut input = InBuffer::around(bytes);
         loop {
             let before = input.pos();
@@ -167,7 +174,7 @@ impl Run<'_> {
             self.at += (input.pos() - before) as u64;
             match hint {
                 Ok(hint) => *between_frames = hint == 0,
-                Err(error) => return Err(Stop::Failed(self.corrupt(error.to_string()))),
+                Err(error) => return Err(CancellationToken::Failed(self.corrupt(error.to_string()))),
             }
             if *between_frames {
                 self.frame = self.at;
@@ -194,7 +201,11 @@ impl Run<'_> {
     }
 
     fn corrupt(&self, detail: String) -> Error {
-        Error::bad_input(&self.shop.name, self.frame, WrappingProblem::Corrupt { wrapping: Wrapping::Zstd, detail })
+        Error::bad_input(
+            &self.shop.name,
+            self.frame,
+            CompressionProblem::Corrupt { compression: Compression::Zstd, detail },
+        )
     }
 
     fn system(&self, error: std::io::Error) -> Error {

@@ -45,6 +45,6 @@ pub fn write_file<T>(
 ) -> bedload::Result<T> {
     let mut output = Output::create(path, force)?;
     let written = write(output.file())?;
-    output.publish()?;
+    output.commit()?;
     Ok(written)
 }

@@ -20,7 +20,7 @@ const PHASES: [(&str, &str); 7] = [
     ("read", "read"),
     ("build", "build"),
     ("ingest", "ingest"),
-    ("settle", "settle"),
+    ("compact", "compact"),
     ("check", "check"),
     ("scan", "scan"),
     ("other", "start, publish, end"),

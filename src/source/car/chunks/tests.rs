@@ -55,8 +55,8 @@ fn open(bytes: &[u8], way: Way, limits: Limits) -> Result<(Header, Chunks)> {
             file.write_all(bytes).expect("room");
             let size = Some(bytes.len() as u64);
             let body = Body::File(file);
-            let wrapping = crate::source::input::Wrapping::None;
-            Input { name: "file".into(), size, wrapping, blocks: None, body, file: None }
+            let compression = crate::source::input::Compression::None;
+            Input { name: "file".into(), size, compression, blocks: None, body, file: None }
         }
         Way::Pipe => stream(bytes.to_vec())?,
         Way::Zstd => {
@@ -100,7 +100,7 @@ fn read(bytes: &[u8], way: Way, limits: Limits) -> (Vec<(u64, Block)>, Option<Er
                     }
                 }
                 assert_eq!(end, chunk.bytes.len(), "nothing but whole sections");
-                chunk.bytes.check().expect("nobody cuts the file");
+                chunk.bytes.check().expect("the file is not cut");
                 spare = chunk.bytes.release();
             }
             Ok(None) => return (found, None),
@@ -217,7 +217,7 @@ proptest! {
             Some(other) => panic!("{other:?}"),
             None => None,
         };
-        // The CIDs inside a chunk are read by whoever takes it, as here: a section that is cut may tell of a bad CID before
+        // The CIDs inside a chunk are read by the worker that takes it, as here: a section that is cut may tell of a bad CID before
         // the frames do.
         let frames = |way, chunk| {
             let opened = open(&bytes, way, limits(chunk));

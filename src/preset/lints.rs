@@ -1,8 +1,8 @@
 //! Choices that RocksDB takes without a word and people regret: told, not forbidden, since each has a use.
 
-use super::judge::Setting;
-use super::key::{Key, Loader, Moment, Scope};
+use super::key::{Key, Loader, Scope, Stage};
 use super::resolve::Resolved;
+use super::validate::Setting;
 use crate::size::human;
 
 /// What the user should hear about a resolved preset.
@@ -14,23 +14,23 @@ pub(super) fn warnings(resolved: &Resolved) -> Vec<String> {
 }
 
 fn trap(resolved: &Resolved, Setting { key, value, .. }: &Setting) -> Option<String> {
-    let Key { moment, scope, name } = key;
+    let Key { stage, scope, name } = key;
     let ingest = resolved.loader == Loader::Ingest;
-    let said = match (moment, scope, name.as_str(), value.as_str()) {
+    let said = match (stage, scope, name.as_str(), value.as_str()) {
         (_, Scope::Cf, "level0_file_num_compaction_trigger", "0") => {
             "0 means always, not never; to lift a trigger, make it large (1G)"
         }
         (_, Scope::Compaction, "bottommost_level_compaction", "kForce") => {
             "kForce writes the last level twice; kForceOptimized does not"
         }
-        (Moment::Node, Scope::Cf, "num_levels", levels) if levels.parse::<u32>().is_ok_and(|levels| levels < 7) => {
+        (Stage::Node, Scope::Cf, "num_levels", levels) if levels.parse::<u32>().is_ok_and(|levels| levels < 7) => {
             "a node that expects seven levels opens it, one that was given fewer does not open seven; \
              with two, each compaction rewrites everything"
         }
-        (Moment::Node, Scope::Cf, "disable_auto_compactions", "true") => {
-            "files pile up in level 0 as the node writes, until somebody compacts"
+        (Stage::Node, Scope::Cf, "disable_auto_compactions", "true") => {
+            "files pile up in level 0 as the node writes, until a compaction runs"
         }
-        (Moment::Node, Scope::Db, "max_open_files", "-1") => {
+        (Stage::Node, Scope::Db, "max_open_files", "-1") => {
             "files are never closed: a database with more files than the process may have open ends in \
              \"Too many open files\""
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes per second at both ends of a source, as it lies on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tenths {
+pub struct Throughput {
     /// From the start of reading until a tenth was taken; `None` where the size is not known (a pipe), or the source so
     /// small that it was taken in a few steps.
     pub first_tenth_bytes_per_second: Option<u64>,
@@ -83,12 +83,12 @@ impl Marks {
     }
 
     /// Steps must be well below a tenth for this to mean anything.
-    pub fn tenths(&self) -> Tenths {
+    pub fn throughput(&self) -> Throughput {
         let half_a_tenth = self.total / 20;
         let near = |mark: &Mark, place: u64| mark.bytes <= place + half_a_tenth;
         let tenth = self.tenth.filter(|mark| near(mark, self.total / 10));
         let nine_tenths = self.nine_tenths.filter(|mark| near(mark, self.total - self.total / 10));
-        Tenths {
+        Throughput {
             first_tenth_bytes_per_second: tenth.and_then(|mark| mark.rate_from(Mark::default())),
             last_tenth_bytes_per_second: nine_tenths.and_then(|from| self.last?.rate_from(from)),
         }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     /// Reads `total` bytes in equal steps: a second each in the first half, two in the second.
-    fn slowing_down(total: u64, steps: u64) -> Tenths {
+    fn slowing_down(total: u64, steps: u64) -> Throughput {
         let mut marks = Marks::default();
         let mut seconds = 0.0;
         for step in 1..=steps {
@@ -109,17 +109,17 @@ mod tests {
         }
         // The end is asked for once more, when there is nothing left to take.
         marks.reach(seconds + 1000.0, total, total);
-        marks.tenths()
+        marks.throughput()
     }
 
     #[test]
     fn a_reader_that_slows_down_is_seen_at_the_end() {
-        let half = Tenths { first_tenth_bytes_per_second: Some(10), last_tenth_bytes_per_second: Some(5) };
+        let half = Throughput { first_tenth_bytes_per_second: Some(10), last_tenth_bytes_per_second: Some(5) };
         assert_eq!(slowing_down(1000, 100), half);
         // Steps that do not hit the tenths: every mark is where its step ended.
         assert_eq!(
             slowing_down(33_000, 33),
-            Tenths { first_tenth_bytes_per_second: Some(1000), last_tenth_bytes_per_second: Some(500) }
+            Throughput { first_tenth_bytes_per_second: Some(1000), last_tenth_bytes_per_second: Some(500) }
         );
     }
 
@@ -140,15 +140,15 @@ mod tests {
 
     #[test]
     fn too_few_steps_tell_nothing() {
-        assert_eq!(slowing_down(1000, 1), Tenths::default());
-        assert_eq!(slowing_down(1000, 4), Tenths::default());
-        assert_eq!(Marks::default().tenths(), Tenths::default());
+        assert_eq!(slowing_down(1000, 1), Throughput::default());
+        assert_eq!(slowing_down(1000, 4), Throughput::default());
+        assert_eq!(Marks::default().throughput(), Throughput::default());
     }
 
     #[test]
     fn a_source_of_unknown_size_has_no_tenths() {
         let mut marks = Marks::default();
         (1..100).for_each(|step| marks.reach(step as f64, step << 20, u64::MAX));
-        assert_eq!(marks.tenths(), Tenths::default());
+        assert_eq!(marks.throughput(), Throughput::default());
     }
 }

@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::parallel;
 use crate::source::forest::{Index, LEVEL, Packer};
 
-/// How to ship.
-pub(super) struct Shipping<'a> {
+/// What the pool writes with.
+pub(super) struct WriterPool<'a> {
     pub format: Format,
     pub threads: usize,
     /// Memory for the index, in bytes.
@@ -35,7 +35,7 @@ pub(super) struct Shipping<'a> {
 
 type Packing = (Batch, Sender<io::Result<Batch>>);
 
-impl Shipping<'_> {
+impl WriterPool<'_> {
     /// Lets `load` fill batches and writes them to `out`, which has `position` bytes already. What `load` says, and how
     /// long the file is.
     pub fn run<W: Write + Send, R>(
@@ -70,7 +70,7 @@ impl Shipping<'_> {
             Ok::<_, Error>((loaded, written))
         })?;
         let failed = || Error::io("write", self.path);
-        // A loader that found nobody to send to has nothing to say.
+        // A loader without a receiver has nothing to report.
         let (mut position, index) = written.map_err(failed())?;
         let loaded = loaded?;
         if let Some(index) = index {
@@ -131,7 +131,7 @@ struct Writer<'a, W> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    /// Writes until nobody sends any more.
+    /// Writes until all senders are gone.
     fn write_all(mut self, writing: &Receiver<Receiver<io::Result<Batch>>>) -> io::Result<(u64, Option<Index>)> {
         for packed in writing {
             // A packer only goes without a reply when it panics, which the scope tells.

@@ -1,8 +1,8 @@
 //! From what was written to what it means: names against RocksDB and the registry, words and units to plain values,
 //! shorthands and structures to single options. Everything that can be said of one option alone is said here.
 
-use super::bypassed;
-use super::key::{Key, Loader, Moment, Origin, Scope};
+use super::ineffective;
+use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
 use super::parse::Asked;
 use super::problem::{PresetProblem, nearest_of};
@@ -22,7 +22,7 @@ pub struct Setting {
     pub value: String,
     /// Its value as it was written, e.g. `cores`.
     pub written: String,
-    /// Why, in the words of whoever wrote it.
+    /// Why, in the words of the preset's author.
     pub reason: Option<String>,
     /// Where it was written.
     pub origin: Origin,
@@ -31,13 +31,13 @@ pub struct Setting {
 }
 
 /// What a judgement needs to know.
-pub(super) struct Judge<'a> {
+pub(super) struct Validator<'a> {
     pub loader: Loader,
     pub machine: Machine,
     pub defaults: &'a OptionMap,
 }
 
-/// Places on the disk: they belong to whoever opens the database, and the finished one is moved into place.
+/// Places on the disk: they belong to the program that opens the database, and the finished one is moved into place.
 const PLACES: &[&str] = &["wal_dir", "db_log_dir", "db_paths", "cf_paths"];
 
 /// Words for filters as people say them.
@@ -50,12 +50,12 @@ fn filter_policy(value: &str) -> String {
     }
 }
 
-impl Judge<'_> {
+impl Validator<'_> {
     /// What one written option comes to; several for a shorthand or a structure.
-    pub fn judge(&self, asked: &Asked) -> Result<Vec<Setting>> {
-        let settings = self.spell_out(asked)?;
+    pub fn validate(&self, asked: &Asked) -> Result<Vec<Setting>> {
+        let settings = self.expand(asked)?;
         for setting in &settings {
-            self.hears(setting)?;
+            self.is_effective(setting)?;
             if let Some(group) = setting.key.scope.group() {
                 self.try_on_rocksdb(group, setting)?;
             }
@@ -63,14 +63,15 @@ impl Judge<'_> {
         Ok(settings)
     }
 
-    fn spell_out(&self, asked: &Asked) -> Result<Vec<Setting>> {
-        let Key { moment, scope, name } = &asked.key;
+    fn expand(&self, asked: &Asked) -> Result<Vec<Setting>> {
+        let Key { stage, scope, name } = &asked.key;
         if let Some(row) = registry::row(*scope, name) {
             return self.of_registry(asked, row);
         }
         let Some(group) = scope.group() else { return Err(self.unknown(asked).into()) };
         if PLACES.contains(&name.as_str()) {
-            let reason = "it places files outside of the database; whoever opens the database says where they are";
+            let reason =
+                "it places files outside of the database; the program that opens the database says where they are";
             return Err(bad_value(asked, reason.into()).into());
         }
         let default = default_of(self.defaults, group, name).ok_or_else(|| self.unknown(asked))?;
@@ -82,8 +83,8 @@ impl Judge<'_> {
             };
             let mut settings = Vec::new();
             for (field, value) in fields {
-                let key = Key { moment: *moment, scope: *scope, name: format!("{name}.{field}") };
-                settings.extend(self.spell_out(&Asked { key, value: value.into(), ..asked.clone() })?);
+                let key = Key { stage: *stage, scope: *scope, name: format!("{name}.{field}") };
+                settings.extend(self.expand(&Asked { key, value: value.into(), ..asked.clone() })?);
             }
             return Ok(settings);
         }
@@ -96,8 +97,8 @@ impl Judge<'_> {
     }
 
     fn of_registry(&self, asked: &Asked, row: &'static Row) -> Result<Vec<Setting>> {
-        let Key { moment, scope, name } = &asked.key;
-        if *moment == Moment::Node && !row.in_node {
+        let Key { stage, scope, name } = &asked.key;
+        if *stage == Stage::Node && !row.in_node {
             return Err(PresetProblem::Unknown {
                 at: asked.origin.clone(),
                 what: "option",
@@ -122,7 +123,7 @@ impl Judge<'_> {
                 value
             }
         };
-        if row.loader.is_some_and(|loader| loader != self.loader) && *moment == Moment::Load {
+        if row.loader.is_some_and(|loader| loader != self.loader) && *stage == Stage::Load {
             let reason = match row.loader {
                 Some(Loader::Ingest) => "no SST file is built outside of the database",
                 _ => "records do not pass through memtables, and nothing is compacted",
@@ -138,7 +139,7 @@ impl Judge<'_> {
             number => number.parse().unwrap_or(0),
         };
         let settings = shorthand::expand(row.name, number).into_iter().map(|(scope, name, value)| {
-            let key = Key { moment: *moment, scope, name: name.into() };
+            let key = Key { stage: *stage, scope, name: name.into() };
             setting(asked, key, value, Some(row.name))
         });
         Ok(settings.collect())
@@ -168,12 +169,12 @@ impl Judge<'_> {
         Ok(value.into())
     }
 
-    fn hears(&self, setting: &Setting) -> Result<()> {
-        let Key { moment, scope, name } = &setting.key;
-        if (*moment, self.loader) != (Moment::Load, Loader::Ingest) {
+    fn is_effective(&self, setting: &Setting) -> Result<()> {
+        let Key { stage, scope, name } = &setting.key;
+        if (*stage, self.loader) != (Stage::Load, Loader::Ingest) {
             return Ok(());
         }
-        match bypassed::why(*scope, name) {
+        match ineffective::why(*scope, name) {
             // One of the several options of a shorthand may fall beside the loader; the others do not.
             Some(reason) if setting.via.is_none() => {
                 Err(self.no_effect(setting.key.clone(), setting.origin.clone(), reason).into())
@@ -202,7 +203,7 @@ impl Judge<'_> {
     }
 
     fn unknown(&self, asked: &Asked) -> PresetProblem {
-        let Key { moment, scope, name } = &asked.key;
+        let Key { stage, scope, name } = &asked.key;
         let of_rocksdb = self.defaults.iter().flat_map(|(group, name, default)| {
             let fields = fields_of(default).unwrap_or_default();
             let fields = fields.into_iter().map(move |(field, _)| format!("{name}.{field}"));
@@ -210,7 +211,7 @@ impl Judge<'_> {
         });
         let ours = registry::ROWS
             .iter()
-            .filter(|row| *moment == Moment::Load || row.in_node)
+            .filter(|row| *stage == Stage::Load || row.in_node)
             .map(|row| (row.scope, row.name.to_owned()));
         let (here, elsewhere): (Vec<_>, Vec<_>) = of_rocksdb.chain(ours).partition(|(of, _)| of == scope);
         // The same name in another scope is more likely meant than another name in this one.
@@ -222,7 +223,7 @@ impl Judge<'_> {
                 let best = nearest_of(name, all().map(|(_, name)| name.as_str()))?;
                 all().find(|(_, name)| name == best)
             })
-            .map(|(scope, name)| format!("{moment}.{scope}.{name}"));
+            .map(|(scope, name)| format!("{stage}.{scope}.{name}"));
         PresetProblem::Unknown { at: asked.origin.clone(), what: "option", name: asked.key.to_string(), nearest }
     }
 }

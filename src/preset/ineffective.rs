@@ -1,5 +1,5 @@
 //! RocksDB's options that the ingest loader goes around: nothing passes through a memtable, the WAL or a compaction
-//! while it loads, so naming one of these under `load` would be a wish that nobody hears. Under `node` they are as good as
+//! while it loads, so naming one of these under `load` would have no effect. Under `node` they are as good as
 //! any.
 //!
 //! Which options there are comes from RocksDB; this list only says which of them belong to a path not taken. A test

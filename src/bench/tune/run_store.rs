@@ -34,13 +34,13 @@ struct Line {
 }
 
 /// All runs there are.
-pub(super) struct Kept {
+pub(super) struct RunStore {
     dir: PathBuf,
     log: RunLog<Line>,
     runs: HashMap<(Stage, String, u32), Run>,
 }
 
-impl Kept {
+impl RunStore {
     /// Opens the folder of a search that is `identity`.
     ///
     /// # Errors
@@ -98,18 +98,18 @@ mod tests {
     fn runs_are_there_again_by_stage_and_round_and_the_last_counts() {
         let dir = tempfile::tempdir().expect("a folder");
         let identity: Map<String, Value> = [("goal".to_owned(), Value::from("total"))].into_iter().collect();
-        let mut kept = Kept::open(dir.path(), &identity).expect("a new one");
+        let mut kept = RunStore::open(dir.path(), &identity).expect("a new one");
         kept.keep(Stage::Sample(16), run("a", 0, 1.0, 1.0)).expect("room");
         kept.keep(Stage::Whole, run("a", 0, 2.0, 1.0)).expect("room");
         kept.keep(Stage::Whole, run("a", 0, 3.0, 1.0)).expect("room");
-        let kept = Kept::open(dir.path(), &identity).expect("the same");
+        let kept = RunStore::open(dir.path(), &identity).expect("the same");
         let seconds =
             |stage, round| kept.run(stage, "a", round).map(|run| run.process.as_ref().expect("a process").seconds);
         assert_eq!(seconds(Stage::Sample(16), 0), Some(1.0));
         assert_eq!(seconds(Stage::Whole, 0), Some(3.0));
         assert_eq!((seconds(Stage::Whole, 1), seconds(Stage::Sample(64), 0)), (None, None));
         let other: Map<String, Value> = [("goal".to_owned(), Value::from("reads"))].into_iter().collect();
-        let Err(error) = Kept::open(dir.path(), &other) else { panic!("taken for the same") };
+        let Err(error) = RunStore::open(dir.path(), &other) else { panic!("taken for the same") };
         assert!(error.to_string().ends_with("another search lies here: goal was \"total\", is \"reads\""), "{error}");
     }
 }
