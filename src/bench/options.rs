@@ -50,7 +50,7 @@ pub struct BenchOptions {
     pub dir: Option<PathBuf>,
     /// Where results are kept.
     pub out: PathBuf,
-    /// Cancelled by the caller to make it stop.
+    /// Cancelled by the caller to end it.
     pub stop: CancellationToken,
 }
 

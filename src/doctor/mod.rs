@@ -41,7 +41,7 @@ pub struct DoctorOptions {
     pub import: ImportOptions,
     /// Whether there is a source in `import`.
     pub has_source: bool,
-    /// Cancelled by the caller to make it stop.
+    /// Cancelled by the caller to end it.
     pub stop: CancellationToken,
     /// The limits of open files as they were when these options were made: the program may raise them afterwards.
     open_files: (Option<u64>, Option<u64>),

@@ -49,7 +49,7 @@ impl<'a> ColumnFamilies<'a> {
         Self { loaded: all.len(), all }
     }
 
-    /// The same for a database that is written to: what is not flushed when somebody asks to stop is not flushed then,
+    /// The same for a database that is written to: what is not flushed when the caller cancels is not flushed then,
     /// because that can take long, and is read again.
     pub fn written_to(mut self) -> Self {
         for Family { loading, settling, .. } in &mut self.all {

@@ -68,7 +68,7 @@ enum Kind {
     Data,
     /// Appended to or replaced: a copy keeps it.
     Small,
-    /// Of no use to a database that nobody has open.
+    /// Of no use to a database that no process has open.
     Scrap,
 }
 

@@ -115,7 +115,7 @@ impl Identity {
         })
     }
 
-    /// Makes sure that nobody wrote to the source while it was read: what was checked and what was stored are read at
+    /// Checks that no program wrote to the source while it was read: what was checked and what was stored are read at
     /// different times.
     ///
     /// # Errors

@@ -131,7 +131,7 @@ impl Import<'_> {
         let mut planned = planner::plan(self.options, preset, opened.size, opened.plain, opened.log())?;
         self.warn(std::mem::take(&mut planned.warnings));
         planned.plan.space = disk_space::of(&planned.plan, preset.loader, opened.plain, target)?;
-        self.progress.tell(&Event::Planned { plan: planned.plan.describe() });
+        self.progress.report(&Event::Planned { plan: planned.plan.describe() });
         Ok(planned)
     }
 
@@ -212,7 +212,7 @@ impl Import<'_> {
     }
 
     fn warn(&self, messages: impl IntoIterator<Item = String>) {
-        messages.into_iter().for_each(|message| self.progress.tell(&Event::Warning { message }));
+        messages.into_iter().for_each(|message| self.progress.report(&Event::Warning { message }));
     }
 
     /// After a failure: an existing database is brought back to what it was. Whether it is that now.

@@ -199,7 +199,7 @@ impl ResumedState {
 
 /// An open journal.
 pub(super) struct Journal {
-    /// Gone after a failure: a line behind half a line would be lost, and nobody would know.
+    /// Gone after a failure: a line behind half a line would be lost without a word.
     file: Mutex<Option<File>>,
     path: PathBuf,
     functions: Mutex<Functions>,

@@ -48,13 +48,13 @@ pub struct ImportOptions {
     pub restart: bool,
     /// Leave the final compaction out; only where there is one. The report says so.
     pub no_compact: bool,
-    /// Choose a plan, tell it, and do nothing.
+    /// Choose a plan, report it, and do nothing else.
     pub dry_run: bool,
     /// The preset, by name or path. Defaults to what `overrides` say, and else to `ingest`.
     pub preset: Option<String>,
     /// What is laid on top of the preset. Defaults to nothing.
     pub overrides: Overrides,
-    /// Asked by somebody else to make the import stop.
+    /// Cancelled by the caller to end the import.
     pub stop: CancellationToken,
 }
 

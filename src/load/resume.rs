@@ -79,10 +79,10 @@ fn continue_with(
     resumed.identity = Some(identity.clone());
     target.create()?;
     if let Some(message) = existing.map(|it| it.take_up(&journal, &mut resumed)).transpose()?.flatten() {
-        progress.tell(&Event::Warning { message });
+        progress.report(&Event::Warning { message });
     }
     target.reconcile(&resumed)?;
-    progress.tell(&Event::Resumed {
+    progress.report(&Event::Resumed {
         source_bytes: resumed.read.as_ref().map_or(0, |(mark, _)| mark.consumed)
             + resumed.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
         built_files: resumed.files.len() as u64,

@@ -177,7 +177,7 @@ impl Target {
             });
         }
         let mut file = match private::open_file(&path, true) {
-            // It is no lock that anybody could hold.
+            // It is no lock that a process could hold.
             Err(Error::State { .. }) if self.restart => {
                 private::remove(&path)?;
                 private::open_file(&path, true)?
@@ -320,7 +320,7 @@ impl Target {
     /// Checks that what the journal names is there, and removes what it does not name.
     ///
     /// # Errors
-    /// Something is missing: somebody was here.
+    /// [`Error::State`]: something is missing, so another program was here.
     pub fn reconcile(&self, known: &ResumedState) -> Result<()> {
         if known.ingested || known.complete {
             return Ok(());
@@ -375,7 +375,7 @@ fn spills_below(work_dir: &Path, partial: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_spill).collect()
 }
 
-/// Makes one, under a name that nobody can foretell.
+/// Makes one, under an unpredictable name.
 fn new_spill_below(work_dir: &Path, partial: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(work_dir).map_err(Error::io("create", work_dir))?;
     let made = tempfile::Builder::new()

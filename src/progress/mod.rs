@@ -1,5 +1,5 @@
-//! How far an import is: a handful of counters that the work bumps per batch, a sampler that reads them, and whoever
-//! wants to know.
+//! How far an import is: a handful of counters that the work adds to per batch, a sampler that reads them, and the
+//! caller's observer.
 
 mod eta;
 mod rates;
@@ -307,7 +307,7 @@ impl<'a> Progress<'a> {
         self.observer.event(&Event::PhaseDone { phase, seconds, bytes, blocks });
     }
 
-    pub fn tell(&self, event: &Event) {
+    pub fn report(&self, event: &Event) {
         self.observer.event(event);
     }
 

@@ -20,7 +20,7 @@ pub struct Resources {
     pub memory: Option<u64>,
     /// Where to put what does not fit. Defaults to the system's directory for temporary files.
     pub work_dir: Option<PathBuf>,
-    /// Cancelled by the caller to make it stop.
+    /// Cancelled by the caller to end it.
     pub stop: CancellationToken,
 }
 

@@ -14,14 +14,14 @@ pub(crate) mod codec {
     pub const COMMITMENT_SEALED: u64 = 0xf102;
 }
 
-/// Why a block's links cannot be told.
+/// Why a block's links cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
 /// Calls `found` with the bytes of every CID that `block` links to, in their order.
 ///
 /// # Errors
-/// The block is not what its codec says; links before that have been told.
+/// The block is not what its codec says; links before that have been passed on.
 pub(crate) fn links(codec: u64, block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
     match codec {
         codec::DAG_CBOR => cbor_links(block, found),

@@ -82,7 +82,7 @@ pub struct TuneOptions {
     pub out: PathBuf,
     /// What the choice of keys begins with.
     pub seed: u64,
-    /// Cancelled by the caller to make it stop.
+    /// Cancelled by the caller to end it.
     pub stop: CancellationToken,
 }
 

@@ -1,7 +1,7 @@
 //! Reading a log: every thread takes the next range, or the next batch of a pipe, checks its blocks and gives them to
 //! where records go.
 //!
-//! The first fault in the order of the log is the one that is told, however the threads were scheduled: ranges are given
+//! The first fault in the order of the log is the one that is reported, however the threads were scheduled: ranges are given
 //! out in order, and those before a fault are finished.
 
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! What an import of a log has to tell.
+//! What only the report of a block log has.
 
 use crate::load::block_log::read::LogDone;
 use crate::load::built::RangeDone;

@@ -49,7 +49,7 @@ struct Index {
     spill: Spill,
     bits: u32,
     record: usize,
-    /// Held for writing while the lengths of the partitions are noted: nobody appends then.
+    /// Held for writing while the lengths of the partitions are noted: no worker appends then.
     appending: RwLock<()>,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> Lookup {
 }
 
 impl<'a> Transactions<'a> {
-    /// What is asked for; `None` when nobody wants to know about transactions.
+    /// What is asked for; `None` when transactions are neither indexed nor checked.
     pub fn new(job: &'a Job<'a>, input: &Log) -> Result<Option<Self>> {
         let log = &job.options.log;
         if !log.index_transactions && !checks_roots(job.options) {

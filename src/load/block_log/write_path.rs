@@ -1,7 +1,7 @@
 //! The two ways of records into a database: finished files that RocksDB takes over, and batches that it writes.
 //!
 //! With files, a range is durable as soon as its own are synced. With batches, nothing is until memtables are flushed: so
-//! from time to time nobody gets another range until all that were given out are written and flushed, and only then the
+//! from time to time no worker gets another range until all that were given out are written and flushed, and only then the
 //! journal names them. What an interrupted run has written beyond that is written again, to the same records.
 
 use std::cell::RefCell;
@@ -59,7 +59,7 @@ struct Pause {
     clock: Clock,
     /// Bytes of the log given out.
     given: u64,
-    /// Nobody gets a range until what was given out has been made durable.
+    /// No worker gets a range until what was given out has been made durable.
     paused: bool,
 }
 
@@ -145,7 +145,7 @@ impl<'a> WritePath<'a> {
         }
     }
 
-    /// Whether nobody may have another range now.
+    /// Whether no worker may have another range now.
     pub fn is_paused(&self) -> bool {
         let Self::Batches(writing) = self else { return false };
         let mut pause = writing.pause.lock();
@@ -180,7 +180,7 @@ impl<'a> WritePath<'a> {
         }
     }
 
-    /// Makes all ranges durable that were given out, when nobody has one in hand, and gives them back.
+    /// Makes all ranges durable that were given out, when no worker holds one, and gives them back.
     pub fn make_durable(&self, extents: impl FnOnce() -> Result<Vec<(u32, Extent)>>) -> Result<Vec<RangeDone>> {
         match self {
             Self::Files(_) => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! From a chunk to its blocks, each checked against its hash before anybody else sees it.
+//! From a chunk to its blocks, each checked against its hash before it is passed on.
 
 use crate::error::{Error, Result};
 use crate::escape::hex;
@@ -53,9 +53,9 @@ impl<'c> Block<'c> {
 pub(in crate::load) struct BlockReader<'a> {
     options: &'a ImportOptions,
     checker: Checker,
-    /// Where it tells of them.
+    /// Where it reports them.
     journal: &'a Journal,
-    /// Hash functions that this reader has told of, where keys do not name theirs.
+    /// Hash functions that this reader has reported, where keys do not name theirs.
     functions: Vec<u64>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> BlockReader<'a> {
         Ok(())
     }
 
-    /// Whoever verifies a bare digest later must know what it may be of.
+    /// A later verification of a bare digest must know what it may be of.
     ///
     /// # Errors
     /// A block that is in its CID: what stands there for the digest is the block, which may be the digest of another.

@@ -68,7 +68,7 @@ pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildConte
         match (&mut *all, outcome) {
             (Ok(all), Ok(mine)) => all.add(&mine),
             (all @ Ok(_), Err(error)) => *all = Err(error),
-            // Whoever stopped because another thread failed must not hide why.
+            // A worker that stopped because another one failed must not hide why.
             (Err(known @ Error::Interrupted { .. }), Err(error)) => *known = error,
             (Err(_), _) => {}
         }

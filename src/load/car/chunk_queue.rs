@@ -1,6 +1,6 @@
 //! The chunks of a source, shared out among threads: each takes the next in turn and works on it beside the others.
 //!
-//! The first fault in the order of the file is the one that is told, however the threads were scheduled.
+//! The first fault in the order of the file is the one that is reported, however the threads were scheduled.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,7 +26,7 @@ pub(in crate::load) struct ChunkQueue<'a> {
 struct Source {
     chunks: Chunks,
     clock: Clock,
-    /// Nobody gets a chunk until what was given out has been made durable.
+    /// No worker gets a chunk until what was given out has been made durable.
     paused: bool,
     ended: bool,
 }
@@ -54,7 +54,7 @@ impl<'a> ChunkQueue<'a> {
         }
     }
 
-    /// One thread's part: hands chunks to `take` until there are no more, a durable point is due, or somebody fails or
+    /// One thread's part: hands chunks to `take` until there are no more, a durable point is due, or a worker fails or
     /// asks to stop. `take` returns a buffer for one of the next chunks, where it has one; `good_moment` says whether a
     /// durable point would cost little now.
     pub fn each(&self, good_moment: impl Fn() -> bool, mut take: impl FnMut(Chunk) -> Result<Option<Buffer>>) {
@@ -87,7 +87,7 @@ impl<'a> ChunkQueue<'a> {
     }
 
     /// Notes what went wrong with the chunk at `base`, and stops handing out chunks. Those before it are all in
-    /// somebody's hands and will be looked through.
+    /// a worker's hands and will be checked.
     pub fn fail(&self, base: u64, error: Error) {
         let base = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { base };
         let mut failed = self.failed.lock();

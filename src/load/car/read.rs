@@ -85,7 +85,7 @@ struct Shared<'a> {
 /// The part of reading that one thread does at a time.
 struct Source {
     chunks: Chunks,
-    /// The chunk the keys were learned from: in nobody's hands yet, though the source stands behind it.
+    /// The chunk the keys were learned from: taken by no worker yet, though the source is read beyond it.
     first: Option<Chunk>,
     clock: Clock,
     checkpoints: Option<Sender<PendingCheckpoint>>,
@@ -173,7 +173,7 @@ impl ReadContext<'_> {
         let spilled = shared.spilling.load(Ordering::Relaxed);
         if spilled {
             for worker in &mut workers {
-                // Somebody may have been done before the budget was found too small.
+                // A worker may have ended before the budget was found too small.
                 worker.spill_what_is_held()?;
             }
             for pieces in &shared.pieces {
@@ -279,7 +279,7 @@ pub(in crate::load) fn skip(
     Ok(())
 }
 
-/// Makes sure that the source is what an earlier run has read to its end. A file that nobody has touched is.
+/// Checks that the source is what an earlier run has read to its end. An untouched file is.
 ///
 /// # Errors
 /// [`Error::State`] where it is something else, also where more follows.
@@ -347,7 +347,7 @@ impl Shared<'_> {
     }
 
     /// Notes what went wrong with the chunk at `base`, and stops the workers. The chunks before it are all in some
-    /// worker's hands and will be looked through: the first fault in the order of the file is the one that is told,
+    /// worker's hands and will be looked through: the first fault in the order of the file is the one that is reported,
     /// however the threads were scheduled.
     fn fail(&self, base: u64, error: Error) {
         self.stopped.store(true, Ordering::Release);
@@ -358,7 +358,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Notes a checkpoint if one is due. Nobody can take a chunk meanwhile: the caller holds the source.
+    /// Notes a checkpoint if one is due. No worker can take a chunk meanwhile: the caller holds the source.
     fn note_checkpoint(&self, source: &mut Source) -> Result<()> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
             return Ok(());
@@ -367,7 +367,7 @@ impl Shared<'_> {
             return Ok(());
         }
         let nothing_in_hand = self.in_hand.write();
-        // Whoever failed said so while it had its chunk in hand: half a chunk must not count as taken.
+        // A worker that fails notes it while it holds its chunk: half a chunk must not count as taken.
         if self.stopped.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -378,7 +378,7 @@ impl Shared<'_> {
             PendingCheckpoint { mark: self.mark(&source.chunks, self.spill.content()), extents: self.spill.extents() };
         drop(nothing_in_hand);
         if let Some(checkpoints) = &source.checkpoints {
-            // The keeper is gone only after a failure, which is told where it is noted.
+            // The keeper is gone only after a failure, which is reported where it is noted.
             let _ = checkpoints.send(checkpoint);
         }
         Ok(())

@@ -64,8 +64,8 @@ pub(in crate::load) fn write_beside<T>(
     (result, batches.into_inner())
 }
 
-/// One thread that writes: how many batches it has written. After a failure it goes on taking batches, so that nobody
-/// who gathers waits for it.
+/// One thread that writes: how many batches it has written. After a failure it goes on taking batches, so that no reader
+/// waits for it.
 fn write(
     writer: Result<Writer<'_>>,
     fail: &(dyn Fn(Error) + Sync),
@@ -115,7 +115,7 @@ impl BatchBuilder {
     fn hand_over(&mut self) {
         let next = self.channel.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
-        // Without writers the import has failed already, and somebody has said why.
+        // Without writers the import has failed already, and the reason is noted.
         let _ = self.channel.full.send(batch);
     }
 }

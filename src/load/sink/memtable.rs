@@ -42,7 +42,7 @@ pub(in crate::load) fn open_staging(
 
 /// Bytes from which on a memtable is as good as full.
 pub(in crate::load) fn full_from(job: &Job<'_>) -> Result<u64> {
-    let buffer = file_limits::number(&job.loading, Group::Cf, "write_buffer_size")?.max(1) as u64;
+    let buffer = file_limits::number(job.loading, Group::Cf, "write_buffer_size")?.max(1) as u64;
     Ok(buffer - buffer / NEARLY)
 }
 

@@ -150,7 +150,7 @@ impl<'a> LogExport<'a> {
     /// Goes through the blocks, checks that each follows the one before it, and hands out the bytes of its entry.
     fn each_block(&self, progress: &Progress<'_>, mut put: impl FnMut(&[&[u8]]) -> Result<()>) -> Result<Sum> {
         let mut sum = Sum { log_bytes: self.head.len() as u64, ..Sum::default() };
-        let mut untold = (0, 0);
+        let mut pending = (0, 0);
         let behind = self.last.checked_add(1).map(u32::to_be_bytes);
         let mut scan = self.reader.scan(
             &self.record.column_family,
@@ -180,17 +180,17 @@ impl<'a> LogExport<'a> {
             sum.digest.add_record(key, value);
             sum.first.get_or_insert(header);
             sum.last = Some(header);
-            untold = (untold.0 + value.len() as u64, untold.1 + 1);
-            if untold.1 == BATCH {
-                progress.add(untold.0, untold.1);
-                untold = (0, 0);
+            pending = (pending.0 + value.len() as u64, pending.1 + 1);
+            if pending.1 == BATCH {
+                progress.add(pending.0, pending.1);
+                pending = (0, 0);
                 if self.options.resources.stop.is_cancelled() {
                     return Err(interrupted());
                 }
             }
             scan.next();
         }
-        progress.add(untold.0, untold.1);
+        progress.add(pending.0, pending.1);
         Ok(sum)
     }
 

@@ -38,7 +38,7 @@ impl InspectOptions {
     }
 
     pub(super) fn open(&self) -> Result<Opened> {
-        // A torn log is told in the report, with its last whole block.
+        // A torn log is noted in the report, with its last whole block.
         let (tail, dictionaries) = (TornTail::Trim, Dictionaries::new(self.dictionaries.as_deref()));
         if let Some(log) = Log::of_set(&self.source, tail, &dictionaries)? {
             return Ok(Opened::Log(Box::new(log)));

@@ -106,7 +106,7 @@ fn check_link(job: &Job<'_>, before: &Header, header: &Header) {
 
 fn stretch(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Stretch> {
     let mut stretch = Stretch::default();
-    let mut untold = (0, 0);
+    let mut pending = (0, 0);
     let mut last_key = range.from.clone().unwrap_or_default();
     let mut scan = job.reader.scan(job.family, range.from.as_deref(), range.to.as_deref())?;
     while let Some((key, value)) = scan.item() {
@@ -151,17 +151,17 @@ fn stretch(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Stretch> 
                 job.problems.add_key(ProblemKind::Hash, job.family, key, || problem.to_string());
             }
         }
-        untold = (untold.0 + value.len() as u64, untold.1 + 1);
-        if untold.1 == BATCH {
-            job.progress.add(untold.0, untold.1);
-            untold = (0, 0);
+        pending = (pending.0 + value.len() as u64, pending.1 + 1);
+        if pending.1 == BATCH {
+            job.progress.add(pending.0, pending.1);
+            pending = (0, 0);
             if job.options.resources.stop.is_cancelled() {
                 return Err(interrupted());
             }
         }
         scan.next();
     }
-    job.progress.add(untold.0, untold.1);
+    job.progress.add(pending.0, pending.1);
     if let Err(error) = scan.status() {
         stretch.broken = true;
         job.problems.add_unreadable(job.family, &last_key, error.to_string());
