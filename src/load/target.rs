@@ -117,7 +117,8 @@ impl Target {
     /// # Errors
     /// A database that is already there without `into_existing`, or is not there with it.
     pub fn check(&self) -> Result<()> {
-        let exists = self.db.symlink_metadata().is_ok() && !is_empty_dir(&self.db);
+        // An empty directory is replaced by the rename; a link to one is not.
+        let exists = self.db.symlink_metadata().is_ok_and(|there| !there.is_dir() || !is_empty_dir(&self.db));
         if exists && !self.into_existing {
             return Err(Error::State {
                 path: self.db.clone(),

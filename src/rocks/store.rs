@@ -1,6 +1,7 @@
 //! A database as a whole: make, open, take over files, compact, look at.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rust_rocksdb::properties::{self, PropName};
@@ -16,10 +17,14 @@ use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
 use super::writer::Writer;
 use super::{log_format, wrap};
 use crate::error::{Error, Result};
+use crate::os::files::open_regular;
 use crate::progress::{Backlog, Writes};
 
 /// RocksDB's name for the column family that every database has.
 const DEFAULT_FAMILY: &str = "default";
+
+/// Bytes of RocksDB's log that are searched for the reason of a failure.
+const LOG_TAIL: u64 = 64 << 10;
 
 /// An open database, and the column family in it that is worked on.
 pub(crate) struct Store {
@@ -228,7 +233,11 @@ impl Store {
         let failed = |message| Error::Rocks { action: "compact", path: self.path.clone(), message };
         let errors = self.db.property_int_value(properties::BACKGROUND_ERRORS).map_err(wrap("look at", &self.path))?;
         if let Some(errors @ 1..) = errors {
-            return Err(failed(format!("{errors} background errors; RocksDB's LOG in it says which")));
+            let log = tail(&self.path.join("LOG")).unwrap_or_default();
+            return Err(failed(match last_error(&log) {
+                Some(error) => format!("{errors} background errors, the last: {error}"),
+                None => format!("{errors} background errors; RocksDB's LOG in it says which"),
+            }));
         }
         match self.levels(family)?.iter().find(|level| level.level == 0) {
             Some(level) => {
@@ -311,4 +320,41 @@ pub(super) fn build(path: &Path, map: &OptionMap) -> Result<Options> {
 pub(crate) fn options_of(path: &Path, family: &str) -> Result<Option<OptionMap>> {
     let file = OptionsFile::latest(path)?;
     Ok(file.family(family).map(|found| file.options(found)))
+}
+/// The end of a file as text.
+fn tail(path: &Path) -> std::io::Result<String> {
+    let file = open_regular(path)?;
+    let from = file.metadata()?.len().saturating_sub(LOG_TAIL);
+    let mut bytes = vec![0; LOG_TAIL as usize];
+    let mut len = 0;
+    while len < bytes.len() {
+        match file.read_at(&mut bytes[len..], from + len as u64)? {
+            0 => break,
+            read => len += read,
+        }
+    }
+    bytes.truncate(len);
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// RocksDB's words for the last failure in its log.
+fn last_error(log: &str) -> Option<&str> {
+    let begins = |line: &str| ["IO error: ", "Corruption: "].iter().filter_map(|words| line.find(words)).min();
+    let error = log.lines().rev().find_map(|line| line.get(begins(line)?..))?;
+    Some(error.split(", Accumulated").next().unwrap_or(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_failure_in_a_log_is_found() {
+        let log = "2026/11/22 1 [WARN] Background IO error IO error: No space left on device: While appending to file: 1.sst\n\
+                   2026/11/22 1 [ERROR] Waiting after background compaction error: IO error: No space left on device: While \
+                   appending to file: 2.sst, Accumulated background error counts: 1\n2026/11/22 1 Shutdown complete\n";
+        let words = "IO error: No space left on device: While appending to file: 2.sst";
+        assert_eq!(last_error(log), Some(words));
+        assert_eq!(last_error("2026/11/22 1 Shutdown complete\n"), None);
+    }
 }

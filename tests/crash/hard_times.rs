@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::crash::*;
 use crate::common::disk::Disk;
-use crate::common::run::Place;
+use crate::common::run::{Place, bedload};
 
 /// A case whose temporary files lie elsewhere than its database.
 fn case(place: &Place, dir: &Path, way: Way, from: From) -> Case {
@@ -370,4 +370,40 @@ fn a_budget_too_small_to_work_with_is_refused() {
         "hint: give --memory 16MiB or more\n",
     ]);
     assert!(!case.partial().exists());
+}
+
+#[test]
+fn a_disk_that_fills_up_in_the_compaction_is_told_as_that() {
+    let place = Place::new();
+    let Some(disk) = Disk::new(place.path("data"), 9 << 10) else { return };
+    let (db, sources) = (disk.0.join("db"), [("one.car", "1MiB"), ("two.car", "2MiB")]);
+    let import = |source: &Path| {
+        let mut command = bedload();
+        command.arg("import").arg(source).arg("--db").arg(&db).args(["--progress", "off"]);
+        command
+    };
+    for (seed, (name, size)) in sources.iter().enumerate() {
+        let seed = seed.to_string();
+        let made = bedload().arg("generate").arg(place.path(name)).args(["--size", size, "--seed", &seed]).output();
+        assert!(made.expect("it runs").status.success());
+    }
+    assert!(import(&place.path("one.car")).output().expect("it runs").status.success());
+    let output = import(&place.path("two.car")).arg("--into-existing").output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("No space left on device") && !said.contains("bedload verify"), "{said}");
+    disk.make_room();
+    let output = import(&place.path("two.car")).arg("--into-existing").output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_link_to_an_empty_directory_is_no_name_for_a_new_database() {
+    let place = Place::new();
+    let case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
+    let elsewhere = place.path("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a folder");
+    std::os::unix::fs::symlink(&elsewhere, &case.db).expect("a link");
+    case.is_refused(&["already exists"]);
+    assert!(!case.partial().exists(), "work has begun");
 }
