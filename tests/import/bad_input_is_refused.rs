@@ -332,7 +332,7 @@ fn damage_behind_the_data_of_a_wrapped_carv2() {
 }
 
 #[test]
-fn damaged_wrappings_of_other_kinds() {
+fn damage_in_other_compressions() {
     let bytes = rooted(&many());
     for (name, packed) in [("xz", xz(&bytes)), ("gzip", gzip(&bytes)), ("lz4", lz4(&bytes))] {
         let cut = packed.len() - 3;

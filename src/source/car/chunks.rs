@@ -179,13 +179,13 @@ impl Chunks {
     /// Reads the header of `input` and stands before the first section.
     pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
         let Input { name, size, body, .. } = input;
-        let (mut bytes, unwrapped_size) = match body {
+        let (mut bytes, decompressed_size) = match body {
             Body::File(file) => (Bytes::File { file, at: 0, asked: 0 }, size),
             Body::Stream(stream) => (Bytes::Stream(stream), None),
         };
         let mut head = vec![0; FIRST_READ];
         let mut filled = bytes.fill(&mut head, &name)?;
-        let mut size = unwrapped_size;
+        let mut size = decompressed_size;
         let header = loop {
             if filled < head.len() {
                 head.truncate(filled);

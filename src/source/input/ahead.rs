@@ -23,7 +23,7 @@ pub(super) struct Chunk {
     pub(super) data: Vec<u8>,
     /// How much of `data` counts.
     pub(super) len: usize,
-    /// Where in the wrapped input the decoder stood after it.
+    /// Where in the compressed input the decoder stood after it.
     pub(super) consumed: u64,
 }
 
@@ -96,7 +96,7 @@ enum Step<E> {
 
 impl<E: Send + 'static> Ahead<E> {
     /// Starts `produce`, which fills a buffer of `size` bytes and says how much of it counts (0: the end) and how much
-    /// of the wrapped input that took.
+    /// of the compressed input that took.
     fn spawn(
         name: &Path,
         thread_name: &str,
@@ -188,11 +188,11 @@ pub(super) fn read_ahead(source: Source) -> Result<Source> {
 }
 
 /// A decoder that runs on one thread.
-pub(super) trait Unwrapper: Send + 'static {
+pub(super) trait Decompressor: Send + 'static {
     /// Fills some of `out`, which is not empty; 0 is the clean end.
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize>;
 
-    /// Where in the wrapped input it stands.
+    /// Where in the compressed input it stands.
     fn consumed(&self) -> u64;
 }
 
@@ -204,7 +204,11 @@ pub(super) struct AheadStream {
 
 impl AheadStream {
     /// Unpacks ahead, at most `depth` chunks of `size` bytes.
-    pub(super) fn spawn(name: &Path, (size, depth): (usize, usize), mut unwrapper: impl Unwrapper) -> Result<Self> {
+    pub(super) fn spawn(
+        name: &Path,
+        (size, depth): (usize, usize),
+        mut decompressor: impl Decompressor,
+    ) -> Result<Self> {
         // An error is held back until the bytes before it are delivered.
         let mut held: Option<Error> = None;
         let ahead = Ahead::spawn(name, "bedload-unpack", (size, depth), move |into| {
@@ -213,7 +217,7 @@ impl AheadStream {
             }
             let mut filled = 0;
             while let Some(room) = into.get_mut(filled..).filter(|room| !room.is_empty()) {
-                match unwrapper.unpack(room) {
+                match decompressor.unpack(room) {
                     Ok(0) => break,
                     Ok(count) => filled += count,
                     Err(error) if filled == 0 => return Err(error),
@@ -223,7 +227,7 @@ impl AheadStream {
                     }
                 }
             }
-            Ok((filled, unwrapper.consumed()))
+            Ok((filled, decompressor.consumed()))
         })?;
         Ok(Self { name: name.to_owned(), ahead })
     }
@@ -252,7 +256,7 @@ impl ByteStream for AheadStream {
 /// The decoder of what is not wrapped: a pipe's bytes as they are.
 pub(super) struct Plain(pub(super) Source);
 
-impl Unwrapper for Plain {
+impl Decompressor for Plain {
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
         let name = self.0.name().to_owned();
         self.0.read(out).map_err(Error::io("read", name))

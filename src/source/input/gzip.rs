@@ -7,7 +7,7 @@ use std::io::Read;
 
 use flate2::bufread::GzDecoder;
 
-use super::ahead::{Unwrapper, thread_died};
+use super::ahead::{Decompressor, thread_died};
 use super::source::Source;
 use super::{Compression, CompressionProblem, detect};
 use crate::error::Result;
@@ -61,7 +61,7 @@ fn pass_zeros(source: &mut Source) -> Result<()> {
     }
 }
 
-impl Unwrapper for Gzip {
+impl Decompressor for Gzip {
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
         loop {
             match std::mem::replace(&mut self.state, State::Failed) {

@@ -14,7 +14,7 @@ use lz4_flex::frame::FrameDecoder;
 
 use super::Compression;
 use super::CompressionProblem;
-use super::ahead::{Unwrapper, thread_died};
+use super::ahead::{Decompressor, thread_died};
 use super::detect;
 use super::source::Source;
 use crate::error::Result;
@@ -113,7 +113,7 @@ fn in_words(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), text)
 }
 
-impl Unwrapper for Lz4 {
+impl Decompressor for Lz4 {
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
         loop {
             match std::mem::replace(&mut self.state, State::Failed) {

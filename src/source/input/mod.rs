@@ -1,4 +1,4 @@
-//! Bytes of a snapshot, whatever they are wrapped in: a plain file, a pipe, zstd, xz, gzip or lz4.
+//! Bytes of a snapshot, however they are compressed: a plain file, a pipe, zstd, xz, gzip or lz4.
 //!
 //! The compression is detected by content and never by name. A plain regular file is handed over as it is, to be read at
 //! any place; everything else becomes a stream that is read and unpacked on threads of its own, ahead of the thread that
@@ -38,7 +38,7 @@ pub use problem::CompressionProblem;
 
 use crate::error::Result;
 
-/// What a snapshot is wrapped in.
+/// How a snapshot is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Nothing: the bytes of the file are the snapshot's.
@@ -109,7 +109,7 @@ pub struct Input {
     pub name: PathBuf,
     /// Size in bytes as it lies on disk; `None` for a pipe.
     pub size: Option<u64>,
-    /// What it is wrapped in.
+    /// How it is compressed.
     pub compression: Compression,
     /// How many blocks it holds, when that is known before reading it (Forest's index). A block that was written into
     /// two frames counts twice, one that was written twice into the same frame counts once.
@@ -139,7 +139,7 @@ pub enum Body {
     Stream(Box<dyn ByteStream>),
 }
 
-/// Unwrapped bytes, front to back.
+/// Decompressed bytes, front to back.
 pub trait ByteStream: Send {
     /// Fills `buf` as far as there is data. Less than `buf.len()` means the clean end of the input: every frame was
     /// whole, every checksum right, nothing behind it.
@@ -148,6 +148,6 @@ pub trait ByteStream: Send {
     /// A damaged or cut compression, or the operating system's refusal. After an error every further call fails.
     fn fill(&mut self, buf: &mut [u8]) -> Result<usize>;
 
-    /// Bytes of the wrapped input consumed so far, for progress against [`Input::size`].
+    /// Bytes of the compressed input consumed so far, for progress against [`Input::size`].
     fn consumed(&self) -> u64;
 }

@@ -1,4 +1,4 @@
-//! Opening a snapshot: what kind of file it is, what it is wrapped in, which way its bytes come.
+//! Opening a snapshot: what kind of file it is, how it is compressed, which way its bytes come.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -143,8 +143,8 @@ fn stream(
             Box::new(ZstdStream::spawn(source, threads, memory, tail)?)
         }
         Compression::Xz => {
-            let unwrapper = Xz::new(read_ahead(source)?, decoder_memory);
-            Box::new(AheadStream::spawn(&name, ahead, unwrapper)?)
+            let decompressor = Xz::new(read_ahead(source)?, decoder_memory);
+            Box::new(AheadStream::spawn(&name, ahead, decompressor)?)
         }
         Compression::Gzip => Box::new(AheadStream::spawn(&name, ahead, Gzip::new(read_ahead(source)?))?),
         Compression::Lz4 => Box::new(AheadStream::spawn(&name, ahead, Lz4::new(read_ahead(source)?))?),

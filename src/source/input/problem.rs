@@ -1,9 +1,9 @@
-//! What can be wrong with the wrapping of a snapshot.
+//! What can be wrong with the compression of a snapshot.
 
 use super::Compression;
 use crate::error::Problem;
 
-/// What is wrong with the wrapping of a snapshot.
+/// What is wrong with the compression of a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressionProblem {
@@ -22,13 +22,13 @@ pub enum CompressionProblem {
     /// The input ends where more must follow; the offset is where it ends.
     #[error("the {compression} data ends in the middle of a frame")]
     Truncated {
-        /// What the snapshot is wrapped in.
+        /// How the snapshot is compressed.
         compression: Compression,
     },
     /// A frame does not unpack or fails its checksum; the offset is where the frame begins.
     #[error("the {compression} frame is damaged: {detail}")]
     Corrupt {
-        /// What the snapshot is wrapped in.
+        /// How the snapshot is compressed.
         compression: Compression,
         /// The decoder's own words.
         detail: String,
@@ -36,13 +36,13 @@ pub enum CompressionProblem {
     /// Something else follows the last whole frame; the offset is where it begins.
     #[error("what follows the last {compression} frame is not {compression}")]
     TrailingData {
-        /// What the snapshot is wrapped in.
+        /// How the snapshot is compressed.
         compression: Compression,
     },
     /// A frame needs more memory than unpacking may use.
     #[error("unpacking this {compression} frame takes {} MiB of memory, allowed are {} MiB", needed.div_ceil(MIB), limit / MIB)]
     NeedsMemory {
-        /// What the snapshot is wrapped in.
+        /// How the snapshot is compressed.
         compression: Compression,
         /// What the frame needs, in bytes; for xz rounded up to a power of two.
         needed: u64,

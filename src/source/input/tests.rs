@@ -515,7 +515,7 @@ fn what_is_no_snapshot_at_all_is_bad_input() {
 }
 
 #[test]
-fn a_failing_reader_is_an_io_error_in_every_wrapping() {
+fn a_failing_reader_is_an_io_error_in_every_compression() {
     struct Failing(std::io::Cursor<Vec<u8>>);
     impl Read for Failing {
         fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
@@ -590,7 +590,7 @@ fn a_forest_snapshot_with_a_bad_tail_is_plain_zstd() {
 }
 
 #[test]
-fn a_snapshot_is_the_same_in_every_wrapping() {
+fn a_snapshot_is_the_same_in_every_compression() {
     let plain = std::fs::read(fixture("chain.car")).unwrap();
     for (name, compression, blocks) in [
         ("chain.car", Compression::None, None),

@@ -4,7 +4,7 @@
 
 use liblzma::stream::{Action, Error as XzError, Status, Stream, TELL_UNSUPPORTED_CHECK};
 
-use super::ahead::Unwrapper;
+use super::ahead::Decompressor;
 use super::source::Source;
 use super::{Compression, CompressionProblem, detect};
 use crate::error::{Error, Result};
@@ -79,7 +79,7 @@ fn needed(stream: &mut Stream) -> u64 {
     (20..63).map(|log| 1u64 << log).find(|limit| stream.set_memlimit(*limit).is_ok()).unwrap_or(u64::MAX)
 }
 
-impl Unwrapper for Xz {
+impl Decompressor for Xz {
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
         loop {
             let mut stream = match self.stream.take() {
