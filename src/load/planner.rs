@@ -55,7 +55,7 @@ const MIN_PIPED_RANGE: u64 = 1 << 20;
 /// Address space that an import takes beside its budget, at least: the program, RocksDB, stacks.
 const BESIDE: u64 = 96 << 20;
 
-/// Files of level 0 beyond which one compaction of all of them is told to be unwise.
+/// Files of level 0 beyond which the user is warned of one compaction of all of them.
 const MANY_LEVEL0: u64 = 500;
 
 /// Bytes a second at which a slow disk or a slow option set still takes records. Each durable point flushes, so that at
@@ -230,7 +230,7 @@ pub(super) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
     plan.log = Some(LogPlan { range_bytes, families });
 }
 
-/// Adds to a plan what the options in `loading` come to, and what the user should hear about that.
+/// Adds to a plan what the options in `loading` come to, and returns warnings for the user.
 ///
 /// # Errors
 /// The write buffers do not fit into a budget that the user has named.

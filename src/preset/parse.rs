@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_names_moment_scope_and_option() {
+    fn an_assignment_names_stage_scope_and_option() {
         let origin = || Origin::CommandLine { argument: "it".into() };
         let asked = assignment("load.cf.compression_opts.level=3", origin()).expect("good");
         assert_eq!((asked.key.to_string().as_str(), asked.value.as_str()), ("load.cf.compression_opts.level", "3"));

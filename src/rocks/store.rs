@@ -1,4 +1,4 @@
-//! A database as a whole: make, open, take over files, compact, look at.
+//! A database as a whole: create, open, ingest into, compact, inspect.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -321,6 +321,7 @@ pub(crate) fn options_of(path: &Path, family: &str) -> Result<Option<OptionMap>>
     let file = OptionsFile::latest(path)?;
     Ok(file.family(family).map(|found| file.options(found)))
 }
+
 /// The end of a file as text.
 fn tail(path: &Path) -> std::io::Result<String> {
     let file = open_regular(path)?;

@@ -4,28 +4,35 @@
 use std::path::Path;
 
 use rust_rocksdb::statistics::Ticker;
-use rust_rocksdb::{BlockBasedOptions, ColumnFamilyDescriptor, Options, Range};
+use rust_rocksdb::{ColumnFamilyDescriptor, Options, Range};
 
+use super::option_map::{Group, OptionMap};
+use super::options;
+use super::options_file::OptionsFile;
 use super::reader::{DataFile, Reader, ReaderOptions};
 use crate::error::{Error, Result};
 
 /// Files that are open at the same time: RocksDB takes no smaller number.
 const OPEN_FILES: i32 = 20;
 
-/// Options with which RocksDB reads filters. An OPTIONS file may name a policy that RocksDB does not know when it reads the
-/// file again; all policies of its own read each other's filters, and every table says itself how it is laid out.
-fn with_filters() -> Options {
-    let mut table = BlockBasedOptions::default();
-    table.set_bloom_filter(10.0, false);
-    let mut options = Options::default();
-    options.set_block_based_table_factory(&table);
-    // No fewer than any database has.
-    options.set_num_levels(MAX_LEVELS);
-    options
+/// The options of a column family, with which RocksDB reads its filters: an OPTIONS file may name a policy that RocksDB does
+/// not know when it reads the file again, and all policies of its own read each other's filters. `None` where RocksDB does
+/// not take the options in this form, or the tables have no such filters.
+fn with_filters(file: Option<&OptionsFile>, family: &str) -> Option<Options> {
+    let mut map = OptionMap::default();
+    if let Some(file) = file {
+        let family = file.family(family)?;
+        if family.table_format.as_deref() != Some("BlockBasedTable") {
+            return None;
+        }
+        map = file.options(family);
+    }
+    map.set(Group::Table, "filter_policy", "bloomfilter:10:false");
+    // RocksDB must read the filter of every level, when it opens the file.
+    map.set(Group::Table, "cache_index_and_filter_blocks", "false");
+    map.set(Group::Cf, "optimize_filters_for_hits", "false");
+    options::build(&map).ok()
 }
-
-/// Levels that a database may have for its files to be opened here.
-const MAX_LEVELS: i32 = 128;
 
 /// A database whose files are opened one after the other. One thread uses it: what RocksDB counts while a file is opened
 /// belongs to that file.
@@ -45,7 +52,12 @@ impl TableCheck {
         let options = ReaderOptions { open_files: OPEN_FILES, lenient: true, ..ReaderOptions::once() };
         let (reader, options) = Reader::open_with(path, &options, |options, families| {
             options.enable_statistics();
-            families.iter().map(|family| ColumnFamilyDescriptor::new(family.name(), with_filters())).collect()
+            let file = OptionsFile::latest(path).ok();
+            let described = |family: ColumnFamilyDescriptor| match with_filters(file.as_ref(), family.name()) {
+                Some(options) => ColumnFamilyDescriptor::new(family.name(), options),
+                None => family,
+            };
+            families.into_iter().map(described).collect()
         })?;
         let mut check = Self { reader, options, mismatch_at_open: false };
         check.mismatch_at_open = check.mismatches() > 0;
@@ -88,7 +100,9 @@ impl TableCheck {
 mod tests {
     use std::os::unix::fs::FileExt;
 
-    use rust_rocksdb::{ChecksumType, DB, DBCompressionType};
+    use rust_rocksdb::{
+        BlockBasedOptions, ChecksumType, DB, DBCompressionType, KeyEncodingType, PlainTableFactoryOptions,
+    };
 
     use super::*;
 
@@ -165,6 +179,44 @@ mod tests {
             }
             scan.status().expect("every record can be read");
             assert_eq!(records, 4000, "{case}: the damage is beside the records");
+        }
+    }
+
+    #[test]
+    fn a_database_is_opened_with_its_own_comparator_levels_and_table_format() {
+        let plain = PlainTableFactoryOptions {
+            user_key_length: 0,
+            bloom_bits_per_key: 10,
+            hash_table_ratio: 0.75,
+            index_sparseness: 16,
+            huge_page_tlb_size: 0,
+            encoding_type: KeyEncodingType::Plain,
+            full_scan_mode: false,
+            store_index_in_file: false,
+        };
+        for (line, plain) in [
+            ("comparator=rocksdb.ReverseBytewiseComparator", None),
+            ("num_levels=40", None),
+            ("prefix_extractor=rocksdb.FixedPrefix.3", Some(plain)),
+        ] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let mut options = Options::default();
+            options.create_if_missing(true);
+            let mut options = options.get_options_from_string(line).expect("RocksDB knows it");
+            let has_filters = plain.is_none();
+            if let Some(plain) = plain {
+                options.set_plain_table_factory(&plain);
+            }
+            let db = DB::open(&options, dir.path()).expect("open");
+            db.put("abc1", "a value").expect("put");
+            db.flush().expect("flush");
+            drop(db);
+            let check = TableCheck::open(dir.path()).expect(line);
+            let files = check.reader.files().expect("files");
+            let file = OptionsFile::latest(dir.path()).expect("a file");
+            assert_eq!(with_filters(Some(&file), "default").is_some(), has_filters, "{line}");
+            assert!(files.iter().all(|file| check.fault(file, &files).is_none()), "{line}");
+            assert!(check.fault_at_open(&files).is_none(), "{line}");
         }
     }
 }

@@ -66,3 +66,15 @@ pub fn some_keys(db: &Path, count: usize) -> Vec<Vec<u8>> {
         db.iterator(rust_rocksdb::IteratorMode::Start).map(|item| item.expect("read").0.to_vec()).collect();
     keys.iter().step_by((keys.len() / count).max(1)).take(count).cloned().collect()
 }
+
+/// What `inspect` says of a snapshot.
+#[track_caller]
+pub fn inspect(car: &Path, more: &[&str], code: i32) -> Value {
+    let output = bedload().arg("inspect").arg(car).args(more).arg("--json").output().expect("run");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{more:?}\n{stderr}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(report["schema"], "bedload-inspect-2");
+    assert_eq!(report["sound"], code == 0);
+    report
+}

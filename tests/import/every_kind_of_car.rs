@@ -201,7 +201,7 @@ fn a_carv2_ends_exactly_where_its_data_ends() {
 }
 
 #[test]
-fn every_wrapping_of_both_versions() {
+fn every_compression_of_both_versions() {
     let blocks = many();
     let v1 = rooted(&blocks);
     let padded = v2(&v1, 333, &noise(2, 2000));

@@ -1,25 +1,14 @@
 //! `bedload inspect`: a quick look, a full one, and the list of blocks.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use crate::common::database::{bedload, flip, generate};
+use crate::common::database::{bedload, flip, generate, inspect};
 use bedload::hash::Function;
 use cid::Cid;
 use cid::multihash::Multihash;
 use ipld_core::ipld::Ipld;
 use predicates::str::contains;
 use serde_json::Value;
-
-fn inspect(car: &Path, more: &[&str], code: i32) -> Value {
-    let output = bedload().arg("inspect").arg(car).args(more).arg("--json").output().expect("run");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{more:?}\n{stderr}");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    assert_eq!(report["schema"], "bedload-inspect-2");
-    assert_eq!(report["sound"], code == 0);
-    report
-}
 
 #[test]
 fn a_quick_look_does_not_read_a_large_snapshot_through() {

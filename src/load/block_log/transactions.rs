@@ -119,7 +119,7 @@ impl<'a> Transactions<'a> {
         self.index.as_ref().map_or(0, |index| index.spill.extents().iter().map(|(_, extent)| extent.bytes).sum())
     }
 
-    /// Finds the transactions of one range; their records also go to `tray`.
+    /// Finds the transactions of one range; their records also go to `sink`.
     pub fn finder<'f>(&'f self, sink: Option<BatchSink<'f>>) -> Finder<'f> {
         let pieces = self
             .index

@@ -1,4 +1,4 @@
-//! The two ways of records into a database: finished files that RocksDB takes over, and batches that it writes.
+//! The two write paths of a block log: finished files that RocksDB ingests, and batches that it writes.
 //!
 //! With files, a range is durable as soon as its own are synced. With batches, nothing is until memtables are flushed: so
 //! from time to time no worker gets another range until all that were given out are written and flushed, and only then the
@@ -98,7 +98,7 @@ impl<'a> WritePath<'a> {
         }))
     }
 
-    /// Where one range's records go, on a thread that gathers batches with `gatherer`, if that is the way.
+    /// The outputs of one range; `batches` are those of its thread, where records go into batches.
     pub fn outputs(&self, batches: Option<&Rc<RefCell<BatchBuilder>>>) -> Result<Outputs<'_>> {
         match self {
             Self::Files(building) => Ok(Outputs {

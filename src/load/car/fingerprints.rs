@@ -1,4 +1,4 @@
-//! The ledger of the memtable loader: a fingerprint of every block that was read, kept beside the database.
+//! Fingerprints of all blocks that the memtable loader has read, kept beside the database.
 //!
 //! A memtable takes the last value of a key and forgets those before, so the database alone cannot tell what came from
 //! the source. Each block leaves
@@ -43,7 +43,7 @@ pub(in crate::load) struct Fingerprints {
     spill: Spill,
 }
 
-/// One thread's pen.
+/// One thread's writer.
 pub(in crate::load) struct FingerprintWriter<'a> {
     fingerprints: &'a Fingerprints,
     pieces: PartitionBuffers,
@@ -97,7 +97,7 @@ impl Fingerprints {
         Ok(extents)
     }
 
-    pub fn pen(&self) -> FingerprintWriter<'_> {
+    pub fn writer(&self) -> FingerprintWriter<'_> {
         FingerprintWriter { fingerprints: self, pieces: PartitionBuffers::new(self.spill.partitions(), PIECE) }
     }
 
@@ -164,7 +164,7 @@ impl FingerprintWriter<'_> {
     }
 
     /// Writes down what is left.
-    pub fn put_down(mut self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
         self.pieces.flush(&self.fingerprints.spill)
     }
 }
@@ -191,13 +191,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let fingerprints = Fingerprints::new(dir.path(), Some(expected));
         for half in records.chunks(records.len().div_ceil(2).max(1)) {
-            let mut pen = fingerprints.pen();
+            let mut writer = fingerprints.writer();
             for &(key, value) in half {
                 let bytes = [key, key, value];
                 let record = Record::from_parts(&bytes, 2);
-                pen.note(record, record.digest(), key % 3 == 0).expect("noted");
+                writer.note(record, record.digest(), key % 3 == 0).expect("noted");
             }
-            pen.put_down().expect("written");
+            writer.finish().expect("written");
         }
         fingerprints.sum().expect("readable")
     }
@@ -242,13 +242,13 @@ mod tests {
         for at in [0, 15, 16, 31, 32 * 9 + 3] {
             let dir = tempfile::tempdir().expect("a directory");
             let fingerprints = Fingerprints::new(dir.path(), Some(1));
-            let mut pen = fingerprints.pen();
+            let mut writer = fingerprints.writer();
             for key in 0..10u8 {
                 let bytes = [key, 7];
                 let record = Record::from_parts(&bytes, 1);
-                pen.note(record, record.digest(), false).expect("noted");
+                writer.note(record, record.digest(), false).expect("noted");
             }
-            pen.put_down().expect("written");
+            writer.finish().expect("written");
             let path = dir.path().join("00000.part");
             let mut entries = std::fs::read(&path).expect("a partition");
             entries[at] ^= 1;

@@ -91,7 +91,7 @@ fn check(
     let noted = parallel::pool(job.plan.threads)?.install(|| fingerprints.sum())?;
     let verified = Content { records: written.blocks, digest: written.digest };
     if noted.read != verified {
-        let what = format!("is damaged: its ledger has {}, {verified} were verified", noted.read);
+        let what = format!("is damaged: its fingerprints have {}, {verified} were verified", noted.read);
         return Err(Error::damaged_work(&target.spill, what));
     }
     if let Some(hash) = noted.conflict {
@@ -209,7 +209,7 @@ impl Load<'_> {
                 load: self,
                 writer: self.store.writer(&options.column_family, &preset.write())?,
                 batches: BatchBuilder::new(channel, plan),
-                pen: self.fingerprints.pen(),
+                notes: self.fingerprints.writer(),
                 done: Written::default(),
             };
             // A memtable that is as good as full becomes a file anyway: flushing it then makes no file more.
@@ -251,7 +251,7 @@ struct Part<'a> {
     load: &'a Load<'a>,
     writer: Writer<'a>,
     batches: BatchBuilder,
-    pen: FingerprintWriter<'a>,
+    notes: FingerprintWriter<'a>,
     done: Written,
 }
 
@@ -272,7 +272,7 @@ impl Part<'_> {
     /// Notes a record and puts it into a batch; `holds` says that the database held it before.
     fn add(&mut self, record: Record<'_>, holds: bool) -> Result<()> {
         let digest = record.digest();
-        self.pen.note(record, digest, holds)?;
+        self.notes.note(record, digest, holds)?;
         self.batches.put(&self.writer, record.key(), record.value());
         self.done.blocks += 1;
         self.done.digest.merge(digest);
@@ -282,7 +282,7 @@ impl Part<'_> {
 
     fn finish(mut self) -> Result<Written> {
         self.batches.send_rest();
-        self.pen.put_down()?;
+        self.notes.finish()?;
         Ok(self.done)
     }
 }

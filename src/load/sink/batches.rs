@@ -58,7 +58,7 @@ pub(in crate::load) fn write_beside<T>(
         }
         // Without any writer batches must have nowhere to wait.
         drop(to_write);
-        // The writers end when the last outbox is gone.
+        // The writers end when the last clone of the channel is gone.
         work(BatchChannel { full, empty })
     });
     (result, batches.into_inner())
@@ -90,7 +90,7 @@ fn write(
 }
 
 impl BatchBuilder {
-    /// One that leaves its batches in `outbox` when they are as large as `plan` says.
+    /// Sends its batches into `channel` when they are as large as `plan` says.
     pub fn new(channel: BatchChannel, plan: &Plan) -> Self {
         let limit = plan.memtable.as_ref().map_or((u64::MAX, u64::MAX), |plan| (plan.batch_bytes, plan.batch_count));
         Self { batch: Batch::default(), limit, channel }
@@ -101,18 +101,18 @@ impl BatchBuilder {
     pub fn put(&mut self, writer: &Writer<'_>, key: &[u8], value: &[u8]) {
         writer.put(&mut self.batch, key, value);
         if self.batch.bytes() >= self.limit.0 || self.batch.records() >= self.limit.1 {
-            self.hand_over();
+            self.send();
         }
     }
 
-    /// Hands over what is left.
+    /// Sends what is left.
     pub fn send_rest(&mut self) {
         if self.batch.records() > 0 {
-            self.hand_over();
+            self.send();
         }
     }
 
-    fn hand_over(&mut self) {
+    fn send(&mut self) {
         let next = self.channel.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
         // Without writers the import has failed already, and the reason is noted.

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use super::super::queue::{Queue, StepRef};
 use crate::error::Result;
 
-/// Encoded steps that a thread gathers before it hands them over, in bytes.
-const HAND_OVER: usize = 64 << 10;
+/// Encoded steps that a thread gathers before they are appended to the queues, in bytes.
+const FLUSH_FROM: usize = 64 << 10;
 
 /// Which queue a link belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +84,8 @@ impl Frontier {
         self.depth.chain.saturating_sub(1) + self.depth.deepest
     }
 
-    /// Takes over what a thread has gathered.
-    pub fn hand_over(&self, gathered: &mut Gathered) -> Result<()> {
+    /// Appends what a thread has gathered to the queues.
+    pub fn flush(&self, gathered: &mut Gathered) -> Result<()> {
         for (queue, (bytes, count)) in self.queues.iter().zip(&mut gathered.kinds) {
             if *count > 0 {
                 queue.lock().append(bytes, *count)?;
@@ -119,9 +119,9 @@ impl Gathered {
         }
     }
 
-    /// Whether it is time to hand over.
+    /// Whether it is time to flush.
     pub fn is_much(&self) -> bool {
-        self.kinds.iter().map(|(bytes, _)| bytes.len()).sum::<usize>() >= HAND_OVER
+        self.kinds.iter().map(|(bytes, _)| bytes.len()).sum::<usize>() >= FLUSH_FROM
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
             let cid = number.to_le_bytes();
             gathered.push(kind, StepRef { cid: &cid, parent: &[], tipset: kind as u32, epoch: None });
         }
-        frontier.hand_over(&mut gathered).expect("room");
+        frontier.flush(&mut gathered).expect("room");
     }
 
     fn next(frontier: &mut Frontier) -> Option<(u32, u64)> {

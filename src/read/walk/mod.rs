@@ -202,7 +202,7 @@ impl Walk<'_> {
                 gathered.push(Kind::Chain, step);
             }
         }
-        frontier.hand_over(&mut gathered)?;
+        frontier.flush(&mut gathered)?;
         while let Some(mut wave) = frontier.wave() {
             while wave.len() > 0 {
                 let sorted = Sorted::new(wave.take_piece(piece)?, self.layout);
@@ -250,10 +250,10 @@ impl Walk<'_> {
                 }
             }
             if gathered.is_much() {
-                frontier.hand_over(&mut gathered)?;
+                frontier.flush(&mut gathered)?;
             }
         }
-        frontier.hand_over(&mut gathered)?;
+        frontier.flush(&mut gathered)?;
         found.reachable += blocks;
         found.bytes += bytes;
         self.progress.add(bytes, blocks);
