@@ -5,8 +5,8 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use bedload::chain::{Family, TransactionOptions, check_transactions, header};
-use bedload::generate::log::{LogSpec, write};
+use bedload::testing::chain::{Family, TransactionOptions, check_transactions, header};
+use bedload::testing::generate::log::{LogSpec, write};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// Bytes of the log: more than the last-level cache keeps of it.
@@ -15,7 +15,7 @@ const SIZE: u64 = 32 << 20;
 /// A log without packed blocks, and where they are in it.
 fn log(family: Family) -> (Vec<u8>, Vec<Range<usize>>) {
     let (mut log, mut blocks) = (Vec::new(), Vec::new());
-    let each = |entry: &bedload::generate::log::LogEntry| {
+    let each = |entry: &bedload::testing::generate::log::LogEntry| {
         let start = entry.word as usize;
         blocks.push(start..start + entry.len as usize);
         Ok(())

@@ -7,8 +7,8 @@ mod common;
 
 use std::sync::Arc;
 
-use bedload::bench_support;
-use bedload::source::input::Input;
+use bedload::testing::bench_support;
+use bedload::testing::source::input::Input;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 fn frame(input: Input, mapped: bool) -> u64 {

@@ -4,8 +4,8 @@
 
 use std::hint::black_box;
 
-use bedload::hash::content_digest::ContentDigest;
-use bedload::hash::{BATCH, Checker, Claim, Function};
+use bedload::testing::hash::content_digest::ContentDigest;
+use bedload::testing::hash::{BATCH, Checker, Claim, Function};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 const SIZES: [usize; 4] = [128, 1 << 10, 4 << 10, 64 << 10];

@@ -5,7 +5,7 @@
 
 mod common;
 
-use bedload::load::PlanChoice;
+use bedload::PlanChoice;
 use bedload::progress::Silent;
 use bedload::{ImportOptions, Outcome, import};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

@@ -3,7 +3,7 @@
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 
-use bedload::bench_support::Appending;
+use bedload::testing::bench_support::Appending;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 fn append(c: &mut Criterion) {

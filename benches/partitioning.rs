@@ -6,7 +6,7 @@
 
 mod common;
 
-use bedload::sort::key::KeyLayout;
+use bedload::testing::sort::key::KeyLayout;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 fn keys(c: &mut Criterion) {

@@ -5,9 +5,9 @@
 
 mod common;
 
-use bedload::bench_support::Ssts;
-use bedload::preset::{Overrides, Preset, resolve};
-use bedload::rocks::option_map::OptionMap;
+use bedload::testing::bench_support::Ssts;
+use bedload::testing::preset::{Overrides, Preset, resolve};
+use bedload::testing::rocks::option_map::OptionMap;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 /// `ingest` has blocks of 16 KiB, a bloom filter and no compression.
@@ -22,9 +22,9 @@ const CHANGES: [(&str, &str); 7] = [
 ];
 
 fn options(change: &str) -> OptionMap {
-    let set = (!change.is_empty()).then(|| change.to_owned()).into_iter().collect();
+    let set: Vec<String> = (!change.is_empty()).then(|| change.to_owned()).into_iter().collect();
     let preset = Preset::builtin("ingest").expect("it is built in");
-    resolve(&preset, &Overrides { set, ..Overrides::default() }).expect("options that RocksDB takes").loading()
+    resolve(&preset, &Overrides::default().set(set)).expect("options that RocksDB takes").loading()
 }
 
 fn sst(c: &mut Criterion) {

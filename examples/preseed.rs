@@ -13,11 +13,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use bedload::progress::{Event, Observer, Sample};
-use bedload::read::Location;
-use bedload::read::get::Lookup;
-use bedload::read::stat::{StatOptions, stat};
-use bedload::size::human;
-use bedload::{Error, ImportOptions, Outcome};
+use bedload::{Error, ImportOptions, Location, Lookup, Outcome, StatOptions, stat};
 
 /// Seconds between two lines in the log.
 const EVERY: f64 = 2.0;
@@ -53,7 +49,7 @@ fn start(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::
     for root in roots.unwrap_or_default().iter().filter_map(|root| root.as_str()) {
         let wanted = lookup.wanted(root)?;
         let found = lookup.get(&[wanted])?.pop().flatten();
-        let size = found.map_or_else(|| "not in the snapshot".into(), |found| human(found.block.len() as u64));
+        let size = found.map_or_else(|| "not in the snapshot".into(), |found| format!("{} bytes", found.block.len()));
         note(log, &format!("head {root}: {size}"));
     }
     Ok(())
@@ -64,9 +60,8 @@ fn seed(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::R
     // Limits and signal handlers are the node's to change; with these two an import is at its best.
     bedload::raise_open_files();
     bedload::handle_sigbus();
-    let mut options = ImportOptions::new(snapshot, db);
     // A node has other things to keep in memory.
-    options.memory = Some(1 << 30);
+    let options = ImportOptions::new(snapshot, db).memory(1u64 << 30);
     let progress = Log { log: Mutex::new((log, 0.0)) };
     let Outcome::Imported(report) = bedload::import(&options, &progress)? else {
         return Err(Error::Usage { reason: "nothing was imported".into(), hint: "leave dry_run out".into() });
@@ -90,7 +85,7 @@ impl<W: Write + Send> Observer for Log<'_, W> {
     /// Rare things: a phase begins or ends, an earlier run is taken up, a warning.
     fn event(&self, event: &Event) {
         match event {
-            Event::Resumed { source_bytes, .. } => self.note(&format!("goes on after {}", human(*source_bytes))),
+            Event::Resumed { source_bytes, .. } => self.note(&format!("goes on after {source_bytes} bytes")),
             Event::PhaseDone { phase, seconds, .. } => self.note(&format!("{} took {seconds:.1} s", phase.name())),
             Event::Warning { message } => self.note(message),
             _ => {}
@@ -105,7 +100,7 @@ impl<W: Write + Send> Observer for Log<'_, W> {
         }
         log.1 = sample.seconds;
         let percent = sample.total.map(|total| format!(", {} %", sample.bytes * 100 / total.max(1)));
-        let text = format!("{}: {}{}", sample.phase.name(), human(sample.bytes), percent.unwrap_or_default());
+        let text = format!("{}: {} MiB{}", sample.phase.name(), sample.bytes >> 20, percent.unwrap_or_default());
         note(log.0, &text);
     }
 }
@@ -117,7 +112,7 @@ fn note(log: &mut impl Write, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use bedload::generate::{Profile, Spec, write};
+    use bedload::testing::generate::{Profile, Spec, write};
 
     use super::*;
 

@@ -165,7 +165,7 @@ pub enum Exit {
 
 impl Error {
     /// Wraps an [`std::io::Error`] with what was being done to what.
-    pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
     }
@@ -179,7 +179,7 @@ impl Error {
     }
 
     /// A bad input, at a place in it.
-    pub fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Into<Cause>) -> Self {
+    pub(crate) fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Into<Cause>) -> Self {
         Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
     }
 

@@ -4,68 +4,94 @@
 //! ```
 //! # let dir = tempfile::tempdir()?;
 //! # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-//! # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
-//! # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+//! # use bedload::testing::generate::{Profile, Spec, write};
+//! # write(&Spec::new(Profile::Mainnet, 1 << 20), &mut std::fs::File::create(&snapshot)?)?;
 //! use bedload::progress::Silent;
-//! use bedload::{ImportOptions, Outcome};
+//! use bedload::{ImportOptions, Outcome, VerifyOptions};
 //!
-//! let options = ImportOptions::new(&snapshot, &db);
+//! let options = ImportOptions::new(&snapshot, &db).memory(1u64 << 30).preset("ingest-compat");
 //! let Outcome::Imported(report) = bedload::import(&options, &Silent)? else { unreachable!("only with dry_run") };
 //! println!("{} blocks, digest {}", report.blocks.written, report.digest);
 //!
 //! // Every file, every value against its key, the whole against the record of the import.
-//! let verified = bedload::verify_db(&bedload::VerifyOptions::new(&db), &Silent)?;
+//! let verified = bedload::verify(&VerifyOptions::new(&db), &Silent)?;
 //! assert!(verified.sound);
 //! assert_eq!(verified.digest, Some(report.digest));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The database appears under its name only when it is complete; after a crash the same call goes on. Progress comes
-//! through [`progress::Observer`], what happened is the [`report::ImportReport`], what went wrong an [`Error`] with a
-//! hint and an exit code. Without the `cli` feature nothing here knows a terminal.
+//! The database appears under its name only when it is complete; after a crash the same call goes on. An import writes
+//! nothing outside the database, `<db>.partial` and the work directory.
 //!
-//! Limits and signal handlers of the process are the program's: it may call [`raise_open_files`], and [`handle_sigbus`] so
-//! that files are mapped instead of read.
+//! | what | function | options | result |
+//! |---|---|---|---|
+//! | a snapshot becomes a database | [`import()`] | [`ImportOptions`], [`LogOptions`], [`Overrides`] | [`report::ImportReport`] |
+//! | what a snapshot holds | [`inspect()`] | [`InspectOptions`] | [`report::InspectReport`] |
+//! | whether a database is intact and equal to its source | [`verify()`] | [`VerifyOptions`] | [`report::VerifyReport`] |
+//! | follow the links from the roots | [`walk()`] | [`WalkOptions`] | [`report::WalkReport`] |
+//! | levels, sizes, options, the record of the import | [`stat()`] | [`StatOptions`] | [`report::StatReport`] |
+//! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`Found`], [`FoundBlock`] |
+//! | a database becomes a snapshot | [`export()`], [`export_to`] | [`ExportOptions`] | [`report::ExportReport`] |
 //!
-//! | what | where |
-//! |---|---|
-//! | from a snapshot to a database | [`import`], [`ImportOptions`], [`preset`] |
-//! | what is in a snapshot | [`read::inspect`] |
-//! | is a database sound, and the same as its source? | [`verify_db`] |
-//! | follow links, single blocks, levels and options | [`read::walk`], [`read::get`], [`read::stat`] |
-//! | back to a snapshot | [`read::export`] |
-//! | make one up | [`generate`] |
+//! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer)
+//! receives the progress; a [`CancellationToken`](progress::CancellationToken) in the options ends the work from another
+//! thread. An [`Error`] has a cause, a [hint](Error::hint) and an [exit code](Error::exit).
 //!
-//! A whole node that seeds itself at its first start and shows its own progress: `examples/preseed.rs`.
+//! Limits and signal handlers belong to the program. It may call [`raise_open_files`], and [`handle_sigbus`] so that files
+//! are mapped instead of read. Without the `cli` feature the library has no code for terminals and does not print.
+//!
+//! A node that seeds itself at its first start and shows its own progress: `examples/preseed.rs`. Comparing presets is a
+//! command, `bedload bench`; its results are JSON.
 
-pub mod bench;
-#[doc(hidden)]
-pub mod bench_support;
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+
+#[cfg(feature = "cli")]
+mod bench;
 mod cbor;
-pub mod chain;
-pub mod doctor;
-pub mod error;
+mod chain;
+#[cfg(feature = "cli")]
+mod cli;
+#[cfg(feature = "cli")]
+mod doctor;
+mod error;
 mod escape;
 mod failpoint;
-#[doc(hidden)]
-pub mod fuzzing;
-pub mod generate;
-pub mod hash;
-pub mod load;
-pub mod os;
+mod generate;
+mod hash;
+mod load;
+mod os;
 mod parallel;
-pub mod preset;
+mod preset;
 pub mod progress;
-pub mod read;
+mod read;
 pub mod report;
-pub mod rocks;
+mod rocks;
 mod schema;
-pub mod size;
-pub mod sort;
-pub mod source;
+mod size;
+mod sort;
+mod source;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 
-pub use error::{Error, Exit, Result};
-pub use load::{ImportOptions, Outcome, import};
+pub use chain::{Family, Header as BlockHeader, Id};
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub use cli::main;
+pub use error::{Cause, Error, Exit, Problem, Result};
+pub use hash::content_digest::ContentDigest;
+pub use load::{Format as SourceFormat, ImportOptions, LogOptions, Outcome, PlanChoice, import};
 pub use os::mmap::handle_sigbus;
 pub use os::resources::raise_open_files;
-pub use read::verify::{VerifyOptions, verify as verify_db};
+pub use preset::Overrides;
+pub use read::block::{BlockLookup, FoundBlock};
+pub use read::export::{ExportOptions, Format as ExportFormat, Selection, export, export_to};
+pub use read::get::{Found, Lookup, Wanted, to_json};
+pub use read::inspect::{InspectOptions, inspect};
+pub use read::stat::{StatOptions, stat};
+pub use read::verify::{VerifyOptions, verify};
+pub use read::walk::{WalkOptions, walk};
+pub use read::{Location, Resources};
+pub use sort::key::KeyLayout;
+pub use source::block_log::TornTail;
+pub use source::car::{NullPadding, RawCid};

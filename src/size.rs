@@ -63,7 +63,7 @@ pub enum SizeError {
 /// Says what is wrong and how to write it.
 ///
 /// ```
-/// use bedload::size::parse;
+/// use bedload::testing::size::parse;
 ///
 /// assert_eq!(parse("64M"), Ok(64 << 20));
 /// assert_eq!(parse("1.5GiB"), Ok(3 << 29));

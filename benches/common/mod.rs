@@ -6,9 +6,9 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bedload::bench_support::Snapshot;
-use bedload::generate::{Profile, Spec, write};
-use bedload::source::input::{Body, ByteStream, Compression, Input};
+use bedload::testing::bench_support::Snapshot;
+use bedload::testing::generate::{Profile, Spec, write};
+use bedload::testing::source::input::{Body, ByteStream, Compression, Input};
 
 pub const MIB: u64 = 1 << 20;
 

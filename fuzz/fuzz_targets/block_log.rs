@@ -1,7 +1,7 @@
 //! Any bytes as a block log: walked forward and backward the same entries are found, and no byte makes either panic.
 #![no_main]
 
-use bedload::fuzzing;
+use bedload::testing::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../seeds.rs"]

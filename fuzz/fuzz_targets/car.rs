@@ -2,8 +2,8 @@
 //! of a chunk; no byte makes it panic.
 #![no_main]
 
-use bedload::fuzzing;
-use bedload::source::car::NullPadding;
+use bedload::testing::fuzzing;
+use bedload::testing::source::car::NullPadding;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../seeds.rs"]

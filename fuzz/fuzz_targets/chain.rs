@@ -1,7 +1,7 @@
 //! Any bytes as a block of any chain: no byte makes the parsers panic, and what they say agrees with itself.
 #![no_main]
 
-use bedload::fuzzing;
+use bedload::testing::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../seeds.rs"]

@@ -1,7 +1,7 @@
 //! Any text as RocksDB's OPTIONS file: every entry is what its line says, and is read again from what is written.
 #![no_main]
 
-use bedload::fuzzing;
+use bedload::testing::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../seeds.rs"]

@@ -1,7 +1,7 @@
 //! Any text as a preset and as a user's configuration: what is read stands in its line, and errors name theirs.
 #![no_main]
 
-use bedload::fuzzing;
+use bedload::testing::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../seeds.rs"]

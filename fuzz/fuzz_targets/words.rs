@@ -1,7 +1,7 @@
 //! Any text as what stands on a command line: sizes, numbers, ids, CIDs, digests, assignments.
 #![no_main]
 
-use bedload::fuzzing;
+use bedload::testing::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../seeds.rs"]

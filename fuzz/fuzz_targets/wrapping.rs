@@ -4,7 +4,7 @@
 
 use std::io::{Read, Write};
 
-use bedload::source::input::{Body, InputOptions, from_reader, zstd_frame};
+use bedload::testing::source::input::{Body, InputOptions, from_reader, zstd_frame};
 use libfuzzer_sys::fuzz_target;
 
 /// Frames of a few bytes can unpack to gigabytes.

@@ -32,7 +32,7 @@ pub(crate) mod tests;
 mod transactions;
 
 pub(crate) use antelope::{action_root, block_id as antelope_id, root as antelope_root};
-pub use id::{Id, IdError};
+pub use id::Id;
 pub use name::Name;
 pub use problem::ChainProblem;
 pub(crate) use steem::{block_id as steem_id, root as steem_root};

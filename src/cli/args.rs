@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use bedload::Error;
-use bedload::preset::Overrides;
-use bedload::progress::CancellationToken;
-use bedload::read::{Location, Resources};
-use bedload::sort::key::KeyLayout;
+use crate::Error;
+use crate::preset::Overrides;
+use crate::progress::CancellationToken;
+use crate::read::{Location, Resources};
+use crate::sort::key::KeyLayout;
 
 use crate::cli::{signals, values};
 

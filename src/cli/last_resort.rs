@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bedload::Exit;
+use crate::Exit;
 
 unsafe extern "C" {
     /// `std::set_new_handler` of the C++ library that RocksDB is linked with.

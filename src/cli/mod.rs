@@ -6,7 +6,7 @@
 mod args;
 mod commands;
 mod globals;
-pub mod last_resort;
+mod last_resort;
 mod output;
 mod progress;
 mod render;
@@ -61,10 +61,10 @@ impl Cli {
     /// Runs the command, prints its error if it fails, and returns the exit code.
     pub fn run(&self) -> ExitCode {
         let globals = &self.globals;
-        bedload::handle_sigbus();
+        crate::handle_sigbus();
         // `doctor` reports the limit before it raises it.
         if !matches!(self.command, Command::Doctor(_)) {
-            bedload::raise_open_files();
+            crate::raise_open_files();
         }
         let outcome = match &self.command {
             Command::Import(args) => import::run(args, globals),
@@ -104,8 +104,14 @@ fn long_text_last(command: clap::Command) -> clap::Command {
     }
 }
 
+/// The program: runs the command of the process's arguments, and returns the exit code.
+pub fn main() -> ExitCode {
+    last_resort::install();
+    parse().run()
+}
+
 /// Parses the command line; a wrong one ends the program with exit code 2.
-pub fn parse() -> Cli {
+fn parse() -> Cli {
     let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.unwrap_or_else(|error| usage::end(&error, &command()))
 }

@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bedload::os::files::Output;
-use bedload::report::{shown_in_line, shown_json};
-use bedload::{Error, Exit};
+use crate::os::files::Output;
+use crate::report::{shown_in_line, shown_json};
+use crate::{Error, Exit};
 
 use crate::cli::globals::Globals;
 use crate::cli::render::screen;

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use bedload::Error;
-use bedload::progress::CancellationToken;
+use crate::Error;
+use crate::progress::CancellationToken;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(1700);
 const CLEANING: Duration = Duration::from_millis(200);
 
 /// The exit code of an interrupted run.
-const INTERRUPTED: i32 = bedload::error::Exit::Interrupted as i32;
+const INTERRUPTED: i32 = crate::error::Exit::Interrupted as i32;
 
 /// Cancels the work at the first signal and ends the program at the second, or, with `hint`, when the work takes too long
 /// to end.

@@ -1,6 +1,6 @@
 //! Wrong command lines, printed as every other error is: one `error:` line, one `hint:` line, exit code 2.
 
-use bedload::Exit;
+use crate::Exit;
 use clap::error::ErrorKind;
 
 use crate::cli::{globals, output};

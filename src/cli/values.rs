@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bedload::chain::Id;
-use bedload::load::{Format, PlanChoice};
-use bedload::size;
-use bedload::sort::key::KeyLayout;
-use bedload::source::block_log::TornTail;
-use bedload::source::car::NullPadding;
+use crate::chain::Id;
+use crate::load::{Format, PlanChoice};
+use crate::size;
+use crate::sort::key::KeyLayout;
+use crate::source::block_log::TornTail;
+use crate::source::car::NullPadding;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// A size such as `64M` or `1.5GiB`, in bytes.

@@ -149,8 +149,9 @@ fn rounded_down(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{PlanChoice, Space, planner};
+    use crate::load::{PlanChoice, planner};
     use crate::report::Latency;
+    use crate::report::Space;
 
     const GIB: u64 = 1 << 30;
 

@@ -15,7 +15,7 @@
 //! Not here: a state that a node could execute. Keys, balances and signatures are noise.
 //!
 //! ```
-//! use bedload::generate::{Profile, Spec, write};
+//! use bedload::testing::generate::{Profile, Spec, write};
 //!
 //! let spec = Spec::new(Profile::Mainnet, 200 << 10).seed(1).duplicates(5)?;
 //! let mut car = std::io::Cursor::new(Vec::new());

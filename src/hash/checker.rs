@@ -34,7 +34,7 @@ const STEP: usize = 128;
 /// Checks claims. One per thread: it keeps its working memory from call to call and allocates nothing per block.
 ///
 /// ```
-/// use bedload::hash::{Checker, Claim, FailureKind, Function};
+/// use bedload::testing::hash::{Checker, Claim, FailureKind, Function};
 ///
 /// let digest = Function::Blake2b(32).digest(b"block");
 /// let good = Claim { code: 0xb220, digest: &digest, data: b"block" };

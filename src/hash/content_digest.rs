@@ -18,7 +18,7 @@ use twox_hash::xxhash3_128::{DEFAULT_SECRET_LENGTH, Hasher, RawHasher, SecretBuf
 /// The content digest of some records. Its text is 32 hex digits.
 ///
 /// ```
-/// use bedload::hash::content_digest::ContentDigest;
+/// use bedload::testing::hash::content_digest::ContentDigest;
 ///
 /// let mut one = ContentDigest::default();
 /// one.add_record(b"a", b"first");

@@ -357,8 +357,10 @@ fn checked(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// The journal for `benches/`: entries of the kind that is written most often.
+#[cfg(feature = "testing")]
 pub(crate) struct JournalBench(Journal);
 
+#[cfg(feature = "testing")]
 impl JournalBench {
     pub fn open(dir: &Path) -> Result<Self> {
         Ok(Self(Journal::open(dir)?.0))

@@ -1,6 +1,6 @@
 //! From a snapshot to a database that stands under its name.
 //!
-//! [`import`] does all of it. Two loaders, chosen by the preset, share its steps: `ingest` reads, builds SST files and
+//! [`import()`] does all of it. Two loaders, chosen by the preset, share its steps: `ingest` reads, builds SST files and
 //! lets RocksDB ingest them; `memtable` writes batches and compacts. Each step has a file here; `car` and `block_log`
 //! have what only one kind of source needs, `sink` what takes records.
 
@@ -29,7 +29,8 @@ mod sink;
 mod target;
 mod validate;
 
-pub use crate::report::{LogPlan, MemtablePlan, Plan, Space};
+pub(crate) use crate::report::Plan;
 pub use import::{Outcome, import};
+#[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};

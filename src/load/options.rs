@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use derive_setters::Setters;
+
 use crate::chain::Id;
 use crate::os::resources;
 use crate::preset::Overrides;
@@ -13,7 +15,9 @@ use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 
 /// What to import, where to, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct ImportOptions {
     /// The snapshot; `-` is standard input.
     pub source: PathBuf,
@@ -61,6 +65,7 @@ pub struct ImportOptions {
 /// What a source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Format {
     /// What its first bytes say.
     #[default]
@@ -72,7 +77,9 @@ pub enum Format {
 }
 
 /// What only block logs have.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct LogOptions {
     /// Where Hive's dictionaries are. Defaults to nowhere.
     pub dictionaries: Option<PathBuf>,
@@ -108,6 +115,7 @@ impl LogOptions {
 /// Whether blocks go through memory or through files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum PlanChoice {
     /// Through memory if all of it fits the budget.
     #[default]
@@ -146,7 +154,7 @@ impl ImportOptions {
     }
 
     /// The memory that the import may use, in bytes: what was asked for, or half of what there is.
-    pub fn memory_budget(&self) -> u64 {
+    pub(crate) fn memory_budget(&self) -> u64 {
         self.memory.or_else(|| resources::memory().map(|all| all / 2)).unwrap_or(1 << 30)
     }
 }

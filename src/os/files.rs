@@ -74,21 +74,6 @@ pub(crate) fn in_the_making(path: &Path) -> PathBuf {
 }
 
 /// Where something is written to.
-///
-/// ```
-/// use std::io::Write;
-///
-/// use bedload::os::files::Output;
-///
-/// let dir = tempfile::tempdir()?;
-/// let path = dir.path().join("new");
-/// let mut output = Output::create(&path, false)?;
-/// output.file().write_all(b"whole")?;
-/// assert!(!path.exists());
-/// output.commit()?;
-/// assert_eq!(std::fs::read(&path)?, b"whole");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug)]
 pub enum Output {
     /// A file; what is written appears under its name with [`Output::commit`].
@@ -183,4 +168,22 @@ fn builder() -> tempfile::Builder<'static, 'static> {
 /// By what a file without a name can be linked.
 fn link_of(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_whole() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("new");
+        let mut output = Output::create(&path, false).expect("create");
+        output.file().write_all(b"whole").expect("write");
+        assert!(!path.exists());
+        output.commit().expect("commit");
+        assert_eq!(std::fs::read(&path).expect("read"), b"whole");
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! A preset is a file of data (`configs/*.toml`): a loader, and options under RocksDB's own names for two stages, `load`
 //! (while importing) and `node` (the finished database; also while importing wherever `load` does not say otherwise, so
-//! that SST files are built as the node wants them). [`resolve`] lays the overrides on top, asks RocksDB about every name
+//! that SST files are built as the node wants them). [`resolve()`] lays the overrides on top, asks RocksDB about every name
 //! and value, and yields what the loaders need.
 //!
 //! Precedence, highest first: `--set`, `--options-file` (which replaces all of `node` below it), environment
@@ -33,15 +33,16 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 pub use diff::{Difference, diff};
-pub use explain::{Explanation, Row, explain};
-pub use key::{Key, Loader, Origin, Scope, Stage};
+pub use explain::explain;
+#[cfg(feature = "testing")]
+pub use key::Stage;
+pub use key::{Loader, Origin};
 pub use machine::Machine;
 pub use overrides::Overrides;
 pub use parse::Asked;
 pub use problem::PresetProblem;
 pub use resolve::{Resolved, resolve};
 pub use settings::EffectiveOption;
-pub use validate::Setting;
 
 use crate::error::{Error, Result};
 use parse::Role;

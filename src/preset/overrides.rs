@@ -9,6 +9,8 @@ use super::parse::{self, Asked, Document, Role};
 use super::problem::PresetProblem;
 use super::registry;
 use super::{DEFAULT, Preset};
+use derive_setters::Setters;
+
 use crate::error::{Error, Result};
 use crate::os::files::read_regular;
 use crate::rocks::option_map::OptionMap;
@@ -24,7 +26,9 @@ const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
 
 /// Everything that stands above the preset. The default is nothing at all: a program that embeds the library says what it
 /// wants; [`Overrides::from_environment`] looks around as the command line does.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct Overrides {
     /// `--set` arguments, e.g. `load.cf.write_buffer_size=64M`; a later one wins.
     pub set: Vec<String>,
@@ -37,7 +41,8 @@ pub struct Overrides {
     /// The user's configuration.
     pub user_config: Option<PathBuf>,
     /// What `cores` and `open_files` stand for. Defaults to this machine.
-    pub machine: Option<Machine>,
+    #[setters(skip)]
+    pub(crate) machine: Option<Machine>,
 }
 
 impl Overrides {
@@ -56,11 +61,11 @@ impl Overrides {
         Self { environment, user_config, ..Self::default() }
     }
 
-    /// The preset to take: the one that is named, or `BEDLOAD_PRESET`, or the user's, or [`DEFAULT`](super::DEFAULT).
+    /// The preset to take: the one that is named, or `BEDLOAD_PRESET`, or the user's, or `ingest`.
     ///
     /// # Errors
     /// There is no such preset, or a file cannot be read.
-    pub fn preset(&self, named: Option<&str>) -> Result<Preset> {
+    pub(crate) fn preset(&self, named: Option<&str>) -> Result<Preset> {
         self.preset_or(named, DEFAULT)
     }
 
@@ -68,20 +73,20 @@ impl Overrides {
     ///
     /// # Errors
     /// As [`Overrides::preset`].
-    pub fn preset_or(&self, named: Option<&str>, default: &str) -> Result<Preset> {
+    pub(crate) fn preset_or(&self, named: Option<&str>, default: &str) -> Result<Preset> {
         if let Some(word) = named {
             return Preset::find(word);
         }
         if let Some((_, word)) = self.environment.iter().find(|(name, _)| name == PRESET_VARIABLE) {
             return Preset::find(word);
         }
-        match self.user_config()?.and_then(|document| document.preset) {
+        match self.read_user_config()?.and_then(|document| document.preset) {
             Some(word) => Preset::find(&word),
             None => Preset::builtin(default),
         }
     }
 
-    pub(super) fn user_config(&self) -> Result<Option<Document>> {
+    pub(super) fn read_user_config(&self) -> Result<Option<Document>> {
         let Some(path) = &self.user_config else { return Ok(None) };
         Ok(Some(parse::document(&read_text(path)?, path, Role::UserConfig)?))
     }

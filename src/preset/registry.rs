@@ -48,15 +48,13 @@ pub struct Row {
     pub loader: Option<Loader>,
     /// Whether `node` may name it as well as `load`.
     pub in_node: bool,
-    /// What it does.
-    pub doc: &'static str,
-    /// Why the default is what it is.
-    pub reason: &'static str,
 }
 
 /// All rows.
 pub const ROWS: &[Row] = &[
     Row {
+        // Background threads for flush and compaction together: max_background_jobs. Default: RocksDB runs two jobs
+        // unless told otherwise.
         name: "increase_parallelism",
         scope: Scope::Db,
         owner: Owner::Shorthand,
@@ -64,10 +62,10 @@ pub const ROWS: &[Row] = &[
         default: "1",
         loader: Some(Loader::Memtable),
         in_node: true,
-        doc: "background threads for flush and compaction together: max_background_jobs",
-        reason: "RocksDB runs two jobs unless told otherwise",
     },
     Row {
+        // RocksDB's PrepareForBulkLoad: triggers lifted, no automatic compaction, two levels, six write buffers.
+        // Default: it switches off what keeps reads fast, so it is asked for by name.
         name: "prepare_for_bulk_load",
         scope: Scope::Db,
         owner: Owner::Shorthand,
@@ -75,10 +73,10 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "RocksDB's PrepareForBulkLoad: triggers lifted, no automatic compaction, two levels, six write buffers",
-        reason: "it switches off what keeps reads fast, so it is asked for by name",
     },
     Row {
+        // RocksDB's OptimizeForPointLookup with a block cache of this many MiB: hash index in data blocks, Bloom
+        // filter of 10 bits, memtable filter. Default: off: it replaces table options.
         name: "optimize_for_point_lookup",
         scope: Scope::Cf,
         owner: Owner::Shorthand,
@@ -86,11 +84,10 @@ pub const ROWS: &[Row] = &[
         default: "0",
         loader: None,
         in_node: true,
-        doc: "RocksDB's OptimizeForPointLookup with a block cache of this many MiB: hash index in data blocks, Bloom \
-              filter of 10 bits, memtable filter",
-        reason: "off: it replaces table options",
     },
     Row {
+        // Bytes of uncompressed blocks kept in memory; RocksDB does not write it to OPTIONS. Default: RocksDB's
+        // default.
         name: "block_cache",
         scope: Scope::Table,
         owner: Owner::RocksDb,
@@ -98,10 +95,10 @@ pub const ROWS: &[Row] = &[
         default: "32M",
         loader: None,
         in_node: true,
-        doc: "bytes of uncompressed blocks kept in memory; RocksDB does not write it to OPTIONS",
-        reason: "RocksDB's default",
     },
     Row {
+        // A batch is written when it holds this many bytes. Default: large enough that the write queue is not felt,
+        // small enough to stay in cache.
         name: "batch_bytes",
         scope: Scope::Write,
         owner: Owner::Bedload,
@@ -109,10 +106,9 @@ pub const ROWS: &[Row] = &[
         default: "1M",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "a batch is written when it holds this many bytes",
-        reason: "large enough that the write queue is not felt, small enough to stay in cache",
     },
     Row {
+        // Or when it holds this many records. Default: bounds a batch of tiny records.
         name: "batch_count",
         scope: Scope::Write,
         owner: Owner::Bedload,
@@ -120,10 +116,9 @@ pub const ROWS: &[Row] = &[
         default: "4096",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "or when it holds this many records",
-        reason: "bounds a batch of tiny records",
     },
     Row {
+        // Threads that write batches. Default: what every node does; more need concurrent memtable writes to help.
         name: "writer_threads",
         scope: Scope::Write,
         owner: Owner::Bedload,
@@ -131,10 +126,9 @@ pub const ROWS: &[Row] = &[
         default: "1",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "threads that write batches",
-        reason: "what every node does; more need concurrent memtable writes to help",
     },
     Row {
+        // Do not write to the WAL; the import flushes at its end. Default: RocksDB's default.
         name: "disable_wal",
         scope: Scope::Write,
         owner: Owner::RocksDb,
@@ -142,10 +136,9 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "do not write to the WAL; the import flushes at its end",
-        reason: "RocksDB's default",
     },
     Row {
+        // Sync the WAL after each batch. Default: RocksDB's default.
         name: "sync",
         scope: Scope::Write,
         owner: Owner::RocksDb,
@@ -153,10 +146,9 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "sync the WAL after each batch",
-        reason: "RocksDB's default",
     },
     Row {
+        // Slow these writes down first when compaction is behind. Default: RocksDB's default.
         name: "low_pri",
         scope: Scope::Write,
         owner: Owner::RocksDb,
@@ -164,10 +156,10 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "slow these writes down first when compaction is behind",
-        reason: "RocksDB's default",
     },
     Row {
+        // Remember, within a batch, where the last key went; helps when a batch is nearly sorted. Default: RocksDB's
+        // default.
         name: "memtable_insert_hint_per_batch",
         scope: Scope::Write,
         owner: Owner::RocksDb,
@@ -175,10 +167,10 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "remember, within a batch, where the last key went; helps when a batch is nearly sorted",
-        reason: "RocksDB's default",
     },
     Row {
+        // Bytes at which an SST file is finished and the next one begun. Default: a few hundred files for a whole
+        // chain: few descriptors, and one file opens in a millisecond.
         name: "sst_size",
         scope: Scope::Ingest,
         owner: Owner::Bedload,
@@ -186,10 +178,9 @@ pub const ROWS: &[Row] = &[
         default: "256M",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "bytes at which an SST file is finished and the next one begun",
-        reason: "a few hundred files for a whole chain: few descriptors, and one file opens in a millisecond",
     },
     Row {
+        // SST files built at the same time. Default: building is limited by the processor.
         name: "threads",
         scope: Scope::Ingest,
         owner: Owner::Bedload,
@@ -197,10 +188,10 @@ pub const ROWS: &[Row] = &[
         default: "cores",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "SST files built at the same time",
-        reason: "building is limited by the processor",
     },
     Row {
+        // Link the files into the database and remove the originals, instead of copying them. Default: RocksDB's
+        // default.
         name: "move_files",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -208,10 +199,9 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "link the files into the database and remove the originals, instead of copying them",
-        reason: "RocksDB's default",
     },
     Row {
+        // Copy a file that cannot be moved. Default: RocksDB's default.
         name: "failed_move_fall_back_to_copy",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -219,10 +209,9 @@ pub const ROWS: &[Row] = &[
         default: "true",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "copy a file that cannot be moved",
-        reason: "RocksDB's default",
     },
     Row {
+        // Keep snapshots taken before from seeing the new records. Default: RocksDB's default.
         name: "snapshot_consistency",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -230,10 +219,9 @@ pub const ROWS: &[Row] = &[
         default: "true",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "keep snapshots taken before from seeing the new records",
-        reason: "RocksDB's default",
     },
     Row {
+        // Let RocksDB give the files a sequence number other than zero. Default: RocksDB's default.
         name: "allow_global_seqno",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -241,10 +229,9 @@ pub const ROWS: &[Row] = &[
         default: "true",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "let RocksDB give the files a sequence number other than zero",
-        reason: "RocksDB's default",
     },
     Row {
+        // Flush the memtable first if its keys overlap the files'. Default: RocksDB's default.
         name: "allow_blocking_flush",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -252,10 +239,9 @@ pub const ROWS: &[Row] = &[
         default: "true",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "flush the memtable first if its keys overlap the files'",
-        reason: "RocksDB's default",
     },
     Row {
+        // Fail rather than put a file above the last level. Default: RocksDB's default.
         name: "fail_if_not_bottommost_level",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -263,10 +249,9 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "fail rather than put a file above the last level",
-        reason: "RocksDB's default",
     },
     Row {
+        // Read the files again and check every block before taking them. Default: RocksDB's default.
         name: "verify_checksums_before_ingest",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -274,10 +259,9 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "read the files again and check every block before taking them",
-        reason: "RocksDB's default",
     },
     Row {
+        // How far that check reads ahead; 0 lets RocksDB choose. Default: RocksDB's default.
         name: "verify_checksums_readahead_size",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -285,10 +269,9 @@ pub const ROWS: &[Row] = &[
         default: "0",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "how far that check reads ahead; 0 lets RocksDB choose",
-        reason: "RocksDB's default",
     },
     Row {
+        // Check whole-file checksums where the database records them. Default: RocksDB's default.
         name: "verify_file_checksum",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -296,10 +279,9 @@ pub const ROWS: &[Row] = &[
         default: "true",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "check whole-file checksums where the database records them",
-        reason: "RocksDB's default",
     },
     Row {
+        // Leave the blocks read while taking the files in the block cache. Default: RocksDB's default.
         name: "fill_cache",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -307,10 +289,9 @@ pub const ROWS: &[Row] = &[
         default: "true",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "leave the blocks read while taking the files in the block cache",
-        reason: "RocksDB's default",
     },
     Row {
+        // Read index and filter of last-level files into memory at once. Default: RocksDB's default.
         name: "prefetch_lmax_index_and_filter_blocks",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -318,10 +299,9 @@ pub const ROWS: &[Row] = &[
         default: "true",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "read index and filter of last-level files into memory at once",
-        reason: "RocksDB's default",
     },
     Row {
+        // Threads that open the files. Default: RocksDB's default.
         name: "file_opening_threads",
         scope: Scope::Ingest,
         owner: Owner::RocksDb,
@@ -329,10 +309,9 @@ pub const ROWS: &[Row] = &[
         default: "1",
         loader: Some(Loader::Ingest),
         in_node: false,
-        doc: "threads that open the files",
-        reason: "RocksDB's default",
     },
     Row {
+        // Threads for the final compaction; 0 takes db.max_subcompactions. Default: RocksDB's default.
         name: "max_subcompactions",
         scope: Scope::Compaction,
         owner: Owner::RocksDb,
@@ -340,10 +319,10 @@ pub const ROWS: &[Row] = &[
         default: "0",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "threads for the final compaction; 0 takes db.max_subcompactions",
-        reason: "RocksDB's default",
     },
     Row {
+        // What to do with files that are in the last level already; kForce writes them twice. Default: RocksDB's
+        // default.
         name: "bottommost_level_compaction",
         scope: Scope::Compaction,
         owner: Owner::RocksDb,
@@ -351,10 +330,9 @@ pub const ROWS: &[Row] = &[
         default: "kIfHaveCompactionFilter",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "what to do with files that are in the last level already; kForce writes them twice",
-        reason: "RocksDB's default",
     },
     Row {
+        // Keep automatic compactions from running at the same time. Default: RocksDB's default.
         name: "exclusive_manual_compaction",
         scope: Scope::Compaction,
         owner: Owner::RocksDb,
@@ -362,10 +340,9 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "keep automatic compactions from running at the same time",
-        reason: "RocksDB's default",
     },
     Row {
+        // Move the result to target_level. Default: RocksDB's default.
         name: "change_level",
         scope: Scope::Compaction,
         owner: Owner::RocksDb,
@@ -373,10 +350,10 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "move the result to target_level",
-        reason: "RocksDB's default",
     },
     Row {
+        // The level to move to, with change_level; -1 is the lowest that can hold the result. Default: RocksDB's
+        // default.
         name: "target_level",
         scope: Scope::Compaction,
         owner: Owner::RocksDb,
@@ -384,10 +361,9 @@ pub const ROWS: &[Row] = &[
         default: "-1",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "the level to move to, with change_level; -1 is the lowest that can hold the result",
-        reason: "RocksDB's default",
     },
     Row {
+        // Start even if the flush before it stalls writers. Default: RocksDB's default.
         name: "allow_write_stall",
         scope: Scope::Compaction,
         owner: Owner::RocksDb,
@@ -395,8 +371,6 @@ pub const ROWS: &[Row] = &[
         default: "false",
         loader: Some(Loader::Memtable),
         in_node: false,
-        doc: "start even if the flush before it stalls writers",
-        reason: "RocksDB's default",
     },
 ];
 
@@ -412,11 +386,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_unique_and_says_what_and_why() {
+    fn every_row_is_unique() {
         let mut seen = HashSet::new();
         for row in ROWS {
             assert!(seen.insert((row.scope, row.name)), "{}.{} stands twice", row.scope, row.name);
-            assert!(!row.doc.is_empty() && !row.reason.is_empty(), "{}.{}", row.scope, row.name);
         }
     }
 }

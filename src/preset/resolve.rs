@@ -52,7 +52,7 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
         defaults,
     };
     resolved.apply(&validator, &preset.asked)?;
-    if let Some(config) = overrides.user_config()? {
+    if let Some(config) = overrides.read_user_config()? {
         resolved.apply_config(&validator, &config.asked)?;
     }
     resolved.apply(&validator, &overrides.of_environment(defaults)?)?;

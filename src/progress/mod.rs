@@ -22,6 +22,7 @@ use crate::parallel;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Phase {
     /// Opening, looking, choosing a plan.
     Plan,
@@ -78,6 +79,7 @@ impl Phase {
 
 /// A look at the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Sample {
     /// Seconds since the start.
     pub seconds: f64,
@@ -115,7 +117,8 @@ impl Sample {
 }
 
 /// What lies before RocksDB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Backlog {
     /// Files at level 0.
     pub level0_files: u64,
@@ -126,8 +129,9 @@ pub struct Backlog {
 }
 
 /// Whether RocksDB lets writers write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Writes {
     /// As fast as they can.
     Flow,

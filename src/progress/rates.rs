@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How fast blocks were read.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Speed {
     /// Blocks read so far in this run.
     pub blocks: u64,

@@ -6,7 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Bytes per second at both ends of a source, as it lies on disk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Throughput {
     /// From the start of reading until a tenth was taken; `None` where the size is not known (a pipe), or the source so
     /// small that it was taken in a few steps.
@@ -20,6 +21,7 @@ const STEPS: u64 = 64;
 
 /// A place in the source, and when it was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ReadStep {
     /// Bytes taken, of the source as it lies on disk.
     pub bytes: u64,

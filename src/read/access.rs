@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use derive_setters::Setters;
+
 use crate::os::resources;
 use crate::progress::CancellationToken;
 use crate::report::KeyFrom;
@@ -12,7 +14,9 @@ use crate::sort::key::KeyLayout;
 const SOME_MEMORY: u64 = 1 << 30;
 
 /// What the work may use. The default is what the machine has to give.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct Resources {
     /// Threads that work. Defaults to the number of cores.
     pub threads: Option<usize>,
@@ -25,22 +29,24 @@ pub struct Resources {
 }
 
 impl Resources {
-    pub(super) fn threads(&self) -> usize {
+    pub(super) fn thread_count(&self) -> usize {
         self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
     }
 
-    pub(super) fn memory(&self) -> u64 {
+    pub(super) fn memory_budget(&self) -> u64 {
         self.memory.or_else(|| resources::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY)
     }
 
-    pub(super) fn work_dir(&self) -> PathBuf {
+    pub(super) fn scratch_parent(&self) -> PathBuf {
         self.work_dir.clone().unwrap_or_else(std::env::temp_dir)
     }
 }
 
 /// Where the blocks of a database are. The default is what `BEDLOAD.json` says; without it, under their CIDs in
 /// `default`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct Location {
     /// What blocks are stored under.
     pub key: Option<KeyLayout>,

@@ -25,6 +25,7 @@ pub struct BlockLookup {
 
 /// A block that was looked for.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct FoundBlock {
     /// Its bytes as the database has them.
     pub block: Vec<u8>,

@@ -18,11 +18,10 @@ const CACHE: usize = 8 << 20;
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
 /// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
-/// use bedload::read::Location;
-/// use bedload::read::get::{Lookup, to_json};
+/// use bedload::{Location, Lookup, to_json};
 ///
 /// let lookup = Lookup::open(&db, &Location::default())?;
 /// let wanted = lookup.wanted("bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu")?;
@@ -56,6 +55,7 @@ struct Reading {
 
 /// A block that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Found {
     /// Its bytes.
     pub block: Vec<u8>,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use super::access::Resources;
 use super::advice;
+use derive_setters::Setters;
+
 use crate::error::Result;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
@@ -15,7 +17,9 @@ use crate::rocks::{DataFile, FamilyScan, FileTotals, Level, Reader, ReaderOption
 const CACHE: usize = 8 << 20;
 
 /// What to look at.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct StatOptions {
     /// The database.
     pub db: PathBuf,
@@ -37,11 +41,11 @@ impl StatOptions {
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
 /// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
 /// use bedload::progress::Silent;
-/// use bedload::read::stat::{StatOptions, stat};
+/// use bedload::{StatOptions, stat};
 ///
 /// let report = stat(&StatOptions::new(&db), &Silent)?;
 /// let family = &report.column_families[0];
@@ -71,7 +75,7 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         if options.digest {
             progress.begin(Phase::Verify, Some(family.bytes));
             let Resources { stop, .. } = &options.resources;
-            let threads = options.resources.threads();
+            let threads = options.resources.thread_count();
             let scan = FamilyScan { reader: &reader, files: &files, family: name, threads, progress, stop };
             let (content, payload) = scan.content()?;
             family.records = Some(content.records);

@@ -1,6 +1,6 @@
 //! What an export wrote.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{BlockRef, MissingBlock};
 use crate::hash::content_digest::ContentDigest;
@@ -9,7 +9,8 @@ use crate::hash::content_digest::ContentDigest;
 pub const EXPORT_SCHEMA: &str = "bedload-export-2";
 
 /// What an export wrote.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ExportReport {
     /// [`EXPORT_SCHEMA`].
     pub schema: String,
@@ -49,14 +50,15 @@ pub struct ExportReport {
     /// Whether the file stands under its name: an incomplete one only does when that was allowed.
     pub committed: bool,
     /// What only a block log has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<ExportedLog>,
     /// How long it took.
     pub seconds: f64,
 }
 
 /// A block log that was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ExportedLog {
     /// `steem`, `hive` or `antelope`.
     pub family: String,

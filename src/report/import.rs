@@ -16,6 +16,7 @@ pub const SCHEMA: &str = "bedload-import-3";
 
 /// What an import did; also what `BEDLOAD.json` in the database says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ImportReport {
     /// [`SCHEMA`].
     pub schema: String,
@@ -89,7 +90,8 @@ pub struct ImportReport {
 }
 
 /// A file of the database, and what tells whether it was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RecordedFile {
     /// Its name in the database's directory.
     pub name: String,
@@ -98,7 +100,8 @@ pub struct RecordedFile {
 }
 
 /// One option of the finished database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct OptionRow {
     /// `scope.option`, under RocksDB's own name.
     pub option: String,
@@ -118,6 +121,7 @@ impl From<EffectiveOption> for OptionRow {
 
 /// What RocksDB did while it was written to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MemtableReport {
     /// Batches written.
     pub batches: u64,
@@ -144,7 +148,8 @@ pub struct MemtableReport {
 }
 
 /// What was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SourceInfo {
     /// The path as the user gave it; `-` for a pipe.
     pub path: String,
@@ -163,7 +168,8 @@ pub struct SourceInfo {
 }
 
 /// How many blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Blocks {
     /// In the source.
     pub read: u64,
@@ -174,7 +180,8 @@ pub struct Blocks {
 }
 
 /// What ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Versions {
     /// This program's.
     pub bedload: String,

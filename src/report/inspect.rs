@@ -1,6 +1,6 @@
 //! What is in a snapshot.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::LogInfo;
 use crate::hash::content_digest::ContentDigest;
@@ -9,7 +9,8 @@ use crate::hash::content_digest::ContentDigest;
 pub const INSPECT_SCHEMA: &str = "bedload-inspect-2";
 
 /// What is in a snapshot. What a quick look does not tell is `null`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct InspectReport {
     /// [`INSPECT_SCHEMA`].
     pub schema: String,
@@ -56,7 +57,7 @@ pub struct InspectReport {
     /// The chain's head, when the roots are Filecoin headers.
     pub head: Option<HeadInfo>,
     /// What only a block log has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogInfo>,
     /// Blocks that do not match their CIDs.
     pub bad_blocks: Option<u64>,
@@ -67,7 +68,8 @@ pub struct InspectReport {
 }
 
 /// A root.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct RootInfo {
     /// Its CID in the usual text form.
     pub cid: String,
@@ -76,7 +78,8 @@ pub struct RootInfo {
 }
 
 /// The header of a CARv2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct V2Info {
     /// Where the inner CARv1 begins.
     pub data_offset: u64,
@@ -89,7 +92,8 @@ pub struct V2Info {
 }
 
 /// Blocks of similar size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct SizeClass {
     /// The largest size in it, in bytes: 0, 1, 3, 7, .. ; the smallest is one more than that of the class before.
     pub up_to: u64,
@@ -100,7 +104,8 @@ pub struct SizeClass {
 }
 
 /// Blocks that share a multicodec.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct CodeCount {
     /// The multicodec.
     pub code: u64,
@@ -113,7 +118,8 @@ pub struct CodeCount {
 }
 
 /// The zstd frames around a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ZstdInfo {
     /// Frames with data.
     pub frames: u64,
@@ -128,7 +134,8 @@ pub struct ZstdInfo {
 }
 
 /// What an FRC-0108 snapshot says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Metadata {
     /// Version of the snapshot's form.
     pub version: u64,
@@ -141,7 +148,8 @@ pub struct Metadata {
 }
 
 /// The head of a Filecoin chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct HeadInfo {
     /// The epoch.
     pub epoch: u64,
@@ -152,7 +160,8 @@ pub struct HeadInfo {
 }
 
 /// A block that does not match its CID.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct BadBlock {
     /// Where its section begins, in bytes from the start of the decompressed snapshot.
     pub offset: u64,

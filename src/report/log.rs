@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::chain::Family;
 use crate::hash::content_digest::ContentDigest;
-pub use crate::progress::Speed;
+use crate::progress::Speed;
 use crate::rocks::Level;
 pub use crate::source::block_log::{BlockRef, IndexUse, LogLayout, Packings};
 
 /// What only a block log has to tell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LogReport {
     /// `steem`, `hive` or `antelope`.
     pub family: String,
@@ -48,8 +49,9 @@ pub struct LogReport {
 }
 
 /// What an import checked in a block log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LogVerified {
     /// Ids, links and the merkle roots of transactions.
     #[default]
@@ -98,6 +100,7 @@ pub(crate) fn not_covered(
 
 /// What is in a block log, as a look at it finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LogInfo {
     /// `steem`, `hive` or `antelope`. A log of Hive without packed blocks looks like one of Steem.
     pub family: String,
@@ -118,7 +121,8 @@ pub struct LogInfo {
 }
 
 /// A column family of the finished database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FamilyReport {
     /// Its name.
     pub name: String,

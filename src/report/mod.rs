@@ -1,6 +1,6 @@
 //! Results as data: every text, table and JSON is made from these.
 
-pub mod bench;
+pub(crate) mod bench;
 mod doctor;
 mod export;
 mod import;
@@ -11,25 +11,28 @@ pub(crate) mod record;
 
 mod stat;
 pub(crate) mod statistics;
-pub mod tune;
+pub(crate) mod tune;
 mod verify;
 mod walk;
 
 pub use crate::escape::{shown, shown_in_line, shown_json};
-pub use doctor::{
-    Advice, DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo, Prediction, Rate,
+pub use doctor::Advice;
+pub(crate) use doctor::{
+    DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo, Prediction, Rate,
 };
-pub use export::{EXPORT_SCHEMA, ExportReport, ExportedLog};
-pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions};
-pub use inspect::{
-    BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo,
-};
+pub(crate) use export::EXPORT_SCHEMA;
+pub use export::{ExportReport, ExportedLog};
+pub(crate) use import::SCHEMA;
+pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, RecordedFile, SourceInfo, Versions};
+pub(crate) use inspect::INSPECT_SCHEMA;
+pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;
-pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings, Speed};
+pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings};
 pub(crate) use plan::sst_target;
 pub use plan::{LogPlan, MemtablePlan, Plan, Space};
-pub use stat::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
-pub use verify::{
-    Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifiedLog, VerifyReport,
-};
-pub use walk::{MissingBlock, WALK_SCHEMA, WalkReport};
+pub(crate) use stat::STAT_SCHEMA;
+pub use stat::{FamilyStat, OptionStat, StatReport};
+pub(crate) use verify::VERIFY_SCHEMA;
+pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VerifiedLog, VerifyReport};
+pub(crate) use walk::WALK_SCHEMA;
+pub use walk::{MissingBlock, WalkReport};

@@ -62,7 +62,7 @@ pub struct ImportRecord {
 }
 
 /// How many records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedBlocks {
     /// In the source.
     pub read: u64,
@@ -73,7 +73,7 @@ pub struct RecordedBlocks {
 }
 
 /// Where the blocks came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedSource {
     /// The path as the user gave it.
     pub path: String,
@@ -91,7 +91,7 @@ pub struct RecordedSource {
 }
 
 /// What only a block log has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedLog {
     /// `steem`, `hive` or `antelope`.
     pub family: String,

@@ -1,6 +1,6 @@
 //! What a database looks like from outside.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::hash::content_digest::ContentDigest;
 use crate::report::Advice;
@@ -10,7 +10,8 @@ use crate::rocks::Level;
 pub const STAT_SCHEMA: &str = "bedload-stat-1";
 
 /// What a database looks like from outside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct StatReport {
     /// [`STAT_SCHEMA`].
     pub schema: String,
@@ -29,7 +30,8 @@ pub struct StatReport {
 }
 
 /// A column family.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct FamilyStat {
     /// Its name.
     pub name: String,
@@ -56,7 +58,8 @@ pub struct FamilyStat {
 }
 
 /// An option that differs from RocksDB's default.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct OptionStat {
     /// `scope.option`, under RocksDB's own name.
     pub option: String,

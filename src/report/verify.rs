@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::hash::content_digest::ContentDigest;
 use crate::report::{Advice, LogVerified};
@@ -12,7 +12,8 @@ use crate::sort::key::KeyLayout;
 pub const VERIFY_SCHEMA: &str = "bedload-verify-1";
 
 /// What a verification found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// [`VERIFY_SCHEMA`].
     pub schema: String,
@@ -43,10 +44,9 @@ pub struct VerifyReport {
     /// The comparison with the source; `null` when none was asked for.
     pub against: Option<Against>,
     /// What is no problem and worth knowing, in words.
-    #[serde(default)]
     pub notes: Vec<String>,
     /// What only a database made from a block log has to tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<VerifiedLog>,
     /// What is wrong.
     pub problems: Problems,
@@ -57,8 +57,9 @@ pub struct VerifyReport {
 }
 
 /// Where the key layout is known from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum KeyFrom {
     /// `BEDLOAD.json`.
     Record,
@@ -69,7 +70,8 @@ pub enum KeyFrom {
 }
 
 /// What `BEDLOAD.json` says about the records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Recorded {
     /// The source's path as the user gave it then.
     pub source: String,
@@ -82,7 +84,8 @@ pub struct Recorded {
 }
 
 /// A comparison with the source, record by record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Against {
     /// The source's path as the user gave it.
     pub source: String,
@@ -97,7 +100,8 @@ pub struct Against {
 }
 
 /// What only the verification of a database made from a block log has to tell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct VerifiedLog {
     /// What the import had checked.
     pub import_verified: LogVerified,
@@ -110,7 +114,8 @@ pub struct VerifiedLog {
 }
 
 /// What is wrong: all of it counted, the first of it listed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Problems {
     /// How many.
     pub total: u64,
@@ -121,8 +126,9 @@ pub struct Problems {
 }
 
 /// Kinds of problems.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ProblemKind {
     /// RocksDB does not open the database.
     Open,
@@ -183,7 +189,8 @@ impl ProblemKind {
 }
 
 /// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Problem {
     /// Which kind.
     pub kind: ProblemKind,

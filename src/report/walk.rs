@@ -7,6 +7,7 @@ pub const WALK_SCHEMA: &str = "bedload-walk-1";
 
 /// What a walk found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WalkReport {
     /// [`WALK_SCHEMA`].
     pub schema: String,
@@ -45,7 +46,8 @@ pub struct WalkReport {
 }
 
 /// A block that is linked to and not there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MissingBlock {
     /// Its CID in the usual text form.
     pub cid: String,

@@ -20,7 +20,7 @@ pub enum KeyLayout {
 
 impl KeyLayout {
     /// Where the key begins in a section's CID; it ends with the CID.
-    pub fn key_start(self, cid: &CidSpan) -> usize {
+    pub(crate) fn key_start(self, cid: &CidSpan) -> usize {
         match self {
             Self::Cid | Self::Number => 0,
             Self::Multihash => cid.multihash as usize,

@@ -6,10 +6,10 @@ use std::path::Path;
 use crate::common::crash::rounds;
 use crate::common::log::*;
 use crate::common::run::Place;
-use bedload::chain::Id;
-use bedload::hash::content_digest::ContentDigest;
 use bedload::progress::Silent;
 use bedload::report::{ImportReport, LogVerified, ProblemKind};
+use bedload::testing::chain::Id;
+use bedload::testing::hash::content_digest::ContentDigest;
 use bedload::{Error, ImportOptions, Outcome, VerifyOptions};
 
 /// Bytes of an Antelope header without new producers and extensions, and of the signature behind it.
@@ -140,7 +140,7 @@ fn what_links_alone_let_pass_is_found_in_the_database() {
                 _ => continue,
             }
             passed += 1;
-            let report = bedload::verify_db(&VerifyOptions::new(place.path("db")), &Silent).expect("readable");
+            let report = bedload::verify(&VerifyOptions::new(place.path("db")), &Silent).expect("readable");
             let kinds: Vec<ProblemKind> = report.problems.kinds.keys().copied().collect();
             assert_eq!(kinds, [ProblemKind::Root], "{}, byte {at}: {report:?}", case.name);
             let log = report.log.expect("a log");

@@ -22,7 +22,7 @@ pub mod terminal;
 
 use std::io::Write;
 
-use bedload::chain::Family;
+use bedload::testing::chain::Family;
 
 /// Says that a test, or a part of it, does not run here. Not by a print macro: the test harness would hide it behind a pass.
 pub fn skipped(why: impl std::fmt::Display) {

@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use bedload::ImportOptions;
-use bedload::generate::{Profile, Spec, write};
-use bedload::load::PlanChoice;
+use bedload::PlanChoice;
 use bedload::progress::Silent;
+use bedload::testing::generate::{Profile, Spec, write};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::common::run::Place;

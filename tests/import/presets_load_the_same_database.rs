@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::presets::{for_each_preset, is_compacted};
 use crate::common::run::{Done, Place, import};
-use bedload::preset::{Overrides, Preset, Stage, resolve};
+use bedload::testing::preset::{Overrides, Preset, Stage, resolve};
 
 /// A snapshot made by `bedload generate`.
 fn generated(place: &Place, profile: &str, size: &str) -> PathBuf {
@@ -123,7 +123,7 @@ fn a_generated_block_log() {
     for_each_preset(|name| {
         let place = Place::new();
         let mut run = import(&place, &source).args(&["--preset", name]).args(&index);
-        let memtable = Preset::builtin(name).expect(name).loader == bedload::preset::Loader::Memtable;
+        let memtable = Preset::builtin(name).expect(name).loader == bedload::testing::preset::Loader::Memtable;
         if memtable {
             run = run.args(&["--set", "load.cf.write_buffer_size=1M", "--set", "load.write.batch_bytes=64K"]);
         }

@@ -12,7 +12,7 @@ use std::process::{Child, Stdio};
 
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, cid, header, noise, section};
 use crate::common::run::Place;
-use bedload::generate::{self, Format, Profile, Spec};
+use bedload::testing::generate::{self, Format, Profile, Spec};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;

@@ -5,10 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bedload::chain::Family;
-use bedload::generate::log::files::{Artifacts, IndexKind, index, partitions, pruned, split};
-use bedload::generate::log::{Dictionaries, LogEntry, LogSpec, LogSummary};
-use bedload::generate::{Format, Profile, Spec};
+use bedload::testing::chain::Family;
+use bedload::testing::generate::log::{Dictionaries, LogEntry, LogSpec, LogSummary};
+use bedload::testing::generate::log::{
+    files::{Artifacts, IndexKind},
+    layouts::{index, partitions, pruned, split},
+};
+use bedload::testing::generate::{Format, Profile, Spec};
 use ipld_core::codec::Links;
 use serde_ipld_dagcbor::codec::DagCborCodec;
 use serde_json::{Value, json};
@@ -99,7 +102,7 @@ fn chain(made: &mut Made) {
     let spec = Spec::new(Profile::Mainnet, 64 << 10).seed(14).duplicates(5).expect("a share");
     let write = |format| {
         let mut bytes = std::io::Cursor::new(Vec::new());
-        let summary = bedload::generate::write(&spec.clone().format(format), &mut bytes).expect("into memory");
+        let summary = bedload::testing::generate::write(&spec.clone().format(format), &mut bytes).expect("into memory");
         (bytes.into_inner(), summary.roots.iter().map(cid::Cid::to_bytes).collect::<Vec<_>>())
     };
     let (plain, roots) = write(Format::Car);
@@ -172,7 +175,7 @@ fn generated(
         entries.push(*entry);
         Ok(())
     };
-    let summary = bedload::generate::log::write(spec, &mut bytes, each).expect("into memory");
+    let summary = bedload::testing::generate::log::write(spec, &mut bytes, each).expect("into memory");
     let stored = log_blocks::blocks(family, version, &bytes, dictionary);
     // Each block names the one before it.
     let parent = if family == Family::Antelope { 14..46 } else { 0..20 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::database::{bedload, flip, generate, inspect};
-use bedload::hash::Function;
+use bedload::testing::hash::Function;
 use cid::Cid;
 use cid::multihash::Multihash;
 use ipld_core::ipld::Ipld;

@@ -454,6 +454,6 @@ fn files_of_a_database_with_mapped_reads_that_are_cut_are_problems_and_no_death_
         assert!(open.filter_map(|fd| fd.path().read_link().ok()).any(|path| path == file), "{name} is not open");
         std::fs::File::options().write(true).open(&file).expect("open").set_len(20_000).expect("cut");
     }));
-    let report = bedload::verify_db(&bedload::VerifyOptions::new(&db), &cut).expect("a report");
+    let report = bedload::verify(&bedload::VerifyOptions::new(&db), &cut).expect("a report");
     assert!(report.problems.kinds.contains_key(&bedload::report::ProblemKind::Checksum), "{report:?}");
 }

@@ -19,7 +19,6 @@ mod space;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use crate::report::tune::Change;
 pub use preset_file::preset_file;
 pub use space::{Candidate, candidates};
 

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bedload::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS, Order, Vary};
-use bedload::report::bench::{BenchReport, table};
-use bedload::report::shown;
-use bedload::{Error, preset::Preset};
+use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS, Order, Vary};
+use crate::report::bench::{BenchReport, table};
+use crate::report::shown;
+use crate::{Error, preset::Preset};
 
 use crate::cli::args::this_program;
 use crate::cli::globals::Globals;

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use bedload::bench::keys;
-use bedload::bench::reads::{ReadOptions, read, scan_in_order};
+use crate::bench::keys;
+use crate::bench::reads::{ReadOptions, read, scan_in_order};
 
 use crate::cli::output;
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bedload::doctor::{DoctorOptions, examine};
-use bedload::load::PlanChoice;
-use bedload::preset::Overrides;
+use crate::doctor::{DoctorOptions, examine};
+use crate::load::PlanChoice;
+use crate::preset::Overrides;
 
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
@@ -45,7 +45,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = DoctorOptions::new(&args.dir, args.source.clone());
-    bedload::raise_open_files();
+    crate::raise_open_files();
     options.import.memory = args.memory;
     options.import.threads = args.threads.map(usize::from);
     options.import.work_dir.clone_from(&args.work_dir);

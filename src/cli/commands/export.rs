@@ -4,10 +4,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use bedload::Error;
-use bedload::read::export::{ExportOptions, Format, Selection, export, export_to};
-use bedload::report::{ExportReport, shown, shown_json};
-use bedload::source::car::RawCid;
+use crate::Error;
+use crate::read::export::{ExportOptions, Format, Selection, export, export_to};
+use crate::report::{ExportReport, shown, shown_json};
+use crate::source::car::RawCid;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::args::{LocationArgs, ResourceArgs};

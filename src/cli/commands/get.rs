@@ -3,10 +3,10 @@
 use std::io::{BufRead, BufWriter, Write};
 use std::path::PathBuf;
 
-use bedload::Error;
-use bedload::read::block::BlockLookup;
-use bedload::read::get::{Found, Lookup, to_json};
-use bedload::report::shown_json;
+use crate::Error;
+use crate::read::block::BlockLookup;
+use crate::read::get::{Found, Lookup, to_json};
+use crate::report::shown_json;
 use clap::ValueEnum;
 
 use crate::cli::args::LocationArgs;

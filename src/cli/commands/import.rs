@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use bedload::chain::Id;
-use bedload::load::{Format, LogOptions, PlanChoice};
-use bedload::preset::Overrides;
-use bedload::size::human;
-use bedload::sort::key::KeyLayout;
-use bedload::source::block_log::TornTail;
-use bedload::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
-use bedload::{Error, ImportOptions, Outcome};
+use crate::chain::Id;
+use crate::load::{Format, LogOptions, PlanChoice};
+use crate::preset::Overrides;
+use crate::size::human;
+use crate::sort::key::KeyLayout;
+use crate::source::block_log::TornTail;
+use crate::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
+use crate::{Error, ImportOptions, Outcome};
 
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
@@ -130,7 +130,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let report_file = output::ReportFile::create(args.report.as_deref(), &others)?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = progress::renderer(globals);
-    let outcome = bedload::import(&options, observer.as_ref());
+    let outcome = crate::import(&options, observer.as_ref());
     observer.finish();
     match outcome? {
         Outcome::Planned(plan) if globals.json => {
@@ -159,7 +159,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
 }
 
-fn options(args: &Args) -> bedload::Result<ImportOptions> {
+fn options(args: &Args) -> crate::Result<ImportOptions> {
     let mut options = ImportOptions::new(&args.source, &args.db);
     options.memory = args.memory;
     options.threads = args.threads.map(usize::from);

@@ -3,9 +3,9 @@
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-use bedload::Error;
-use bedload::read::inspect::{InspectOptions, inspect, list};
-use bedload::source::car::NullPadding;
+use crate::Error;
+use crate::read::inspect::{InspectOptions, inspect, list};
+use crate::source::car::NullPadding;
 
 use crate::cli::args::ResourceArgs;
 use crate::cli::globals::Globals;
@@ -55,7 +55,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         observer.finish();
         report?
     } else {
-        inspect(&options, &bedload::progress::Silent)?
+        inspect(&options, &crate::progress::Silent)?
     };
     if globals.json {
         output::print_json(&report)?;

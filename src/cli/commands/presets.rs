@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use bedload::preset::{self, Overrides, Preset, Resolved};
-use bedload::report::shown;
+use crate::preset::{self, Overrides, Preset, Resolved};
+use crate::report::shown;
 use clap::Subcommand;
 
 use crate::cli::args::OverrideArgs;
@@ -58,7 +58,7 @@ enum What {
 /// Runs `bedload presets`.
 ///
 /// # Errors
-/// A [`bedload::Error`]: there is no such preset, or something in it is wrong.
+/// A [`crate::Error`]: there is no such preset, or something in it is wrong.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     match &args.what {
         None | Some(What::List) => list(globals),

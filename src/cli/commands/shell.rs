@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bedload::Error;
+use crate::Error;
 use clap_complete::Shell;
 
 /// Print completions for a shell

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bedload::read::stat::{StatOptions, stat};
+use crate::read::stat::{StatOptions, stat};
 
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
@@ -34,7 +34,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         observer.finish();
         report?
     } else {
-        stat(&options, &bedload::progress::Silent)?
+        stat(&options, &crate::progress::Silent)?
     };
     if globals.json {
         return output::print_json(&report);

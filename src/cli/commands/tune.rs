@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bedload::Error;
-use bedload::bench::tune::{DEFAULT_PAIRS, TuneOptions, tune};
-use bedload::progress::CancellationToken;
-use bedload::report::shown;
-use bedload::report::tune::Goal;
+use crate::Error;
+use crate::bench::tune::{DEFAULT_PAIRS, TuneOptions, tune};
+use crate::progress::CancellationToken;
+use crate::report::shown;
+use crate::report::tune::Goal;
 
 use crate::cli::args::this_program;
 use crate::cli::globals::Globals;
@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// The preset to start from, by name or file
-    #[arg(long, value_name = "NAME|FILE", default_value = bedload::preset::DEFAULT)]
+    #[arg(long, value_name = "NAME|FILE", default_value = crate::preset::DEFAULT)]
     pub preset: String,
     /// What to improve: the import's time, that and a scan, lookups, or the peak of memory
     #[arg(long = "for", value_name = "GOAL", default_value = "total", value_parser = goal())]

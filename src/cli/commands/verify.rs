@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bedload::source::car::NullPadding;
-use bedload::{Error, VerifyOptions};
+use crate::source::car::NullPadding;
+use crate::{Error, VerifyOptions};
 
 use crate::cli::args::{LocationArgs, ResourceArgs};
 use crate::cli::globals::Globals;
@@ -51,7 +51,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.resources = args.resources.resources()?;
     options.location = args.location.location();
     let observer = progress::renderer(globals);
-    let outcome = bedload::verify_db(&options, observer.as_ref());
+    let outcome = crate::verify(&options, observer.as_ref());
     observer.finish();
     let report = outcome?;
     if globals.json {

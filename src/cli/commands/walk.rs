@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use bedload::Error;
-use bedload::read::walk::{WalkOptions, walk};
-use bedload::source::car::RawCid;
+use crate::Error;
+use crate::read::walk::{WalkOptions, walk};
+use crate::source::car::RawCid;
 
 use crate::cli::args::{LocationArgs, ResourceArgs};
 use crate::cli::globals::Globals;

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use bedload::progress::{Event, Observer, Sample};
+use crate::progress::{Event, Observer, Sample};
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use parking_lot::{Mutex, MutexGuard};
@@ -174,7 +174,7 @@ impl<T: TermLike> TermLike for Screen<T> {
 
 #[cfg(test)]
 mod tests {
-    use bedload::progress::Phase;
+    use crate::progress::Phase;
     use indicatif::InMemoryTerm;
 
     use super::*;

@@ -1,8 +1,8 @@
 //! The line that an event leaves.
 
-use bedload::progress::{Event, Phase};
-use bedload::report::shown_in_line;
-use bedload::size::human;
+use crate::progress::{Event, Phase};
+use crate::report::shown_in_line;
+use crate::size::human;
 
 use crate::cli::render::numbers::{grouped, throughput};
 use crate::cli::render::screen;

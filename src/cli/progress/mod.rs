@@ -8,8 +8,8 @@ pub mod runs;
 
 use std::io::{self, IsTerminal, Write};
 
-use bedload::progress::{Event, Observer, Sample, Silent};
-use bedload::report::shown_json;
+use crate::progress::{Event, Observer, Sample, Silent};
+use crate::report::shown_json;
 use parking_lot::Mutex;
 
 use crate::cli::globals::{Globals, ProgressStyle, is_dumb};

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use bedload::progress::{Backlog, Phase, Sample, Writes};
-use bedload::size::human;
+use crate::progress::{Backlog, Phase, Sample, Writes};
+use crate::size::human;
 
 use super::curve::IntervalRates;
 use crate::cli::render::numbers::{duration, grouped};

@@ -1,10 +1,10 @@
 //! What `bedload bench` and `bedload tune` print while they run: a line for each run, on standard error.
 
-use bedload::bench::tune::TuneObserver;
-use bedload::bench::{BenchObserver, Step};
-use bedload::report::bench::Run;
-use bedload::report::shown_json;
-use bedload::size::human;
+use crate::bench::tune::TuneObserver;
+use crate::bench::{BenchObserver, Step};
+use crate::report::bench::Run;
+use crate::report::shown_json;
+use crate::size::human;
 use serde_json::{Value, json};
 
 use crate::cli::globals::{Globals, ProgressStyle};

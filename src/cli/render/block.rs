@@ -1,6 +1,6 @@
 //! Single blocks: of a database of a CAR as hex or dag-json, of a block log as the fields of its header.
 
-use bedload::read::block::{BlockLookup, FoundBlock};
+use crate::read::block::{BlockLookup, FoundBlock};
 use serde_json::{Value, json};
 
 use crate::cli::render::numbers::date;

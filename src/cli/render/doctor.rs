@@ -1,7 +1,7 @@
 //! The report of `bedload doctor`.
 
-use bedload::report::{DoctorReport, Latency};
-use bedload::size::human;
+use crate::report::{DoctorReport, Latency};
+use crate::size::human;
 use serde_json::Value;
 
 use crate::cli::render::numbers::phases;

@@ -1,7 +1,7 @@
 //! The report of `bedload export`.
 
-use bedload::report::{ExportReport, ExportedLog};
-use bedload::size::human;
+use crate::report::{ExportReport, ExportedLog};
+use crate::size::human;
 
 use crate::cli::render::numbers::throughput;
 use crate::cli::render::rows::{NAMES, Rows};

@@ -1,8 +1,8 @@
 //! The line about a generated snapshot.
 
-use bedload::generate::Summary;
-use bedload::generate::log::LogSummary;
-use bedload::size::human;
+use crate::generate::Summary;
+use crate::generate::log::LogSummary;
+use crate::size::human;
 
 use crate::cli::render::numbers::throughput;
 

@@ -1,7 +1,8 @@
 //! The report of `bedload import`.
 
-use bedload::report::{ImportReport, LogReport, LogVerified, MemtableReport, Speed};
-use bedload::size::human;
+use crate::progress::Speed;
+use crate::report::{ImportReport, LogReport, LogVerified, MemtableReport};
+use crate::size::human;
 use serde_json::Value;
 
 use crate::cli::render::numbers::{phases, sparkline, throughput};

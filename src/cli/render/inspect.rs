@@ -1,7 +1,7 @@
 //! The report of `bedload inspect`.
 
-use bedload::report::{BlockRef, CodeCount, InspectReport, LogInfo, RootInfo, ZstdInfo};
-use bedload::size::human;
+use crate::report::{BlockRef, CodeCount, InspectReport, LogInfo, RootInfo, ZstdInfo};
+use crate::size::human;
 
 use crate::cli::render::numbers::{counted, date, throughput};
 use crate::cli::render::rows::{NAMES, Rows};

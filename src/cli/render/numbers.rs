@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-use bedload::size::human;
+use crate::size::human;
 use serde_json::{Map, Value};
 
 /// The heights of a sparkline.

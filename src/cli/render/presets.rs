@@ -1,7 +1,7 @@
 //! The tables of `bedload presets`.
 
-use bedload::preset::{Difference, Loader, Resolved};
-use bedload::report::shown_in_line;
+use crate::preset::{Difference, Loader, Resolved};
+use crate::report::shown_in_line;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;

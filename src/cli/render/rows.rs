@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use bedload::report::{Advice, shown_in_line};
+use crate::report::{Advice, shown_in_line};
 
 /// The width of most names.
 pub const NAMES: usize = 9;

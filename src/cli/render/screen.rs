@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use bedload::report::{shown, shown_in_line};
+use crate::report::{shown, shown_in_line};
 use console::Term;
 use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};

@@ -1,7 +1,7 @@
 //! The report of `bedload stat`.
 
-use bedload::report::{FamilyStat, StatReport};
-use bedload::size::human;
+use crate::report::{FamilyStat, StatReport};
+use crate::size::human;
 use serde_json::Value;
 
 use crate::cli::render::rows::{NAMES, Rows};

@@ -1,8 +1,8 @@
 //! The report of `bedload verify`.
 
-use bedload::report::{KeyFrom, Problems, VerifyReport, shown_in_line};
-use bedload::size::human;
-use bedload::sort::key::KeyLayout;
+use crate::report::{KeyFrom, Problems, VerifyReport, shown_in_line};
+use crate::size::human;
+use crate::sort::key::KeyLayout;
 
 use crate::cli::render::import::checked_in_log;
 use crate::cli::render::numbers::throughput;

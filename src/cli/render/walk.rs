@@ -1,7 +1,7 @@
 //! The report of `bedload walk`.
 
-use bedload::report::WalkReport;
-use bedload::size::human;
+use crate::report::WalkReport;
+use crate::size::human;
 
 use crate::cli::render::numbers::throughput;
 use crate::cli::render::rows::Rows;

@@ -9,8 +9,8 @@
 //! a transaction refers to does not exist.
 //!
 //! ```
-//! use bedload::chain::Family;
-//! use bedload::generate::log::{LogSpec, files, write};
+//! use bedload::testing::chain::Family;
+//! use bedload::testing::generate::log::{LogSpec, files, layouts, write};
 //!
 //! let (mut log, mut entries) = (Vec::new(), Vec::new());
 //! let summary = write(&LogSpec::new(Family::Steem, 100 << 10), &mut log, |entry| {
@@ -18,7 +18,7 @@
 //!     Ok(())
 //! })?;
 //! assert_eq!(summary.blocks, entries.len() as u64);
-//! let index = files::index(files::IndexKind::Words, &entries);
+//! let index = layouts::index(files::IndexKind::Words, &entries);
 //! assert_eq!(index.len(), 8 * entries.len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -28,6 +28,8 @@ mod antelope_transactions;
 mod bytes;
 mod dictionaries;
 pub mod files;
+#[cfg(any(test, feature = "testing"))]
+pub mod layouts;
 mod line;
 mod pack;
 mod steem;
@@ -145,6 +147,7 @@ impl LogSpec {
 
     /// The first Savanna block of an Antelope log of version 3; `None` for none.
     #[must_use]
+    #[cfg(any(test, feature = "testing"))]
     pub fn savanna_from(self, block: Option<u32>) -> Self {
         Self { savanna_from: block.filter(|_| self.version == VERSION), ..self }
     }

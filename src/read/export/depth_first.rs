@@ -81,20 +81,20 @@ impl<'a> DepthFirst<'a> {
     pub fn new(export: &'a Export<'_>) -> Result<Self> {
         let part = |share: u64| usize::try_from(export.memory / share).unwrap_or(usize::MAX);
         let resources = &export.options.resources;
-        let pool = parallel::pool(resources.threads())?;
+        let pool = parallel::pool(resources.thread_count())?;
         Ok(Self {
             reader: &export.reader,
             family: &export.family,
             layout: export.layout,
             pool,
-            visited: Visited::new(export.memory / 4, resources.work_dir()),
-            stack: Stack::new(part(16), resources.work_dir()),
+            visited: Visited::new(export.memory / 4, resources.scratch_parent()),
+            stack: Stack::new(part(16), resources.scratch_parent()),
             ahead: Ahead { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
             missing: Missing::default(),
             malformed: 0,
             may_below: export.options.allow_missing_below,
             queue_budget: part(32),
-            dir: resources.work_dir(),
+            dir: resources.scratch_parent(),
             stop: resources.stop.clone(),
         })
     }

@@ -82,7 +82,7 @@ impl<'a> LogExport<'a> {
             let version = preamble::read(&head).map_or(version, |head| head.version);
             framing = Framing::Antelope { version };
         }
-        let cache = usize::try_from(options.resources.memory().max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
+        let cache = usize::try_from(options.resources.memory_budget().max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
         let reader =
             Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
         Ok(Self { options, record, log, reader, family, framing, head, first: from, last: to })
@@ -100,9 +100,9 @@ impl<'a> LogExport<'a> {
         progress.expect_blocks(u64::from(self.last - self.first) + 1);
         let pool = WriterPool {
             format,
-            threads: options.resources.threads(),
+            threads: options.resources.thread_count(),
             index_memory: 0,
-            dir: options.resources.work_dir(),
+            dir: options.resources.scratch_parent(),
             path: file,
         };
         let (sum, bytes) = pool.run(0, out, |loader| {

@@ -42,11 +42,11 @@ use crate::report::{EXPORT_SCHEMA, ExportReport};
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
 /// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
 /// use bedload::progress::Silent;
-/// use bedload::read::export::{ExportOptions, export};
+/// use bedload::{ExportOptions, export};
 ///
 /// let report = export(&ExportOptions::new(&db), &dir.path().join("back.forest.car.zst"), &Silent)?;
 /// assert_eq!(report.format, "forest.car.zst");
@@ -155,9 +155,9 @@ fn write_car<W: Write + Send>(
     out.write_all(&prelude.bytes).map_err(failed())?;
     let pool = writer_pool::WriterPool {
         format,
-        threads: options.resources.threads(),
+        threads: options.resources.thread_count(),
         index_memory: this.memory / 4,
-        dir: options.resources.work_dir(),
+        dir: options.resources.scratch_parent(),
         path: file,
     };
     let (sum, shipped) = pool.run(prelude.bytes.len() as u64, out, |loader| {

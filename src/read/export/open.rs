@@ -49,7 +49,7 @@ impl<'a> Export<'a> {
             Selection::Listed(_) if options.roots.is_empty() => Vec::new(),
             Selection::Listed(_) => options.roots.clone(),
         };
-        let memory = options.resources.memory().max(MIN_MEMORY);
+        let memory = options.resources.memory_budget().max(MIN_MEMORY);
         let cache = usize::try_from(memory / 8).unwrap_or(usize::MAX);
         let reader =
             Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use derive_setters::Setters;
+
 use crate::error::Error;
 use crate::read::access::{Location, Resources};
 use crate::source::car::RawCid;
@@ -11,6 +13,7 @@ pub(super) const MIN_MEMORY: u64 = 32 << 20;
 
 /// Which blocks are exported, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Selection {
     /// What the roots lead to, depth first: headers tipset by tipset, below each its messages and its state, as nodes
     /// write their snapshots.
@@ -34,6 +37,7 @@ impl Selection {
 
 /// How a snapshot is wrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Format {
     /// A plain CARv1.
     #[default]
@@ -50,7 +54,7 @@ pub enum Format {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 5] = [Self::Car, Self::CarZst, Self::ForestCarZst, Self::Log, Self::LogZst];
+    pub(crate) const ALL: [Self; 5] = [Self::Car, Self::CarZst, Self::ForestCarZst, Self::Log, Self::LogZst];
 
     /// The name on the command line, which is also the usual ending of a file's name.
     pub fn name(self) -> &'static str {
@@ -64,26 +68,28 @@ impl Format {
     }
 
     /// Whether a block log is written.
-    pub fn is_log(self) -> bool {
+    pub(crate) fn is_log(self) -> bool {
         matches!(self, Self::Log | Self::LogZst)
     }
 
     /// The format that a file's name ends in; a plain CAR if in none.
-    pub fn of_name(path: &Path) -> Self {
+    pub(crate) fn of_name(path: &Path) -> Self {
         let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         let wrapped = [Self::ForestCarZst, Self::CarZst];
         wrapped.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))).unwrap_or_default()
     }
 
     /// The same of a block log: in zstd when the name ends in `.zst`.
-    pub fn of_log_name(path: &Path) -> Self {
+    pub(crate) fn of_log_name(path: &Path) -> Self {
         let is_packed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zst"));
         if is_packed { Self::LogZst } else { Self::Log }
     }
 }
 
 /// What to export, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct ExportOptions {
     /// The database.
     pub db: PathBuf,

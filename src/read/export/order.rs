@@ -132,7 +132,7 @@ impl List {
 
     fn each(mut self, export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
         let resources = &export.options.resources;
-        let visited = Visited::new(export.memory / 2, resources.work_dir());
+        let visited = Visited::new(export.memory / 2, resources.scratch_parent());
         let mut selected = Selected::default();
         let mut more = true;
         while more {

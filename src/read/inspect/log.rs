@@ -106,7 +106,7 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
     progress.begin(Phase::Read, Some(files.size()));
     let expectations = expectations();
     let all: Mutex<Vec<Counted>> = Mutex::default();
-    for_each(options.resources.threads(), ranges.len(), Batch::default, |batch: &mut Batch, item| {
+    for_each(options.resources.thread_count(), ranges.len(), Batch::default, |batch: &mut Batch, item| {
         let Some(range) = ranges.get(item) else { return Ok(()) };
         let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
         let part = reader.part();

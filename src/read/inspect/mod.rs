@@ -34,10 +34,10 @@ const QUICK_CHUNKS: usize = 3;
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
 /// use bedload::progress::Silent;
-/// use bedload::read::inspect::{InspectOptions, inspect};
+/// use bedload::{InspectOptions, inspect};
 ///
 /// let mut options = InspectOptions::new(&snapshot);
 /// options.full = true;
@@ -147,8 +147,8 @@ fn count_all(
     progress: &Progress<'_>,
 ) -> Result<()> {
     let path = snapshot.path();
-    let visited = Visited::new(options.resources.memory() / 2, options.resources.work_dir());
-    let mut tallies: Vec<Tally> = (0..options.resources.threads()).map(|_| Tally::new()).collect();
+    let visited = Visited::new(options.resources.memory_budget() / 2, options.resources.scratch_parent());
+    let mut tallies: Vec<Tally> = (0..options.resources.thread_count()).map(|_| Tally::new()).collect();
     // The first chunk alone, because it may name what to look out for in the others.
     let mut padding = 0;
     if let (Some(chunk), Some(tally)) = (snapshot.next(progress)?, tallies.first_mut()) {

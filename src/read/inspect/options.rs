@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use derive_setters::Setters;
+
 use crate::error::Result;
 use crate::progress::Progress;
 use crate::read::access::Resources;
@@ -11,7 +13,9 @@ use crate::source::car::NullPadding;
 use crate::source::input::{self, Input, InputOptions};
 
 /// What to look at, and how closely.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct InspectOptions {
     /// The snapshot; `-` is standard input.
     pub source: PathBuf,
@@ -43,7 +47,7 @@ impl InspectOptions {
         if let Some(log) = Log::of_set(&self.source, tail, &dictionaries)? {
             return Ok(Opened::Log(Box::new(log)));
         }
-        let how = InputOptions { threads: self.resources.threads(), memory: self.resources.memory() / 2 };
+        let how = InputOptions { threads: self.resources.thread_count(), memory: self.resources.memory_budget() / 2 };
         Log::detect(input::open(&self.source, &how)?, Sought::Either, tail, &dictionaries)
     }
 

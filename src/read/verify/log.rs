@@ -183,7 +183,7 @@ fn check_families(
             continue;
         }
         let (reader, resources) = (job.reader, &job.options.resources);
-        let (threads, stop, progress) = (resources.threads(), &resources.stop, job.progress);
+        let (threads, stop, progress) = (resources.thread_count(), &resources.stop, job.progress);
         let files = reader.files()?;
         let content = match (FamilyScan { reader, files: &files, family: name, threads, progress, stop }).content() {
             Ok((content, _)) => content,

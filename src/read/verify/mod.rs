@@ -44,15 +44,15 @@ const OPEN_FILES: i32 = 128;
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
 /// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
 /// use bedload::VerifyOptions;
 /// use bedload::progress::Silent;
 ///
 /// let mut options = VerifyOptions::new(&db);
 /// options.against = Some(snapshot);
-/// let report = bedload::verify_db(&options, &Silent)?;
+/// let report = bedload::verify(&options, &Silent)?;
 /// assert_eq!(report.problems.total, 0);
 /// assert_eq!(report.against.map(|against| against.same), Some(report.records));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

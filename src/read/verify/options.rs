@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use derive_setters::Setters;
+
 use crate::read::access::{Location, Resources};
 use crate::source::car::NullPadding;
 
 /// What to verify, and how far.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct VerifyOptions {
     /// The database.
     pub db: PathBuf,

@@ -59,9 +59,9 @@ fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&
         path,
         layout: job.keys.layout,
         null_padding: job.options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error }),
-        memory: resources.memory(),
-        threads: resources.threads(),
-        work_dir: resources.work_dir(),
+        memory: resources.memory_budget(),
+        threads: resources.thread_count(),
+        work_dir: resources.scratch_parent(),
         stop: &resources.stop,
     };
     SourceIndex::read(&source, ranges, job.progress)

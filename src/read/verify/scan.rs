@@ -303,7 +303,7 @@ pub(super) fn for_each(
     items: usize,
     work: impl Fn(&mut Worker<'_>, usize) -> Result<()> + Sync,
 ) -> Result<Totals> {
-    let workers = parallel::for_each(job.options.resources.threads(), items, || Worker::new(job), work)?;
+    let workers = parallel::for_each(job.options.resources.thread_count(), items, || Worker::new(job), work)?;
     Ok(workers.iter().fold(Totals::default(), |mut totals, worker| {
         totals.merge(&worker.totals);
         totals

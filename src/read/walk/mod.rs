@@ -22,6 +22,8 @@ use super::links::{codec, links};
 use super::missing::{LISTED, Missing};
 use super::queue::StepRef;
 use super::visited::{Visited, fingerprint};
+use derive_setters::Setters;
+
 use crate::error::{Error, Result};
 use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
@@ -44,7 +46,9 @@ const MAX_PIECE: u64 = 1 << 30;
 const MIN_MEMORY: u64 = 8 << 20;
 
 /// What to walk, and how far.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Setters)]
+#[setters(into, strip_option)]
+#[non_exhaustive]
 pub struct WalkOptions {
     /// The database.
     pub db: PathBuf,
@@ -79,11 +83,11 @@ impl WalkOptions {
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::generate::Spec::new(bedload::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
 /// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
 /// use bedload::progress::Silent;
-/// use bedload::read::walk::{WalkOptions, walk};
+/// use bedload::{WalkOptions, walk};
 ///
 /// let report = walk(&WalkOptions::new(&db), &Silent)?;
 /// assert!(report.complete);
@@ -103,12 +107,12 @@ pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport
 
 fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let record = ImportRecord::load(&options.db)?;
-    let memory = options.resources.memory().max(MIN_MEMORY);
+    let memory = options.resources.memory_budget().max(MIN_MEMORY);
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root")?;
     let family = options.location.family(record.as_ref());
-    let work_dir = options.resources.work_dir();
+    let work_dir = options.resources.scratch_parent();
     let walk = Walk {
         options,
         reader: &reader,
@@ -131,7 +135,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
             Some(record) => record.blocks.written,
             None => {
                 let (files, stop) = (reader.files()?, &options.resources.stop);
-                let (family, threads) = (walk.family, options.resources.threads());
+                let (family, threads) = (walk.family, options.resources.thread_count());
                 FamilyScan { reader: &reader, files: &files, family, threads, progress, stop }.content()?.0.records
             }
         };
@@ -214,7 +218,7 @@ impl Walk<'_> {
 
     fn piece(&self, sorted: &Sorted, frontier: &Frontier, found: &mut Found) -> Result<()> {
         let batches = sorted.len().div_ceil(BATCH);
-        let workers = for_each(self.options.resources.threads(), batches, Found::default, |found, batch| {
+        let workers = for_each(self.options.resources.thread_count(), batches, Found::default, |found, batch| {
             if self.options.resources.stop.is_cancelled() {
                 return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
             }

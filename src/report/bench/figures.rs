@@ -123,6 +123,7 @@ pub struct Figures {
     pub recommendation: Option<Recommendation>,
 }
 
+#[cfg(test)]
 impl Figures {
     /// The figures of a variant.
     pub fn of(&self, variant: &str) -> Option<&VariantFigures> {

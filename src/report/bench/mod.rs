@@ -15,8 +15,7 @@ pub use csv::csv;
 pub use figures::{Comparison, Figures, Pick, Ratio, Recommendation, Spread, VariantFigures, Verdict};
 pub use html::html;
 pub use markdown::markdown;
-pub use metrics::{Better, METRICS, Metric, Unit, metric};
-pub use phrases::recommendation_lines;
+pub use metrics::{Better, METRICS, Metric, metric};
 pub(crate) use phrases::some_of;
 pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, MemoryLimit, Setup, SnapshotInfo, VariantInfo};
 pub use run::{

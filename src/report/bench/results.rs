@@ -52,7 +52,7 @@ pub struct BenchMachine {
 }
 
 /// A snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotInfo {
     /// Its path as the user gave it.
     pub path: String,
@@ -90,7 +90,7 @@ pub struct Setup {
 }
 
 /// A limit of memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemoryLimit {
     /// In bytes.
     pub bytes: u64,
@@ -101,7 +101,7 @@ pub struct MemoryLimit {
 }
 
 /// One of the things compared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantInfo {
     /// Its name.
     pub name: String,

@@ -23,7 +23,8 @@ const ARTIFACTS_HEAD: usize = 48;
 const ARTIFACT: usize = 24;
 
 /// What became of an index.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
 pub struct IndexUse {
     /// Its path.
     pub path: String,
@@ -52,7 +53,7 @@ pub(crate) struct Index {
 }
 
 /// What an index says about a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Indexed {
     pub word: u64,
     /// Bytes 4 to 20 of its id.

@@ -9,8 +9,9 @@ use crate::chain::Header;
 pub(crate) const MAX_BLOCK: usize = 16 << 20;
 
 /// What to do with a log that ends inside a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum TornTail {
     /// It is an error. The default.
     #[default]
@@ -20,7 +21,8 @@ pub enum TornTail {
 }
 
 /// How a log lay, beyond its blocks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LogLayout {
     /// Bytes from its beginning to the end of its last whole block; `null` where it was several files, was pruned, or was
     /// not imported as a whole.
@@ -33,7 +35,8 @@ pub struct LogLayout {
 }
 
 /// A block by its number and id.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BlockRef {
     /// Its number.
     pub number: u32,
@@ -50,7 +53,8 @@ impl BlockRef {
 }
 
 /// How blocks lie in a log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Packings {
     /// As they are.
     pub raw: u64,

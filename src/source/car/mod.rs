@@ -19,8 +19,8 @@ mod problem;
 mod section;
 mod varint;
 
-pub use cid::{NoCid, RawCid};
-pub use header::{Header, HeaderStep, V2Header, header_bytes, read_header};
+pub use cid::RawCid;
+pub use header::{Header, HeaderStep, header_bytes, read_header};
 pub use problem::CarProblem;
 pub use section::{CidSpan, Section, Step, next_section, read_cid};
 

@@ -15,8 +15,6 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::PathBuf;
 
-use cid::Cid;
-
 const VERSION_1: u64 = 0xdead_bef0;
 const HEAD_LEN: usize = 32;
 const SLOT_LEN: usize = 16;
@@ -75,14 +73,6 @@ impl Index {
         let held = usize::try_from(budget.max(MIN_BUDGET)).unwrap_or(usize::MAX) / SLOT_LEN;
         // Vectors grow by doubling, so this one is made as large as it will be, which costs nothing until it is used.
         Self { slots: Vec::with_capacity(held), spill: Some(Spill { held, dir, runs: Vec::new() }) }
-    }
-
-    /// Notes that the block of `cid` is in the frame at `offset`.
-    ///
-    /// # Errors
-    /// No room for what does not fit in memory.
-    pub fn add(&mut self, cid: &Cid, offset: u64) -> io::Result<()> {
-        self.add_hash(slot_hash(cid.codec(), cid.hash().code(), cid.hash().digest()), offset)
     }
 
     /// Notes a block by its [`slot_hash`].

@@ -16,5 +16,5 @@
 mod frames;
 mod index;
 
-pub use frames::{FRAME_TARGET, Frame, LEVEL, Packer, stored_frame};
-pub use index::{Index, Slot, slot_hash};
+pub use frames::{Frame, LEVEL, Packer, stored_frame};
+pub use index::{Index, slot_hash};

@@ -100,6 +100,7 @@ pub fn find(file: &File, size: u64) -> io::Result<Option<ForestTail>> {
 }
 
 /// As [`find`], in memory.
+#[cfg(any(test, feature = "testing"))]
 pub fn find_in(bytes: &[u8]) -> Option<ForestTail> {
     let read = |into: &mut [u8], offset: u64| {
         let found = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)?.get(..into.len()));

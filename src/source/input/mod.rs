@@ -32,7 +32,9 @@ mod zstd_worker;
 use std::fs::File;
 use std::path::PathBuf;
 
-pub use open::{InputOptions, from_reader, open};
+#[cfg(any(test, feature = "testing"))]
+pub use open::from_reader;
+pub use open::{InputOptions, open};
 pub(crate) use peek::peek;
 pub use problem::CompressionProblem;
 

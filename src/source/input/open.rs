@@ -1,7 +1,7 @@
 //! Opening a snapshot: what kind of file it is, how it is compressed, which way its bytes come.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -73,7 +73,8 @@ pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn Read + Send>, options: &InputOptions) -> Result<Input> {
+#[cfg(any(test, feature = "testing"))]
+pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn io::Read + Send>, options: &InputOptions) -> Result<Input> {
     stream(Source::new(name.as_ref(), reader), None, None, options)
 }
 

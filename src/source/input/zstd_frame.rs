@@ -141,6 +141,7 @@ pub fn block_header(bytes: &[u8]) -> Result<BlockHeader, FrameProblem> {
 ///
 /// # Errors
 /// What its headers refuse, or the frame is cut.
+#[cfg(any(test, feature = "testing"))]
 pub fn frame_len(bytes: &[u8]) -> Result<usize, FrameProblem> {
     let header = frame_header(bytes)?;
     let mut at = header.len;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bedload::Error;
-use bedload::chain::Family;
-use bedload::generate::{DUPLICATES_MAX, Format, Profile};
+use crate::Error;
+use crate::chain::Family;
+use crate::generate::{DUPLICATES_MAX, Format, Profile};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::values;
@@ -92,7 +92,7 @@ pub struct LogArgs {
 
 impl LogArgs {
     /// Fails if one of them is given for a CAR.
-    pub fn refuse(&self) -> bedload::Result<()> {
+    pub fn refuse(&self) -> crate::Result<()> {
         let given = [
             (self.log_version.is_some(), "--log-version"),
             (self.first_block.is_some(), "--first-block"),

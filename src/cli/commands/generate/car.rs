@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bedload::Error;
-use bedload::generate::{self, Format, Profile, Spec, Summary};
+use crate::Error;
+use crate::generate::{self, Format, Profile, Spec, Summary};
 
 use super::args::Args;
 use super::destination::{Destination, destination, write_file};

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use bedload::Error;
-use bedload::os::files::Output;
+use crate::Error;
+use crate::os::files::Output;
 
 use super::args::Args;
 use crate::cli::output::refuse_terminal;
@@ -38,11 +38,7 @@ pub fn destination(args: &Args) -> anyhow::Result<Destination> {
 }
 
 /// Writes a file that appears under its name only when it is complete.
-pub fn write_file<T>(
-    path: &Path,
-    force: bool,
-    write: impl FnOnce(&mut File) -> bedload::Result<T>,
-) -> bedload::Result<T> {
+pub fn write_file<T>(path: &Path, force: bool, write: impl FnOnce(&mut File) -> crate::Result<T>) -> crate::Result<T> {
     let mut output = Output::create(path, force)?;
     let written = write(output.file())?;
     output.commit()?;

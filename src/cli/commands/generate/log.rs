@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use bedload::Error;
-use bedload::chain::Family;
-use bedload::generate::log::files::{IndexKind, IndexWriter};
-use bedload::generate::log::{self, LogSpec, LogSummary};
+use crate::Error;
+use crate::chain::Family;
+use crate::generate::log::files::{IndexKind, IndexWriter};
+use crate::generate::log::{self, LogSpec, LogSummary};
 
 use super::args::Args;
 use super::destination::{Destination, destination, write_file};
@@ -49,7 +49,7 @@ pub fn generate(args: &Args, family: Family) -> anyhow::Result<LogSummary> {
 /// An index that is being written.
 type Index<'a> = IndexWriter<BufWriter<&'a mut File>>;
 
-fn spec(args: &Args, family: Family) -> bedload::Result<LogSpec> {
+fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
     if args.duplicates > 0 || args.format.is_some() {
         let option = if args.duplicates > 0 { "--duplicates" } else { "--format" };
         return Err(Error::Usage {
@@ -104,7 +104,7 @@ mod tests {
         let error = made(line).expect_err(line).downcast::<Error>().expect("an error of the library");
         assert_eq!(
             error.exit(),
-            if matches!(error, Error::State { .. }) { bedload::Exit::State } else { bedload::Exit::Usage }
+            if matches!(error, Error::State { .. }) { crate::Exit::State } else { crate::Exit::Usage }
         );
         (error.to_string(), error.hint())
     }

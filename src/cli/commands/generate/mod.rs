@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use bedload::report::shown_in_line;
+use crate::report::shown_in_line;
 
 pub use args::Args;
 use args::Kind;
@@ -28,7 +28,7 @@ struct Document<'a, T> {
 /// Generates the snapshot and reports what is in it.
 ///
 /// # Errors
-/// A [`bedload::Error`]: the file exists, or the system refused to write it.
+/// A [`crate::Error`]: the file exists, or the system refused to write it.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
     match args.profile {

@@ -1,6 +1,7 @@
 use crate::chain::Family;
 
-use super::super::files::{Artifacts, IndexKind, index, partitions, pruned, split};
+use super::super::files::{Artifacts, IndexKind};
+use super::super::layouts::{index, partitions, pruned, split};
 use super::super::*;
 use super::generate;
 
