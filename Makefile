@@ -10,6 +10,7 @@ FUZZ_SECONDS ?= 30
 ATTACK_MINUTES ?= 60
 PREFIX ?= $(HOME)/.local
 ROOT = $(DESTDIR)$(PREFIX)
+TEST = $(CARGO) test --release --locked --config scripts/tests.toml
 BEDLOAD ?= $(or $(CARGO_TARGET_DIR),target)/release/bedload
 
 # Shows a bedload command as a user would type it, and runs it.
@@ -20,7 +21,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-long test-compat attack fixtures test-checked lint bench benchmarks fuzz install \
+.PHONY: help setup build demo test test-long test-compat attack fixtures lint bench benchmarks fuzz install \
   install-files clean-demo
 
 help: ## Show the targets
@@ -47,30 +48,26 @@ $(DEMO)/%.car:
 clean-demo: ## Remove what the demo wrote
 	rm -rf $(DEMO)
 
-test: setup ## Run all tests
-	$(CARGO) test --release --locked
+test: setup ## Run all tests, with overflow checks and debug assertions in bedload's own code
+	$(TEST)
 
 # Kills at every named point of every kind of import and at 200 random moments, cuts power 300 times, lets disks fail
 # and fill up, and holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it.
 test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
-	BEDLOAD_LONG_TESTS=1 $(CARGO) test --release --locked --test crash --test import --test memory --test bench -- \
+	BEDLOAD_LONG_TESTS=1 $(TEST) --test crash --test import --test memory --test bench -- \
 	  nothing_is_lost:: unfinished_work_is_checked:: synced_before_named:: failing_disks:: hard_times:: limits_are_told:: \
 	  memory_stays_in_the_budget:: adding_to_a_database:: doctor_measures_before_the_start::
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
 	@scripts/old-rocksdb
-	$(CARGO) test --release --locked --test import old_nodes_lose_nothing::
+	$(TEST) --test import old_nodes_lose_nothing::
 
 # See docs/reliability.md; BEDLOAD_WRITE_DOCS=1 writes the counts into it.
 attack: setup ## Kill, fill up, flip and swap everything for ATTACK_MINUTES=60, and count what comes out
-	BEDLOAD_ATTACK_MINUTES=$(ATTACK_MINUTES) $(CARGO) test --release --locked --test attack
+	BEDLOAD_ATTACK_MINUTES=$(ATTACK_MINUTES) $(TEST) --test attack
 
 fixtures: setup ## Make the snapshots of fixtures/ anew
-	BEDLOAD_WRITE_FIXTURES=1 $(CARGO) test --release --locked --test project fixtures::
-
-# CHECKED="--lib" limits it to the unit and property tests, as `.ci/run` does.
-test-checked: setup ## Run all tests with overflow checks and debug assertions in bedload's own code
-	$(CARGO) test --release --locked --config scripts/checked.toml $(CHECKED)
+	BEDLOAD_WRITE_FIXTURES=1 $(TEST) --test project fixtures::
 
 lint: setup ## Check format, lints and documentation
 	$(CARGO) fmt --check
