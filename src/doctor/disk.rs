@@ -115,13 +115,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Bytes that no file system packs.
     fn fill(&mut self) {
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        for word in self.buffer.chunks_exact_mut(8) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_le_bytes());
-        }
+        fastrand::Rng::with_seed(0).fill(&mut self.buffer);
     }
 
     fn may_go_on(&self) -> Result<()> {
