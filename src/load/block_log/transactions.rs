@@ -14,9 +14,7 @@
 //! Through memtables the records are written as they come, by several threads: then the partitions say what must be in
 //! the family, and which records are written once more so that the first one is kept.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use crate::chain::{Header, TransactionOptions};
 use crate::error::{Error, Result};
@@ -140,30 +138,17 @@ impl<'a> Transactions<'a> {
     pub fn build(&self, write_path: &WritePath<'_>) -> Result<FamilyDone> {
         let Some(index) = &self.index else { return Ok(FamilyDone::default()) };
         let job = self.job;
-        let known = FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally };
-        let done = Mutex::new(Ok(known));
-        let next = AtomicUsize::new(0);
-        let note = |built: Result<FamilyDone>| {
-            let mut done = done.lock();
-            match (&mut *done, built) {
-                (Ok(all), Ok(built)) => all.add(&built),
-                (Ok(_), Err(error)) => *done = Err(error),
-                (Err(_), _) => {}
+        let partitions = index.spill.partitions() as usize;
+        let workers = parallel::for_each(job.plan.threads, partitions, FamilyDone::default, |done, partition| {
+            let partition = partition as u32;
+            if !job.resumed.is_built(partition) {
+                done.add(&self.build_partition(index, partition, write_path)?);
             }
-        };
-        let work = || {
-            loop {
-                let partition = next.fetch_add(1, Ordering::Relaxed) as u32;
-                if partition >= index.spill.partitions() || done.lock().is_err() {
-                    return;
-                }
-                if !job.resumed.is_built(partition) {
-                    note(self.build_partition(index, partition, write_path));
-                }
-            }
-        };
-        parallel::run_workers(job.plan.threads, work, |error| note(Err(error)));
-        done.into_inner()
+            Ok(())
+        })?;
+        let mut done = FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally };
+        workers.iter().for_each(|built| done.add(built));
+        Ok(done)
     }
 
     fn build_partition(&self, index: &Index, partition: u32, write_path: &WritePath<'_>) -> Result<FamilyDone> {
