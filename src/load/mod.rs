@@ -29,7 +29,7 @@ mod sink;
 mod target;
 mod validate;
 
-pub use crate::report::{LogPlan, MemtablePlan, Plan, Space};
+pub use crate::report::{LogPlan, MemtablePlan, Method, PartitionPlan, Plan, SortPlan, Space};
 pub use import::{Outcome, import};
 pub(crate) use journal::JournalBench;
 pub use options::{Format, ImportOptions, LogOptions, PlanChoice};

@@ -27,7 +27,7 @@ pub use inspect::{
 pub(crate) use log::not_covered;
 pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings, Speed};
 pub(crate) use plan::sst_target;
-pub use plan::{LogPlan, MemtablePlan, Plan, Space};
+pub use plan::{LogPlan, MemtablePlan, Method, PartitionPlan, Plan, SortPlan, Space};
 pub use stat::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 pub use verify::{
     Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VERIFY_SCHEMA, VerifiedLog, VerifyReport,

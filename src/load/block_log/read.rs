@@ -93,7 +93,7 @@ impl<'a> LogReader<'a> {
                 chain_id: checks_roots(job.options).then(|| input.chain_id()?.parse().ok()).flatten(),
                 checkpoints: job.options.log.checkpoints.iter().copied().collect(),
             },
-            range_bytes: job.plan.log.as_ref().map_or(u64::MAX, |log| log.range_bytes),
+            range_bytes: job.plan.log().map_or(u64::MAX, |log| log.range_bytes),
             done: Mutex::default(),
             again: Mutex::default(),
         }

@@ -19,7 +19,7 @@ use crate::os::buffer::Buffer;
 use crate::os::files::sync_dir;
 use crate::parallel;
 use crate::progress::Progress;
-use crate::report::Plan;
+use crate::report::{Plan, SortPlan};
 use crate::rocks::SstOptions;
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
@@ -36,6 +36,7 @@ const BATCH: u64 = 256;
 pub(in crate::load) struct BuildContext<'a> {
     pub options: &'a ImportOptions,
     pub plan: &'a Plan,
+    pub sort: &'a SortPlan,
     pub sst: &'a SstOptions,
     /// Where the files go.
     pub dir: &'a Path,
@@ -167,8 +168,8 @@ impl Builder<'_> {
         }
         let memory = extent.bytes + extent.blocks * size_of::<SortEntry>() as u64;
         let layout = self.options.key;
-        if memory > self.plan.sort_bytes || extent.bytes > u64::from(u32::MAX) {
-            let memory = usize::try_from(self.plan.sort_bytes).unwrap_or(usize::MAX);
+        if memory > self.sort.partitions.sort_bytes || extent.bytes > u64::from(u32::MAX) {
+            let memory = usize::try_from(self.sort.partitions.sort_bytes).unwrap_or(usize::MAX);
             let runs = Runs { spill, partition, layout, memory, max_section: self.options.max_block_size };
             runs.sorted(|record| output.merged(record))?;
             return output.end_partition(extent.content()).map_err(|found| spill.damaged(partition, found));

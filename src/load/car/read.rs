@@ -19,7 +19,7 @@ use crate::load::planner;
 use crate::os::buffer::Buffer;
 use crate::parallel::{self, Pull};
 use crate::progress::Progress;
-use crate::report::Plan;
+use crate::report::{Plan, SortPlan};
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
@@ -53,6 +53,7 @@ pub(in crate::load) enum Held {
 pub(in crate::load) struct ReadContext<'a> {
     pub options: &'a ImportOptions,
     pub plan: &'a Plan,
+    pub sort: &'a SortPlan,
     pub progress: &'a Progress<'a>,
     pub spill_dir: &'a Path,
     pub journal: &'a Journal,
@@ -88,7 +89,7 @@ impl ReadContext<'_> {
     /// Reads everything, from where an earlier run stopped.
     pub fn run(&self, mut chunks: Chunks) -> Result<Blocks> {
         let before = self.resumed.read.as_ref().filter(|_| self.resumed.router.is_some());
-        let spilling = self.plan.spill || before.is_some();
+        let spilling = self.sort.spill || before.is_some();
         if !spilling {
             chunks.map();
         }
@@ -102,7 +103,7 @@ impl ReadContext<'_> {
         let router = match &self.resumed.router {
             Some(router) => router.clone(),
             None => {
-                let router = learn(first.as_ref(), self.plan, self.options.key);
+                let router = learn(first.as_ref(), self.sort.partitions.bits, self.options.key);
                 self.journal.append(&Entry::Routed { router: router.clone() })?;
                 router
             }
@@ -115,7 +116,7 @@ impl ReadContext<'_> {
         let pieces = || {
             Mutex::new(PartitionBuffers::new(
                 router.partitions(),
-                planner::piece_bytes_for(self.plan, router.partitions()) as usize,
+                planner::piece_bytes_for(self.plan, self.sort, router.partitions()) as usize,
             ))
         };
         let shared = Shared {
@@ -307,7 +308,7 @@ fn compare(chunks: &mut Chunks, mark: &Checkpoint, options: &ImportOptions) -> R
 }
 
 /// Learns what the keys look like from the first chunk.
-fn learn(first: Option<&Chunk>, plan: &Plan, layout: KeyLayout) -> Router {
+fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
     let sample = first.into_iter().flat_map(|chunk| {
         chunk.starts.iter().filter_map(move |&start| {
             let Block { body, cid, .. } = Block::at(chunk, start)?;
@@ -316,7 +317,7 @@ fn learn(first: Option<&Chunk>, plan: &Plan, layout: KeyLayout) -> Router {
             Some((key, cid.digest as usize - from))
         })
     });
-    Router::learn(sample, plan.partition_bits)
+    Router::learn(sample, bits)
 }
 
 impl Shared<'_> {
@@ -438,7 +439,7 @@ impl<'a> Worker<'a> {
             let entries = chunk.starts.len() * size_of::<SortEntry>() * 3 / 2;
             let more = (chunk.bytes.len() + entries) as u64;
             let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
-            if held <= shared.reading.plan.hold_bytes {
+            if held <= shared.reading.sort.hold_bytes {
                 return Ok(false);
             }
             shared.spilling.store(true, Ordering::Relaxed);
