@@ -1,9 +1,10 @@
-//! Threads for a part of the work. Where the system refuses one, the standard library panics; here it is an error.
+//! Threads for a part of the work, and how they share it. Where the system refuses one, the standard library panics;
+//! here it is an error.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
 use crate::error::{Error, Result};
 
@@ -17,18 +18,6 @@ pub(crate) fn start<'scope, T: Send + 'scope>(
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>> {
     Builder::new().spawn_scoped(scope, work).map_err(Error::io("start", "a thread"))
-}
-
-/// Runs `work` on `count` threads until all have ended. `refused` is told that the system refuses one: it must see to it
-/// that the others end.
-pub(crate) fn run_workers(count: usize, work: impl Fn() + Sync, refused: impl FnOnce(Error)) {
-    std::thread::scope(|scope| {
-        for _ in 0..count {
-            if let Err(error) = start(scope, &work) {
-                return refused(error);
-            }
-        }
-    });
 }
 
 /// Checks that `count` more threads can run at once, with stacks as large as those of C++.
@@ -75,46 +64,141 @@ pub(crate) fn start_shared() -> std::io::Result<()> {
 }
 
 /// Does `work` for each of `items` numbers on up to `threads` threads, each with a worker of its own, and hands the
-/// workers back. The first failure ends it.
+/// workers back. After a failure no number is begun; the failure of the lowest number is the one that is reported.
 pub(crate) fn for_each<W: Send>(
     threads: usize,
     items: usize,
-    make: impl Fn() -> W + Sync,
+    make: impl Fn() -> W,
     work: impl Fn(&mut W, usize) -> Result<()> + Sync,
 ) -> Result<Vec<W>> {
-    let next = AtomicUsize::new(0);
-    let failed = AtomicBool::new(false);
-    let outcome: Mutex<Result<Vec<W>>> = Mutex::new(Ok(Vec::new()));
-    let run = || {
-        let mut worker = make();
-        let mut result = Ok(());
-        while result.is_ok() && !failed.load(Ordering::Relaxed) {
-            let item = next.fetch_add(1, Ordering::Relaxed);
-            if item >= items {
-                break;
-            }
-            result = work(&mut worker, item);
-        }
-        let mut outcome = outcome.lock();
-        match (result, &mut *outcome) {
-            (Ok(()), Ok(workers)) => workers.push(worker),
-            (Err(error), Ok(_)) => {
-                failed.store(true, Ordering::Relaxed);
-                *outcome = Err(error);
-            }
-            (_, Err(_)) => {}
-        }
-    };
-    if threads.min(items) <= 1 {
+    let pull = Pull::new(0..items);
+    let mut workers: Vec<W> = (0..threads.min(items).max(1)).map(|_| make()).collect();
+    let run = |worker| pull.each(worker, |items, _| Ok(items.next()), |worker, item, _| work(worker, item));
+    match workers.as_mut_slice() {
         // Not worth a thread.
-        run();
-    } else {
-        run_workers(threads.min(items), run, |error| {
-            failed.store(true, Ordering::Relaxed);
-            *outcome.lock() = Err(error);
+        [worker] => run(worker),
+        workers => pull.run(workers, run),
+    }
+    pull.finish().map(|_| workers)
+}
+
+/// An ordered pull: threads take the next item of a source, one at a time and in its order, and work on theirs beside
+/// each other.
+///
+/// The first fault in the order of the source is the one that is reported, however the threads were scheduled: after a
+/// fault no item is given out, and those before it are finished. An [`Error::Interrupted`] ends the pull, too, and is
+/// reported if there is no other fault.
+pub(crate) struct Pull<S> {
+    /// How many items were given out, and what they are taken from.
+    source: Mutex<(u64, S)>,
+    /// Held for reading while a worker has an item in hand.
+    in_hand: RwLock<()>,
+    faults: Faults,
+}
+
+/// The first fault, and the number of its item; [`Faults::NONE`] while there is none.
+struct Faults {
+    at: AtomicU64,
+    first: Mutex<Option<Error>>,
+}
+
+/// The place of an item in the order of its source.
+pub(crate) struct Turn<'a> {
+    faults: &'a Faults,
+    number: u64,
+}
+
+impl<S: Send> Pull<S> {
+    pub fn new(source: S) -> Self {
+        let faults = Faults { at: AtomicU64::new(Faults::NONE), first: Mutex::default() };
+        Self { source: Mutex::new((0, source)), in_hand: RwLock::default(), faults }
+    }
+
+    /// Runs `work` for each of `workers` on a thread of its own, until all have ended. A thread that the system refuses
+    /// is a fault.
+    pub fn run<W: Send>(&self, workers: impl IntoIterator<Item = W>, work: impl Fn(W) + Sync) {
+        std::thread::scope(|scope| {
+            for worker in workers {
+                let work = &work;
+                if let Err(error) = start(scope, move || work(worker)) {
+                    return self.fail(error);
+                }
+            }
         });
     }
-    outcome.into_inner()
+
+    /// The part of one thread: takes items by `next`, which one thread at a time runs, and does `work` on each, until
+    /// there is none or something fails.
+    pub fn each<W, T>(
+        &self,
+        worker: &mut W,
+        mut next: impl FnMut(&mut S, &mut W) -> Result<Option<T>>,
+        mut work: impl FnMut(&mut W, T, &Turn<'_>) -> Result<()>,
+    ) {
+        loop {
+            let (item, turn, in_hand) = {
+                let (given, source) = &mut *self.source.lock();
+                if self.faults.at.load(Ordering::Acquire) != Faults::NONE {
+                    return;
+                }
+                *given += 1;
+                let turn = Turn { faults: &self.faults, number: *given };
+                match next(source, worker) {
+                    Ok(Some(item)) => (item, turn, self.in_hand.read()),
+                    Ok(None) => return,
+                    // While the source is held: no other worker may ask it again.
+                    Err(error) => return self.faults.note(turn.number, error),
+                }
+            };
+            if let Err(error) = work(worker, item, &turn) {
+                // Before the item leaves the hand: see `idle`.
+                return self.faults.note(turn.number, error);
+            }
+            drop(in_hand);
+        }
+    }
+
+    /// Waits until no worker has an item in hand, and keeps it so; `None` if one has failed with its item. Only what
+    /// takes the next item may call it: nothing is given out meanwhile.
+    pub fn idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        let idle = self.in_hand.write();
+        (self.faults.at.load(Ordering::Acquire) == Faults::NONE).then_some(idle)
+    }
+
+    /// Notes a fault beside the work, which ends all of it.
+    pub fn fail(&self, error: Error) {
+        self.faults.note(0, error);
+    }
+
+    /// The source, when all threads have ended.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub fn finish(self) -> Result<S> {
+        self.faults.first.into_inner().map_or(Ok(self.source.into_inner().1), Err)
+    }
+}
+
+impl Faults {
+    const NONE: u64 = u64::MAX;
+    /// Where an interruption is noted: it never hides what is wrong.
+    const INTERRUPTED: u64 = u64::MAX - 1;
+
+    fn note(&self, number: u64, error: Error) {
+        let number = if matches!(error, Error::Interrupted { .. }) { Self::INTERRUPTED } else { number };
+        let mut first = self.first.lock();
+        if number < self.at.load(Ordering::Relaxed) {
+            self.at.store(number, Ordering::Release);
+            *first = Some(error);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Whether a fault before this item makes work on it useless.
+    pub fn is_overtaken(&self) -> bool {
+        self.faults.at.load(Ordering::Relaxed) < self.number
+    }
 }
 
 #[cfg(test)]
@@ -135,11 +219,67 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_handed_back() {
-        let work = |(): &mut (), item: usize| match item {
-            7 => Err(Error::Interrupted { hint: "seven".into() }),
-            _ => Ok(()),
+    fn the_first_failure_in_order_is_handed_back() {
+        // Item 7 fails only when a later one and a fault of the source have been noted.
+        let (failed, noted) = crossbeam_channel::bounded::<()>(2);
+        let pull = Pull::new(0..100);
+        let usage = |hint: &str| Error::Usage { reason: String::new(), hint: hint.into() };
+        let next = |items: &mut std::ops::Range<u64>, (): &mut ()| match items.next() {
+            Some(10) => Err(usage("source")),
+            item => Ok(item),
         };
-        assert_eq!(for_each(3, 100, || (), work).expect_err("a failure").hint(), "seven");
+        pull.run(0..3, |_| {
+            pull.each(&mut (), next, |(), item, turn| match item {
+                7 => {
+                    noted.iter().take(1).for_each(drop);
+                    while pull.faults.at.load(Ordering::Relaxed) == Faults::NONE {
+                        std::thread::yield_now();
+                    }
+                    assert!(!turn.is_overtaken());
+                    Err(usage("seven"))
+                }
+                8 => {
+                    failed.send(()).expect("the channel is open");
+                    Err(usage("eight"))
+                }
+                _ => Ok(()),
+            });
+        });
+        assert_eq!(pull.finish().expect_err("a failure").hint(), "seven");
+    }
+
+    #[test]
+    fn an_interruption_hides_no_failure() {
+        for other in [3, 9] {
+            let pull = Pull::new(());
+            pull.faults.note(5, Error::interrupted());
+            pull.faults.note(other, Error::Usage { reason: String::new(), hint: "other".into() });
+            assert_eq!(pull.finish().expect_err("a failure").hint(), "other");
+        }
+        let work = |(): &mut (), item: usize| if item == 7 { Err(Error::interrupted()) } else { Ok(()) };
+        assert!(matches!(for_each(3, 100, || (), work), Err(Error::Interrupted { .. })));
+    }
+
+    #[test]
+    fn what_is_idle_stays_so_until_it_is_let_go() {
+        let busy = AtomicU64::new(0);
+        let pull = Pull::new(0..1000u64);
+        let next = |items: &mut std::ops::Range<u64>, (): &mut ()| {
+            if items.start % 10 == 0 {
+                let idle = pull.idle();
+                assert!(idle.is_some() && busy.load(Ordering::SeqCst) == 0);
+            }
+            Ok(items.next())
+        };
+        pull.run(0..4, |_| {
+            pull.each(&mut (), next, |(), _, _| {
+                busy.fetch_add(1, Ordering::SeqCst);
+                std::thread::yield_now();
+                busy.fetch_sub(1, Ordering::SeqCst);
+                Ok(())
+            });
+        });
+        pull.fail(Error::interrupted());
+        assert!(pull.idle().is_none());
     }
 }

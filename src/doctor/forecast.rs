@@ -28,7 +28,7 @@ pub(super) fn predict(plan: &Plan, sample: &Sample, write: Option<f64>) -> Predi
     let written = write(report.levels.iter().map(|level| level.bytes).sum::<u64>() as f64 * times);
     let (from_source, cpu) = source.as_ref().map_or((0.0, 0.0), |source| (source.seconds, source.cpu_seconds));
     let checking = took("read") * times + cpu / cores() as f64;
-    let (read_writes, build_writes) = match (&plan.log, report.plan.spill) {
+    let (read_writes, build_writes) = match (plan.log(), report.plan.spills()) {
         (Some(_), _) => (written, 0.0),
         (None, true) => (write(*whole as f64), written),
         (None, false) => (0.0, written),
@@ -46,9 +46,9 @@ pub(super) fn predict(plan: &Plan, sample: &Sample, write: Option<f64>) -> Predi
     let mut seconds = Map::new();
     seconds.insert("total".into(), rounded(phases.iter().map(|(_, seconds)| seconds).sum()));
     seconds.extend(phases.map(|(name, value)| (name.to_owned(), rounded(value))));
-    let memory = match &plan.log {
+    let memory = match plan.log() {
         Some(_) => MEMORY_OF_LOGS * plan.threads as u64,
-        None if report.plan.spill => plan.memory,
+        None if report.plan.spills() => plan.memory,
         None => whole + whole / 32,
     };
     Prediction {

@@ -84,7 +84,7 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
     let hash = hash_rate(&options.stop)?;
     let (mut prediction, mut no_sample) = (None, None);
     if let (Some(plan), Some(disk)) = (&plan, &disk)
-        && plan.memtable.is_none()
+        && plan.memtable().is_none()
     {
         match sample::import(&import, plan, &place) {
             Ok(sample) => {

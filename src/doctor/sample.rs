@@ -70,7 +70,7 @@ pub(super) struct Source {
 /// As [`crate::import`].
 pub(super) fn import(options: &ImportOptions, plan: &Plan, place: &FileSystem) -> Result<Option<Sample>> {
     let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
-    if plan.log.is_some() {
+    if plan.log().is_some() {
         return of_log(options, plan, place, &dictionaries);
     }
     of_car(options, plan, place)
@@ -92,7 +92,7 @@ fn of_log(
             }
         }
     };
-    let (LogBody::Files(files), Some(log)) = (&opened.body, &plan.log) else { return Ok(None) };
+    let (LogBody::Files(files), Some(log)) = (&opened.body, plan.log()) else { return Ok(None) };
     let ranges = files.ranges(log.range_bytes, &[], dictionaries)?;
     let from = (ranges.len() / 2).min(ranges.len().saturating_sub(plan.threads));
     let chosen: Vec<_> = ranges.iter().skip(from).take(plan.threads).collect();
@@ -138,7 +138,7 @@ fn of_car(options: &ImportOptions, plan: &Plan, place: &FileSystem) -> Result<Op
     } else {
         Source { seconds: from_disk.max(seconds * times), cpu_seconds: cpu_seconds * times }
     };
-    let spills = plan.spill || whole > plan.hold_bytes;
+    let spills = plan.sort().is_none_or(|sort| sort.spill || whole > sort.hold_bytes);
     let options = ImportOptions {
         source: PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd())),
         plan: if spills { PlanChoice::Spill } else { PlanChoice::Memory },

@@ -4,11 +4,9 @@
 //! A checkpoint is taken while no worker has a chunk in hand: what they have collected is appended, and the lengths of all
 //! partitions are noted. A thread of its own then syncs the files and, only after that, writes the journal.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
-use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -78,14 +76,13 @@ impl Clock {
     }
 }
 
-/// Makes checkpoints durable one after the other, until the sender goes. After a failure, which is noted and `stopped` set,
-/// checkpoints are taken and dropped: no thread may wait for a disk that is full.
+/// Makes checkpoints durable one after the other, until the sender goes. After a failure, which `fail` is told, checkpoints
+/// are taken and dropped: no thread may wait for a disk that is full.
 pub(in crate::load) fn keep(
     checkpoints: &Receiver<PendingCheckpoint>,
     spill: &Spill,
     journal: &Journal,
-    failed: &Mutex<Option<(u64, Error)>>,
-    stopped: &AtomicBool,
+    fail: impl Fn(Error),
 ) {
     let mut works = true;
     for checkpoint in checkpoints {
@@ -93,8 +90,7 @@ pub(in crate::load) fn keep(
             continue;
         }
         if let Err(error) = make_durable(checkpoint, spill, journal) {
-            failed.lock().get_or_insert((u64::MAX, error));
-            stopped.store(true, Ordering::Relaxed);
+            fail(error);
             works = false;
         }
     }

@@ -13,7 +13,7 @@ use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{checksum, sealed};
-use crate::report::{Blocks, ImportReport, Plan, RecordedFile, SCHEMA, SourceInfo, Versions};
+use crate::report::{Blocks, ImportReport, Method, RecordedFile, SCHEMA, SourceInfo, Versions};
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::rocks::{self, options_of};
 use crate::schema::RECORD_FILE;
@@ -47,6 +47,11 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportRep
     let Job { options, preset, plan, target, progress, .. } = *job;
     let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
     // The functions of records that were there before are not known.
+    let mut plan = plan.clone();
+    if let Method::CarSst { sort } = &mut plan.method {
+        // What happened, not what was expected.
+        sort.spill = loaded.spilled;
+    }
     let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;
     Ok(ImportReport {
         schema: SCHEMA.into(),
@@ -62,7 +67,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportRep
         hash_functions: knows_functions.then(|| job.journal.functions()),
         preset: preset.preset.clone(),
         loader: preset.loader.to_string(),
-        plan: Plan { spill: loaded.spilled, ..plan.clone() },
+        plan,
         seconds: Map::new(),
         cpu_seconds: None,
         peak_rss_bytes: None,

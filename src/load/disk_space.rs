@@ -22,8 +22,7 @@ use crate::error::{Error, Result};
 use crate::load::journal::Journal;
 use crate::load::target::Target;
 use crate::os::file_system::FileSystem;
-use crate::preset::Loader;
-use crate::report::{Plan, Space};
+use crate::report::{Method, Plan, Space};
 use crate::size::human;
 
 /// RocksDB's own files, the journal, indexes and filters: a share of the blocks, as its reciprocal.
@@ -33,7 +32,7 @@ const OVERHEAD: u64 = 25;
 ///
 /// # Errors
 /// A file system does not answer.
-pub(in crate::load) fn of(plan: &Plan, loader: Loader, exact: bool, target: &Target) -> Result<Vec<Space>> {
+pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<Vec<Space>> {
     let database = FileSystem::of(target.working())?;
     let partitions = FileSystem::of(&target.spill)?;
     let there = [&target.sst, &target.staging].into_iter().map(|dir| size_of(dir)).sum::<u64>();
@@ -41,13 +40,7 @@ pub(in crate::load) fn of(plan: &Plan, loader: Loader, exact: bool, target: &Tar
 
     let data = plan.expected_bytes;
     let with_overhead = data.map(|bytes| bytes + bytes / OVERHEAD);
-    // What each thread builds is there twice: in its partitions, and in the SST in the making.
-    let in_hand = data.map_or(0, |bytes| {
-        let threads = plan.threads as u64;
-        let sst = plan.sst_bytes.min((bytes / (threads * 8)).max(1 << 20));
-        (threads * sst.max(bytes >> plan.partition_bits)).min(bytes)
-    });
-    let spills = plan.spill && loader == Loader::Ingest;
+    let spills = plan.spills();
     // Once everything is in partitions, they only get fewer.
     let reads = Journal::peek(&target.partial).read_done.is_none();
     let certain = if spills && exact && reads { data.unwrap_or_default() } else { 0 };
@@ -63,10 +56,19 @@ pub(in crate::load) fn of(plan: &Plan, loader: Loader, exact: bool, target: &Tar
             ),
         ]);
     }
-    let (holds, peak) = match loader {
-        Loader::Memtable => ("database", with_overhead.map(|bytes| bytes * 2)),
-        Loader::Ingest if spills => ("partitions and database", with_overhead.map(|bytes| bytes + in_hand)),
-        Loader::Ingest => ("database", with_overhead),
+    let (holds, peak) = match &plan.method {
+        Method::CarMemtable { .. } | Method::BlockLogMemtable { .. } => {
+            ("database", with_overhead.map(|bytes| bytes * 2))
+        }
+        Method::CarSst { sort } if sort.spill => {
+            // What each thread builds is there twice: in its partitions, and in the SST in the making.
+            let in_hand = data.map_or(0, |bytes| {
+                let part = plan.sst_target(bytes).max(bytes >> sort.partitions.bits);
+                (plan.threads as u64 * part).min(bytes)
+            });
+            ("partitions and database", with_overhead.map(|bytes| bytes + in_hand))
+        }
+        Method::CarSst { .. } | Method::BlockLogSst { .. } => ("database", with_overhead),
     };
     let kept = if target.into_existing { size_of(&target.db) } else { 0 };
     let there = there + spilled;
@@ -138,6 +140,7 @@ mod tests {
     use super::*;
     use crate::load::options::{ImportOptions, PlanChoice};
     use crate::load::planner;
+    use crate::report::MemtablePlan;
 
     const GIB: u64 = 1 << 30;
 
@@ -153,23 +156,25 @@ mod tests {
     fn each_way_needs_what_it_has_on_disk_at_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let target = target(dir.path());
-        let needs = |choice, loader| {
-            let found = of(&plan(choice, Some(25 * GIB)), loader, true, &target).expect("it answers");
+        let needs = |plan: &Plan| {
+            let found = of(plan, true, &target).expect("it answers");
             let [space] = &found[..] else { panic!("one file system: {found:?}") };
             assert_eq!(space.path, dir.path().display().to_string(), "the nearest directory that exists");
             (space.needed_bytes, space.certain_bytes)
         };
-        assert_eq!(needs(PlanChoice::Memory, Loader::Ingest), (Some(26 * GIB), 0));
+        assert_eq!(needs(&plan(PlanChoice::Memory, Some(25 * GIB))), (Some(26 * GIB), 0));
         // Two threads, each with one of 64 partitions.
-        assert_eq!(needs(PlanChoice::Spill, Loader::Ingest), (Some(26 * GIB + (800 << 20)), 25 * GIB));
-        assert_eq!(needs(PlanChoice::Auto, Loader::Memtable), (Some(52 * GIB), 0));
+        let spilled = plan(PlanChoice::Spill, Some(25 * GIB));
+        assert_eq!(needs(&spilled), (Some(26 * GIB + (800 << 20)), 25 * GIB));
+        let method = Method::CarMemtable { memtable: MemtablePlan::default() };
+        assert_eq!(needs(&Plan { method, ..spilled }), (Some(52 * GIB), 0));
     }
 
     #[test]
     fn what_is_written_already_is_not_counted_again() {
         let dir = tempfile::tempdir().expect("a directory");
         let target = target(dir.path());
-        let needed = || of(&plan(PlanChoice::Spill, Some(25 * GIB)), Loader::Ingest, true, &target);
+        let needed = || of(&plan(PlanChoice::Spill, Some(25 * GIB)), true, &target);
         let before = needed().expect("it answers")[0].needed_bytes.expect("known");
         std::fs::create_dir_all(&target.spill).expect("made");
         std::fs::write(target.spill.join("00000.part"), vec![1; 1 << 20]).expect("written");
@@ -179,7 +184,7 @@ mod tests {
     #[test]
     fn an_unknown_size_needs_an_unknown_amount_and_is_let_through() {
         let dir = tempfile::tempdir().expect("a directory");
-        let space = of(&plan(PlanChoice::Auto, None), Loader::Ingest, false, &target(dir.path())).expect("it answers");
+        let space = of(&plan(PlanChoice::Auto, None), false, &target(dir.path())).expect("it answers");
         assert_eq!(space[0].needed_bytes, None);
         assert!(space[0].describe().contains("an unknown amount of "), "{}", space[0].describe());
         assert_eq!(check(&space).expect("let through"), Vec::<String>::new());

@@ -22,7 +22,7 @@ pub(in crate::load) fn number(map: &OptionMap, group: Group, name: &str) -> Resu
 /// The files that the ingest loader has open at once.
 pub(in crate::load) fn of_ingest(plan: &Plan, loading: &OptionMap) -> Result<u64> {
     let building = plan.threads as u64;
-    let partitions = if plan.spill { 1 << plan.partition_bits } else { 0 };
+    let partitions = plan.sort().filter(|sort| sort.spill).map_or(0, |sort| 1 << sort.partitions.bits);
     let bytes = plan.expected_bytes.unwrap_or_default();
     let ssts = bytes.div_ceil(plan.sst_target(bytes).max(1));
     let open = match number(loading, Group::Db, "max_open_files")? {

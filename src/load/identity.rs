@@ -94,6 +94,8 @@ impl Identity {
             .filter(|setting| setting.key.name != "max_open_files")
             .map(|setting| format!("{}={}\n", setting.key, setting.value))
             .collect();
+        let of_log = || plan.log().and_then(|log| log.transactions.as_ref());
+        let partitions = plan.sort().map(|sort| &sort.partitions).or_else(of_log);
         Ok(Self {
             source: SourceIdentity::of(digest(&origin.head), origin.files)?,
             tool: env!("CARGO_PKG_VERSION").into(),
@@ -109,8 +111,8 @@ impl Identity {
             .into(),
             into_existing: options.into_existing,
             work_dir: options.work_dir.as_deref().map(portable),
-            spill: plan.spill,
-            partition_bits: plan.partition_bits,
+            spill: plan.spills(),
+            partition_bits: partitions.map_or(0, |partitions| partitions.bits),
             log: origin.log,
         })
     }

@@ -15,7 +15,7 @@ use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, take_up};
 use crate::load::target::{Lock, Target};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
-use crate::preset::{self, Loader, Resolved};
+use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{ImportReport, Plan};
 
@@ -130,7 +130,7 @@ impl Import<'_> {
     fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target) -> Result<Planned> {
         let mut planned = planner::plan(self.options, preset, opened.size, opened.plain, opened.log())?;
         self.warn(std::mem::take(&mut planned.warnings));
-        planned.plan.space = disk_space::of(&planned.plan, preset.loader, opened.plain, target)?;
+        planned.plan.space = disk_space::of(&planned.plan, opened.plain, target)?;
         self.progress.report(&Event::Planned { plan: planned.plan.describe() });
         Ok(planned)
     }
@@ -244,7 +244,7 @@ impl Import<'_> {
 impl Prepared {
     /// Adds to an error of a full disk how much is missing.
     fn explain(&self, error: Error, target: &Target) -> Error {
-        let space = || disk_space::of(&self.planned.plan, self.preset.loader, self.plain, target);
+        let space = || disk_space::of(&self.planned.plan, self.plain, target);
         disk_space::explain(error, space)
     }
 }
@@ -262,13 +262,13 @@ fn check_target(target: &Target) -> Result<()> {
     Err(error)
 }
 
-/// Loads the source with the loader of the preset.
+/// Loads the source as planned.
 fn load(job: &Job<'_>, source: Source, identity: &Identity) -> Result<Loaded> {
-    let loaded = match (source, job.preset.loader) {
-        (Source::BlockLog(log), Loader::Ingest) => block_log::load::load(job, &log),
-        (Source::BlockLog(log), Loader::Memtable) => block_log::memtable::load(job, &log),
-        (Source::Car(car), Loader::Ingest) => car::load::load(job, car.chunks),
-        (Source::Car(car), Loader::Memtable) => car::memtable::load(job, car.chunks),
+    let loaded = match (source, job.plan.sort(), job.plan.memtable()) {
+        (Source::BlockLog(log), _, None) => block_log::load::load(job, &log),
+        (Source::BlockLog(log), _, Some(_)) => block_log::memtable::load(job, &log),
+        (Source::Car(car), Some(sort), _) => car::load::load(job, sort, car.chunks),
+        (Source::Car(car), None, _) => car::memtable::load(job, car.chunks),
     }?;
     // What was checked and what was stored may have been read at different times.
     identity.still_holds(job.options)?;

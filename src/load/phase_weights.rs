@@ -36,28 +36,28 @@ const TRANSACTIONS: f64 = 0.2;
 pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plain: bool) -> PhaseWeights {
     let mut tail = 0.0;
     let mut phases = vec![(Phase::Read, 1.0)];
-    if plan.log.is_some() && options.log.index_transactions {
+    if plan.log().is_some() && options.log.index_transactions {
         phases.push((Phase::Build, TRANSACTIONS));
     }
-    if let Some(memtable) = &plan.memtable {
+    if let Some(memtable) = plan.memtable() {
         let never = loading.get(Group::Cf, "disable_auto_compactions") == Some("true");
         let compact = if never { COMPACT_ALL } else { COMPACT_REST };
         let bytes = plan.expected_bytes.unwrap_or(u64::MAX).max(1);
         tail = FLUSH * memtable.write_buffer_bytes.min(bytes) as f64 / bytes as f64;
         phases.extend([(Phase::Compact, if memtable.compact { compact } else { 0.0 }), (Phase::Check, CHECK)]);
     } else {
-        if plan.log.is_none() {
-            let build = if plan.spill { BUILD_SPILLED } else { BUILD_HELD };
+        if let Some(sort) = plan.sort() {
+            let build = if sort.spill { BUILD_SPILLED } else { BUILD_HELD };
             phases.push((Phase::Build, build[usize::from(!plain)]));
         }
         phases.extend(INGEST);
-        if plan.log.is_none() && options.into_existing && !options.no_compact {
+        if plan.sort().is_some() && options.into_existing && !options.no_compact {
             phases.iter_mut().filter(|(phase, _)| *phase == Phase::Compact).for_each(|row| row.1 = COMPACT_ADDED);
         }
     }
     // What is written while it is read makes the disk wait, later as well; a source that is only read may be waited for.
     let cores = std::thread::available_parallelism().map_or(1, usize::from).min(plan.threads);
-    let waits = plan.memtable.is_none() && !(plan.spill && plain);
+    let waits = plan.memtable().is_none() && !(plan.spills() && plain);
     PhaseWeights { phases, busy_threads: waits.then_some(cores as f64), tail }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::load::options::PlanChoice;
     use crate::load::planner;
-    use crate::report::MemtablePlan;
+    use crate::report::{MemtablePlan, Method};
 
     const GIB: u64 = 1 << 30;
 
@@ -109,14 +109,8 @@ mod tests {
     #[test]
     fn a_compaction_is_longer_where_rocksdb_has_done_nothing_before() {
         let mut plan = plan(PlanChoice::Memory);
-        plan.memtable = Some(MemtablePlan {
-            writer_threads: 1,
-            batch_bytes: 1 << 20,
-            batch_count: 1000,
-            write_buffer_bytes: GIB,
-            level0_files: None,
-            compact: true,
-        });
+        let memtable = MemtablePlan { write_buffer_bytes: GIB, compact: true, ..MemtablePlan::default() };
+        plan.method = Method::CarMemtable { memtable };
         let mut never = OptionMap::default();
         never.set(Group::Cf, "disable_auto_compactions", "true");
         let compact = |weights: &PhaseWeights| weights.phases[1];

@@ -6,7 +6,7 @@ use crate::load::sink::batches::most_batches;
 use crate::load::{checkpoint, file_limits};
 use crate::os::resources;
 use crate::preset::{Loader, Resolved};
-use crate::report::{LogPlan, MemtablePlan, Plan, sst_target};
+use crate::report::{LogPlan, MemtablePlan, Method, PartitionPlan, Plan, SortPlan, sst_target};
 use crate::rocks::option_map::{Group, OptionMap};
 use crate::rocks::options_of;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
@@ -198,23 +198,18 @@ pub(crate) fn choose(
     let pieces = memory / PIECES_SHARE / (workers * MIN_PIECE);
     let bits = wanted.next_power_of_two().ilog2();
     let cap = if may_spill { files.min(pieces).max(1).ilog2() } else { 16 };
-    let partition_bits = bits.min(cap);
-    let piece_bytes = (memory / PIECES_SHARE / (workers << partition_bits)).clamp(MIN_PIECE, MAX_PIECE);
+    let bits = bits.min(cap);
+    let piece_bytes = (memory / PIECES_SHARE / (workers << bits)).clamp(MIN_PIECE, MAX_PIECE);
+    let partitions = PartitionPlan { bits, piece_bytes, sort_bytes };
     Plan {
-        spill,
         memory,
         threads: workers as usize,
-        partition_bits,
         sst_bytes,
         chunk_bytes,
-        hold_bytes,
-        piece_bytes,
-        sort_bytes,
         expected_bytes: expected,
         open_files: 0,
-        memtable: None,
-        log: None,
         space: Vec::new(),
+        method: Method::CarSst { sort: SortPlan { spill, hold_bytes, partitions } },
     }
 }
 
@@ -225,9 +220,10 @@ pub(super) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
         Some(bytes) if !piped => plan.sst_target(bytes),
         _ => held.clamp(MIN_PIPED_RANGE, MAX_PIPED_RANGE).min(plan.sst_bytes.max(MIN_PIPED_RANGE)),
     };
-    // Blocks come in the order of their keys: nothing is held to be sorted.
-    (plan.spill, plan.hold_bytes) = (false, 0);
-    plan.log = Some(LogPlan { range_bytes, families });
+    // Blocks come in the order of their keys: only ids of transactions are partitioned and sorted.
+    let partitions = plan.sort().map(|sort| sort.partitions.clone());
+    let transactions = partitions.filter(|_| families.iter().any(|family| family == TRANSACTIONS));
+    plan.method = Method::BlockLogSst { log: LogPlan { range_bytes, families, transactions } };
 }
 
 /// Adds to a plan what the options in `loading` come to, and returns warnings for the user.
@@ -247,7 +243,7 @@ pub(super) fn for_memtable(
         bytes @ 1.. => bytes as u64,
         _ => u64::MAX,
     };
-    let families = plan.log.as_ref().map_or(1, |log| log.families.len().max(1) as u64);
+    let families = plan.log().map_or(1, |log| log.families.len().max(1) as u64);
     let write_buffer_bytes = buffer.saturating_mul(buffers).saturating_mul(families).min(cap);
     let level0_files = match plan.expected_bytes {
         None => None,
@@ -263,24 +259,24 @@ pub(super) fn for_memtable(
             Some(if never { blocks + others } else { blocks.min(stop) + others.min((families - 1) * stop) })
         }
     };
-    match &mut plan.log {
-        // Only ids of transactions are partitioned, and sorted to find those that occur twice.
-        Some(log) => log.range_bytes = log.range_bytes.min(RANGE),
-        None => {
-            (plan.partition_bits, plan.hold_bytes, plan.piece_bytes, plan.sort_bytes, plan.spill) = (0, 0, 0, 0, false);
-        }
-    }
     plan.open_files = file_limits::of_memtable(plan, loading, level0_files.unwrap_or_default())?;
     let batches = most_batches(preset.writer_threads(), plan.threads);
     let batch_bytes = preset.batch_bytes().min(plan.memory / BATCHES_SHARE / batches as u64).max(LEAST_BATCH);
-    plan.memtable = Some(MemtablePlan {
+    let memtable = MemtablePlan {
         writer_threads: preset.writer_threads(),
         batch_bytes,
         batch_count: preset.batch_count(),
         write_buffer_bytes,
         level0_files,
         compact: !options.no_compact,
-    });
+    };
+    plan.method = match plan.log().cloned() {
+        Some(log) => {
+            let range_bytes = log.range_bytes.min(RANGE);
+            Method::BlockLogMemtable { log: LogPlan { range_bytes, ..log }, memtable }
+        }
+        None => Method::CarMemtable { memtable },
+    };
 
     let mut warnings = Vec::new();
     // A small source never fills them.
@@ -310,9 +306,9 @@ pub(super) fn for_memtable(
 
 /// Bytes appended to a partition at once where there are `partitions`: keys of several kinds make some times as many
 /// as planned, and all pieces together must not take more for that.
-pub(super) fn piece_bytes_for(plan: &Plan, partitions: u32) -> u64 {
+pub(super) fn piece_bytes_for(plan: &Plan, sort: &SortPlan, partitions: u32) -> u64 {
     let each = plan.memory / PIECES_SHARE / (plan.threads as u64 * u64::from(partitions)).max(1);
-    plan.piece_bytes.min(each.max(LEAST_PIECE))
+    sort.partitions.piece_bytes.min(each.max(LEAST_PIECE))
 }
 
 #[cfg(test)]
@@ -331,9 +327,11 @@ mod tests {
             for threads in [1, 2, 8, 64] {
                 for bytes in [Some(4 * memory), Some(64 * memory), None] {
                     let plan = plan(memory, threads, bytes, bytes.is_some());
+                    let sort = plan.sort().expect("a CAR");
                     for classes in 1..=6u32 {
-                        let partitions = classes * ((1 << plan.partition_bits) + 1) + 1;
-                        let pieces = piece_bytes_for(&plan, partitions) * u64::from(partitions) * plan.threads as u64;
+                        let partitions = classes * ((1 << sort.partitions.bits) + 1) + 1;
+                        let pieces =
+                            piece_bytes_for(&plan, sort, partitions) * u64::from(partitions) * plan.threads as u64;
                         assert!(pieces <= memory / 4, "{pieces} of {memory} for {classes} classes: {plan:?}");
                     }
                 }
@@ -350,7 +348,7 @@ mod tests {
                 // Nine bytes and a quarter a block of 1 KiB, an index entry for every 16 KiB.
                 let kept = (largest / 100 + largest / 400) * plan.threads as u64;
                 let reading = plan.chunk_bytes * (plan.threads as u64 + 2) * 2;
-                let all = plan.hold_bytes + kept + reading;
+                let all = plan.sort().expect("a CAR").hold_bytes + kept + reading;
                 assert!(all <= memory + 64 * MIB, "{all} of {memory}, {threads} threads: {plan:?}");
             }
         }

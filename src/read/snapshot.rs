@@ -1,13 +1,10 @@
 //! Reading a snapshot from front to back on many threads: one at a time takes the next chunk, all look through theirs.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
-use crate::parallel;
+use crate::parallel::Pull;
 use crate::progress::{CancellationToken, Phase, Progress};
 use crate::source::car::chunks::{Chunk, Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
@@ -87,46 +84,24 @@ impl<'a> Snapshot<'a> {
         progress: &Progress<'_>,
         work: impl Fn(&mut W, &Chunk) -> Result<()> + Sync,
     ) -> Result<Tail> {
-        let failed: Mutex<Option<(u64, Error)>> = Mutex::default();
-        let stopped = AtomicBool::new(false);
-        let chunks = Mutex::new(&mut self.chunks);
-        let fail = |error| {
-            let place = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { u64::MAX };
-            let mut failed = failed.lock();
-            if failed.as_ref().is_none_or(|(known, _)| place < *known) {
-                *failed = Some((place, error));
-            }
-            stopped.store(true, Ordering::Relaxed);
-        };
-        let run = |worker: &mut W| {
-            let mut spare: Option<Buffer> = None;
-            while !stopped.load(Ordering::Relaxed) && !stop.is_cancelled() {
-                let next = {
-                    let mut chunks = chunks.lock();
-                    let next = chunks.next(spare.take());
-                    progress.reach(chunks.consumed());
-                    next
-                };
-                let outcome = match next {
-                    Ok(None) => return,
-                    Ok(Some(chunk)) => work(worker, &chunk).map(|()| spare = chunk.bytes.release()),
-                    Err(error) => Err(error),
-                };
-                if let Err(error) = outcome {
-                    fail(error);
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for worker in workers {
-                parallel::start(scope, || run(worker)).map_or_else(fail, drop);
-            }
+        let pull = Pull::new(&mut self.chunks);
+        pull.run(workers, |worker| {
+            let next = |chunks: &mut &mut Chunks, (_, spare): &mut (_, Option<Buffer>)| {
+                let next = if stop.is_cancelled() { Ok(None) } else { chunks.next(spare.take()) };
+                progress.reach(chunks.consumed());
+                next
+            };
+            pull.each(&mut (worker, None), next, |(worker, spare), chunk, _| {
+                work(worker, &chunk)?;
+                *spare = chunk.bytes.release();
+                Ok(())
+            });
         });
-        match failed.into_inner() {
-            Some((_, error)) => Err(error),
-            None if stop.is_cancelled() => Err(Error::Interrupted { hint: "nothing was changed; run it again".into() }),
-            None => Ok(self.chunks.tail()),
+        let chunks = pull.finish()?;
+        if stop.is_cancelled() {
+            return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
         }
+        Ok(chunks.tail())
     }
 
     /// Calls `each` for every section of a chunk: where it is, its CID and block in one piece.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Plan;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const DOCTOR_SCHEMA: &str = "bedload-doctor-2";
+pub const DOCTOR_SCHEMA: &str = "bedload-doctor-3";
 
 /// What a machine can do. What could not be measured is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -29,7 +29,8 @@ pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, Metadata, RootIn
 pub(crate) use log::not_covered;
 pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings};
 pub(crate) use plan::sst_target;
-pub use plan::{LogPlan, MemtablePlan, Plan, Space};
+pub use plan::Plan;
+pub(crate) use plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, Space};
 pub(crate) use stat::STAT_SCHEMA;
 pub use stat::{FamilyStat, OptionStat, StatReport};
 pub(crate) use verify::VERIFY_SCHEMA;

@@ -4,53 +4,94 @@ use serde::{Deserialize, Serialize};
 
 use crate::size::human;
 
-/// The way an import will go.
+/// How an import will proceed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Plan {
+    /// The memory budget in bytes.
+    pub(crate) memory: u64,
+    /// Threads that work.
+    pub(crate) threads: usize,
+    /// The size at which an SST is closed, in bytes.
+    pub(crate) sst_bytes: u64,
+    /// Bytes of a CAR read at once.
+    pub(crate) chunk_bytes: u64,
+    /// The size of the decompressed source in bytes, where it is known or can be guessed.
+    pub(crate) expected_bytes: Option<u64>,
+    /// What is needed of each file system that is written to; with a work directory on another one there are two.
+    #[serde(default)]
+    pub(crate) space: Vec<Space>,
+    /// Files that will be open at once, as far as the source's size is known.
+    pub(crate) open_files: u64,
+    /// How the records of the source get into the database.
+    #[serde(flatten)]
+    pub(crate) method: Method,
+}
+
+/// How the records of a source get into the database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "snake_case")]
+pub enum Method {
+    /// The blocks of a CAR are sorted and built into SSTs, which RocksDB ingests.
+    CarSst {
+        /// How they are sorted.
+        sort: SortPlan,
+    },
+    /// The blocks of a CAR are written through memtables.
+    CarMemtable {
+        /// How they are written.
+        memtable: MemtablePlan,
+    },
+    /// The blocks of a log, which come in the order of their keys, are built into SSTs, which RocksDB ingests.
+    BlockLogSst {
+        /// How the log is read.
+        log: LogPlan,
+    },
+    /// The blocks of a log are written through memtables.
+    BlockLogMemtable {
+        /// How the log is read.
+        log: LogPlan,
+        /// How its records are written.
+        memtable: MemtablePlan,
+    },
+}
+
+/// How the blocks of a CAR are sorted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SortPlan {
     /// Through memory, or through files from the first block on.
     pub spill: bool,
-    /// The memory budget in bytes.
-    pub memory: u64,
-    /// Threads that work.
-    pub threads: usize,
-    /// Bits of the digest that choose the partition.
-    pub partition_bits: u32,
-    /// The size at which an SST is closed, in bytes.
-    pub sst_bytes: u64,
-    /// Bytes read at once.
-    pub chunk_bytes: u64,
     /// Bytes of blocks and entries that may be held before they are spilled.
     pub hold_bytes: u64,
+    /// The partitions that they are sorted in.
+    pub partitions: PartitionPlan,
+}
+
+/// How records are partitioned by their keys, and the partitions sorted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionPlan {
+    /// Bits of the digest that choose the partition.
+    pub bits: u32,
     /// Bytes appended to a partition at once.
     pub piece_bytes: u64,
     /// Bytes of one partition that can be sorted in memory.
     pub sort_bytes: u64,
-    /// The size of the decompressed source in bytes, where it is known or can be guessed.
-    pub expected_bytes: Option<u64>,
-    /// What is needed of each file system that is written to; with a work directory on another one there are two.
-    #[serde(default)]
-    pub space: Vec<Space>,
-    /// Files that will be open at once, as far as the source's size is known.
-    pub open_files: u64,
-    /// What only the memtable loader has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memtable: Option<MemtablePlan>,
-    /// What only a block log has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<LogPlan>,
 }
 
-/// How a block log will be gone about.
+/// How a block log is read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPlan {
     /// Bytes of the log that one thread builds into files of their own.
     pub range_bytes: u64,
     /// Column families that are made.
     pub families: Vec<String>,
+    /// The partitions of the ids of transactions, where these are indexed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<PartitionPlan>,
 }
 
-/// How the memtable loader will go about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// How records are written through memtables.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemtablePlan {
     /// Threads that write batches.
     pub writer_threads: usize,
@@ -86,42 +127,60 @@ pub struct Space {
 }
 
 impl Plan {
+    /// How the blocks of a CAR are sorted.
+    pub(crate) fn sort(&self) -> Option<&SortPlan> {
+        if let Method::CarSst { sort } = &self.method { Some(sort) } else { None }
+    }
+
+    /// Whether everything goes through files from the first block on.
+    pub(crate) fn spills(&self) -> bool {
+        self.sort().is_some_and(|sort| sort.spill)
+    }
+
+    /// How a block log is read.
+    pub(crate) fn log(&self) -> Option<&LogPlan> {
+        match &self.method {
+            Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. } => Some(log),
+            Method::CarSst { .. } | Method::CarMemtable { .. } => None,
+        }
+    }
+
+    /// How records are written through memtables.
+    pub(crate) fn memtable(&self) -> Option<&MemtablePlan> {
+        match &self.method {
+            Method::CarMemtable { memtable } | Method::BlockLogMemtable { memtable, .. } => Some(memtable),
+            Method::CarSst { .. } | Method::BlockLogSst { .. } => None,
+        }
+    }
+
     /// The plan in one line for people.
     pub fn describe(&self) -> String {
-        if let Some(memtable) = &self.memtable {
-            return memtable.describe(self);
-        }
-        if let Some(log) = &self.log {
-            return format!(
-                "build in the order of the chain: {} threads, {} of memory, ranges of {}, column families {}{}",
-                self.threads,
-                human(self.memory),
+        let (threads, memory) = (self.threads, human(self.memory));
+        let how = match &self.method {
+            Method::CarSst { sort } => {
+                let way = if sort.spill { "spill to partitions, then sort each in memory" } else { "sort in memory" };
+                let (partitions, sst) = (1u64 << sort.partitions.bits, human(self.sst_bytes));
+                format!("{way}: {threads} threads, {memory} of memory, {partitions} partitions, SSTs of up to {sst}")
+            }
+            Method::BlockLogSst { log } => format!(
+                "build in the order of the chain: {threads} threads, {memory} of memory, ranges of {}{}",
                 human(log.range_bytes),
-                log.families.join(", "),
-                self.describe_space()
-            );
-        }
-        let way = if self.spill { "spill to partitions, then sort each in memory" } else { "sort in memory" };
+                log.describe_families()
+            ),
+            Method::CarMemtable { memtable } => memtable.describe(threads),
+            Method::BlockLogMemtable { log, memtable } => memtable.describe(threads) + &log.describe_families(),
+        };
+        let space: String = self.space.iter().map(|space| format!("; {}", space.describe())).collect();
+        // Only partitions go to a work directory.
         let elsewhere =
             if self.space.len() > 1 { "; partitions go to another file system and are copied back" } else { "" };
-        format!(
-            "{way}: {} threads, {} of memory, {} partitions, SSTs of up to {}{}{elsewhere}",
-            self.threads,
-            human(self.memory),
-            1u64 << self.partition_bits,
-            human(self.sst_bytes),
-            self.describe_space()
-        )
+        how + &space + elsewhere
     }
 
     /// The size of SSTs that is aimed at for `total` bytes: small enough that no thread is left alone with the last one for
     /// long.
     pub(crate) fn sst_target(&self, total: u64) -> u64 {
         sst_target(total, self.threads as u64, self.sst_bytes)
-    }
-
-    fn describe_space(&self) -> String {
-        self.space.iter().map(|space| format!("; {}", space.describe())).collect()
     }
 }
 
@@ -130,21 +189,23 @@ pub(crate) fn sst_target(total: u64, threads: u64, sst_bytes: u64) -> u64 {
     (total / (threads * 8)).max(1 << 20).min(sst_bytes)
 }
 
+impl LogPlan {
+    fn describe_families(&self) -> String {
+        format!(", column families {}", self.families.join(", "))
+    }
+}
+
 impl MemtablePlan {
-    fn describe(&self, plan: &Plan) -> String {
+    fn describe(&self, threads: usize) -> String {
         let level0 = self.level0_files.map(|files| format!(" from up to {files} files of level 0")).unwrap_or_default();
         let compaction = if self.compact { format!("then compact{level0}") } else { "no final compaction".to_owned() };
-        let families =
-            plan.log.as_ref().map(|log| format!(", column families {}", log.families.join(", "))).unwrap_or_default();
         format!(
-            "write through memtables: {} threads read, {} write, batches of {} or {} records, {} of write buffers; \
-             {compaction}{families}{}",
-            plan.threads,
+            "write through memtables: {threads} threads read, {} write, batches of {} or {} records, {} of write \
+             buffers; {compaction}",
             self.writer_threads,
             human(self.batch_bytes),
             self.batch_count,
-            human(self.write_buffer_bytes),
-            plan.describe_space()
+            human(self.write_buffer_bytes)
         )
     }
 }

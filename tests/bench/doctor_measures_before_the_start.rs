@@ -80,7 +80,7 @@ fn everything_is_measured_and_a_sample_is_imported() {
     is_empty(&data);
     assert!(!place.path("home").exists() && !place.path("cache").exists(), "it writes nothing of the user's");
 
-    assert_eq!(report.text("/schema"), "bedload-doctor-2");
+    assert_eq!(report.text("/schema"), "bedload-doctor-3");
     assert_eq!(report.text("/dir"), data.to_str().expect("text"));
     for rate in [
         "/disk/sync_write/median_us",
@@ -112,7 +112,7 @@ fn everything_is_measured_and_a_sample_is_imported() {
     planned.arg("import").arg(source).arg("--db").arg(data.join("db"));
     planned.args(["--memory", "96MiB", "--threads", "2", "--json", "--dry-run"]);
     let planned = run(planned);
-    for field in ["spill", "memory", "threads", "partition_bits", "hold_bytes", "expected_bytes"] {
+    for field in ["method", "sort", "memory", "threads", "expected_bytes"] {
         assert_eq!(report.json["forecast"]["plan"][field], planned.json[field], "{field}");
     }
     let needed = planned.json["space"][0]["needed_bytes"].as_u64().expect("a number");

@@ -209,7 +209,7 @@ fn a_snapshot_that_does_not_fit_goes_on_through_files() {
     ] {
         let done = run.run();
         done.holds(&model);
-        assert_eq!(done.json["plan"]["spill"], true, "what happened, not what was expected");
+        assert_eq!(done.json["plan"]["sort"]["spill"], true, "what happened, not what was expected");
         within(&done, 24);
         std::fs::remove_dir_all(&done.db).expect("a database");
     }

@@ -53,7 +53,7 @@ impl Measured {
     }
 
     fn spilled(&self) -> bool {
-        self.report["plan"]["spill"].as_bool().expect("a plan")
+        self.report["plan"]["sort"]["spill"].as_bool().expect("a plan")
     }
 }
 
@@ -285,7 +285,7 @@ fn within_a_control_group_half_of_it_is_taken_and_nobody_is_killed() {
     // By itself it takes half of what the group allows, whatever the machine has.
     let report = run(&["--threads", "2"]);
     assert_eq!(report["plan"]["memory"], limit / 2, "{}", report["plan"]);
-    assert!(report["plan"]["spill"].as_bool().expect("a plan"), "four times the budget cannot fit");
+    assert!(report["plan"]["sort"]["spill"].as_bool().expect("a plan"), "four times the budget cannot fit");
     // A budget that leaves no more than what is promised to come on top.
     let budget = (limit - FIXED) / MIB;
     for threads in ["1", "8"] {

@@ -16,15 +16,15 @@ const END: &str = "<!-- to here -->";
 
 /// Documents that are structs: heading, schema, struct.
 const DOCUMENTS: [(&str, &str, &str); 12] = [
-    ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-3", "ImportReport"),
-    ("`import --dry-run`", "bedload-plan-1", "Plan"),
+    ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-4", "ImportReport"),
+    ("`import --dry-run`", "bedload-plan-2", "Plan"),
     ("`inspect`", "bedload-inspect-2", "InspectReport"),
     ("`verify`", "bedload-verify-1", "VerifyReport"),
     ("`walk`", "bedload-walk-1", "WalkReport"),
     ("`stat`", "bedload-stat-1", "StatReport"),
     ("`export`", "bedload-export-2", "ExportReport"),
     ("`generate`", "bedload-generate-1", "Summary"),
-    ("`doctor`", "bedload-doctor-2", "DoctorReport"),
+    ("`doctor`", "bedload-doctor-3", "DoctorReport"),
     ("`presets explain`", "bedload-preset-explanation-1", "Explanation"),
     ("`--progress json`: samples", "bedload-progress-1", "Sample"),
     ("`--progress json`: events", "bedload-progress-1", "Event"),
@@ -170,22 +170,19 @@ impl Types {
 
     fn table(&self, name: &str, parts: &mut Vec<String>) -> String {
         let mut text = "| field | type | meaning |\n|---|---|---|\n".to_owned();
-        if let Some(item) = self.enums.get(name) {
-            for variant in &item.variants {
-                let fields: Vec<String> = variant
-                    .fields
-                    .iter()
-                    .map(|field| {
-                        format!("`{}` ({})", field.ident.as_ref().expect("a name"), self.words(&field.ty, parts))
-                    })
-                    .collect();
-                let event = cased(&variant.ident.to_string(), &serde(&item.attrs));
-                text += &format!("| `event`: `{event}` | with {} | {} |\n", fields.join(", "), doc(&variant.attrs));
-            }
-            return text;
+        if self.enums.contains_key(name) {
+            return text + &self.variants(name, parts);
         }
         for field in &self.structs[name].fields {
             let how = serde(&field.attrs);
+            if how.contains("flatten")
+                && let syn::Type::Path(path) = &field.ty
+                && let Some(name) = path.path.get_ident().map(ToString::to_string)
+                && self.enums.contains_key(&name)
+            {
+                text += &self.variants(&name, parts);
+                continue;
+            }
             let mut kind =
                 if how.contains("serialize_with") { "list of text".into() } else { self.words(&field.ty, parts) };
             if how.contains("skip_serializing_if") {
@@ -195,6 +192,25 @@ impl Types {
             let meaning = doc(&field.attrs);
             let meaning = if name == "schema" { "Name and version of this document.".into() } else { meaning };
             text += &format!("| `{name}` | {kind} | {meaning} |\n");
+        }
+        text
+    }
+
+    /// The variants of an enum whose tag is a field, and what each has beside it.
+    fn variants(&self, name: &str, parts: &mut Vec<String>) -> String {
+        let item = &self.enums[name];
+        let how = serde(&item.attrs);
+        let tag = how.split_once("tag = \"").and_then(|(_, rest)| rest.split('"').next()).expect("a tag");
+        let mut text = String::new();
+        for variant in &item.variants {
+            let fields: Vec<String> = variant
+                .fields
+                .iter()
+                .map(|field| format!("`{}` ({})", field.ident.as_ref().expect("a name"), self.words(&field.ty, parts)))
+                .collect();
+            let with = if fields.is_empty() { "text".into() } else { format!("with {}", fields.join(", ")) };
+            let value = cased(&variant.ident.to_string(), &how);
+            text += &format!("| `{tag}`: `{value}` | {with} | {} |\n", doc(&variant.attrs));
         }
         text
     }
@@ -308,9 +324,9 @@ fn what_is_printed_has_only_documented_fields() {
         seen.insert(schema.to_owned());
     };
     for (schema, code, args) in [
-        ("bedload-import-3", 0, &["import", car, "--db", &db2][..]),
-        ("bedload-import-3", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
-        ("bedload-plan-1", 0, &["import", car, "--db", "nowhere", "--dry-run", "--preset", "memtable"]),
+        ("bedload-import-4", 0, &["import", car, "--db", &db2][..]),
+        ("bedload-import-4", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
+        ("bedload-plan-2", 0, &["import", car, "--db", "nowhere", "--dry-run", "--preset", "memtable"]),
         ("bedload-inspect-2", 0, &["inspect", "--full", car]),
         ("bedload-verify-1", 0, &["verify", "--db", db, "--against", car]),
         ("bedload-walk-1", 3, &["walk", "--db", db, "--root", nobody]),
@@ -318,7 +334,7 @@ fn what_is_printed_has_only_documented_fields() {
         ("bedload-stat-1", 0, &["stat", "--digest", "--db", db]),
         ("bedload-export-2", 0, &["export", "--db", db, &out]),
         ("bedload-generate-1", 0, &["generate", "--size", "1MiB", &made]),
-        ("bedload-doctor-2", 0, &["doctor", "--dir", &here, car]),
+        ("bedload-doctor-3", 0, &["doctor", "--dir", &here, car]),
         ("bedload-presets-1", 0, &["presets", "list"]),
         ("bedload-preset-1", 0, &["presets", "show", "ingest"]),
         ("bedload-preset-explanation-1", 0, &["presets", "explain", "ingest", "--set", "node.table.block_size=32K"]),

@@ -134,7 +134,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     observer.finish();
     match outcome? {
         Outcome::Planned(plan) if globals.json => {
-            let mut document = serde_json::json!({ "schema": "bedload-plan-1" });
+            let mut document = serde_json::json!({ "schema": "bedload-plan-2" });
             if let (Some(fields), serde_json::Value::Object(plan)) =
                 (document.as_object_mut(), serde_json::to_value(&plan)?)
             {

@@ -1,13 +1,10 @@
 //! Reading a log: every thread takes the next range, or the next batch of a pipe, checks its blocks and gives them to
 //! where records go.
-//!
-//! The first fault in the order of the log is the one that is reported, however the threads were scheduled: ranges are given
-//! out in order, and those before a fault are finished.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -25,7 +22,7 @@ use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::load::identity::another_source;
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
-use crate::parallel;
+use crate::parallel::{Pull, Turn};
 use crate::progress::Phase;
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::{
@@ -47,9 +44,6 @@ pub(super) struct LogReader<'a> {
     transactions: Option<Transactions<'a>>,
     expectations: Expectations,
     range_bytes: u64,
-    /// The range of the first fault so far.
-    failed_at: AtomicUsize,
-    failed: Mutex<Option<(usize, Error)>>,
     done: Mutex<Vec<RangeDone>>,
     /// What a pipe brings again of the ranges of an earlier run, by their first block.
     again: Mutex<BTreeMap<u32, Tally>>,
@@ -80,16 +74,6 @@ impl LogDone {
     }
 }
 
-/// What a thread has done when it was its turn.
-enum Step {
-    /// Its part; it takes the next one.
-    Continue,
-    /// Nothing: what was given out must be made durable first.
-    Checkpoint,
-    /// Nothing: there is no more.
-    Done,
-}
-
 /// What one thread has for itself.
 struct WorkerState {
     batch: Batch,
@@ -109,9 +93,7 @@ impl<'a> LogReader<'a> {
                 chain_id: checks_roots(job.options).then(|| input.chain_id()?.parse().ok()).flatten(),
                 checkpoints: job.options.log.checkpoints.iter().copied().collect(),
             },
-            range_bytes: job.plan.log.as_ref().map_or(u64::MAX, |log| log.range_bytes),
-            failed_at: AtomicUsize::new(usize::MAX),
-            failed: Mutex::default(),
+            range_bytes: job.plan.log().map_or(u64::MAX, |log| log.range_bytes),
             done: Mutex::default(),
             again: Mutex::default(),
         }
@@ -187,71 +169,37 @@ impl<'a> LogReader<'a> {
         for (range, counted) in done.iter().zip(&job.resumed.ranges) {
             job.progress.take_up(range.end - range.start, counted.blocks.tally.records);
         }
-        let next = AtomicUsize::new(0);
-        self.in_turns(|worker| {
-            if self.write_path.is_paused() {
-                return Step::Checkpoint;
-            }
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(range) = ranges.get(index) else { return Step::Done };
-            if self.must_stop(index) {
-                return Step::Done;
-            }
-            self.write_path.given(range.end - range.start);
-            if let Err(error) = self.build_range(files, range, index, worker, None) {
-                self.fail(index, error);
-            }
-            Step::Continue
-        })
+        self.pull(
+            ranges.iter(),
+            |ranges, _| Ok(ranges.next().inspect(|range| self.write_path.given(range.end - range.start))),
+            |worker, range, turn| self.build_range(files, range, turn, worker, None),
+        )
     }
 
     /// Reads the ranges that are done again: their blocks must come to the same.
     fn compare(&self, files: &LogFiles, done: &[Range]) -> Result<()> {
-        let next = AtomicUsize::new(0);
-        self.in_turns(|worker| {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let (Some(range), Some(known)) = (done.get(index), self.job.resumed.ranges.get(index)) else {
-                return Step::Done;
-            };
-            if self.must_stop(index) {
-                return Step::Done;
-            }
-            if let Err(error) = self.build_range(files, range, index, worker, Some(known)) {
-                let is_whole = !matches!(error, Error::BadInput { .. });
-                self.fail(index, if is_whole { error } else { another_source(self.job.options) });
-            }
-            Step::Continue
-        })
+        let ranges = done.iter().zip(&self.job.resumed.ranges);
+        self.pull(
+            ranges,
+            |ranges, _| Ok(ranges.next()),
+            |worker, (range, known), turn| match self.build_range(files, range, turn, worker, Some(known)) {
+                Err(Error::BadInput { .. }) => Err(another_source(self.job.options)),
+                outcome => outcome,
+            },
+        )
     }
 
     fn read_stream(&self, forward: &Mutex<Forward>) -> Result<()> {
         self.job.progress.begin(Phase::Read, self.input.size);
-        let sequence = AtomicUsize::new(0);
-        self.in_turns(|worker| {
-            let mut forward_now = forward.lock();
-            if self.write_path.is_paused() {
-                return Step::Checkpoint;
-            }
-            let index = sequence.load(Ordering::Relaxed);
-            if self.must_stop(index) {
-                return Step::Done;
-            }
-            sequence.store(index + 1, Ordering::Relaxed);
-            let taken = self.next_batch(&mut forward_now, &mut worker.batch);
-            self.job.progress.reach(forward_now.consumed());
-            drop(forward_now);
-            let done = match taken {
-                Ok(None) => return Step::Done,
-                Ok(Some(first)) => {
-                    self.write_path.given(worker.batch.len());
-                    self.build_batch(worker, first, index)
-                }
-                Err(error) => Err(error),
-            };
-            if let Err(error) = done {
-                self.fail(index, error);
-            }
-            Step::Continue
+        let next = |forward: &mut &Mutex<Forward>, worker: &mut WorkerState| {
+            let mut forward = forward.lock();
+            let first = self.next_batch(&mut forward, &mut worker.batch);
+            self.job.progress.reach(forward.consumed());
+            first
+        };
+        self.pull(forward, next, |worker, first, turn| {
+            self.write_path.given(worker.batch.len());
+            self.build_batch(worker, first, turn)
         })?;
         let forward = forward.lock();
         if let (Some(first), Some(last)) = (forward.first, forward.last())
@@ -317,20 +265,43 @@ impl<'a> LogReader<'a> {
         (log.from.unwrap_or(0), log.to.unwrap_or(u32::MAX))
     }
 
-    /// Lets all threads take turns until there is nothing left, and makes durable what they have done whenever that is
-    /// due.
-    fn in_turns(&self, turn: impl Fn(&mut WorkerState) -> Step + Sync) -> Result<()> {
+    /// Lets all threads take items from `source` until it has none left, and makes durable what they have done whenever
+    /// that is due.
+    fn pull<S: Send, T>(
+        &self,
+        mut source: S,
+        next: impl Fn(&mut S, &mut WorkerState) -> Result<Option<T>> + Sync,
+        work: impl Fn(&mut WorkerState, T, &Turn<'_>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let (job, plan) = (self.job, self.job.plan);
         let ended = AtomicBool::new(false);
+        let next = |source: &mut S, worker: &mut WorkerState| {
+            if self.write_path.is_paused() {
+                return Ok(None);
+            }
+            let next = if job.options.stop.is_cancelled() { None } else { next(source, worker)? };
+            ended.fetch_or(next.is_none(), Ordering::Relaxed);
+            Ok(next)
+        };
         while !ended.load(Ordering::Relaxed) {
-            self.on_all_threads(|worker| {
-                loop {
-                    match turn(worker) {
-                        Step::Continue => {}
-                        Step::Checkpoint => return,
-                        Step::Done => return ended.store(true, Ordering::Relaxed),
-                    }
+            let pull = Pull::new(source);
+            let run = |channel: Option<BatchChannel>| {
+                pull.run(0..plan.threads, |_| {
+                    let batches = channel.clone().map(|channel| BatchBuilder::new(channel, plan));
+                    let batches = batches.map(|batches| Rc::new(RefCell::new(batches)));
+                    pull.each(&mut WorkerState { batch: Batch::default(), batches }, next, &work);
+                });
+            };
+            match self.write_path {
+                WritePath::Files(_) => run(None),
+                WritePath::Batches(writing) => {
+                    let fail = |error| pull.fail(error);
+                    let run = |channel| run(Some(channel));
+                    let ((), batches) = write_beside(writing.store, job.preset, plan.threads, &fail, run);
+                    writing.wrote(batches);
                 }
-            })?;
+            }
+            source = pull.finish()?;
             let durable = self
                 .write_path
                 .make_durable(|| self.transactions.as_ref().map_or(Ok(Vec::new()), Transactions::sync))?;
@@ -339,44 +310,9 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
-    fn on_all_threads(&self, work: impl Fn(&mut WorkerState) + Sync) -> Result<()> {
-        let plan = self.job.plan;
-        let work = |channel: Option<BatchChannel>| {
-            let work = || {
-                let batches = channel.clone().map(|channel| Rc::new(RefCell::new(BatchBuilder::new(channel, plan))));
-                work(&mut WorkerState { batch: Batch::default(), batches });
-            };
-            parallel::run_workers(plan.threads, work, |error| self.fail(0, error));
-        };
-        match self.write_path {
-            WritePath::Files(_) => work(None),
-            WritePath::Batches(writing) => {
-                let fail = |error| self.fail(0, error);
-                let work = |channel| work(Some(channel));
-                let ((), batches) = write_beside(writing.store, self.job.preset, plan.threads, &fail, work);
-                writing.wrote(batches);
-            }
-        }
-        match self.failed.lock().take() {
-            Some((_, error)) => Err(error),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether the work on a range is of no use any more.
-    fn must_stop(&self, index: usize) -> bool {
-        self.job.options.stop.is_cancelled() || self.failed_at.load(Ordering::Relaxed) < index
-    }
-
-    fn fail(&self, index: usize, error: Error) {
-        if matches!(error, Error::Interrupted { .. }) {
-            return;
-        }
-        let mut failed = self.failed.lock();
-        if failed.as_ref().is_none_or(|(known, _)| index < *known) {
-            self.failed_at.store(index, Ordering::Relaxed);
-            *failed = Some((index, error));
-        }
+    /// Whether work on an item is of no use any more.
+    fn must_stop(&self, turn: &Turn<'_>) -> bool {
+        self.job.options.stop.is_cancelled() || turn.is_overtaken()
     }
 
     fn builder(&self, next: u32, before: Option<Id>, worker: &WorkerState) -> Result<RangeBuilder<'_>> {
@@ -393,7 +329,7 @@ impl<'a> LogReader<'a> {
         &self,
         files: &LogFiles,
         range: &Range,
-        index: usize,
+        turn: &Turn<'_>,
         worker: &mut WorkerState,
         known: Option<&RangeDone>,
     ) -> Result<()> {
@@ -408,8 +344,8 @@ impl<'a> LogReader<'a> {
         let (from, to) = self.bounds();
         // To the end of the range, not to its last number: that is compared below.
         while builder.chain.next <= to {
-            if self.must_stop(index) {
-                return Err(Error::interrupted());
+            if self.must_stop(turn) {
+                return Ok(());
             }
             let Chain { next, before, unpacker, .. } = &mut builder.chain;
             if !reader.next(batch, *next, before.as_ref(), unpacker)? {
@@ -447,7 +383,7 @@ impl<'a> LogReader<'a> {
         self.finish(builder, range.part, start, end)
     }
 
-    fn build_batch(&self, worker: &mut WorkerState, first: u32, index: usize) -> Result<()> {
+    fn build_batch(&self, worker: &mut WorkerState, first: u32, turn: &Turn<'_>) -> Result<()> {
         let (from, _) = self.bounds();
         let last = first + (worker.batch.spans.len() as u32).saturating_sub(1);
         if last < from {
@@ -472,8 +408,8 @@ impl<'a> LogReader<'a> {
             if at > 0 && at % STEP == 0 {
                 self.job.progress.advance(0, STEP as u64);
             }
-            if at % STEP == 0 && self.must_stop(index) {
-                return Err(Error::interrupted());
+            if at % STEP == 0 && self.must_stop(turn) {
+                return Ok(());
             }
             let Some(&span) = batch.spans.get(at) else { break };
             let offset = batch.offset(span);

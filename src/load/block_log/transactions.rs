@@ -14,9 +14,7 @@
 //! Through memtables the records are written as they come, by several threads: then the partitions say what must be in
 //! the family, and which records are written once more so that the first one is kept.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use crate::chain::{Header, TransactionOptions};
 use crate::error::{Error, Result};
@@ -30,6 +28,7 @@ use crate::load::context::Job;
 use crate::load::journal::Entry;
 use crate::load::options::ImportOptions;
 use crate::parallel;
+use crate::report::PartitionPlan;
 use crate::schema::PLACE;
 use crate::sort::spill::{Extent, PartitionBuffers, Spill};
 use crate::source::block_log::Lookup;
@@ -41,13 +40,13 @@ const READ: usize = 1 << 20;
 pub(super) struct Transactions<'a> {
     job: &'a Job<'a>,
     /// Where records go; `None` when transactions are checked and not indexed.
-    index: Option<Index>,
+    index: Option<Index<'a>>,
     lookup: Lookup,
 }
 
-struct Index {
+struct Index<'a> {
+    plan: &'a PartitionPlan,
     spill: Spill,
-    bits: u32,
     record: usize,
     /// Held for writing while the lengths of the partitions are noted: no worker appends then.
     appending: RwLock<()>,
@@ -93,10 +92,9 @@ impl<'a> Transactions<'a> {
         if !log.index_transactions && !checks_roots(job.options) {
             return Ok(None);
         }
-        let index = match log.index_transactions {
-            false => None,
-            true => {
-                let bits = job.plan.partition_bits;
+        let index = match job.plan.log().and_then(|log| log.transactions.as_ref()) {
+            None => None,
+            Some(plan) => {
                 let built = |partition: u32| job.resumed.is_built(partition);
                 let mut extents: Vec<(u32, Extent)> = Vec::new();
                 for (partition, extent) in job.resumed.ranges.iter().flat_map(|range| &range.extents) {
@@ -107,8 +105,8 @@ impl<'a> Transactions<'a> {
                     }
                 }
                 extents.retain(|(partition, _)| !built(*partition));
-                let spill = Spill::resume(job.target.spill.clone(), 1 << bits, &extents)?;
-                Some(Index { spill, bits, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
+                let spill = Spill::resume(job.target.spill.clone(), 1 << plan.bits, &extents)?;
+                Some(Index { plan, spill, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
             }
         };
         Ok(Some(Self { job, index, lookup: lookup(job.options, input) }))
@@ -124,7 +122,7 @@ impl<'a> Transactions<'a> {
         let pieces = self
             .index
             .as_ref()
-            .map(|index| PartitionBuffers::new(index.spill.partitions(), self.job.plan.piece_bytes as usize));
+            .map(|index| PartitionBuffers::new(index.spill.partitions(), index.plan.piece_bytes as usize));
         Finder { all: self, pieces, sink, found: Content::default(), unknown_operations: 0 }
     }
 
@@ -140,39 +138,26 @@ impl<'a> Transactions<'a> {
     pub fn build(&self, write_path: &WritePath<'_>) -> Result<FamilyDone> {
         let Some(index) = &self.index else { return Ok(FamilyDone::default()) };
         let job = self.job;
-        let known = FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally };
-        let done = Mutex::new(Ok(known));
-        let next = AtomicUsize::new(0);
-        let note = |built: Result<FamilyDone>| {
-            let mut done = done.lock();
-            match (&mut *done, built) {
-                (Ok(all), Ok(built)) => all.add(&built),
-                (Ok(_), Err(error)) => *done = Err(error),
-                (Err(_), _) => {}
+        let partitions = index.spill.partitions() as usize;
+        let workers = parallel::for_each(job.plan.threads, partitions, FamilyDone::default, |done, partition| {
+            let partition = partition as u32;
+            if !job.resumed.is_built(partition) {
+                done.add(&self.build_partition(index, partition, write_path)?);
             }
-        };
-        let work = || {
-            loop {
-                let partition = next.fetch_add(1, Ordering::Relaxed) as u32;
-                if partition >= index.spill.partitions() || done.lock().is_err() {
-                    return;
-                }
-                if !job.resumed.is_built(partition) {
-                    note(self.build_partition(index, partition, write_path));
-                }
-            }
-        };
-        parallel::run_workers(job.plan.threads, work, |error| note(Err(error)));
-        done.into_inner()
+            Ok(())
+        })?;
+        let mut done = FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally };
+        workers.iter().for_each(|built| done.add(built));
+        Ok(done)
     }
 
-    fn build_partition(&self, index: &Index, partition: u32, write_path: &WritePath<'_>) -> Result<FamilyDone> {
+    fn build_partition(&self, index: &Index<'_>, partition: u32, write_path: &WritePath<'_>) -> Result<FamilyDone> {
         let job = self.job;
         let mut output = write_path.sorted_transactions()?;
         let extent = index.spill.extent(partition);
         // Beside each record stands where it is and what it is sorted by.
         let needed = extent.bytes + extent.bytes / index.record as u64 * size_of::<(u64, u32)>() as u64;
-        let passes = needed.div_ceil(job.plan.sort_bytes.max(1)).max(1).next_power_of_two();
+        let passes = needed.div_ceil(index.plan.sort_bytes.max(1)).max(1).next_power_of_two();
         let mut again = Content::default();
         for pass in 0..passes {
             if job.options.stop.is_cancelled() {
@@ -198,14 +183,14 @@ impl<'a> Transactions<'a> {
     }
 }
 
-impl Index {
+impl Index<'_> {
     /// Where a record goes, and what it is sorted by first.
     fn prefix(record: &[u8]) -> u64 {
         record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix))
     }
 
     fn partition(&self, record: &[u8]) -> u32 {
-        if self.bits == 0 { 0 } else { (Self::prefix(record) >> (64 - self.bits)) as u32 }
+        if self.plan.bits == 0 { 0 } else { (Self::prefix(record) >> (64 - self.plan.bits)) as u32 }
     }
 
     /// The records of a partition that one pass sorts. Each pass reads all of them: they must be those that were noted.
@@ -224,7 +209,7 @@ impl Index {
                 found.extend_from_slice(piece);
             } else {
                 // The bits behind those of the partition.
-                let of_pass = |record: &[u8]| (Self::prefix(record) << self.bits) >> (64 - passes.ilog2());
+                let of_pass = |record: &[u8]| (Self::prefix(record) << self.plan.bits) >> (64 - passes.ilog2());
                 piece.chunks_exact(self.record).filter(|record| of_pass(record) == pass).for_each(|record| {
                     found.extend_from_slice(record);
                 });

@@ -2,9 +2,7 @@
 
 use std::ops::{Deref, Range};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -21,7 +19,7 @@ use crate::os::buffer::Buffer;
 use crate::os::files::sync_dir;
 use crate::parallel;
 use crate::progress::Progress;
-use crate::report::Plan;
+use crate::report::{Plan, SortPlan};
 use crate::rocks::SstOptions;
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
@@ -38,6 +36,7 @@ const BATCH: u64 = 256;
 pub(in crate::load) struct BuildContext<'a> {
     pub options: &'a ImportOptions,
     pub plan: &'a Plan,
+    pub sort: &'a SortPlan,
     pub sst: &'a SstOptions,
     /// Where the files go.
     pub dir: &'a Path,
@@ -53,28 +52,19 @@ pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildConte
     let jobs = jobs(held, plan, resumed);
     let builder = Builder {
         building,
-        next_job: AtomicUsize::new(0),
         folder: SstFolder::new(building.dir, plan.sst_bytes, &resumed.files),
         stopped: AtomicBool::new(false),
         router,
     };
-    let known = FamilyDone { files: resumed.files.clone(), tally: resumed.tally };
-    let built = Mutex::new(Ok(known));
-    let note = |outcome: Result<FamilyDone>| {
-        if outcome.is_err() {
-            builder.stopped.store(true, Ordering::Relaxed);
-        }
-        let mut all = built.lock();
-        match (&mut *all, outcome) {
-            (Ok(all), Ok(mine)) => all.add(&mine),
-            (all @ Ok(_), Err(error)) => *all = Err(error),
-            // A worker that stopped because another one failed must not hide why.
-            (Err(known @ Error::Interrupted { .. }), Err(error)) => *known = error,
-            (Err(_), _) => {}
-        }
-    };
-    parallel::run_workers(plan.threads, || note(builder.work(&jobs, held)), |error| note(Err(error)));
-    built.into_inner()
+    let make = || (FamilyDone::default(), None);
+    let workers = parallel::for_each(plan.threads, jobs.len(), make, |(built, spare), item| {
+        let made = builder.job(&jobs[item], held, spare);
+        built.add(&made.inspect_err(|_| builder.stopped.store(true, Ordering::Relaxed))?);
+        Ok(())
+    })?;
+    let mut built = FamilyDone { files: resumed.files.clone(), tally: resumed.tally };
+    workers.iter().for_each(|(made, _)| built.add(made));
+    Ok(built)
 }
 
 /// Groups neighbouring partitions into jobs of about the size of an SST.
@@ -112,7 +102,6 @@ fn jobs(held: &Held, plan: &Plan, resumed: &ResumedState) -> Vec<Range<u32>> {
 
 struct Builder<'a> {
     building: &'a BuildContext<'a>,
-    next_job: AtomicUsize,
     folder: SstFolder<'a>,
     stopped: AtomicBool,
     router: &'a Router,
@@ -126,39 +115,35 @@ impl<'a> Deref for Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn work(&self, jobs: &[Range<u32>], held: &Held) -> Result<FamilyDone> {
-        let mut built = FamilyDone::default();
-        let mut spare = None;
-        while let Some(job) = jobs.get(self.next_job.fetch_add(1, Ordering::Relaxed)) {
-            let mut output = Output::new(self);
-            for partition in job.clone() {
-                self.may_go_on()?;
-                match held {
-                    Held::Memory { arena, entries, contents, .. } => {
-                        let mut entries = entries[partition as usize].take();
-                        output.sorted(arena, &mut entries)?;
-                        let verified = contents[partition as usize];
-                        output.end_partition(verified).map_err(|found| {
-                            let what = format!("partition {partition} has {found}, {verified} were verified");
-                            identity::changed(&self.options.source, &what)
-                        })?;
-                    }
-                    Held::Spilled(spill) => self.spilled(spill, partition, &mut output, &mut spare)?,
+    /// Builds the SSTs of some partitions; `spare` is memory to read the next ones into.
+    fn job(&self, job: &Range<u32>, held: &Held, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
+        let mut output = Output::new(self);
+        for partition in job.clone() {
+            self.may_go_on()?;
+            match held {
+                Held::Memory { arena, entries, contents, .. } => {
+                    let mut entries = entries[partition as usize].take();
+                    output.sorted(arena, &mut entries)?;
+                    let verified = contents[partition as usize];
+                    output.end_partition(verified).map_err(|found| {
+                        let what = format!("partition {partition} has {found}, {verified} were verified");
+                        identity::changed(&self.options.source, &what)
+                    })?;
                 }
-            }
-            let mine = output.finish()?;
-            failpoint::reach("built-synced");
-            sync_dir(self.dir)?;
-            let (files, tally) = (mine.files.clone(), mine.tally);
-            self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally })?;
-            failpoint::reach("built");
-            built.add(&mine);
-            if let Held::Spilled(spill) = held {
-                // Their blocks stand in synced files now; the disk never holds both for long.
-                job.clone().try_for_each(|partition| spill.delete(partition))?;
+                Held::Spilled(spill) => self.spilled(spill, partition, &mut output, spare)?,
             }
         }
-        Ok(built)
+        let mine = output.finish()?;
+        failpoint::reach("built-synced");
+        sync_dir(self.dir)?;
+        let (files, tally) = (mine.files.clone(), mine.tally);
+        self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally })?;
+        failpoint::reach("built");
+        if let Held::Spilled(spill) = held {
+            // Their blocks stand in synced files now; the disk never holds both for long.
+            job.clone().try_for_each(|partition| spill.delete(partition))?;
+        }
+        Ok(mine)
     }
 
     /// Looked at every few hundred records: a stop leaves the file in hand unfinished and everything else whole.
@@ -183,8 +168,8 @@ impl Builder<'_> {
         }
         let memory = extent.bytes + extent.blocks * size_of::<SortEntry>() as u64;
         let layout = self.options.key;
-        if memory > self.plan.sort_bytes || extent.bytes > u64::from(u32::MAX) {
-            let memory = usize::try_from(self.plan.sort_bytes).unwrap_or(usize::MAX);
+        if memory > self.sort.partitions.sort_bytes || extent.bytes > u64::from(u32::MAX) {
+            let memory = usize::try_from(self.sort.partitions.sort_bytes).unwrap_or(usize::MAX);
             let runs = Runs { spill, partition, layout, memory, max_section: self.options.max_block_size };
             runs.sorted(|record| output.merged(record))?;
             return output.end_partition(extent.content()).map_err(|found| spill.damaged(partition, found));

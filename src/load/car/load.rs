@@ -11,14 +11,15 @@ use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, Loaded};
 use crate::load::ingest::ingest;
 use crate::progress::Phase;
+use crate::report::SortPlan;
 use crate::rocks::{Level, SstOptions};
 use crate::source::car::chunks::Chunks;
 
 /// From the first block to a database that is closed and ready, not yet under its name.
-pub(in crate::load) fn load(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
+pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result<Loaded> {
     let Job { options, plan, target, progress, journal, resumed, .. } = *job;
     let sst = SstOptions::new(job.loading, &target.sst)?;
-    let reading = ReadContext { options, plan, progress, spill_dir: &target.spill, journal, resumed };
+    let reading = ReadContext { options, plan, sort, progress, spill_dir: &target.spill, journal, resumed };
     let blocks = match reading.done_before(&mut chunks)? {
         Some(blocks) => blocks,
         None => reading.run(chunks)?,
@@ -31,7 +32,7 @@ pub(in crate::load) fn load(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded>
         progress.take_up((blocks.mark.payload as f64 * share) as u64, resumed.tally.records);
     }
     let spilled = matches!(blocks.held, Held::Spilled(_));
-    let context = BuildContext { options, plan, sst: &sst, dir: &target.sst, progress, journal, resumed };
+    let context = BuildContext { options, plan, sort, sst: &sst, dir: &target.sst, progress, journal, resumed };
     let built = build(&blocks.held, &blocks.router, &context)?;
     drop(blocks.held);
     // Each partition was compared when it was built, some by an earlier run; this is the whole.

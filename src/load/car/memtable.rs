@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::{BlockReader, conflict};
-use crate::load::car::chunk_queue::{ChunkQueue, Position};
 use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, key_hash};
 use crate::load::car::read as reading;
+use crate::load::checkpoint::Clock;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
 use crate::load::context::{Job, Loaded};
@@ -18,7 +18,8 @@ use crate::load::existing::Held;
 use crate::load::journal::{Checkpoint, Entry};
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
 use crate::load::sink::memtable::{check_content, flush, full_from, open_staging, report};
-use crate::parallel;
+use crate::os::buffer::Buffer;
+use crate::parallel::{self, Pull};
 use crate::progress::Phase;
 use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
@@ -132,6 +133,15 @@ struct Load<'a> {
     full_from: u64,
 }
 
+/// What the threads take their chunks from.
+struct Source {
+    chunks: Chunks,
+    clock: Clock,
+    /// No worker gets a chunk until what was given out has been made durable.
+    paused: bool,
+    ended: bool,
+}
+
 /// What has been written.
 #[derive(Debug, Default)]
 struct Written {
@@ -147,8 +157,9 @@ struct Written {
 impl Load<'_> {
     /// Reads everything and writes it, until the last memtable has become a file.
     fn run(&self, chunks: Chunks) -> Result<Written> {
-        let Job { options, plan, preset, progress, .. } = *self.job;
-        let queue = ChunkQueue::new(chunks, options, progress);
+        let Job { options, plan, preset, .. } = *self.job;
+        let clock = Clock::new(chunks.position(), 1);
+        let mut source = Source { chunks, clock, paused: false, ended: false };
         let mut all = Mutex::new(Written::default());
         if let Some((mark, _)) = &self.job.resumed.read {
             let Checkpoint { blocks, payload, digest, .. } = *mark;
@@ -156,16 +167,18 @@ impl Load<'_> {
         }
         watched(self.job, self.store, None, || {
             loop {
-                let fail = |error| queue.fail(u64::MAX, error);
+                source.paused = false;
+                let pull = Pull::new(source);
+                let fail = |error| pull.fail(error);
                 let ((), batches) = write_beside(self.store, preset, plan.threads, &fail, |channel| {
-                    parallel::run_workers(plan.threads, || self.read(&queue, channel.clone(), &all), fail);
+                    pull.run(0..plan.threads, |_| self.read(&pull, channel.clone(), &all));
                 });
-                let position = queue.pause()?;
+                source = pull.finish()?;
                 let written = all.get_mut();
-                (written.tail, written.consumed) = (position.tail, position.consumed);
+                (written.tail, written.consumed) = (source.chunks.tail(), source.chunks.consumed());
                 written.batches += batches;
-                self.make_durable(&position, written)?;
-                if position.ended {
+                self.make_durable(&source, written)?;
+                if source.ended {
                     return Ok(std::mem::take(written));
                 }
                 if options.stop.is_cancelled() {
@@ -176,22 +189,22 @@ impl Load<'_> {
     }
 
     /// Everything given out so far is in files; the journal says so.
-    fn make_durable(&self, position: &Position, written: &Written) -> Result<()> {
+    fn make_durable(&self, source: &Source, written: &Written) -> Result<()> {
         if !flush(self.job, self.store, self.families)? {
             return Err(Error::interrupted());
         }
         let extents = self.fingerprints.sync()?;
         let mark = Checkpoint {
-            offset: position.offset,
-            consumed: position.consumed,
-            checksum: position.checksum,
+            offset: source.chunks.position(),
+            consumed: written.consumed,
+            checksum: source.chunks.checksum(),
             blocks: written.blocks,
             payload: written.payload,
             digest: written.digest,
         };
         failpoint::reach("read-synced");
-        if position.ended {
-            self.job.journal.append(&Entry::ReadDone { mark, extents, padding: position.tail.padding })?;
+        if source.ended {
+            self.job.journal.append(&Entry::ReadDone { mark, extents, padding: written.tail.padding })?;
             failpoint::reach("read-done");
         } else {
             self.job.journal.append(&Entry::Read { mark, extents })?;
@@ -201,7 +214,7 @@ impl Load<'_> {
     }
 
     /// One thread that reads: gathers checked blocks into batches.
-    fn read(&self, queue: &ChunkQueue<'_>, channel: BatchChannel, all: &Mutex<Written>) {
+    fn read(&self, pull: &Pull<Source>, channel: BatchChannel, all: &Mutex<Written>) {
         let Job { options, plan, preset, progress, .. } = *self.job;
         let gather = || -> Result<Written> {
             let mut reader = BlockReader::new(options, self.job.journal);
@@ -211,10 +224,25 @@ impl Load<'_> {
                 batches: BatchBuilder::new(channel, plan),
                 notes: self.fingerprints.writer(),
                 done: Written::default(),
+                spare: None,
             };
             // A memtable that is as good as full becomes a file anyway: flushing it then makes no file more.
             let nearly_full = || self.store.active_memtable().is_ok_and(|bytes| bytes >= self.full_from);
-            queue.each(nearly_full, |chunk: Chunk| {
+            let next = |source: &mut Source, part: &mut Part<'_>| {
+                let position = source.chunks.position();
+                if options.stop.is_cancelled() {
+                    return Ok(None);
+                }
+                source.paused |= source.clock.is_due_by_time(position, nearly_full);
+                if source.paused {
+                    return Ok(None);
+                }
+                let next = source.chunks.next(part.spare.take())?;
+                source.ended |= next.is_none();
+                progress.reach(source.chunks.consumed());
+                Ok(next)
+            };
+            pull.each(&mut part, next, |part, chunk, _| {
                 let before = part.done.blocks;
                 match self.held {
                     None => reader
@@ -230,7 +258,8 @@ impl Load<'_> {
                 }
                 chunk.bytes.check()?;
                 progress.add(0, part.done.blocks - before);
-                Ok(chunk.bytes.release())
+                part.spare = chunk.bytes.release();
+                Ok(())
             });
             part.finish()
         };
@@ -241,7 +270,7 @@ impl Load<'_> {
                 all.payload += done.payload;
                 all.digest.merge(done.digest);
             }
-            Err(error) => queue.fail(u64::MAX, error),
+            Err(error) => pull.fail(error),
         }
     }
 }
@@ -253,6 +282,7 @@ struct Part<'a> {
     batches: BatchBuilder,
     notes: FingerprintWriter<'a>,
     done: Written,
+    spare: Option<Buffer>,
 }
 
 impl Part<'_> {

@@ -3,7 +3,6 @@
 pub(super) mod add;
 pub(super) mod blocks;
 mod build;
-mod chunk_queue;
 mod fingerprints;
 pub(super) mod load;
 pub(super) mod memtable;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -17,9 +17,9 @@ use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::load::planner;
 use crate::os::buffer::Buffer;
-use crate::parallel;
+use crate::parallel::{self, Pull};
 use crate::progress::Progress;
-use crate::report::Plan;
+use crate::report::{Plan, SortPlan};
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
@@ -53,6 +53,7 @@ pub(in crate::load) enum Held {
 pub(in crate::load) struct ReadContext<'a> {
     pub options: &'a ImportOptions,
     pub plan: &'a Plan,
+    pub sort: &'a SortPlan,
     pub progress: &'a Progress<'a>,
     pub spill_dir: &'a Path,
     pub journal: &'a Journal,
@@ -63,13 +64,10 @@ pub(in crate::load) struct ReadContext<'a> {
 /// What the workers share.
 struct Shared<'a> {
     reading: &'a ReadContext<'a>,
-    source: Mutex<Source>,
     router: &'a Router,
     spill: &'a Spill,
     /// What each worker has collected for the partitions.
     pieces: Vec<Mutex<PartitionBuffers>>,
-    /// Held for reading while a worker has a chunk in hand.
-    in_hand: RwLock<()>,
     /// Set once more is held than the plan allows: from then on everything goes to disk.
     spilling: AtomicBool,
     /// Workers that still hold chunks in memory from before.
@@ -77,9 +75,6 @@ struct Shared<'a> {
     held_bytes: AtomicU64,
     blocks: AtomicU64,
     payload: AtomicU64,
-    /// The first fault of the file, and where it is.
-    failed: Mutex<Option<(u64, Error)>>,
-    stopped: AtomicBool,
 }
 
 /// The part of reading that one thread does at a time.
@@ -88,14 +83,13 @@ struct Source {
     /// The chunk the keys were learned from: taken by no worker yet, though the source is read beyond it.
     first: Option<Chunk>,
     clock: Clock,
-    checkpoints: Option<Sender<PendingCheckpoint>>,
 }
 
 impl ReadContext<'_> {
     /// Reads everything, from where an earlier run stopped.
     pub fn run(&self, mut chunks: Chunks) -> Result<Blocks> {
         let before = self.resumed.read.as_ref().filter(|_| self.resumed.router.is_some());
-        let spilling = self.plan.spill || before.is_some();
+        let spilling = self.sort.spill || before.is_some();
         if !spilling {
             chunks.map();
         }
@@ -109,7 +103,7 @@ impl ReadContext<'_> {
         let router = match &self.resumed.router {
             Some(router) => router.clone(),
             None => {
-                let router = learn(first.as_ref(), self.plan, self.options.key);
+                let router = learn(first.as_ref(), self.sort.partitions.bits, self.options.key);
                 self.journal.append(&Entry::Routed { router: router.clone() })?;
                 router
             }
@@ -118,58 +112,50 @@ impl ReadContext<'_> {
         let extents = before.map_or(&[][..], |(_, extents)| extents);
         let spill = Spill::resume(dir, router.partitions(), extents)?;
 
-        let (checkpoints, pending) = checkpoint::channel();
         let clock = Clock::new(mark.offset, router.partitions());
         let pieces = || {
             Mutex::new(PartitionBuffers::new(
                 router.partitions(),
-                planner::piece_bytes_for(self.plan, router.partitions()) as usize,
+                planner::piece_bytes_for(self.plan, self.sort, router.partitions()) as usize,
             ))
         };
         let shared = Shared {
             reading: self,
-            source: Mutex::new(Source { chunks, first, clock, checkpoints: Some(checkpoints) }),
             router: &router,
             spill: &spill,
             pieces: (0..self.plan.threads).map(|_| pieces()).collect(),
-            in_hand: RwLock::new(()),
             spilling: AtomicBool::new(spilling),
             holders: AtomicUsize::new(if spilling { 0 } else { self.plan.threads }),
             held_bytes: AtomicU64::new(0),
             blocks: AtomicU64::new(mark.blocks),
             payload: AtomicU64::new(mark.payload),
-            failed: Mutex::new(None),
-            stopped: AtomicBool::new(false),
         };
-        let mut workers: Vec<Worker<'_>> = std::thread::scope(|scope| {
-            let keep = || checkpoint::keep(&pending, &spill, self.journal, &shared.failed, &shared.stopped);
-            let kept = parallel::start(scope, keep);
-            kept.map_or_else(|error| shared.fail(u64::MAX, error), drop);
-            let mut handles = Vec::new();
-            for pieces in &shared.pieces {
-                let shared = &shared;
-                let work = move || {
-                    let mut worker = Worker::new(shared, pieces);
-                    worker.run();
-                    worker
+        let pull = Pull::new(Source { chunks, first, clock });
+        let mut workers: Vec<_> = shared.pieces.iter().map(|pieces| Worker::new(&shared, pieces)).collect();
+        std::thread::scope(|scope| {
+            // With the end of this scope: the thread that keeps checkpoints makes the last one durable and ends.
+            let (checkpoints, pending) = checkpoint::channel();
+            let (pull, spill) = (&pull, &spill);
+            let keep = move || checkpoint::keep(&pending, spill, self.journal, |error| pull.fail(error));
+            parallel::start(scope, keep).map_or_else(|error| pull.fail(error), drop);
+            pull.run(&mut workers, |worker| {
+                let next = |source: &mut Source, worker: &mut &mut Worker<'_>| {
+                    let next = match source.first.take() {
+                        // Taken even when asked to stop: what was read counts.
+                        Some(chunk) => Some(chunk),
+                        None if self.options.stop.is_cancelled() => None,
+                        None => {
+                            shared.note_checkpoint(source, pull, &checkpoints)?;
+                            source.chunks.next(worker.spare.take())?
+                        }
+                    };
+                    self.progress.reach(source.chunks.consumed());
+                    Ok(next)
                 };
-                match parallel::start(scope, work) {
-                    Ok(handle) => handles.push(handle),
-                    Err(error) => shared.fail(u64::MAX, error),
-                }
-            }
-            let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
-                Ok(worker) => worker,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            let workers = handles.into_iter().map(join).collect();
-            // No more checkpoints: the thread that keeps them makes the last one durable and ends.
-            shared.source.lock().checkpoints = None;
-            workers
+                pull.each(&mut { worker }, next, |worker, chunk, _| worker.take(chunk));
+            });
         });
-        if let Some((_, error)) = shared.failed.lock().take() {
-            return Err(error);
-        }
+        let Source { chunks, .. } = pull.finish()?;
         let spilled = shared.spilling.load(Ordering::Relaxed);
         if spilled {
             for worker in &mut workers {
@@ -186,8 +172,8 @@ impl ReadContext<'_> {
         }
         let mut verified = spill.content();
         contents.iter().for_each(|content| verified.merge(*content));
-        let mark = shared.mark(&shared.source.lock().chunks, verified);
-        let tail = shared.source.lock().chunks.tail();
+        let mark = shared.mark(&chunks, verified);
+        let tail = chunks.tail();
         if self.options.stop.is_cancelled() {
             if spilled {
                 let extents = spill.extents();
@@ -322,7 +308,7 @@ fn compare(chunks: &mut Chunks, mark: &Checkpoint, options: &ImportOptions) -> R
 }
 
 /// Learns what the keys look like from the first chunk.
-fn learn(first: Option<&Chunk>, plan: &Plan, layout: KeyLayout) -> Router {
+fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
     let sample = first.into_iter().flat_map(|chunk| {
         chunk.starts.iter().filter_map(move |&start| {
             let Block { body, cid, .. } = Block::at(chunk, start)?;
@@ -331,7 +317,7 @@ fn learn(first: Option<&Chunk>, plan: &Plan, layout: KeyLayout) -> Router {
             Some((key, cid.digest as usize - from))
         })
     });
-    Router::learn(sample, plan.partition_bits)
+    Router::learn(sample, bits)
 }
 
 impl Shared<'_> {
@@ -346,41 +332,29 @@ impl Shared<'_> {
         }
     }
 
-    /// Notes what went wrong with the chunk at `base`, and stops the workers. The chunks before it are all in some
-    /// worker's hands and will be looked through: the first fault in the order of the file is the one that is reported,
-    /// however the threads were scheduled.
-    fn fail(&self, base: u64, error: Error) {
-        self.stopped.store(true, Ordering::Release);
-        let base = if let Error::BadInput { offset: Some(offset), .. } = &error { *offset } else { base };
-        let mut failed = self.failed.lock();
-        if failed.as_ref().is_none_or(|(known, _)| base < *known) {
-            *failed = Some((base, error));
-        }
-    }
-
     /// Notes a checkpoint if one is due. No worker can take a chunk meanwhile: the caller holds the source.
-    fn note_checkpoint(&self, source: &mut Source) -> Result<()> {
+    fn note_checkpoint(
+        &self,
+        source: &mut Source,
+        pull: &Pull<Source>,
+        checkpoints: &Sender<PendingCheckpoint>,
+    ) -> Result<()> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
             return Ok(());
         }
         if !source.clock.is_due(source.chunks.position()) {
             return Ok(());
         }
-        let nothing_in_hand = self.in_hand.write();
-        // A worker that fails notes it while it holds its chunk: half a chunk must not count as taken.
-        if self.stopped.load(Ordering::Acquire) {
-            return Ok(());
-        }
+        // Half a chunk, of a worker that failed, must not count as taken.
+        let Some(nothing_in_hand) = pull.idle() else { return Ok(()) };
         for pieces in &self.pieces {
-            pieces.lock().flush(self.spill).inspect_err(|_| self.stopped.store(true, Ordering::Release))?;
+            pieces.lock().flush(self.spill)?;
         }
         let checkpoint =
             PendingCheckpoint { mark: self.mark(&source.chunks, self.spill.content()), extents: self.spill.extents() };
         drop(nothing_in_hand);
-        if let Some(checkpoints) = &source.checkpoints {
-            // The keeper is gone only after a failure, which is reported where it is noted.
-            let _ = checkpoints.send(checkpoint);
-        }
+        // The keeper is gone only after a failure, which is reported where it is noted.
+        let _ = checkpoints.send(checkpoint);
         Ok(())
     }
 }
@@ -416,37 +390,6 @@ impl<'a> Worker<'a> {
             held: Vec::new(),
             holds: !shared.spilling.load(Ordering::Relaxed),
             spare: None,
-        }
-    }
-
-    fn run(&mut self) {
-        let shared = self.shared;
-        let options = shared.reading.options;
-        loop {
-            let (next, in_hand) = {
-                let mut source = shared.source.lock();
-                let next = match source.first.take() {
-                    // Taken even when asked to stop: what was read counts.
-                    Some(chunk) => Ok(Some(chunk)),
-                    None if options.stop.is_cancelled() || shared.stopped.load(Ordering::Acquire) => return,
-                    None => shared.note_checkpoint(&mut source).and_then(|()| source.chunks.next(self.spare.take())),
-                };
-                shared.reading.progress.reach(source.chunks.consumed());
-                (next, shared.in_hand.read())
-            };
-            let outcome = match next {
-                Ok(Some(chunk)) => {
-                    let base = chunk.base;
-                    self.take(chunk).map_err(|error| (base, error))
-                }
-                Ok(None) => return,
-                Err(error) => Err((u64::MAX, error)),
-            };
-            if let Err((base, error)) = outcome {
-                // Before the chunk leaves the hand: see `note_checkpoint`.
-                return shared.fail(base, error);
-            }
-            drop(in_hand);
         }
     }
 
@@ -496,7 +439,7 @@ impl<'a> Worker<'a> {
             let entries = chunk.starts.len() * size_of::<SortEntry>() * 3 / 2;
             let more = (chunk.bytes.len() + entries) as u64;
             let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
-            if held <= shared.reading.plan.hold_bytes {
+            if held <= shared.reading.sort.hold_bytes {
                 return Ok(false);
             }
             shared.spilling.store(true, Ordering::Relaxed);

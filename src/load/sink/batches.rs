@@ -92,7 +92,7 @@ fn write(
 impl BatchBuilder {
     /// Sends its batches into `channel` when they are as large as `plan` says.
     pub fn new(channel: BatchChannel, plan: &Plan) -> Self {
-        let limit = plan.memtable.as_ref().map_or((u64::MAX, u64::MAX), |plan| (plan.batch_bytes, plan.batch_count));
+        let limit = plan.memtable().map_or((u64::MAX, u64::MAX), |plan| (plan.batch_bytes, plan.batch_count));
         Self { batch: Batch::default(), limit, channel }
     }
 
