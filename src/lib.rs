@@ -46,6 +46,7 @@ pub mod chain;
 pub mod doctor;
 pub mod error;
 mod escape;
+mod external_sort;
 mod failpoint;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -55,6 +55,12 @@ impl ContentDigest {
         self.0 = self.0.wrapping_add(hash(key_length, key_and_value));
     }
 
+    /// That of one such record.
+    #[inline]
+    pub(crate) fn of_section(key_and_value: &[u8], key_length: usize) -> Self {
+        Self(hash(key_length, key_and_value))
+    }
+
     /// The sum as a number.
     pub(crate) fn value(self) -> u128 {
         self.0

@@ -17,4 +17,4 @@ mod frames;
 mod index;
 
 pub use frames::{FRAME_TARGET, Frame, LEVEL, Packer, stored_frame};
-pub use index::{Index, Slot, slot_hash};
+pub use index::{Index, slot_hash};
