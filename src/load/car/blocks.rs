@@ -7,7 +7,7 @@ use crate::load::journal::Journal;
 use crate::load::options::ImportOptions;
 use crate::sort::key::{KeyLayout, Record};
 use crate::source::car::chunks::Chunk;
-use crate::source::car::{CarProblem, CidSpan, next_section, read_cid};
+use crate::source::car::{CarProblem, CidSpan, Step, next_section};
 
 /// How many blocks are hashed side by side.
 const LANES: usize = 256;
@@ -30,12 +30,9 @@ pub(in crate::load) struct Block<'c> {
 impl<'c> Block<'c> {
     /// The section at `start`, which lies whole in the chunk.
     pub fn at(chunk: &'c Chunk, start: u32) -> Option<Self> {
-        let bytes = chunk.bytes.get(start as usize..)?;
-        let (len, rest) = unsigned_varint::decode::u64(bytes).ok()?;
-        let body = rest.get(..len as usize)?;
-        let section = bytes.get(..bytes.len() - rest.len() + body.len())?;
-        let cid = read_cid(body).ok()??;
-        (cid.len as usize <= body.len()).then_some(Self { section, body, cid, start })
+        let Ok(Step::Section(found)) = next_section(&chunk.bytes, start as usize, u64::MAX) else { return None };
+        let section = chunk.bytes.get(found.start..found.end)?;
+        Some(Self { section, body: chunk.bytes.get(found.cid_start..found.end)?, cid: found.cid, start })
     }
 
     /// Its record under `layout`.

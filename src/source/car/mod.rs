@@ -17,7 +17,7 @@ mod cid;
 mod header;
 mod problem;
 mod section;
-mod varint;
+pub(crate) mod varint;
 
 pub use cid::{NoCid, RawCid};
 pub use header::{Header, HeaderStep, V2Header, header_bytes, read_header};
