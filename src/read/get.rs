@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 use super::access::Location;
 use super::dag_json::dag_json;
 use crate::error::{Error, Result};
@@ -162,8 +164,5 @@ pub(super) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> =
-        text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
-    let (pairs, odd) = digits.as_chunks::<2>();
-    (odd.is_empty() && !pairs.is_empty()).then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok().filter(|bytes| !bytes.is_empty())
 }

@@ -1,7 +1,8 @@
 //! From a chunk to its blocks, each checked against its hash before it is passed on.
 
+use data_encoding::HEXLOWER;
+
 use crate::error::{Error, Result};
-use crate::escape::hex;
 use crate::hash::{Checker, Claim, problem_of};
 use crate::load::journal::Journal;
 use crate::load::options::ImportOptions;
@@ -134,6 +135,6 @@ impl<'a> BlockReader<'a> {
 /// The error for a key that stands for two blocks.
 pub(in crate::load) fn conflict(options: &ImportOptions, key: &[u8], at: Option<u64>) -> Error {
     // As a CID where it is one.
-    let key = cid::Cid::try_from(key).map_or_else(|_| hex(key), |cid| cid.to_string());
+    let key = cid::Cid::try_from(key).map_or_else(|_| HEXLOWER.encode(key), |cid| cid.to_string());
     Error::bad_input(&options.source, at, CarProblem::Conflict { key })
 }
