@@ -5,11 +5,6 @@
 
 use std::borrow::Cow;
 
-/// Bytes as hex digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A text in which every character that steers a terminal, or that hides or reorders what is beside it, is written as
 /// `\\u{1b}`. Line breaks and tabs stay.
 ///

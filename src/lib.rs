@@ -55,6 +55,7 @@ mod cli;
 mod doctor;
 mod error;
 mod escape;
+mod external_sort;
 mod failpoint;
 mod generate;
 mod hash;

@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+
 use crate::error::{Error, Result};
-use crate::escape::hex;
 use crate::generate::Noise;
 use crate::read::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
@@ -51,7 +52,7 @@ pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Re
     let write = || {
         let mut out = BufWriter::new(File::create(file)?);
         for key in &kept {
-            writeln!(out, "{}", hex(key))?;
+            writeln!(out, "{}", HEXLOWER.encode(key))?;
         }
         out.flush()
     };
@@ -72,16 +73,10 @@ pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
     let mut keys = Vec::new();
     for (index, line) in lines.enumerate() {
         let line = line.map_err(Error::io("read", file))?;
-        if line.len() % 2 != 0 || line.len() > 2 * MAX_KEY || keys.len() as u64 >= MAX_KEYS {
+        if line.len() > 2 * MAX_KEY || keys.len() as u64 >= MAX_KEYS {
             return Err(wrong(index + 1));
         }
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let byte = |pair: &[u8]| match *pair {
-            [high, low] => Some((digit(high)? << 4 | digit(low)?) as u8),
-            _ => None,
-        };
-        let key: Option<Vec<u8>> = line.as_bytes().chunks(2).map(byte).collect();
-        keys.push(key.ok_or_else(|| wrong(index + 1))?);
+        keys.push(HEXLOWER_PERMISSIVE.decode(line.as_bytes()).map_err(|_| wrong(index + 1))?);
     }
     Ok(keys)
 }

@@ -3,6 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+
 /// Bytes of the longest id.
 const LONGEST: usize = 32;
 
@@ -81,7 +83,7 @@ impl From<[u8; 32]> for Id {
 
 impl Display for Id {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        HEXLOWER.encode_display(self.as_bytes()).fmt(f)
     }
 }
 
@@ -101,23 +103,11 @@ impl FromStr for Id {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let mut digits = [0u8; 2 * LONGEST];
-        let mut len = 0;
-        for character in text.chars() {
-            let digit = character.to_digit(16).ok_or(IdError::NoHex { character })?;
-            if let Some(to) = digits.get_mut(len) {
-                *to = digit as u8;
-            }
-            len += 1;
+        if let Some(character) = text.chars().find(|character| !character.is_ascii_hexdigit()) {
+            return Err(IdError::NoHex { character });
         }
-        let mut bytes = [0; LONGEST];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = pair.iter().fold(0, |byte, digit| byte << 4 | digit);
-        }
-        match len {
-            40 | 64 => Ok(Self { bytes, len: (len / 2) as u8 }),
-            len => Err(IdError::Length { len }),
-        }
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
+        bytes.and_then(|bytes| Self::from_slice(&bytes)).ok_or(IdError::Length { len: text.len() })
     }
 }
 

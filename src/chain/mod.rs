@@ -51,7 +51,7 @@ pub enum Family {
 }
 
 /// What a block's header says, and the id that it gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Header {
     /// The block's number: one more than that of its parent.
     pub number: u32,

@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{Deserialize, Serialize};
 use twox_hash::xxhash3_128::{DEFAULT_SECRET_LENGTH, Hasher, RawHasher, SecretBuffer};
 
@@ -53,6 +54,12 @@ impl ContentDigest {
     #[inline]
     pub fn add_section(&mut self, key_and_value: &[u8], key_length: usize) {
         self.0 = self.0.wrapping_add(hash(key_length, key_and_value));
+    }
+
+    /// That of one such record.
+    #[inline]
+    pub(crate) fn of_section(key_and_value: &[u8], key_length: usize) -> Self {
+        Self(hash(key_length, key_and_value))
     }
 
     /// The sum as a number.
@@ -159,11 +166,8 @@ impl FromStr for ContentDigest {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseDigestError { text: text.chars().take(64).collect() };
-        // `from_str_radix` alone would take a sign.
-        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(error());
-        }
-        u128::from_str_radix(text, 16).map(Self).map_err(|_| error())
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| error())?;
+        bytes.try_into().map(|bytes| Self(u128::from_be_bytes(bytes))).map_err(|_| error())
     }
 }
 

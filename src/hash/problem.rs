@@ -1,5 +1,7 @@
 //! What can be wrong with a block's hash.
 
+use data_encoding::HEXLOWER;
+
 use super::checker::{Claim, Failure, FailureKind};
 use super::function::Function;
 use crate::error::Problem;
@@ -73,20 +75,11 @@ pub fn problem_of(cid: &[u8], claim: &Claim<'_>, failure: &Failure) -> HashProbl
 
 /// Hex, cut where it gets too long to read.
 fn shown(digest: &[u8]) -> String {
-    use std::fmt::Write as _;
-
-    let mut text = String::with_capacity(2 * MAX_SHOWN);
-    for byte in digest.iter().take(MAX_SHOWN) {
-        let _ = write!(text, "{byte:02x}");
+    match digest.get(..MAX_SHOWN) {
+        _ if digest.is_empty() => "nothing".into(),
+        Some(first) if digest.len() > MAX_SHOWN => format!("{}.. ({} bytes)", HEXLOWER.encode(first), digest.len()),
+        _ => HEXLOWER.encode(digest),
     }
-    match digest.len() {
-        0 => text.push_str("nothing"),
-        length if length > MAX_SHOWN => {
-            let _ = write!(text, ".. ({length} bytes)");
-        }
-        _ => {}
-    }
-    text
 }
 
 #[cfg(test)]
@@ -107,7 +100,7 @@ mod tests {
     fn a_mismatch_shows_both_digests() {
         let digest = Function::Blake2b(32).digest(b"abc");
         let problem = problem(0xb220, &digest, b"abd");
-        let actual: String = Function::Blake2b(32).digest(b"abd").iter().map(|byte| format!("{byte:02x}")).collect();
+        let actual = HEXLOWER.encode(&Function::Blake2b(32).digest(b"abd"));
         assert_eq!(
             problem.to_string(),
             format!(

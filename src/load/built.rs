@@ -93,10 +93,10 @@ impl From<&Header> for EndBlock {
     }
 }
 
-impl From<&EndBlock> for BlockRef {
-    fn from(block: &EndBlock) -> Self {
-        let EndBlock { number, id, timestamp_ms } = block.clone();
-        Self { number, id, timestamp_ms }
+impl EndBlock {
+    pub fn to_report(&self) -> BlockRef {
+        let Self { number, id, timestamp_ms } = self.clone();
+        BlockRef { number, id, timestamp_ms }
     }
 }
 
@@ -115,9 +115,10 @@ impl From<Packings> for PackingCounts {
     }
 }
 
-impl From<PackingCounts> for Packings {
-    fn from(PackingCounts { raw, zstd, zstd_dictionary, stored_bytes }: PackingCounts) -> Self {
-        Self { raw, zstd, zstd_dictionary, stored_bytes }
+impl PackingCounts {
+    pub fn to_report(self) -> Packings {
+        let Self { raw, zstd, zstd_dictionary, stored_bytes } = self;
+        Packings { raw, zstd, zstd_dictionary, stored_bytes }
     }
 }
 
@@ -164,8 +165,8 @@ impl RangeDone {
         self.blocks.add(&next.blocks);
         self.ids.add(&next.ids);
         self.payload += next.payload;
-        let mut packings = Packings::from(self.packings);
-        packings.add(next.packings.into());
+        let mut packings = self.packings.to_report();
+        packings.add(next.packings.to_report());
         self.packings = packings.into();
         self.checkpoints += next.checkpoints;
         self.transactions += next.transactions;

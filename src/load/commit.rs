@@ -13,7 +13,7 @@ use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{checksum, sealed};
-use crate::report::{Blocks, ImportReport, Method, RecordedFile, SCHEMA, SourceInfo, Versions};
+use crate::report::{Blocks, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions};
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::rocks::{self, options_of};
 use crate::schema::RECORD_FILE;
@@ -78,7 +78,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportRep
         levels: loaded.levels,
         log: loaded.log,
         memtable: loaded.memtable,
-        options: preset.effective_node(&effective).into_iter().map(Into::into).collect(),
+        options: preset.effective_node(&effective).into_iter().map(OptionRow::of).collect(),
         small_files: small_files(target.working())?,
         reading: progress.throughput(),
         reading_steps: progress.reading_steps(),

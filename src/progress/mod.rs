@@ -19,7 +19,7 @@ use crate::os::resources;
 use crate::parallel;
 
 /// What an import is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 #[non_exhaustive]

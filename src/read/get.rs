@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 use super::access::Location;
 use super::dag_json::dag_json;
 use crate::error::{Error, Result};
@@ -36,7 +38,7 @@ pub struct Lookup {
 }
 
 /// What is looked for: a text may read as more than one key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// What the text may mean; the first that is in the database is it.
     readings: Vec<Reading>,
@@ -54,7 +56,7 @@ struct Reading {
 }
 
 /// A block that was looked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Found {
     /// Its bytes.
@@ -162,8 +164,5 @@ pub(super) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> =
-        text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
-    let (pairs, odd) = digits.as_chunks::<2>();
-    (odd.is_empty() && !pairs.is_empty()).then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok().filter(|bytes| !bytes.is_empty())
 }

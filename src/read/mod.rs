@@ -19,9 +19,10 @@ pub mod verify;
 mod visited;
 pub mod walk;
 
+use data_encoding::HEXLOWER;
+
 pub use access::{Location, Resources};
 
-use crate::escape::hex;
 pub use crate::report::record::ImportRecord;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
@@ -29,5 +30,5 @@ use crate::source::car::RawCid;
 /// A key for people.
 fn key_text(layout: KeyLayout, key: &[u8]) -> String {
     let cid = if layout == KeyLayout::Cid { RawCid::from_bytes(key).ok() } else { None };
-    cid.map_or_else(|| hex(key), |cid| cid.to_string())
+    cid.map_or_else(|| HEXLOWER.encode(key), |cid| cid.to_string())
 }

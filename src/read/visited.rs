@@ -6,22 +6,18 @@
 //! each page, so a look-up reads at most one page of each run.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, RwLock};
 use twox_hash::XxHash3_128;
 
 use crate::error::{Error, Result};
+use crate::external_sort::{Records, Run};
 
 /// Fingerprints of a page: 4 KiB.
 const PAGE: usize = 256;
-
-/// Bytes of a fingerprint.
-const WIDTH: usize = 16;
 
 /// What a fingerprint takes in a hash set, on average, in bytes: its place, a byte beside it, and room to grow.
 const HELD: u64 = 34;
@@ -31,6 +27,9 @@ const SHARDS: usize = 64;
 
 /// Runs that are kept before they are merged into one.
 const MAX_RUNS: usize = 6;
+
+/// Memory for reading runs that are merged, in bytes.
+const MERGING: usize = MAX_RUNS * (256 << 10);
 
 /// The fingerprint of a key.
 pub(super) fn fingerprint(key: &[u8]) -> u128 {
@@ -62,7 +61,7 @@ pub(super) struct Visited {
     shards: Vec<Mutex<Shard>>,
     /// Fingerprints that a shard may hold.
     shard_max: usize,
-    runs: RwLock<Vec<Run>>,
+    runs: RwLock<Vec<Pages>>,
     dir: PathBuf,
 }
 
@@ -128,103 +127,50 @@ impl Visited {
             return Ok(());
         }
         let mut runs = self.runs.write();
-        let mut writer = RunWriter::new(&self.dir).map_err(failed())?;
         // A shard holds a range of fingerprints, so sorting each sorts all.
-        for shard in &mut shards {
+        let sorted = shards.iter_mut().flat_map(|shard| {
             let mut sorted: Vec<u128> = std::mem::take(&mut **shard).into_iter().collect();
             sorted.sort_unstable();
-            for fingerprint in sorted {
-                writer.push(fingerprint).map_err(failed())?;
-            }
-        }
-        runs.push(writer.finish().map_err(failed())?);
+            sorted.into_iter().map(Ok)
+        });
+        runs.push(Pages::write(&self.dir, sorted).map_err(failed())?);
         if runs.len() >= MAX_RUNS {
-            let merged = merge(&runs, &self.dir).map_err(failed())?;
-            *runs = vec![merged];
+            let merged = Records::new(&[], runs.iter().map(|pages| &pages.run), MERGING);
+            *runs = vec![merged.and_then(|merged| Pages::write(&self.dir, merged)).map_err(failed())?];
         }
         Ok(())
     }
 }
 
-/// A sorted file of fingerprints. It has no name: it is gone when it is dropped.
-struct Run {
-    file: File,
-    len: u64,
+/// A sorted run of fingerprints that are looked up.
+struct Pages {
+    run: Run<u128>,
     /// The first fingerprint of each page.
     firsts: Vec<u128>,
 }
 
-impl Run {
+impl Pages {
+    fn write(dir: &Path, sorted: impl Iterator<Item = io::Result<u128>>) -> io::Result<Self> {
+        let mut firsts = Vec::new();
+        let noted = sorted.enumerate().inspect(|(at, fingerprint)| {
+            if at.is_multiple_of(PAGE) {
+                firsts.extend(fingerprint.as_ref().ok());
+            }
+        });
+        let run = Run::write(dir, noted.map(|(_, fingerprint)| fingerprint))?;
+        Ok(Self { run, firsts })
+    }
+
     fn contains(&self, fingerprint: u128) -> io::Result<bool> {
         let Some(page) = self.firsts.partition_point(|&first| first <= fingerprint).checked_sub(1) else {
             return Ok(false);
         };
         let from = (page * PAGE) as u64;
-        let count = (self.len - from).min(PAGE as u64) as usize;
-        let mut bytes = [0; PAGE * WIDTH];
-        let bytes = bytes.get_mut(..count * WIDTH).unwrap_or_default();
-        self.file.read_exact_at(bytes, from * WIDTH as u64)?;
-        let (entries, _) = bytes.as_chunks::<WIDTH>();
-        Ok(entries.binary_search_by(|entry| u128::from_le_bytes(*entry).cmp(&fingerprint)).is_ok())
+        let mut page = [0; PAGE];
+        let page = page.get_mut(..(self.run.len() - from).min(PAGE as u64) as usize).unwrap_or_default();
+        self.run.read(from, page)?;
+        Ok(page.binary_search(&fingerprint).is_ok())
     }
-}
-
-struct RunWriter {
-    out: BufWriter<File>,
-    len: u64,
-    firsts: Vec<u128>,
-}
-
-impl RunWriter {
-    fn new(dir: &std::path::Path) -> io::Result<Self> {
-        Ok(Self { out: BufWriter::with_capacity(1 << 20, tempfile::tempfile_in(dir)?), len: 0, firsts: Vec::new() })
-    }
-
-    fn push(&mut self, fingerprint: u128) -> io::Result<()> {
-        if self.len.is_multiple_of(PAGE as u64) {
-            self.firsts.push(fingerprint);
-        }
-        self.len += 1;
-        self.out.write_all(&fingerprint.to_le_bytes())
-    }
-
-    fn finish(self) -> io::Result<Run> {
-        let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(Run { file, len: self.len, firsts: self.firsts })
-    }
-}
-
-/// One run of several that have nothing in common.
-fn merge(runs: &[Run], dir: &std::path::Path) -> io::Result<Run> {
-    let mut readers = Vec::new();
-    for run in runs {
-        let mut file = run.file.try_clone()?;
-        io::Seek::seek(&mut file, io::SeekFrom::Start(0))?;
-        let mut reader = (BufReader::with_capacity(256 << 10, file), run.len);
-        if let Some(first) = next(&mut reader)? {
-            readers.push((first, reader));
-        }
-    }
-    let mut writer = RunWriter::new(dir)?;
-    while let Some(at) = (0..readers.len()).min_by_key(|&at| readers.get(at).map(|(first, _)| *first)) {
-        let Some((first, reader)) = readers.get_mut(at) else { break };
-        writer.push(*first)?;
-        match next(reader)? {
-            Some(following) => *first = following,
-            None => drop(readers.swap_remove(at)),
-        }
-    }
-    writer.finish()
-}
-
-fn next((reader, left): &mut (BufReader<File>, u64)) -> io::Result<Option<u128>> {
-    if *left == 0 {
-        return Ok(None);
-    }
-    *left -= 1;
-    let mut bytes = [0; WIDTH];
-    reader.read_exact(&mut bytes)?;
-    Ok(Some(u128::from_le_bytes(bytes)))
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ pub struct Prediction {
 }
 
 /// Something worth knowing, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// A name that stays the same, for programs.
     pub id: String,

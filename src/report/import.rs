@@ -113,8 +113,8 @@ pub struct OptionRow {
     pub from: Option<String>,
 }
 
-impl From<EffectiveOption> for OptionRow {
-    fn from(EffectiveOption { option, value, default, from }: EffectiveOption) -> Self {
+impl OptionRow {
+    pub(crate) fn of(EffectiveOption { option, value, default, from }: EffectiveOption) -> Self {
         Self { option, value, default, from: from.map(|from| from.to_string()) }
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::size::human;
 
 /// How an import will proceed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
     /// The memory budget in bytes.

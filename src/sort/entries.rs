@@ -8,7 +8,7 @@ use super::key::{KeyLayout, Record};
 use crate::error::Result;
 use crate::os::resources::prefetch;
 use crate::source::car::chunks::ChunkBytes;
-use crate::source::car::{Step, next_section};
+use crate::source::car::{Step, next_section, varint};
 
 /// One block: the first eight bytes it is sorted by, and where its section lies.
 #[derive(Debug, Clone, Copy)]
@@ -124,15 +124,11 @@ impl BlockArena {
         head.iter().step_by(64).for_each(prefetch);
     }
 
-    /// The first [`AHEAD_BYTES`] of an entry's section, or all of a shorter one, as its first two bytes have it.
+    /// The first [`AHEAD_BYTES`] of an entry's section, or all of a shorter one.
     fn head_of(&self, entry: Entry) -> Option<&[u8]> {
         let rest = self.at(entry)?;
-        let len = match *rest {
-            [low, ..] if low < 0x80 => usize::from(low) + 1,
-            [low, high, ..] => (usize::from(low & 0x7f) | usize::from(high) << 7) + 2,
-            _ => 0,
-        };
-        rest.get(..len.min(AHEAD_BYTES).min(rest.len()))
+        let (len, len_bytes) = varint::read(rest, "a section's length").ok()??;
+        rest.get(..(len as usize).saturating_add(len_bytes).min(AHEAD_BYTES).min(rest.len()))
     }
 
     /// Whether all that was looked at was really there.

@@ -71,9 +71,7 @@ impl<'a> Record<'a> {
 
     /// Its part of a content digest.
     pub fn digest(&self) -> ContentDigest {
-        let mut digest = ContentDigest::default();
-        digest.add_section(self.bytes, self.key_len);
-        digest
+        ContentDigest::of_section(self.bytes, self.key_len)
     }
 
     /// Key and value in one piece, and the key's length.

@@ -4,8 +4,6 @@
 //! knew do. A run is a file of sections like a partition, in key order; at most [`FAN_IN`] runs are merged at once, in
 //! several rounds if there are more.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
@@ -15,14 +13,12 @@ use super::entries::{BlockArena, Entry};
 use super::key::{KeyLayout, Record};
 use super::spill::Spill;
 use crate::error::{Error, Result};
+use crate::external_sort::{Cursor, FAN_IN, Merge};
 use crate::hash::content_digest::Content;
 use crate::os::buffer::Buffer;
 use crate::os::private;
 use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{Section, Step, next_section};
-
-/// The most runs merged at once.
-const FAN_IN: usize = 32;
 
 /// The least a run's reader buffers, in bytes.
 const MIN_READ: usize = 16 << 10;
@@ -136,20 +132,11 @@ impl Runs<'_> {
 
     fn merge(&self, runs: &[PathBuf], mut take: impl FnMut(&[u8], Record<'_>) -> Result<()>) -> Result<()> {
         let read = (self.memory / 2 / runs.len().max(1)).max(MIN_READ);
-        let mut readers = runs.iter().map(|path| Reader::open(path.clone(), read)).collect::<Result<Vec<_>>>()?;
-        let mut heads = BinaryHeap::new();
-        for (index, reader) in readers.iter_mut().enumerate() {
-            if reader.advance(self)? {
-                heads.push(Reverse((reader.key(self.layout), index)));
-            }
-        }
-        while let Some(Reverse((_, index))) = heads.pop() {
-            let Some(reader) = readers.get_mut(index) else { break };
-            if let Some((section, record)) = reader.current(self.layout) {
+        let readers = runs.iter().map(|path| Reader::open(self, path.clone(), read)).collect::<Result<_>>()?;
+        let mut merge = Merge::new(readers)?;
+        while let Some((_, reader)) = merge.next()? {
+            if let Some((section, record)) = reader.current() {
                 take(section, record)?;
-            }
-            if reader.advance(self)? {
-                heads.push(Reverse((reader.key(self.layout), index)));
             }
         }
         Ok(())
@@ -172,7 +159,8 @@ fn delete(paths: &[PathBuf]) -> Result<()> {
 }
 
 /// Reads a run front to back.
-struct Reader {
+struct Reader<'a> {
+    runs: &'a Runs<'a>,
     file: File,
     path: PathBuf,
     len: u64,
@@ -185,30 +173,11 @@ struct Reader {
     current: Option<Section>,
 }
 
-impl Reader {
-    fn open(path: PathBuf, read: usize) -> Result<Self> {
+impl<'a> Reader<'a> {
+    fn open(runs: &'a Runs<'a>, path: PathBuf, read: usize) -> Result<Self> {
         let file = private::read_file(&path)?;
         let len = file.metadata().map_err(Error::io("look at", &path))?.len();
-        Ok(Self { file, path, len, at: 0, buffer: Vec::new(), next: 0, read, current: None })
-    }
-
-    /// Steps to the next section; `false` at the end.
-    fn advance(&mut self, runs: &Runs<'_>) -> Result<bool> {
-        loop {
-            match runs.section(&self.buffer, self.next)? {
-                Found::Section(section) => {
-                    self.next = section.end;
-                    self.current = Some(section);
-                    return Ok(true);
-                }
-                Found::End if self.at == self.len => {
-                    self.current = None;
-                    return Ok(false);
-                }
-                Found::End => self.fill(self.read)?,
-                Found::Cut { needed } => self.fill(needed.max(self.read))?,
-            }
-        }
+        Ok(Self { runs, file, path, len, at: 0, buffer: Vec::new(), next: 0, read, current: None })
     }
 
     /// Drops what was read and reads on, so that the buffer holds up to `len` bytes.
@@ -227,14 +196,30 @@ impl Reader {
         Ok(())
     }
 
-    fn current(&self, layout: KeyLayout) -> Option<(&[u8], Record<'_>)> {
+    fn current(&self) -> Option<(&[u8], Record<'_>)> {
         let section = self.current?;
-        let record = Record::new(&self.buffer[section.cid_start..section.end], &section.cid, layout)?;
+        let record = Record::new(&self.buffer[section.cid_start..section.end], &section.cid, self.runs.layout)?;
         Some((&self.buffer[section.start..section.end], record))
     }
+}
 
-    fn key(&self, layout: KeyLayout) -> Vec<u8> {
-        self.current(layout).map(|(_, record)| record.key().to_vec()).unwrap_or_default()
+impl Cursor for Reader<'_> {
+    type Key = Vec<u8>;
+    type Error = Error;
+
+    fn advance(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            match self.runs.section(&self.buffer, self.next)? {
+                Found::Section(section) => {
+                    self.next = section.end;
+                    self.current = Some(section);
+                    return Ok(Some(self.current().map(|(_, record)| record.key().to_vec()).unwrap_or_default()));
+                }
+                Found::End if self.at == self.len => return Ok(None),
+                Found::End => self.fill(self.read)?,
+                Found::Cut { needed } => self.fill(needed.max(self.read))?,
+            }
+        }
     }
 }
 

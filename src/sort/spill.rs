@@ -14,13 +14,18 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
+use zerocopy::IntoBytes;
 
 use crate::error::{Error, Result};
+use crate::external_sort::{Fixed, Sorter};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
 use crate::os::private;
 use crate::source::car::chunks::ChunkBytes;
+
+/// Bytes of a partition of fixed-size records that are read at once.
+const READ: usize = 1 << 20;
 
 /// One partition's file.
 #[derive(Default)]
@@ -226,6 +231,41 @@ impl Spill {
         Ok(ChunkBytes::Read { buffer, len })
     }
 
+    /// Hands the records of a partition whose records have one size to `take` in order, equal ones included. They sort
+    /// as `numbers` makes them of their bytes, within `memory` bytes; the first `key_len` bytes of a record are its key.
+    ///
+    /// # Errors
+    /// What is read is not what was written, or the system refuses it; and what `take` returns.
+    pub fn sorted<T: Fixed>(
+        &self,
+        partition: u32,
+        key_len: usize,
+        memory: usize,
+        numbers: impl Fn(T) -> T,
+        mut take: impl FnMut(T) -> Result<()>,
+    ) -> Result<()> {
+        let extent = self.extent(partition);
+        let failed = || Error::io("sort a partition in", &self.dir);
+        let mut sorter = Sorter::new(&self.dir, memory, usize::try_from(extent.blocks).unwrap_or(usize::MAX));
+        let mut content = Content::default();
+        let mut piece = vec![T::new_zeroed(); READ / size_of::<T>()];
+        let (mut at, records) = (0, extent.bytes / size_of::<T>() as u64);
+        while at < records {
+            piece.truncate(usize::try_from(records - at).unwrap_or(usize::MAX));
+            self.read(partition, at * size_of::<T>() as u64, piece.as_mut_bytes())?;
+            for record in &piece {
+                content.add(ContentDigest::of_section(record.as_bytes(), key_len));
+                sorter.push(numbers(*record)).map_err(failed())?;
+            }
+            at += piece.len() as u64;
+        }
+        if content != extent.content() {
+            return Err(self.damaged(partition, content));
+        }
+        let sorted = sorter.sorted().map_err(failed())?;
+        sorted.iter().map_err(failed())?.try_for_each(|record| take(record.map_err(failed())?))
+    }
+
     /// Deletes a partition's file: its blocks stand safely elsewhere.
     pub fn delete(&self, partition: u32) -> Result<()> {
         let Some(slot) = self.partitions.get(partition as usize) else { return Ok(()) };
@@ -323,8 +363,7 @@ mod tests {
                         // Some are longer than a piece.
                         let len = 20 + (index as usize * 37) % 300 + if index % 50 == 0 { 5000 } else { 0 };
                         let piece = piece(worker, index, len);
-                        let mut digest = ContentDigest::default();
-                        digest.add_section(&piece, 12);
+                        let digest = ContentDigest::of_section(&piece, 12);
                         pieces.add(spill, index % 2, &piece, digest).expect("room");
                     }
                     pieces.flush(spill).expect("room");
@@ -342,9 +381,7 @@ mod tests {
             let mut rest = &spill.read_all(partition, None).expect("readable")[..];
             while let Some((head, _)) = rest.split_first_chunk::<12>() {
                 let len = u64::from_le_bytes(*head.first_chunk().expect("8 of 12")) as usize;
-                let mut digest = ContentDigest::default();
-                digest.add_section(&rest[..len], 12);
-                content.add(digest);
+                content.add(ContentDigest::of_section(&rest[..len], 12));
                 rest = &rest[len..];
             }
             assert_eq!((content.records, spill.extent(partition).content()), (2000, content));

@@ -8,10 +8,11 @@ use crate::read::block::BlockLookup;
 use crate::read::get::{Found, Lookup, to_json};
 use crate::report::shown_json;
 use clap::ValueEnum;
+use data_encoding::HEXLOWER;
 
 use crate::cli::args::LocationArgs;
 use crate::cli::globals::Globals;
-use crate::cli::render::block::{document, header_fields, hex};
+use crate::cli::render::block::{document, header_fields};
 use crate::cli::render::screen;
 
 /// Keys looked up at once.
@@ -123,7 +124,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Resul
             let content = match (form, &found) {
                 (_, None) => ("block", serde_json::Value::Null),
                 (Form::Json, Some(found)) => ("block", header_fields(lookup, found)),
-                (Form::Hex | Form::Raw, Some(found)) => ("hex", hex(&found.block).into()),
+                (Form::Hex | Form::Raw, Some(found)) => ("hex", HEXLOWER.encode(&found.block).into()),
             };
             let line = document(&key, found.as_ref().map(|found| &found.block[..]), content);
             writeln!(out, "{}", shown_json(&line.to_string()))?;
@@ -133,7 +134,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Resul
             // On standard error: standard output has blocks and nothing else.
             (_, None) => screen::print_to_stderr(&format!("not in the database: {key}")),
             (Form::Raw, Some(found)) => out.write_all(&found.block)?,
-            (Form::Hex, Some(found)) => writeln!(out, "{}", hex(&found.block))?,
+            (Form::Hex, Some(found)) => writeln!(out, "{}", HEXLOWER.encode(&found.block))?,
             (Form::Json, Some(found)) => writeln!(out, "{}", shown_json(&header_fields(lookup, &found).to_string()))?,
         }
         Ok(())
@@ -172,7 +173,7 @@ impl<W: Write> Printer<'_, W> {
                     (Form::Json, Some(Found { block, codec })) => {
                         ("block", serde_json::from_str(&to_json(*codec, block))?)
                     }
-                    (Form::Hex | Form::Raw, Some(found)) => ("hex", hex(&found.block).into()),
+                    (Form::Hex | Form::Raw, Some(found)) => ("hex", HEXLOWER.encode(&found.block).into()),
                 };
                 let line = document(&text, found.as_ref().map(|found| &found.block[..]), content);
                 writeln!(self.out, "{}", shown_json(&line.to_string()))?;
@@ -182,7 +183,7 @@ impl<W: Write> Printer<'_, W> {
                 // On standard error: standard output has blocks and nothing else.
                 (_, None) => screen::print_to_stderr(&format!("not in the database: {text}")),
                 (Form::Raw, Some(found)) => self.out.write_all(&found.block)?,
-                (Form::Hex, Some(found)) => writeln!(self.out, "{}", hex(&found.block))?,
+                (Form::Hex, Some(found)) => writeln!(self.out, "{}", HEXLOWER.encode(&found.block))?,
                 (Form::Json, Some(found)) => writeln!(self.out, "{}", shown_json(&to_json(found.codec, &found.block)))?,
             }
         }

@@ -32,9 +32,3 @@ pub fn header_fields(lookup: &BlockLookup, found: &FoundBlock) -> Value {
     }
     fields
 }
-
-/// Bytes as hex.
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}

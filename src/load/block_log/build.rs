@@ -63,11 +63,11 @@ impl<'a> RangeBuilder<'a> {
             finder.take(block, &header, packed)?;
         }
         self.payload += block.len() as u64;
-        self.blocks.add(digest(record, NUMBER));
+        self.blocks.add(ContentDigest::of_section(record, NUMBER));
         self.outputs.blocks.put(record, NUMBER).map_err(BlockError::Other)?;
         let (id_record, len) = id_record(&header);
         let id_record = id_record.get(..len + NUMBER).unwrap_or_default();
-        self.ids.add(digest(id_record, len));
+        self.ids.add(ContentDigest::of_section(id_record, len));
         self.outputs.ids.put(id_record, len).map_err(BlockError::Other)?;
         self.first.get_or_insert(header);
         self.last = Some(header);
@@ -116,12 +116,6 @@ impl<'a> RangeBuilder<'a> {
     pub fn counted(self) -> Result<Tally> {
         Ok(self.outputs.blocks.finish()?.tally)
     }
-}
-
-fn digest(record: &[u8], key_len: usize) -> ContentDigest {
-    let mut digest = ContentDigest::default();
-    digest.add_section(record, key_len);
-    digest
 }
 
 /// The record that finds a block by its id, and how much of it is the id.

@@ -1,7 +1,7 @@
 //! Transactions: their merkle roots checked, and the family that finds them by their ids.
 //!
 //! Ids of transactions are hashes, so their records are spread evenly over partitions by their first bits, each a file
-//! that is later sorted in memory on its own:
+//! that is later sorted on its own:
 //!
 //! ```text
 //! record: id (20 or 32 bytes) | block number, u32 big-endian | position in the block, u32 big-endian
@@ -33,8 +33,10 @@ use crate::schema::PLACE;
 use crate::sort::spill::{Extent, PartitionBuffers, Spill};
 use crate::source::block_log::Lookup;
 use crate::source::block_log::{Log, LogProblem};
-/// Bytes of a partition that are read at once where it is sorted in several passes.
-const READ: usize = 1 << 20;
+
+/// Bytes of a record with the id of each family's length.
+const SHORT: usize = 20 + PLACE;
+const LONG: usize = 32 + PLACE;
 
 /// What all threads share.
 pub(super) struct Transactions<'a> {
@@ -153,20 +155,17 @@ impl<'a> Transactions<'a> {
 
     fn build_partition(&self, index: &Index<'_>, partition: u32, write_path: &WritePath<'_>) -> Result<FamilyDone> {
         let job = self.job;
+        if job.options.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
         let mut output = write_path.sorted_transactions()?;
         let extent = index.spill.extent(partition);
-        // Beside each record stands where it is and what it is sorted by.
-        let needed = extent.bytes + extent.bytes / index.record as u64 * size_of::<(u64, u32)>() as u64;
-        let passes = needed.div_ceil(index.plan.sort_bytes.max(1)).max(1).next_power_of_two();
-        let mut again = Content::default();
-        for pass in 0..passes {
-            if job.options.stop.is_cancelled() {
-                return Err(Error::interrupted());
-            }
-            let bytes = index.read_pass(partition, pass, passes)?;
-            index.put_sorted(&bytes, &mut output, &mut again)?;
-            job.progress.add(bytes.len() as u64, bytes.len() as u64 / index.record as u64);
-        }
+        let memory = usize::try_from(index.plan.sort_bytes).unwrap_or(usize::MAX);
+        let again = match index.record {
+            SHORT => index.put_sorted::<{ SHORT / 4 }>(partition, memory, &mut output)?,
+            _ => index.put_sorted::<{ LONG / 4 }>(partition, memory, &mut output)?,
+        };
+        job.progress.add(extent.bytes, extent.blocks);
         let mut used = output.tally().unwrap_or_default().read();
         used.merge(again);
         if used != extent.content() {
@@ -193,66 +192,42 @@ impl Index<'_> {
         if self.plan.bits == 0 { 0 } else { (Self::prefix(record) >> (64 - self.plan.bits)) as u32 }
     }
 
-    /// The records of a partition that one pass sorts. Each pass reads all of them: they must be those that were noted.
-    fn read_pass(&self, partition: u32, pass: u64, passes: u64) -> Result<Vec<u8>> {
-        let total = self.spill.extent(partition).bytes;
-        let mut found = Vec::with_capacity(usize::try_from(total / passes).unwrap_or_default());
-        let mut piece = vec![0; READ / self.record * self.record];
-        let mut at = 0;
-        let mut content = Content::default();
-        while at < total {
-            let len = usize::try_from(total - at).unwrap_or(usize::MAX).min(piece.len());
-            let piece = piece.get_mut(..len).unwrap_or_default();
-            self.spill.read(partition, at, piece)?;
-            piece.chunks_exact(self.record).for_each(|record| content.add(self.digest(record)));
-            if passes == 1 {
-                found.extend_from_slice(piece);
-            } else {
-                // The bits behind those of the partition.
-                let of_pass = |record: &[u8]| (Self::prefix(record) << self.plan.bits) >> (64 - passes.ilog2());
-                piece.chunks_exact(self.record).filter(|record| of_pass(record) == pass).for_each(|record| {
-                    found.extend_from_slice(record);
-                });
-            }
-            at += len as u64;
-        }
-        if content == self.spill.extent(partition).content() {
-            Ok(found)
-        } else {
-            Err(self.spill.damaged(partition, content))
-        }
-    }
-
     fn digest(&self, record: &[u8]) -> ContentDigest {
-        let mut digest = ContentDigest::default();
-        digest.add_section(record, self.record - PLACE);
-        digest
+        ContentDigest::of_section(record, self.record - PLACE)
     }
 
-    /// Appends the records of a pass in order, the first one of each id. `again` takes those that an interrupted run had
-    /// left, which were noted a second time.
-    fn put_sorted(&self, bytes: &[u8], output: &mut Output<'_>, again: &mut Content) -> Result<()> {
-        let record = |index: u32| {
-            let at = index as usize * self.record;
-            bytes.get(at..at + self.record).unwrap_or_default()
-        };
-        let mut order: Vec<(u64, u32)> = bytes.chunks_exact(self.record).map(Self::prefix).zip(0u32..).collect();
-        order.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then_with(|| record(*one).cmp(record(*other))));
-        let (mut previous, mut kept): (&[u8], &[u8]) = (&[], &[]);
+    /// Appends the records of a partition in order, the first one of each id. Returns those that an interrupted run had
+    /// left, which were noted a second time. A record is sorted as `WORDS` numbers, which is faster than as bytes.
+    fn put_sorted<const WORDS: usize>(
+        &self,
+        partition: u32,
+        memory: usize,
+        output: &mut Output<'_>,
+    ) -> Result<Content> {
         let key_len = self.record - PLACE;
-        for (_, index) in order {
-            let record = record(index);
-            if record == previous {
-                again.add(self.digest(record));
-            } else if !kept.is_empty() && record.get(..key_len) == kept.get(..key_len) {
-                output.repeated(record, kept, key_len)?;
-            } else {
-                output.put(record, key_len)?;
-                kept = record;
-            }
-            previous = record;
-        }
-        Ok(())
+        let mut again = Content::default();
+        let (mut previous, mut kept) = (None, [[0; 4]; WORDS]);
+        self.spill.sorted(
+            partition,
+            key_len,
+            memory,
+            |words: [u32; WORDS]| words.map(u32::from_be),
+            |words| {
+                let bytes = words.map(u32::to_be_bytes);
+                let (record, before) = (bytes.as_flattened(), kept.as_flattened());
+                let is_first = previous.is_none();
+                if previous.replace(words) == Some(words) {
+                    again.add(self.digest(record));
+                } else if !is_first && record.get(..key_len) == before.get(..key_len) {
+                    output.repeated(record, before, key_len)?;
+                } else {
+                    output.put(record, key_len)?;
+                    kept = bytes;
+                }
+                Ok(())
+            },
+        )?;
+        Ok(again)
     }
 }
 

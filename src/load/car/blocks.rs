@@ -1,13 +1,14 @@
 //! From a chunk to its blocks, each checked against its hash before it is passed on.
 
+use data_encoding::HEXLOWER;
+
 use crate::error::{Error, Result};
-use crate::escape::hex;
 use crate::hash::{Checker, Claim, problem_of};
 use crate::load::journal::Journal;
 use crate::load::options::ImportOptions;
 use crate::sort::key::{KeyLayout, Record};
 use crate::source::car::chunks::Chunk;
-use crate::source::car::{CarProblem, CidSpan, next_section, read_cid};
+use crate::source::car::{CarProblem, CidSpan, Step, next_section};
 
 /// How many blocks are hashed side by side.
 const LANES: usize = 256;
@@ -30,12 +31,9 @@ pub(in crate::load) struct Block<'c> {
 impl<'c> Block<'c> {
     /// The section at `start`, which lies whole in the chunk.
     pub fn at(chunk: &'c Chunk, start: u32) -> Option<Self> {
-        let bytes = chunk.bytes.get(start as usize..)?;
-        let (len, rest) = unsigned_varint::decode::u64(bytes).ok()?;
-        let body = rest.get(..len as usize)?;
-        let section = bytes.get(..bytes.len() - rest.len() + body.len())?;
-        let cid = read_cid(body).ok()??;
-        (cid.len as usize <= body.len()).then_some(Self { section, body, cid, start })
+        let Ok(Step::Section(found)) = next_section(&chunk.bytes, start as usize, u64::MAX) else { return None };
+        let section = chunk.bytes.get(found.start..found.end)?;
+        Some(Self { section, body: chunk.bytes.get(found.cid_start..found.end)?, cid: found.cid, start })
     }
 
     /// Its record under `layout`.
@@ -137,6 +135,6 @@ impl<'a> BlockReader<'a> {
 /// The error for a key that stands for two blocks.
 pub(in crate::load) fn conflict(options: &ImportOptions, key: &[u8], at: Option<u64>) -> Error {
     // As a CID where it is one.
-    let key = cid::Cid::try_from(key).map_or_else(|_| hex(key), |cid| cid.to_string());
+    let key = cid::Cid::try_from(key).map_or_else(|_| HEXLOWER.encode(key), |cid| cid.to_string());
     Error::bad_input(&options.source, at, CarProblem::Conflict { key })
 }

@@ -7,7 +7,7 @@
 //! XXH3-128 of the key (16 bytes) | its part of the content digest (16 bytes)
 //! ```
 //!
-//! in a partition file, by its key; each partition is sorted in memory at the end. The sum of all entries must be what
+//! in a partition file, by its key; each partition is sorted at the end. The sum of all entries must be what
 //! the journal says was read, and that of the distinct ones what the database has more than before. The lowest bit of
 //! the key's hash is not part of it: it says that an existing database held the record already.
 //!
@@ -25,6 +25,9 @@ use crate::sort::spill::{Extent, PartitionBuffers, Spill};
 
 /// Bytes of one entry.
 const ENTRY: usize = 32;
+
+/// Bytes of the key's hash.
+const KEY: usize = ENTRY / 2;
 
 /// Bytes of a partition that are aimed at.
 const PARTITION: u64 = 32 << 20;
@@ -101,53 +104,38 @@ impl Fingerprints {
         FingerprintWriter { fingerprints: self, pieces: PartitionBuffers::new(self.spill.partitions(), PIECE) }
     }
 
-    /// Adds everything up, when all pens have been put down.
-    pub fn sum(&self) -> Result<Sum> {
+    /// Adds everything up, when all pens have been put down. Each thread sorts within `memory` bytes.
+    pub fn sum(&self, memory: usize) -> Result<Sum> {
         (0..self.spill.partitions())
             .into_par_iter()
-            .map(|partition| self.sum_of(partition))
+            .map(|partition| self.sum_of(partition, memory))
             .try_reduce(Sum::default, |a, b| Ok(a.and(b)))
     }
 
-    fn sum_of(&self, partition: u32) -> Result<Sum> {
-        let bytes = self.spill.read_all(partition, None)?;
-        let mut found = Content::default();
-        bytes.chunks_exact(ENTRY).for_each(|entry| found.add(digest_of(entry)));
-        if found != self.spill.extent(partition).content() {
-            return Err(self.spill.damaged(partition, found));
-        }
-        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u128::from_le_bytes);
-        let mut entries: Vec<(u128, u128)> = bytes
-            .chunks_exact(ENTRY)
-            .map(|entry| entry.split_at(ENTRY / 2))
-            .map(|(key, content)| (number(key), number(content)))
-            .collect();
-        bytes.check()?;
-        drop(bytes);
-        let read = content(&entries);
-        entries.sort_unstable();
-        entries.dedup();
-        let conflict = entries.windows(2).find_map(|pair| match pair {
-            [(a, _), (b, _)] if a & !HELD == b & !HELD => Some(a & !HELD),
-            _ => None,
-        });
-        let records = content(&entries);
-        entries.retain(|(key, _)| key & HELD == 0);
-        Ok(Sum { read, records, fresh: content(&entries), conflict })
+    fn sum_of(&self, partition: u32, memory: usize) -> Result<Sum> {
+        let mut sum = Sum::default();
+        let mut previous = None;
+        let numbers = |entry: [u128; 2]| entry.map(u128::from_le);
+        self.spill.sorted(partition, KEY, memory, numbers, |entry| {
+            let [key, content] = entry;
+            let content = ContentDigest::from_value(content);
+            sum.read.add(content);
+            if let Some(before) = previous.replace(entry) {
+                if before == entry {
+                    return Ok(());
+                }
+                if before[0] & !HELD == key & !HELD {
+                    sum.conflict.get_or_insert(key & !HELD);
+                }
+            }
+            sum.records.add(content);
+            if key & HELD == 0 {
+                sum.fresh.add(content);
+            }
+            Ok(())
+        })?;
+        Ok(sum)
     }
-}
-
-/// An entry's part of the digest of its partition, with which that is compared when it is read back.
-fn digest_of(entry: &[u8]) -> ContentDigest {
-    let mut digest = ContentDigest::default();
-    digest.add_section(entry, ENTRY / 2);
-    digest
-}
-
-/// How many entries there are, and the content digest of what they stand for.
-fn content(entries: &[(u128, u128)]) -> Content {
-    let sum = entries.iter().fold(0u128, |sum, (_, content)| sum.wrapping_add(*content));
-    Content { records: entries.len() as u64, digest: ContentDigest::from_value(sum) }
 }
 
 impl FingerprintWriter<'_> {
@@ -155,12 +143,14 @@ impl FingerprintWriter<'_> {
     pub fn note(&mut self, record: Record<'_>, content: ContentDigest, holds: bool) -> Result<()> {
         let key = key_hash(record.key()) | u128::from(holds);
         let mut entry = [0; ENTRY];
-        entry[..ENTRY / 2].copy_from_slice(&key.to_le_bytes());
-        entry[ENTRY / 2..].copy_from_slice(&content.value().to_le_bytes());
+        entry[..KEY].copy_from_slice(&key.to_le_bytes());
+        entry[KEY..].copy_from_slice(&content.value().to_le_bytes());
         let partitions = u128::from(self.fingerprints.spill.partitions());
         // The high bits, so that the low ones stay free for sorting.
         let partition = ((key >> 96) * partitions) >> 32;
-        self.pieces.add(&self.fingerprints.spill, partition as u32, &entry, digest_of(&entry))
+        // What the entry adds to the digest of its partition, with which that is compared when it is read back.
+        let digest = ContentDigest::of_section(&entry, KEY);
+        self.pieces.add(&self.fingerprints.spill, partition as u32, &entry, digest)
     }
 
     /// Writes down what is left.
@@ -199,7 +189,7 @@ mod tests {
             }
             writer.finish().expect("written");
         }
-        fingerprints.sum().expect("readable")
+        fingerprints.sum(1 << 20).expect("readable")
     }
 
     proptest! {
@@ -253,7 +243,7 @@ mod tests {
             let mut entries = std::fs::read(&path).expect("a partition");
             entries[at] ^= 1;
             std::fs::write(&path, entries).expect("written");
-            let error = fingerprints.sum().expect_err("it has changed");
+            let error = fingerprints.sum(1 << 20).expect_err("it has changed");
             assert!(error.to_string().contains("00000.part: the unfinished import is damaged"), "{at}: {error}");
         }
     }

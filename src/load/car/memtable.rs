@@ -89,7 +89,9 @@ fn check(
     let Job { options, progress, target, .. } = *job;
     let family = &options.column_family;
     progress.begin(Phase::Check, held.is_none().then_some(written.payload));
-    let noted = parallel::pool(job.plan.threads)?.install(|| fingerprints.sum())?;
+    // The rest of the budget is for RocksDB, which has the database open.
+    let sorting = usize::try_from(job.plan.memory / 2).unwrap_or(usize::MAX) / job.plan.threads;
+    let noted = parallel::pool(job.plan.threads)?.install(|| fingerprints.sum(sorting))?;
     let verified = Content { records: written.blocks, digest: written.digest };
     if noted.read != verified {
         let what = format!("is damaged: its fingerprints have {}, {verified} were verified", noted.read);

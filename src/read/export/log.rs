@@ -14,6 +14,8 @@
 use std::io::Write;
 use std::path::Path;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 use super::options::{ExportOptions, Format, MIN_MEMORY, Selection, interrupted};
 use super::writer_pool::WriterPool;
 use crate::chain::{self, Family, Header};
@@ -263,7 +265,7 @@ fn head_of(options: &ExportOptions, log: &RecordedLog, first: u32) -> Result<Vec
         hint: "import the log again".into(),
     };
     let layout = log.layout.as_ref().ok_or_else(|| unknown("the import did not record its head"))?;
-    let recorded = layout.head.as_deref().and_then(from_hex);
+    let recorded = layout.head.as_deref().and_then(|head| HEXLOWER_PERMISSIVE.decode(head.as_bytes()).ok());
     let recorded = recorded.ok_or_else(|| unknown("BEDLOAD.json has no head of it"))?;
     let known = preamble::read(&recorded).map_err(|problem| unknown(&problem.to_string()))?;
     if known.bytes.len() != recorded.len() {
@@ -273,16 +275,6 @@ fn head_of(options: &ExportOptions, log: &RecordedLog, first: u32) -> Result<Vec
         return Ok(recorded);
     }
     known.beginning_with(first).ok_or_else(|| unknown("its genesis state is not known"))
-}
-
-/// The bytes that a text in hex stands for.
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    };
-    text.as_bytes().chunks(2).map(byte).collect()
 }
 
 /// Refuses what only a CAR has.

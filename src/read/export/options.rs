@@ -12,7 +12,7 @@ use crate::source::car::RawCid;
 pub(super) const MIN_MEMORY: u64 = 32 << 20;
 
 /// Which blocks are exported, and in which order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Selection {
     /// What the roots lead to, depth first: headers tipset by tipset, below each its messages and its state, as nodes
@@ -36,7 +36,7 @@ impl Selection {
 }
 
 /// How a snapshot is wrapped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Format {
     /// A plain CARv1.

@@ -132,6 +132,24 @@ fn the_page_needs_no_other_file_and_no_script() {
 }
 
 #[test]
+fn no_text_from_outside_gets_out_of_its_place() {
+    let hostile = serde_json::Value::from("<script>&\" onload=\"\u{1b}").to_string();
+    let mut text = serde_json::to_string(&report()).expect("it can be written").replace("\"ingest\"", &hostile);
+    let outside = "memtable write_buffer_size=32M;forest-unordered-write;a preset <for tests>;load.cf.write_buffer_size=32M;\
+                   table.block_size;16384;No space left on device;blocks that are not there;snap|shot.car;\
+                   A Processor & Sons;Some Linux 12;/dev/nvme0n1p2;11.12.0;control groups";
+    for words in outside.split(';') {
+        assert!(text.contains(words), "{words}");
+        text = text.replace(words, hostile.trim_matches('"'));
+    }
+    let page = html(&serde_json::from_str(&text).expect("still a report"));
+    assert!(page.matches("&lt;script&gt;&amp;&quot; onload=&quot;\\u{1b}").count() > 30, "{page}");
+    for raw in ["<script", "onload=\"", "\u{1b}", "&\""] {
+        assert!(!page.contains(raw), "{raw}");
+    }
+}
+
+#[test]
 fn a_comparison_without_any_run_is_shown_all_the_same() {
     let mut report = report();
     report.runs.clear();

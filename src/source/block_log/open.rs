@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 
 use super::discover::is_set;
@@ -15,7 +16,6 @@ use super::unpack::Dictionaries;
 use super::{PEEK, TornTail, is_block_log};
 use crate::chain::Family;
 use crate::error::Result;
-use crate::escape::hex;
 use crate::source::input::{Body, Compression, Input, peek};
 
 /// What the names of Hive's parts begin with.
@@ -137,7 +137,11 @@ impl Log {
             }
         };
         let pruned = preamble.as_ref().is_some_and(|preamble| preamble.pruned);
-        LogLayout { bytes: end.filter(|_| !pruned), pruned, head: preamble.map(|preamble| hex(&preamble.bytes)) }
+        LogLayout {
+            bytes: end.filter(|_| !pruned),
+            pruned,
+            head: preamble.map(|preamble| HEXLOWER.encode(&preamble.bytes)),
+        }
     }
 
     /// Version of an Antelope log; 0 for others.

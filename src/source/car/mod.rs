@@ -17,7 +17,7 @@ mod cid;
 mod header;
 mod problem;
 mod section;
-mod varint;
+pub(crate) mod varint;
 
 pub use cid::RawCid;
 pub use header::{Header, HeaderStep, header_bytes, read_header};

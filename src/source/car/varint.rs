@@ -5,12 +5,12 @@ use unsigned_varint::decode::{self, Error};
 use super::CarProblem;
 
 /// Reads one number from the front of `bytes`: the number and its length in bytes; `None` when the bytes end inside it.
-pub(super) fn read(bytes: &[u8], what: &'static str) -> Result<Option<(u64, usize)>, CarProblem> {
-    // The first byte decides most of the time: lengths of a CID's parts fit seven bits.
-    if let Some(&first) = bytes.first()
-        && first < 0x80
-    {
-        return Ok(Some((u64::from(first), 1)));
+pub(crate) fn read(bytes: &[u8], what: &'static str) -> Result<Option<(u64, usize)>, CarProblem> {
+    // One byte holds the parts of a CID, two the length of most sections.
+    match *bytes {
+        [low, ..] if low < 0x80 => return Ok(Some((u64::from(low), 1))),
+        [low, high @ 1..0x80, ..] => return Ok(Some((u64::from(low & 0x7f) | u64::from(high) << 7, 2))),
+        _ => {}
     }
     // Ten bytes hold 70 bits; the decoder drops those that do not fit.
     if let Some(&[.., tenth]) = bytes.first_chunk::<10>()

@@ -9,11 +9,10 @@
 //! where the next free slot is; there are `entries / 0.8` buckets, a tail of slots that were pushed beyond them, and
 //! one empty slot at the end, so a lookup always stops.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
+
+use crate::external_sort::{Sorted, Sorter};
 
 const VERSION_1: u64 = 0xdead_bef0;
 const HEAD_LEN: usize = 32;
@@ -24,36 +23,13 @@ const SKIPPABLE_HEAD_LEN: u64 = 8;
 const PAYLOAD_MAX: u64 = (u32::MAX as u64) & !(SLOT_LEN as u64 - 1);
 /// Slots are written in pieces of this many bytes.
 const PIECE: usize = 1 << 20;
-/// Bytes that are read of a run at once.
-const RUN_BUFFER: usize = 64 << 10;
-/// The least memory for an index that may spill, in bytes.
-const MIN_BUDGET: u64 = 16 << 10;
 
-/// An entry of the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot {
-    /// See [`slot_hash`].
-    pub hash: u64,
-    /// Where the frame begins, in bytes from the start of the file.
-    pub offset: u64,
-}
+/// The hash of a block's CID (see [`slot_hash`]), and where its frame begins, in bytes from the start of the file.
+type Slot = [u64; 2];
 
 /// Collects entries, then writes them. Takes 16 bytes of memory per entry, up to a limit if there is one.
 #[derive(Debug)]
-pub struct Index {
-    slots: Vec<Slot>,
-    spill: Option<Spill>,
-}
-
-/// Where entries go beyond the limit.
-#[derive(Debug)]
-struct Spill {
-    /// Slots that are held in memory.
-    held: usize,
-    dir: PathBuf,
-    /// Sorted runs. The files have no names: they are gone when they are dropped.
-    runs: Vec<(File, u64)>,
-}
+pub struct Index(Sorter<Slot>);
 
 /// The hash under which the index knows a CID: its codec, its hash function's code and the 8-byte words of its digest,
 /// all exclusive-ored. One less, except for 0, because all ones mark an empty slot.
@@ -65,14 +41,12 @@ pub fn slot_hash(codec: u64, code: u64, digest: &[u8]) -> u64 {
 impl Index {
     /// An index of any size in memory.
     pub fn in_memory() -> Self {
-        Self { slots: Vec::new(), spill: None }
+        Self(Sorter::new("", usize::MAX, 0))
     }
 
     /// An index that takes about `budget` bytes of memory, 16 KiB at least, and puts the rest into files in `dir`.
     pub fn within(budget: u64, dir: PathBuf) -> Self {
-        let held = usize::try_from(budget.max(MIN_BUDGET)).unwrap_or(usize::MAX) / SLOT_LEN;
-        // Vectors grow by doubling, so this one is made as large as it will be, which costs nothing until it is used.
-        Self { slots: Vec::with_capacity(held), spill: Some(Spill { held, dir, runs: Vec::new() }) }
+        Self(Sorter::new(dir, usize::try_from(budget).unwrap_or(usize::MAX), usize::MAX))
     }
 
     /// Notes a block by its [`slot_hash`].
@@ -80,13 +54,7 @@ impl Index {
     /// # Errors
     /// No room for what does not fit in memory.
     pub fn add_hash(&mut self, hash: u64, offset: u64) -> io::Result<()> {
-        if let Some(spill) = &mut self.spill
-            && self.slots.len() >= spill.held
-        {
-            spill.write(&mut self.slots)?;
-        }
-        self.slots.push(Slot { hash, offset });
-        Ok(())
+        self.0.push([hash, offset])
     }
 
     /// Writes index and footer, as the end of an archive that is `position` bytes long so far. Returns their length.
@@ -99,13 +67,13 @@ impl Index {
     }
 
     fn write_in_frames(self, out: &mut impl Write, position: u64, payload_max: u64) -> io::Result<u64> {
-        let slots = self.sorted()?;
+        let slots = self.0.sorted()?.distinct()?;
         let table = Table::new(&slots)?;
         let mut frames = SkippableFrames { out, left: table.len(), in_frame: 0, payload_max, written: 0 };
         let mut piece = Vec::with_capacity(PIECE + SLOT_LEN);
         piece.extend(table.head());
         table.for_each(|slot| {
-            piece.extend_from_slice(&slot.bytes());
+            slot.iter().for_each(|word| piece.extend_from_slice(&word.to_le_bytes()));
             if piece.len() < PIECE {
                 return Ok(());
             }
@@ -123,122 +91,11 @@ impl Index {
         out.write_all(&footer)?;
         Ok(written + footer.len() as u64)
     }
-
-    /// All slots in their order, each once.
-    fn sorted(mut self) -> io::Result<Sorted> {
-        match self.spill {
-            Some(mut spill) if !spill.runs.is_empty() => {
-                spill.write(&mut self.slots)?;
-                drop(self.slots);
-                spill.merge()
-            }
-            _ => {
-                self.slots.sort_unstable();
-                self.slots.dedup();
-                Ok(Sorted::Memory(self.slots))
-            }
-        }
-    }
-}
-
-impl Slot {
-    fn bytes(self) -> [u8; SLOT_LEN] {
-        let mut bytes = [0; SLOT_LEN];
-        bytes[..8].copy_from_slice(&self.hash.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.offset.to_le_bytes());
-        bytes
-    }
-
-    fn read(from: &mut impl Read) -> io::Result<Self> {
-        let mut word = || {
-            let mut bytes = [0; 8];
-            from.read_exact(&mut bytes).map(|()| u64::from_le_bytes(bytes))
-        };
-        Ok(Self { hash: word()?, offset: word()? })
-    }
-}
-
-impl Spill {
-    /// Moves `slots` to a run.
-    fn write(&mut self, slots: &mut Vec<Slot>) -> io::Result<()> {
-        slots.sort_unstable();
-        slots.dedup();
-        let mut out = BufWriter::with_capacity(PIECE, tempfile::tempfile_in(&self.dir)?);
-        slots.iter().try_for_each(|slot| out.write_all(&slot.bytes()))?;
-        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        self.runs.push((file, slots.len() as u64));
-        slots.clear();
-        Ok(())
-    }
-
-    /// All runs as one.
-    fn merge(self) -> io::Result<Sorted> {
-        let mut runs = Vec::new();
-        let mut next = BinaryHeap::new();
-        for (number, (mut file, count)) in self.runs.into_iter().enumerate() {
-            file.rewind()?;
-            let mut run = (BufReader::with_capacity(RUN_BUFFER, file), count);
-            if let Some(slot) = take(&mut run)? {
-                next.push(Reverse((slot, number)));
-            }
-            runs.push(run);
-        }
-        let mut out = BufWriter::with_capacity(PIECE, tempfile::tempfile_in(&self.dir)?);
-        let (mut count, mut last) = (0, None);
-        while let Some(Reverse((slot, number))) = next.pop() {
-            if last != Some(slot) {
-                out.write_all(&slot.bytes())?;
-                (count, last) = (count + 1, Some(slot));
-            }
-            if let Some(run) = runs.get_mut(number)
-                && let Some(slot) = take(run)?
-            {
-                next.push(Reverse((slot, number)));
-            }
-        }
-        Ok(Sorted::File(out.into_inner().map_err(io::IntoInnerError::into_error)?, count))
-    }
-}
-
-/// The next slot of a run.
-fn take((reader, left): &mut (BufReader<File>, u64)) -> io::Result<Option<Slot>> {
-    if *left == 0 {
-        return Ok(None);
-    }
-    *left -= 1;
-    Slot::read(reader).map(Some)
-}
-
-/// Slots in order, each once.
-enum Sorted {
-    Memory(Vec<Slot>),
-    File(File, u64),
-}
-
-impl Sorted {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Memory(slots) => slots.len() as u64,
-            Self::File(_, count) => *count,
-        }
-    }
-
-    fn for_each(&self, mut visit: impl FnMut(Slot) -> io::Result<()>) -> io::Result<()> {
-        match self {
-            Self::Memory(slots) => slots.iter().try_for_each(|&slot| visit(slot)),
-            Self::File(file, count) => {
-                let mut file = file.try_clone()?;
-                file.rewind()?;
-                let mut reader = BufReader::with_capacity(PIECE, file);
-                (0..*count).try_for_each(|_| visit(Slot::read(&mut reader)?))
-            }
-        }
-    }
 }
 
 /// Where the sorted slots stand.
 struct Table<'a> {
-    slots: &'a Sorted,
+    slots: &'a Sorted<Slot>,
     buckets: u64,
     longest_probe: u64,
     collisions: u64,
@@ -247,22 +104,22 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    const EMPTY: Slot = Slot { hash: u64::MAX, offset: u64::MAX };
+    const EMPTY: Slot = [u64::MAX; 2];
 
-    fn new(slots: &'a Sorted) -> io::Result<Self> {
+    fn new(slots: &'a Sorted<Slot>) -> io::Result<Self> {
         let count = slots.len();
         let buckets = count + count / 4;
         let mut table = Self { slots, buckets, longest_probe: 0, collisions: 0, extent: 0 };
         let mut before = None;
-        slots.for_each(|slot| {
-            let ideal = table.ideal(slot.hash);
+        for slot in slots.iter()? {
+            let [hash, _] = slot?;
+            let ideal = table.ideal(hash);
             let place = table.extent.max(ideal);
             table.longest_probe = table.longest_probe.max(place - ideal);
             table.extent = place + 1;
-            table.collisions += u64::from(before == Some(slot.hash));
-            before = Some(slot.hash);
-            Ok(())
-        })?;
+            table.collisions += u64::from(before == Some(hash));
+            before = Some(hash);
+        }
         Ok(table)
     }
 
@@ -289,15 +146,15 @@ impl<'a> Table<'a> {
 
     fn for_each(&self, mut visit: impl FnMut(Slot) -> io::Result<()>) -> io::Result<()> {
         let mut place = 0;
-        self.slots.for_each(|slot| {
-            while place < self.ideal(slot.hash) {
+        for slot in self.slots.iter()? {
+            let slot = slot?;
+            while place < self.ideal(slot[0]) {
                 visit(Self::EMPTY)?;
                 place += 1;
             }
             visit(slot)?;
             place += 1;
-            Ok(())
-        })?;
+        }
         (place..self.slot_count()).try_for_each(|_| visit(Self::EMPTY))
     }
 }
@@ -375,15 +232,12 @@ mod tests {
     proptest! {
         #[test]
         fn a_lookup_finds_what_a_map_finds(
-            entries in proptest::collection::vec((hashes(), 0u64..4), 0..300),
+            entries in proptest::collection::vec((hashes(), 0u64..4), 0..3000),
             payload_max in 1u64..2000,
-            held in proptest::option::of(1usize..100),
+            spills in any::<bool>(),
         ) {
             let mut model: HashMap<u64, Vec<u64>> = HashMap::new();
-            let mut index = Index::in_memory();
-            if let Some(held) = held {
-                index.spill = Some(Spill { held, dir: std::env::temp_dir(), runs: Vec::new() });
-            }
+            let mut index = if spills { Index::within(0, std::env::temp_dir()) } else { Index::in_memory() };
             for &(hash, offset) in &entries {
                 let offsets = model.entry(hash).or_default();
                 if !offsets.contains(&offset) {

@@ -2,6 +2,10 @@
 
 use std::fmt::Write;
 
+use askama::filters::Escaper;
+
+use super::Escape;
+
 /// The drawing of one panel, in units that a browser scales to the width it has.
 const WIDTH: f64 = 340.0;
 const HEIGHT: f64 = 198.0;
@@ -66,11 +70,13 @@ pub(super) struct Series<'a> {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A chart with two axes.
+/// A chart with two axes. Its title may be any text; those of the axes and all classes are ours.
 pub(super) fn panel(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>]) -> String {
     let across = |value: f64| LEFT + x.share(value) * (RIGHT - LEFT);
     let up = |value: f64| BOTTOM - y.share(value) * (BOTTOM - TOP);
-    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">");
+    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"");
+    let _ = Escape.write_escaped_str(&mut svg, title);
+    svg.push_str("\">");
     for (value, text) in &y.ticks {
         let at = up(*value);
         let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>");
@@ -106,8 +112,9 @@ pub(super) fn panel(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>]) -> S
 
 /// A bar in pieces, each with its class and its share of the whole width.
 pub(super) fn pieces(title: &str, pieces: &[(&str, f64)]) -> String {
-    let mut svg =
-        format!("<svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{title}\">");
+    let mut svg = String::from("<svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"");
+    let _ = Escape.write_escaped_str(&mut svg, title);
+    svg.push_str("\">");
     let mut at = 0.0;
     for (class, share) in pieces {
         let width = share.clamp(0.0, 1.0) * 1000.0;

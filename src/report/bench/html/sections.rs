@@ -1,11 +1,10 @@
 //! The parts of the page below the figures.
 
-use super::super::metrics::{METRICS, Unit};
-use super::super::phrases::{NOTHING, spread, value};
+use super::super::metrics::Unit;
+use super::super::phrases::value;
 use super::super::results::BenchReport;
 use super::super::run::{LookupTimes, Run};
 use super::chart::{Axis, Series, panel, pieces};
-use super::{escape, table, with_range};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -13,7 +12,7 @@ const MIB: f64 = (1 << 20) as f64;
 const STEPS: usize = 24;
 
 /// Presets beside one another in the table of all metrics: what a sheet of paper has room for.
-const ABREAST: usize = 4;
+pub(super) const ABREAST: usize = 4;
 
 /// What a bar is made of: the phase's name in reports, its class, its name for people.
 const PHASES: [(&str, &str); 7] = [
@@ -25,6 +24,21 @@ const PHASES: [(&str, &str); 7] = [
     ("scan", "scan"),
     ("other", "start, publish, end"),
 ];
+
+/// A variant's drawing, which is HTML, between texts.
+pub(super) struct Figure<'a> {
+    pub name: &'a str,
+    pub svg: String,
+    pub caption: String,
+}
+
+/// A heading, what the colours mean, and one figure a variant.
+pub(super) struct Chart<'a> {
+    pub title: &'static str,
+    pub what: &'static str,
+    pub legend: [(&'static str, &'static str); 2],
+    pub figures: Vec<Figure<'a>>,
+}
 
 /// The variants that ran, each with its typical run.
 fn typical(report: &BenchReport) -> Vec<(&str, &Run)> {
@@ -50,7 +64,8 @@ fn phase_seconds(run: &Run) -> Vec<(&'static str, f64)> {
     all
 }
 
-pub(super) fn phases(report: &BenchReport) -> String {
+/// The phases that are seen, with their classes, and a bar of them for each variant.
+pub(super) fn phases(report: &BenchReport) -> (Vec<(&'static str, &'static str)>, Vec<Figure<'_>>) {
     let all: Vec<(&str, Vec<(&'static str, f64)>)> = typical(report)
         .into_iter()
         .map(|(name, run)| (name, phase_seconds(run)))
@@ -59,41 +74,20 @@ pub(super) fn phases(report: &BenchReport) -> String {
     let sum = |parts: &[(&str, f64)]| parts.iter().map(|(_, seconds)| seconds).sum::<f64>();
     let longest = all.iter().map(|(_, parts)| sum(parts)).fold(0.0, f64::max);
     if longest <= 0.0 {
-        return String::new();
+        return Default::default();
     }
-    let mut text = String::from(
-        "<section>\n<h2>Where the time goes</h2>\n<p class=\"note\">Of each preset the run whose wall time is the \
-         median one, and the scan behind it.</p>\n<p class=\"legend\">",
-    );
-    for (class, name) in PHASES {
-        if all
-            .iter()
-            .any(|(_, parts)| parts.iter().any(|(phase, seconds)| *phase == class && *seconds > longest / 2000.0))
-        {
-            text.push_str(&format!("<span><i class=\"{class}\"></i>{name}</span>"));
-        }
-    }
-    text.push_str("</p>\n<div class=\"bars\">\n");
-    for (name, parts) in &all {
-        let total = value(Unit::Seconds, sum(parts));
-        let shares: Vec<(&str, f64)> = parts
-            .iter()
-            .filter(|(_, seconds)| *seconds > 0.0)
-            .map(|(phase, seconds)| (*phase, seconds / longest))
-            .collect();
-        let words: Vec<String> = parts
-            .iter()
-            .filter(|(_, seconds)| *seconds > 0.0)
-            .map(|(phase, seconds)| format!("{phase} {}", value(Unit::Seconds, *seconds)))
-            .collect();
-        let name = escape(name);
-        text.push_str(&format!(
-            "<div class=\"bar\"><div class=\"label\"><span>{name}</span><span>{total}</span></div>{}</div>\n",
-            pieces(&format!("{name}: {}", words.join(", ")), &shares)
-        ));
-    }
-    text.push_str("</div>\n</section>\n");
-    text
+    let is_seen = |(class, _): &(&str, &str)| {
+        all.iter().flat_map(|(_, parts)| parts).any(|(phase, seconds)| phase == class && *seconds > longest / 2000.0)
+    };
+    let bars = all.iter().map(|(name, parts)| {
+        let spent = || parts.iter().filter(|(_, seconds)| *seconds > 0.0);
+        let shares: Vec<(&str, f64)> = spent().map(|(phase, seconds)| (*phase, seconds / longest)).collect();
+        let words: Vec<String> =
+            spent().map(|(phase, seconds)| format!("{phase} {}", value(Unit::Seconds, *seconds))).collect();
+        let svg = pieces(&format!("{name}: {}", words.join(", ")), &shares);
+        Figure { name, svg, caption: value(Unit::Seconds, sum(parts)) }
+    });
+    (PHASES.into_iter().filter(is_seen).collect(), bars.collect())
 }
 
 /// Bytes per second over equal steps of the source: the middle of each step, and the speed in it.
@@ -114,7 +108,7 @@ fn speeds(run: &Run) -> Vec<(f64, f64)> {
     points
 }
 
-pub(super) fn throughput(report: &BenchReport) -> String {
+pub(super) fn throughput(report: &BenchReport) -> Option<Chart<'_>> {
     let all: Vec<(&str, Vec<(f64, f64)>)> = typical(report)
         .into_iter()
         .map(|(name, run)| (name, speeds(run)))
@@ -122,14 +116,14 @@ pub(super) fn throughput(report: &BenchReport) -> String {
         .collect();
     let highest = all.iter().flat_map(|(_, points)| points).map(|(_, speed)| speed / MIB).fold(0.0, f64::max);
     if all.is_empty() {
-        return String::new();
+        return None;
     }
     let (unit, name) = size_unit(report.snapshot.bytes as f64);
     let x = Axis::up_to(report.snapshot.bytes as f64 / unit, 5.0, &format!("{name} of the snapshot"), number);
     let y = Axis::linear(highest, 4.0, "MiB/s", number);
     let scaled = |points: &[(f64, f64)]| points.iter().map(|(at, speed)| (at / unit, speed / MIB)).collect::<Vec<_>>();
     let reference = all.iter().find(|(name, _)| *name == report.figures.reference).map(|(_, points)| scaled(points));
-    let figures: Vec<(String, String, String)> = all
+    let figures = all
         .iter()
         .map(|(name, points)| {
             let mut series = Vec::new();
@@ -139,26 +133,26 @@ pub(super) fn throughput(report: &BenchReport) -> String {
             series.push(Series { class: "line", points: scaled(points) });
             let slowest = points.iter().map(|(_, speed)| speed / MIB).fold(f64::INFINITY, f64::min);
             let caption = format!("slowest {} MiB/s", number(slowest));
-            (escape(name), panel(&format!("throughput of {}", escape(name)), &x, &y, &series), caption)
+            Figure { name, svg: panel(&format!("throughput of {name}"), &x, &y, &series), caption }
         })
         .collect();
-    section(
-        "Throughput over the snapshot",
-        "MiB of the source read per second, in equal steps of the source: a curve that bends down is an import that gets slower.",
-        &[("k1", "this preset"), ("k3", "the reference")],
-        &figures,
-    )
+    Some(Chart {
+        title: "Throughput over the snapshot",
+        what: "MiB of the source read per second, in equal steps of the source: a curve that bends down is an import that gets slower.",
+        legend: [("k1", "this preset"), ("k3", "the reference")],
+        figures,
+    })
 }
 
-pub(super) fn memory(report: &BenchReport) -> String {
+pub(super) fn memory(report: &BenchReport) -> Option<Chart<'_>> {
     let all = typical(report);
     let samples = |run: &Run| run.process.as_ref().map(|process| process.memory.clone()).unwrap_or_default();
     let highest = all.iter().flat_map(|(_, run)| samples(run)).map(|it| it.rss_bytes as f64 / MIB).fold(0.0, f64::max);
     if highest <= 0.0 {
-        return String::new();
+        return None;
     }
     let y = Axis::linear(highest, 4.0, "MiB", number);
-    let figures: Vec<(String, String, String)> = all
+    let figures = all
         .iter()
         .map(|(name, run)| (*name, samples(run)))
         .filter(|(_, samples)| samples.len() > 2)
@@ -182,18 +176,18 @@ pub(super) fn memory(report: &BenchReport) -> String {
                 value(Unit::Bytes, peak(|it| it.rss_bytes)),
                 value(Unit::Bytes, peak(|it| it.anonymous_bytes))
             );
-            (escape(name), panel(&format!("memory of {}", escape(name)), &x, &y, &series), caption)
+            Figure { name, svg: panel(&format!("memory of {name}"), &x, &y, &series), caption }
         })
         .collect();
-    section(
-        "Memory over time",
-        "MiB resident while importing. What is mapped from files the system can take back at any time.",
-        &[("k1", "resident, mapped files included"), ("k2", "its own")],
-        &figures,
-    )
+    Some(Chart {
+        title: "Memory over time",
+        what: "MiB resident while importing. What is mapped from files the system can take back at any time.",
+        legend: [("k1", "resident, mapped files included"), ("k2", "its own")],
+        figures,
+    })
 }
 
-pub(super) fn latency(report: &BenchReport) -> String {
+pub(super) fn latency(report: &BenchReport) -> Option<Chart<'_>> {
     type Both<'a> = (&'a str, Option<&'a LookupTimes>, Option<&'a LookupTimes>);
     let all: Vec<Both<'_>> = typical(report)
         .into_iter()
@@ -209,7 +203,7 @@ pub(super) fn latency(report: &BenchReport) -> String {
     };
     let (low, high) = (bounds().fold(f64::INFINITY, f64::min), bounds().fold(0.0, f64::max));
     if all.is_empty() || high <= 0.0 {
-        return String::new();
+        return None;
     }
     let x = Axis::powers_of_ten(low * 0.84, high, "time of one lookup", |nanoseconds| match nanoseconds {
         it if it < 1e3 => format!("{it:.0} ns"),
@@ -222,7 +216,7 @@ pub(super) fn latency(report: &BenchReport) -> String {
     };
     let highest = all.iter().flat_map(|(_, cold, warm)| [*cold, *warm]).flatten().map(share).fold(0.0, f64::max);
     let y = Axis::linear(highest * 100.0, 4.0, "%", |it| format!("{it:.0} %"));
-    let figures: Vec<(String, String, String)> = all
+    let figures = all
         .iter()
         .map(|(name, cold, warm)| {
             let mut series = Vec::new();
@@ -235,15 +229,16 @@ pub(super) fn latency(report: &BenchReport) -> String {
                     words.push(format!("{state}: half within {}, 99 % within {}", show(p50), show(p99)));
                 }
             }
-            (escape(name), panel(&format!("latencies of {}", escape(name)), &x, &y, &series), words.join("; "))
+            let svg = panel(&format!("latencies of {name}"), &x, &y, &series);
+            Figure { name, svg, caption: words.join("; ") }
         })
         .collect();
-    section(
-        "How long a lookup takes",
-        "Single lookups of keys that are there, one thread: the share of them in each quarter of a doubling of time.",
-        &[("k1", "nothing in memory"), ("k2", "everything in memory")],
-        &figures,
-    )
+    Some(Chart {
+        title: "How long a lookup takes",
+        what: "Single lookups of keys that are there, one thread: the share of them in each quarter of a doubling of time.",
+        legend: [("k1", "nothing in memory"), ("k2", "everything in memory")],
+        figures,
+    })
 }
 
 /// The outline of a histogram: flat over each bucket, down to zero between buckets that do not touch.
@@ -264,73 +259,6 @@ fn outline(latency: &LookupTimes) -> Vec<(f64, f64)> {
         points.push((end, 0.0));
     }
     points
-}
-
-pub(super) fn every_metric(report: &BenchReport) -> String {
-    let all = &report.figures.variants;
-    let measured = || METRICS.iter().filter(|metric| all.iter().any(|it| it.metrics.contains_key(metric.key)));
-    let mut text =
-        String::from("<section>\n<h2>Every metric</h2>\n<p class=\"note\">Medians, and the range in brackets.</p>\n");
-    for variants in all.chunks(ABREAST) {
-        let headings: Vec<String> =
-            std::iter::once("metric".to_owned()).chain(variants.iter().map(|it| escape(&it.variant))).collect();
-        let rows = measured().map(|metric| {
-            let cells = variants.iter().map(|it| match it.metrics.get(metric.key) {
-                Some(found) => with_range(&spread(metric, found)),
-                None => NOTHING.into(),
-            });
-            let name = format!("<span title=\"{}\">{}</span>", escape(metric.doc), escape(metric.label));
-            (std::iter::once(name).chain(cells).collect(), false)
-        });
-        text.push_str(&table(&headings, rows));
-    }
-    text.push_str("</section>\n");
-    text
-}
-
-pub(super) fn options(report: &BenchReport) -> String {
-    let shown: Vec<_> = report.variants.iter().filter(|variant| !variant.options.is_empty()).collect();
-    if shown.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from(
-        "<section>\n<h2>Effective options</h2>\n<p class=\"note\">Of the finished database, read back from RocksDB: what was \
-         asked for or differs from its defaults.</p>\n",
-    );
-    for variant in shown {
-        let asked: Vec<&str> = variant.set.iter().chain(&variant.arguments).map(String::as_str).collect();
-        let asked = if asked.is_empty() { String::new() } else { format!(", with {}", escape(&asked.join(", "))) };
-        text.push_str(&format!(
-            "<details><summary>{}</summary>\n<p class=\"note\">{}; loader {}{asked}</p>\n",
-            escape(&variant.name),
-            escape(&variant.summary),
-            escape(&variant.loader)
-        ));
-        let headings = ["option", "value", "default"].map(str::to_owned);
-        let rows = variant.options.iter().map(|row| {
-            let cells = [&row.option, &row.value, &row.default].map(|cell| format!("<code>{}</code>", escape(cell)));
-            (cells.to_vec(), false)
-        });
-        text.push_str(&table(&headings, rows));
-        text.push_str("</details>\n");
-    }
-    text.push_str("</section>\n");
-    text
-}
-
-/// A heading, what the colours mean, and one figure a variant.
-fn section(title: &str, what: &str, legend: &[(&str, &str)], figures: &[(String, String, String)]) -> String {
-    if figures.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("<section>\n<h2>{title}</h2>\n<p class=\"note\">{what}</p>\n<p class=\"legend\">");
-    legend.iter().for_each(|(class, name)| text.push_str(&format!("<span><i class=\"{class}\"></i>{name}</span>")));
-    text.push_str("</p>\n<div class=\"panels\">\n");
-    for (name, svg, caption) in figures {
-        text.push_str(&format!("<figure><h3>{name}</h3>\n{svg}\n<figcaption>{caption}</figcaption></figure>\n"));
-    }
-    text.push_str("</div>\n</section>\n");
-    text
 }
 
 /// A unit in which a size is a handy number.
