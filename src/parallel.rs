@@ -265,7 +265,7 @@ mod tests {
         let busy = AtomicU64::new(0);
         let pull = Pull::new(0..1000u64);
         let next = |items: &mut std::ops::Range<u64>, (): &mut ()| {
-            if items.start % 10 == 0 {
+            if items.start.is_multiple_of(10) {
                 let idle = pull.idle();
                 assert!(idle.is_some() && busy.load(Ordering::SeqCst) == 0);
             }
