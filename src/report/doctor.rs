@@ -10,7 +10,7 @@ pub const DOCTOR_SCHEMA: &str = "bedload-doctor-3";
 /// What a machine can do. What could not be measured is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DoctorReport {
-    /// [`DOCTOR_SCHEMA`].
+    /// Name and version of this document.
     pub schema: String,
     /// The directory that was looked at: the one named, or the nearest above it that exists.
     pub dir: String,

@@ -12,7 +12,7 @@ pub const EXPORT_SCHEMA: &str = "bedload-export-2";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// [`EXPORT_SCHEMA`].
+    /// Name and version of this document.
     pub schema: String,
     /// The database's path as the user gave it.
     pub db: String,

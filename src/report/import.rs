@@ -18,7 +18,7 @@ pub const SCHEMA: &str = "bedload-import-4";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ImportReport {
-    /// [`SCHEMA`].
+    /// Name and version of this document.
     pub schema: String,
     /// What was read.
     pub source: SourceInfo,

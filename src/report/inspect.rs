@@ -12,7 +12,7 @@ pub const INSPECT_SCHEMA: &str = "bedload-inspect-2";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct InspectReport {
-    /// [`INSPECT_SCHEMA`].
+    /// Name and version of this document.
     pub schema: String,
     /// The path as the user gave it; `-` for a pipe.
     pub source: String,

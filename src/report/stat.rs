@@ -13,7 +13,7 @@ pub const STAT_SCHEMA: &str = "bedload-stat-1";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StatReport {
-    /// [`STAT_SCHEMA`].
+    /// Name and version of this document.
     pub schema: String,
     /// The database's path as the user gave it.
     pub db: String,

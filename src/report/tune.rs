@@ -68,7 +68,7 @@ pub enum Outcome {
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TuneReport {
-    /// [`TUNE_SCHEMA`].
+    /// Name and version of this document.
     pub schema: String,
     /// Where it was measured.
     pub machine: BenchMachine,

@@ -15,7 +15,7 @@ pub const VERIFY_SCHEMA: &str = "bedload-verify-1";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// [`VERIFY_SCHEMA`].
+    /// Name and version of this document.
     pub schema: String,
     /// The database's path as the user gave it.
     pub db: String,

@@ -9,7 +9,7 @@ pub const WALK_SCHEMA: &str = "bedload-walk-1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WalkReport {
-    /// [`WALK_SCHEMA`].
+    /// Name and version of this document.
     pub schema: String,
     /// The database's path as the user gave it.
     pub db: String,
