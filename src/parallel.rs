@@ -8,6 +8,11 @@ use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
 use crate::error::{Error, Result};
 
+/// Threads that can run at once.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Starts a thread in `scope`.
 ///
 /// # Errors

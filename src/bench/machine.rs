@@ -15,7 +15,7 @@ pub fn machine(dir: &Path) -> BenchMachine {
     let (file_system, device) = mount.unzip();
     BenchMachine {
         cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu(&text)),
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        cores: crate::parallel::cores(),
         memory_bytes: resources::memory(),
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| format!("Linux {}", text.trim())),
         system: fs::read_to_string("/etc/os-release").ok().and_then(|text| system(&text)),

@@ -15,6 +15,7 @@ mod measure;
 mod options;
 pub mod reads;
 mod recommend;
+mod rounds;
 mod schedule;
 mod snapshot;
 mod store;

@@ -58,7 +58,7 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
         None => keys::family_of(&options.db)?,
     };
     let all = keys::load(&options.keys)?;
-    let threads = options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let threads = options.threads.unwrap_or_else(crate::parallel::cores).max(1);
     // Single hits, single misses, hits and misses on all threads, multi_get.
     let share = all.len() / 5;
     let part = |index: usize| all.get(index * share..(index + 1) * share).unwrap_or_default();

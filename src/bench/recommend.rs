@@ -7,7 +7,7 @@
 //! One round has no interval that could show anything: there a difference is taken for one from `PLAIN` on, and the words
 //! say so.
 
-use super::analyse::Rounds;
+use super::rounds::Rounds;
 use crate::report::bench::{
     Better, Metric, Pick, Ratio, Recommendation, Run, VariantFigures, Verdict, metric, some_of,
 };

@@ -104,6 +104,11 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken) -> R
     })
 }
 
+/// The error of a caller that cancelled `doctor`.
+pub(super) fn interrupted() -> Error {
+    Error::Interrupted { hint: "nothing is left over; run the same command again".into() }
+}
+
 struct Bench<'a> {
     file: &'a File,
     dir: &'a Path,
@@ -120,7 +125,7 @@ impl Bench<'_> {
 
     fn may_go_on(&self) -> Result<()> {
         if self.stop.is_cancelled() {
-            return Err(super::interrupted());
+            return Err(interrupted());
         }
         Ok(())
     }

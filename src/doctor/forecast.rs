@@ -8,9 +8,9 @@
 
 use serde_json::Map;
 
-use super::cores;
 use super::sample::Sample;
 use crate::load::Plan;
+use crate::parallel;
 use crate::report::Prediction;
 
 /// Bytes resident beside what the plan counts: the program and RocksDB.
@@ -27,7 +27,7 @@ pub(super) fn predict(plan: &Plan, sample: &Sample, write: Option<f64>) -> Predi
     let write = |bytes: f64| write.map_or(0.0, |rate| bytes / rate.max(1.0));
     let written = write(report.levels.iter().map(|level| level.bytes).sum::<u64>() as f64 * times);
     let (from_source, cpu) = source.as_ref().map_or((0.0, 0.0), |source| (source.seconds, source.cpu_seconds));
-    let checking = took("read") * times + cpu / cores() as f64;
+    let checking = took("read") * times + cpu / parallel::cores() as f64;
     let (read_writes, build_writes) = match (plan.log(), report.plan.spills()) {
         (Some(_), _) => (written, 0.0),
         (None, true) => (write(*whole as f64), written),

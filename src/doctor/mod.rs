@@ -91,7 +91,7 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
                 let write = disk.synced_write_bytes_per_second;
                 prediction = sample.map(|sample| forecast::predict(plan, &sample, write));
             }
-            Err(Error::Interrupted { .. }) => return Err(interrupted()),
+            Err(Error::Interrupted { .. }) => return Err(disk::interrupted()),
             Err(error) => {
                 // The path of a sample in memory tells nothing.
                 let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
@@ -150,15 +150,6 @@ fn planned(import: &ImportOptions) -> Result<Plan> {
     }
 }
 
-fn interrupted() -> Error {
-    Error::Interrupted { hint: "nothing is left over; run the same command again".into() }
-}
-
-/// Threads that can run at once.
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
 /// Bytes of blocks whose hashes are checked in a second, by one thread and by as many as there are cores.
 fn hash_rate(stop: &CancellationToken) -> Result<Rate> {
     let bytes: Vec<u8> = (0..BLOCKS * BLOCK).map(|at| (at % 251) as u8).collect();
@@ -171,7 +162,7 @@ fn hash_rate(stop: &CancellationToken) -> Result<Rate> {
         let mut best = 0.0_f64;
         for _ in 0..ROUNDS {
             if stop.is_cancelled() {
-                return Err(interrupted());
+                return Err(disk::interrupted());
             }
             let started = Instant::now();
             pool.broadcast(|_| Checker::new().check(&claims).is_ok());
@@ -179,13 +170,13 @@ fn hash_rate(stop: &CancellationToken) -> Result<Rate> {
         }
         Ok(best)
     };
-    Ok(Rate { one_core: rate(1)?, all_cores: rate(cores())? })
+    Ok(Rate { one_core: rate(1)?, all_cores: rate(parallel::cores())? })
 }
 
 fn machine((open_files_soft, open_files_hard): (Option<u64>, Option<u64>)) -> MachineInfo {
     let swap = resources::swap();
     MachineInfo {
-        cores: cores() as u64,
+        cores: parallel::cores() as u64,
         memory_bytes: resources::machine_memory(),
         available_bytes: resources::available_memory(),
         cgroup_bytes: resources::cgroup_memory(),

@@ -56,7 +56,7 @@ pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plai
         }
     }
     // What is written while it is read makes the disk wait, later as well; a source that is only read may be waited for.
-    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(plan.threads);
+    let cores = crate::parallel::cores().min(plan.threads);
     let waits = plan.memtable().is_none() && !(plan.spills() && plain);
     PhaseWeights { phases, busy_threads: waits.then_some(cores as f64), tail }
 }

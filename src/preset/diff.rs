@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::explain::default_value;
 use super::key::{Key, Stage};
-use super::resolve::Resolved;
-use super::settings::agrees;
+use super::resolved::Resolved;
+use super::resolved::agrees;
 
 /// An option that two presets do not agree on.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

@@ -6,8 +6,8 @@ use super::effects;
 use super::ineffective;
 use super::key::{Key, Loader, Origin, Stage};
 use super::registry::{self, Owner};
-use super::resolve::Resolved;
-use super::settings::agrees;
+use super::resolved::Resolved;
+use super::resolved::agrees;
 use super::validate::{Setting, default_of};
 use crate::escape::shown_in_line;
 

@@ -1,7 +1,7 @@
 //! Choices that RocksDB takes without a word and people regret: told, not forbidden, since each has a use.
 
 use super::key::{Key, Loader, Scope, Stage};
-use super::resolve::Resolved;
+use super::resolved::Resolved;
 use super::validate::Setting;
 use crate::size::human;
 

@@ -21,7 +21,7 @@ impl Machine {
     /// This machine. `open_files` is the hard limit of descriptors (the program raises the soft one to it before a load) less a
     /// reserve, or half of it where the limit is small.
     pub fn here() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+        let cores = crate::parallel::cores() as u64;
         let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(MANY_FILES).min(MANY_FILES);
         Self { cores, open_files: Self::files_within(limit) }
     }

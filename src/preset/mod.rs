@@ -25,7 +25,7 @@ mod problem;
 pub(crate) mod quantity;
 pub mod registry;
 mod resolve;
-mod settings;
+mod resolved;
 mod shorthand;
 mod validate;
 
@@ -41,8 +41,8 @@ pub use machine::Machine;
 pub use overrides::Overrides;
 pub use parse::Asked;
 pub use problem::PresetProblem;
-pub use resolve::{Resolved, resolve};
-pub use settings::EffectiveOption;
+pub use resolve::resolve;
+pub use resolved::{EffectiveOption, Resolved};
 
 use crate::error::{Error, Result};
 use parse::Role;
@@ -91,7 +91,7 @@ impl Preset {
     /// # Errors
     /// The file cannot be read or is not of the form of a preset.
     pub fn from_file(path: &Path) -> Result<Self> {
-        Self::parse(Cow::Owned(overrides::read_text(path)?), path)
+        Self::parse(Cow::Owned(parse::read(path)?), path)
     }
 
     /// A preset by its name or, where the word has a slash or ends in `.toml`, by its path.

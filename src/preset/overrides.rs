@@ -1,7 +1,6 @@
 //! What is laid on top of a preset, and which preset it is.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::key::{Key, Origin, Scope, Stage};
 use super::machine::Machine;
@@ -11,12 +10,8 @@ use super::registry;
 use super::{DEFAULT, Preset};
 use derive_setters::Setters;
 
-use crate::error::{Error, Result};
-use crate::os::files::read_regular;
+use crate::error::Result;
 use crate::rocks::option_map::OptionMap;
-
-/// Largest preset or configuration that is read.
-const MAX_TEXT: u64 = 1 << 20;
 
 /// Environment variables that set an option begin so; stage, scope and option follow, with `_` between.
 const SET_PREFIX: &str = "BEDLOAD_SET_";
@@ -88,7 +83,7 @@ impl Overrides {
 
     pub(super) fn read_user_config(&self) -> Result<Option<Document>> {
         let Some(path) = &self.user_config else { return Ok(None) };
-        Ok(Some(parse::document(&read_text(path)?, path, Role::UserConfig)?))
+        Ok(Some(parse::document(&parse::read(path)?, path, Role::UserConfig)?))
     }
 
     /// The environment's settings. Names are compared without regard to case, since RocksDB's own have capitals too.
@@ -119,17 +114,5 @@ impl Overrides {
     pub(super) fn of_command_line(&self) -> Result<Vec<Asked>> {
         let one = |argument: &String| parse::assignment(argument, Origin::CommandLine { argument: argument.clone() });
         self.set.iter().map(one).collect()
-    }
-}
-
-pub(super) fn read_text(path: &Path) -> Result<String> {
-    let no_preset = |why: &dyn std::fmt::Display| Error::Usage {
-        reason: format!("{} is no preset: {why}", path.display()),
-        hint: "a preset is a text file; `bedload presets show ingest` prints one".into(),
-    };
-    match read_regular(path, MAX_TEXT) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|error| no_preset(&error)),
-        Err(error) if error.kind() == ErrorKind::InvalidData => Err(no_preset(&error)),
-        Err(error) => Err(Error::io("open", path)(error)),
     }
 }

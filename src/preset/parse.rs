@@ -11,6 +11,7 @@
 //! block_size = "16K"
 //! ```
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -18,7 +19,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::problem::{PresetProblem, nearest_of};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::os::files::read_regular;
+
+/// Largest preset or configuration that is read.
+const MAX_TEXT: u64 = 1 << 20;
 
 /// One `option = value` as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -232,6 +237,22 @@ pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Asked> {
     })?;
     let key = Key { stage, scope, name: name.to_owned() };
     Ok(Asked { key, value: value.trim().to_owned(), reason: None, origin })
+}
+
+/// Reads the text of a preset or configuration.
+///
+/// # Errors
+/// [`Error::Usage`]: it is no text, or too long; [`Error::Io`]: the system refuses it.
+pub(super) fn read(path: &Path) -> Result<String> {
+    let no_preset = |why: &dyn std::fmt::Display| Error::Usage {
+        reason: format!("{} is no preset: {why}", path.display()),
+        hint: "a preset is a text file; `bedload presets show ingest` prints one".into(),
+    };
+    match read_regular(path, MAX_TEXT) {
+        Ok(bytes) => String::from_utf8(bytes).map_err(|error| no_preset(&error)),
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(no_preset(&error)),
+        Err(error) => Err(Error::io("open", path)(error)),
+    }
 }
 
 #[cfg(test)]

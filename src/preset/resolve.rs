@@ -4,35 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Preset;
-use super::key::{Key, Loader, Origin, Scope, Stage};
+use super::key::{Key, Origin, Scope, Stage};
 use super::lints;
 use super::machine::Machine;
 use super::overrides::Overrides;
 use super::parse::Asked;
 use super::problem::PresetProblem;
-use super::settings::agrees;
+use super::resolved::{Resolved, agrees};
 use super::validate::{Setting, Validator, default_of};
 use crate::error::{Error, Result};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::rocks::options_file::{Line, OptionsFile};
-
-/// A preset with everything laid on top of it, checked against RocksDB.
-#[derive(Debug, Clone)]
-pub struct Resolved {
-    /// Name of the preset.
-    pub preset: String,
-    /// Its summary.
-    pub summary: String,
-    /// Its loader.
-    pub loader: Loader,
-    /// What `cores` and `open_files` stood for.
-    pub machine: Machine,
-    /// What the user should know: values that RocksDB adjusts, options that were left out, and why.
-    pub notes: Vec<String>,
-    pub(super) settings: BTreeMap<Key, Setting>,
-    pub(super) defaults: &'static OptionMap,
-}
 
 /// Lays `overrides` on top of a preset, and asks RocksDB about every name, every value, and all of them together.
 ///
@@ -41,8 +24,7 @@ pub struct Resolved {
 pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     let defaults = options::defaults()?;
     let machine = overrides.machine.unwrap_or_else(Machine::here);
-    let validator = Validator { loader: preset.loader, machine, defaults };
-    let mut resolved = Resolved {
+    let resolved = Resolved {
         preset: preset.name.clone(),
         summary: preset.summary.clone(),
         loader: preset.loader,
@@ -51,52 +33,60 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
         settings: BTreeMap::new(),
         defaults,
     };
-    resolved.apply(&validator, &preset.asked)?;
+    let mut layers = Layers { resolved, validator: Validator { loader: preset.loader, machine, defaults } };
+    layers.apply(&preset.asked)?;
     if let Some(config) = overrides.read_user_config()? {
-        resolved.apply_config(&validator, &config.asked)?;
+        layers.apply_config(&config.asked)?;
     }
-    resolved.apply(&validator, &overrides.of_environment(defaults)?)?;
+    layers.apply(&overrides.of_environment(defaults)?)?;
     if let Some(path) = &overrides.options_file {
-        resolved.settings.retain(|key, _| key.stage == Stage::Load);
-        resolved.apply_options_file(&validator, path, overrides.column_family.as_deref().unwrap_or("default"))?;
+        layers.resolved.settings.retain(|key, _| key.stage == Stage::Load);
+        layers.apply_options_file(path, overrides.column_family.as_deref().unwrap_or("default"))?;
     }
-    resolved.apply(&validator, &overrides.of_command_line()?)?;
-    resolved.try_together("load", resolved.loading())?;
-    resolved.try_together("node", resolved.node())?;
+    layers.apply(&overrides.of_command_line()?)?;
+    layers.try_together("load", layers.resolved.loading())?;
+    layers.try_together("node", layers.resolved.node())?;
+    let mut resolved = layers.resolved;
     resolved.notes.extend(lints::warnings(&resolved));
     Ok(resolved)
 }
 
-impl Resolved {
+/// A preset while its layers are applied, lowest first.
+struct Layers<'a> {
+    resolved: Resolved,
+    validator: Validator<'a>,
+}
+
+impl Layers<'_> {
     /// One layer: what a shorthand of it sets goes below what it names itself.
-    fn apply(&mut self, validator: &Validator, layer: &[Asked]) -> Result<()> {
+    fn apply(&mut self, layer: &[Asked]) -> Result<()> {
         let mut settings = Vec::new();
         for asked in layer {
-            settings.extend(validator.validate(asked)?);
+            settings.extend(self.validator.validate(asked)?);
         }
         settings.sort_by_key(|setting| setting.via.is_none());
-        self.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
+        self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
         Ok(())
     }
 
     /// A configuration is written once for all presets, so what is meant for the other loader is left out, aloud.
-    fn apply_config(&mut self, validator: &Validator, layer: &[Asked]) -> Result<()> {
+    fn apply_config(&mut self, layer: &[Asked]) -> Result<()> {
         let mut heard = Vec::new();
         for asked in layer {
-            match validator.validate(asked) {
+            match self.validator.validate(asked) {
                 Err(Error::Preset(problem))
                     if matches!(problem.downcast_ref(), Some(PresetProblem::NoEffect { .. })) =>
                 {
-                    self.notes.push(format!("left out: {problem}"));
+                    self.resolved.notes.push(format!("left out: {problem}"));
                 }
                 Err(error) => return Err(error),
                 Ok(_) => heard.push(asked.clone()),
             }
         }
-        self.apply(validator, &heard)
+        self.apply(&heard)
     }
 
-    fn apply_options_file(&mut self, validator: &Validator, path: &Path, family: &str) -> Result<()> {
+    fn apply_options_file(&mut self, path: &Path, family: &str) -> Result<()> {
         let file = OptionsFile::read(path)?;
         let Some(of) = file.family(family) else {
             let names: Vec<&str> = file.families.iter().map(|family| family.name.as_str()).collect();
@@ -113,7 +103,7 @@ impl Resolved {
         }
         for (group, lines) in [(Group::Db, &file.db), (Group::Cf, &of.cf), (Group::Table, &of.table)] {
             for line in lines {
-                self.apply_line(validator, path, group, line)?;
+                self.apply_line(path, group, line)?;
             }
         }
         Ok(())
@@ -121,7 +111,7 @@ impl Resolved {
 
     /// One line of a node's OPTIONS file. What equals RocksDB's default needs no mention; what this RocksDB does not take
     /// (an option of another version, an operator that lives in the node's program) is left out, aloud.
-    fn apply_line(&mut self, validator: &Validator, path: &Path, group: Group, line: &Line) -> Result<()> {
+    fn apply_line(&mut self, path: &Path, group: Group, line: &Line) -> Result<()> {
         let origin = Origin::OptionsFile { file: path.to_owned(), line: line.line };
         let asked = |name: &str, value: &str| Asked {
             key: Key { stage: Stage::Node, scope: Scope::from(group), name: name.to_owned() },
@@ -129,7 +119,7 @@ impl Resolved {
             reason: None,
             origin: origin.clone(),
         };
-        let default = self.defaults.get(group, &line.name);
+        let default = self.resolved.defaults.get(group, &line.name);
         let list: Vec<Asked> = match default.and_then(fields_of).and(fields_of(&line.value)) {
             Some(fields) if !line.value.contains("id=") => {
                 fields.into_iter().map(|(field, value)| asked(&format!("{}.{field}", line.name), value)).collect()
@@ -137,7 +127,9 @@ impl Resolved {
             _ => vec![asked(&line.name, &line.value)],
         };
         for asked in list {
-            if default_of(self.defaults, group, &asked.key.name).is_some_and(|default| agrees(&asked.value, default)) {
+            if default_of(self.resolved.defaults, group, &asked.key.name)
+                .is_some_and(|default| agrees(&asked.value, default))
+            {
                 continue;
             }
             if (group, asked.key.name.as_str()) == (Group::Cf, "comparator") {
@@ -149,11 +141,11 @@ impl Resolved {
             if asked.value.is_empty() {
                 continue;
             }
-            match validator.validate(&asked) {
+            match self.validator.validate(&asked) {
                 Ok(settings) => {
-                    self.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
+                    self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
                 }
-                Err(Error::Preset(problem)) => self.notes.push(format!("left out: {problem}")),
+                Err(Error::Preset(problem)) => self.resolved.notes.push(format!("left out: {problem}")),
                 Err(error) => return Err(error),
             }
         }
@@ -167,7 +159,7 @@ impl Resolved {
             Ok(effective) => effective,
             Err(ProbeError::Failed(error)) => return Err(error),
             Err(ProbeError::Refused(Refusal(message))) => {
-                return Err(PresetProblem::Together { preset: self.preset.clone(), section, message }.into());
+                return Err(PresetProblem::Together { preset: self.resolved.preset.clone(), section, message }.into());
             }
         };
         let mut notes = Vec::new();
@@ -186,20 +178,20 @@ impl Resolved {
                     key: setting.key.clone(),
                     value: value.to_owned(),
                     message: format!("it keeps `{kept}`"),
-                    default: default_of(self.defaults, group, name).unwrap_or_default().to_owned(),
+                    default: default_of(self.resolved.defaults, group, name).unwrap_or_default().to_owned(),
                 }
                 .into());
             }
             notes.push(format!("{}: RocksDB makes `{kept}` of `{}` = `{value}`", setting.origin, setting.key));
         }
-        notes.retain(|note| !self.notes.contains(note));
-        self.notes.extend(notes);
+        notes.retain(|note| !self.resolved.notes.contains(note));
+        self.resolved.notes.extend(notes);
         Ok(())
     }
 
     fn setting_of(&self, section: &str, group: Group, name: &str) -> Option<&Setting> {
         let key = |stage| Key { stage, scope: Scope::from(group), name: name.to_owned() };
-        let load = self.settings.get(&key(Stage::Load)).filter(|_| section == "load");
-        load.or_else(|| self.settings.get(&key(Stage::Node)))
+        let load = self.resolved.settings.get(&key(Stage::Load)).filter(|_| section == "load");
+        load.or_else(|| self.resolved.settings.get(&key(Stage::Node)))
     }
 }

@@ -74,7 +74,7 @@ fn every_value_of_a_shipped_preset_has_a_reason_and_is_what_rocksdb_says_it_work
                     continue;
                 }
                 let kept = validate::default_of(&effective, group, option).expect(option);
-                assert!(settings::agrees(value, kept), "{name}: {stage}.{group}.{option}: {value}, but {kept}");
+                assert!(resolved::agrees(value, kept), "{name}: {stage}.{group}.{option}: {value}, but {kept}");
             }
         }
     }

@@ -30,7 +30,7 @@ pub struct Resources {
 
 impl Resources {
     pub(super) fn thread_count(&self) -> usize {
-        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
+        self.threads.unwrap_or_else(crate::parallel::cores).max(1)
     }
 
     pub(super) fn memory_budget(&self) -> u64 {

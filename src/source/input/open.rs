@@ -2,7 +2,6 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -43,7 +42,7 @@ pub struct InputOptions {
 
 impl Default for InputOptions {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads = crate::parallel::cores();
         Self { threads, memory: DEFAULT_MEMORY }
     }
 }

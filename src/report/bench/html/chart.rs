@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use askama::filters::Escaper;
 
-use super::Escape;
+use super::escape::Escape;
 
 /// The drawing of one panel, in units that a browser scales to the width it has.
 const WIDTH: f64 = 340.0;

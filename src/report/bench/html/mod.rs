@@ -5,18 +5,17 @@
 //! which escapes every text; only drawings (`chart`) come as HTML.
 
 mod chart;
+mod escape;
 mod sections;
-
-use std::fmt;
 
 use askama::Template;
 
+pub(crate) use self::escape::Escape;
 use self::sections::{ABREAST, Chart, Figure};
 use super::figures::VariantFigures;
 use super::metrics::{METRICS, Metric};
 use super::phrases::{NOTHING, circumstances, columns, recommendation_lines, spread, warnings};
 use super::results::{BenchReport, VariantInfo};
-use crate::report::shown;
 
 #[derive(Template)]
 #[template(path = "page.html", config = "src/report/bench/html/askama.toml")]
@@ -82,20 +81,4 @@ fn code(text: &str) -> impl Iterator<Item = (bool, &str)> {
 /// The name that a text begins with in backquotes, and the rest.
 fn named(text: &str) -> (&str, &str) {
     text.strip_prefix('`').and_then(|text| text.split_once("`, ")).unwrap_or(("", text))
-}
-
-/// Writes text for a page.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Escape;
-
-impl askama::filters::Escaper for Escape {
-    fn write_escaped_str<W: fmt::Write>(&self, mut page: W, text: &str) -> fmt::Result {
-        shown(text).chars().try_for_each(|c| match c {
-            '&' => page.write_str("&amp;"),
-            '<' => page.write_str("&lt;"),
-            '>' => page.write_str("&gt;"),
-            '"' => page.write_str("&quot;"),
-            c => page.write_char(c),
-        })
-    }
 }

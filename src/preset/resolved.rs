@@ -3,12 +3,29 @@
 
 use std::collections::BTreeMap;
 
-use super::key::{Key, Origin, Scope, Stage};
+use super::key::{Key, Loader, Origin, Scope, Stage};
+use super::machine::Machine;
 use super::registry;
-use super::resolve::Resolved;
 use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
+
+/// A preset with everything laid on top of it, checked against RocksDB.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// Name of the preset.
+    pub preset: String,
+    /// Its summary.
+    pub summary: String,
+    /// Its loader.
+    pub loader: Loader,
+    /// What `cores` and `open_files` stood for.
+    pub machine: Machine,
+    /// What the user should know: values that RocksDB adjusts, options that were left out, and why.
+    pub notes: Vec<String>,
+    pub(super) settings: BTreeMap<Key, Setting>,
+    pub(super) defaults: &'static OptionMap,
+}
 
 /// One option as RocksDB works with it, for the report.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
