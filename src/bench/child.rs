@@ -21,13 +21,13 @@ use crate::parallel;
 use crate::progress::CancellationToken;
 use crate::report::bench::{MemorySample, ProcessFigures};
 
-/// The time between two looks at a process that has just begun; it grows as the process gets older.
+/// The time between two samples of a process that has just begun; it grows as the process gets older.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The most samples of memory kept; beyond it every second one is dropped and the distance doubled.
 const MAX_SAMPLES: usize = 240;
 
-/// How long a process that was asked to end may take.
+/// How long a process may take to end after SIGTERM, before it gets SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The most of a process's error output that is read, in bytes.
@@ -63,7 +63,7 @@ impl Ended {
 /// Runs a process to its end.
 ///
 /// # Errors
-/// It could not be started, or the caller cancelled it: then it has been ended.
+/// [`Error::Io`]: it could not be started; [`Error::Interrupted`]: the caller cancelled it, and it has been ended.
 pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     let (output, errors) = (job.dir.join(format!("{}.out", job.name)), job.dir.join(format!("{}.err", job.name)));
     let create = |path: &PathBuf| File::create(path).map_err(Error::io("create", path));
@@ -131,7 +131,7 @@ fn read_start(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Takes the dead process away, with what the kernel counted for it.
+/// Reaps the process; returns its status, and what the kernel counted for it.
 fn reap(pid: Pid) -> io::Result<(libc::c_int, libc::rusage)> {
     let mut status = 0;
     // SAFETY: `rusage` is plain numbers, for which zero is a value.
@@ -174,7 +174,7 @@ impl Io {
     }
 }
 
-/// What was seen while it ran.
+/// What was sampled while it ran.
 #[derive(Default)]
 struct Samples {
     memory: Vec<MemorySample>,

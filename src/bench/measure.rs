@@ -1,4 +1,4 @@
-//! One run: an import in a process of its own, and what can be learnt from the database it leaves; or a copy.
+//! One run: an import in a process of its own, and measurements on the database it leaves; or a copy.
 //!
 //! ```text
 //! quiet disk -> cache warm or cold -> import -> scan -> lookups cold -> lookups warm -> everything removed
@@ -28,7 +28,7 @@ use crate::report::{ImportReport, WalkReport};
 /// The name of the folder in `dir` that each run has to itself.
 const RUN_DIR: &str = "bedload-bench.run";
 
-/// The file that says whose that folder is.
+/// The lock file of that folder.
 const LOCK: &str = "bedload-bench.lock";
 
 /// Everything that runs have in common.
@@ -47,7 +47,7 @@ pub(super) struct Runner<'a> {
     pub place: Place,
 }
 
-/// The folder that runs work in; no other process may meanwhile.
+/// The working directory of all runs, locked against other processes.
 pub(super) struct Place {
     pub dir: PathBuf,
     _lock: File,
@@ -62,15 +62,15 @@ pub(super) struct Turn {
 }
 
 impl Place {
-    /// Takes a place in `dir`, and removes what an earlier run that was killed has left there.
+    /// Locks the working directory in `dir`, and removes what a killed run has left there.
     ///
     /// # Errors
-    /// It cannot be written to, or another process measures there.
+    /// [`Error::Io`]: it cannot be written to; [`Error::State`]: another process measures there.
     pub fn take(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
         let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
         let path = dir.join(LOCK);
-        // Others may write there: no link of theirs is followed, and nothing is cut.
+        // Other users may write there: no link of theirs is followed, and nothing is truncated.
         let mut options = File::options();
         options.write(true).create(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
         let lock = options.open(&path).map_err(Error::io("create", &path))?;
@@ -110,10 +110,11 @@ impl Drop for Place {
 }
 
 impl Runner<'_> {
-    /// Copies the snapshot: the floor that every import is held against.
+    /// Copies the snapshot: the baseline of every import.
     ///
     /// # Errors
-    /// The place cannot be prepared, or the caller cancelled it. That the copy fails is a result.
+    /// [`Error::Io`]: the working directory cannot be prepared; [`Error::Interrupted`]: the caller cancelled it. That
+    /// the copy fails is a result.
     pub fn copy(&self, turn: Turn) -> Result<Run> {
         self.place.renew()?;
         let cache = cache::prepare(self.source, self.cold)?;
@@ -152,7 +153,8 @@ impl Runner<'_> {
     /// Imports with a variant and measures what comes of it.
     ///
     /// # Errors
-    /// The place cannot be prepared, or the caller cancelled it. That the import fails is a result.
+    /// [`Error::Io`]: the working directory cannot be prepared; [`Error::Interrupted`]: the caller cancelled it. That
+    /// the import fails is a result.
     pub fn import(&self, variant: &Variant, turn: Turn) -> Result<Run> {
         self.import_from(self.source, &self.keys, variant, turn)
     }
@@ -174,7 +176,7 @@ impl Runner<'_> {
         if ended.succeeded() {
             let report: ImportReport = read_json(&report)?;
             if let Some(process) = &mut run.process {
-                // By its own word and by samples; what the kernel keeps may be from before the program was loaded.
+                // From its own report and from samples; the kernel's figure may be from before the program was loaded.
                 let seen = process.memory.iter().map(|sample| sample.rss_bytes).max();
                 process.peak_rss_bytes = report.peak_rss_bytes.max(seen).or(process.peak_rss_bytes);
             }
@@ -255,7 +257,7 @@ impl Runner<'_> {
         Ok(Ok(ScanFigures { kind, seconds, records, bytes, missing: None, resident_before: None }))
     }
 
-    /// Draws the keys that every database will be asked for.
+    /// Draws the keys that are looked up in every database.
     fn draw_keys(&self, db: &Path, keys: &Path) -> Result<Result<(), Failure>> {
         let draft = keys.with_extension("draft");
         let mut words = self.reading(db, 0);
@@ -375,7 +377,7 @@ fn both(first: ProcessFigures, second: ProcessFigures) -> ProcessFigures {
     }
 }
 
-/// What a process that failed had to say.
+/// The failure of a process, from what it wrote to standard error.
 fn failure(action: &str, ended: &Ended) -> Failure {
     let line = |name: &str| ended.errors.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
     let otherwise = || match (ended.signal, ended.errors.trim().lines().next_back()) {

@@ -1,8 +1,8 @@
 //! Which preset is best, on this machine, for this snapshot: every run a process of its own, rounds interleaved, every
 //! figure with its uncertainty.
 //!
-//! [`bench()`] runs and keeps; `analyse` takes figures from runs; `report::bench` writes them down. Nothing here decides by
-//! a single run, and nothing compares runs of different rounds.
+//! [`bench()`] makes the runs and stores them; `analyse` computes figures; `report::bench` formats them. Nothing here
+//! decides by a single run, and nothing compares runs of different rounds.
 
 mod analyse;
 mod cache;
@@ -53,7 +53,7 @@ pub trait BenchObserver {
         let _ = run;
     }
 
-    /// Something that should be known.
+    /// A note for the user.
     fn note(&self, text: &str) {
         let _ = text;
     }
@@ -80,7 +80,8 @@ pub struct Step {
 /// Compares presets.
 ///
 /// # Errors
-/// Nothing sensible to compare, another comparison in the same folder, a disk that fails, or the caller cancelled it. An
+/// [`Error::Usage`]: nothing sensible to compare; [`Error::Preset`]: a preset cannot be; [`Error::State`]: another
+/// comparison is in the same folder; [`Error::Io`]: the disk fails; [`Error::Interrupted`]: the caller cancelled it. An
 /// import that fails is a result.
 pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<BenchReport> {
     let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
@@ -176,10 +177,10 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     Ok(report)
 }
 
-/// Takes the figures of a saved comparison again, against another reference if one is named.
+/// Computes the figures of a saved comparison again, against another reference if one is named.
 ///
 /// # Errors
-/// There is no such variant.
+/// [`Error::Usage`]: there is no such variant.
 pub fn judge_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> {
     let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
     let known = report.figures.reference.clone();
@@ -188,7 +189,7 @@ pub fn judge_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> 
     Ok(())
 }
 
-/// Fills in what the runs so far tell.
+/// Fills in the figures of the runs so far.
 fn complete(report: &mut BenchReport, runs: &[Run], planned: usize) {
     let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
     report.runs = runs.to_vec();
@@ -218,7 +219,7 @@ fn plan(options: &BenchOptions, names: &[String]) -> Vec<(String, Turn)> {
         .collect()
 }
 
-/// What makes one comparison another: everything but how long it goes on.
+/// The identity of a comparison: everything but its length.
 fn identity(
     options: &BenchOptions,
     infos: &[VariantInfo],

@@ -1,4 +1,4 @@
-//! The snapshot that is compared over: a file, or a folder with the parts of a block log.
+//! The snapshot of a comparison: a file, or a folder with the parts of a block log.
 
 use std::fs::{self, Metadata};
 use std::path::Path;
@@ -15,10 +15,10 @@ pub(super) struct SourceProfile {
     pub folder: bool,
 }
 
-/// Looks at a snapshot.
+/// Probes a snapshot.
 ///
 /// # Errors
-/// It is not there, or can be read only once.
+/// [`Error::Io`]: it is not there; [`Error::Usage`]: it can be read only once.
 pub(super) fn look(path: &Path) -> Result<SourceProfile> {
     let own = fs::metadata(path).map_err(Error::io("open", path))?;
     if own.is_file() {

@@ -30,7 +30,7 @@ pub(super) struct Step {
     pub epoch: Option<u64>,
 }
 
-/// The same where it lies in a queue's bytes.
+/// A [`Step`] that borrows from a queue's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StepRef<'a> {
     pub cid: &'a [u8],
@@ -60,7 +60,7 @@ impl Queue {
         self.len
     }
 
-    /// Appends a step. CIDs and parents longer than 65,535 bytes cannot be: they are identity CIDs of that size.
+    /// Appends a step. One whose CID or parent is longer than 65,535 bytes, an identity CID of that size, is left out.
     pub fn push(&mut self, step: &Step) -> Result<()> {
         if !step.encode(&mut self.held) {
             return Ok(());

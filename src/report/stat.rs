@@ -1,4 +1,4 @@
-//! What a database looks like from outside.
+//! The statistics of a database.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::rocks::Level;
 /// The version of this document; it changes when a field changes its meaning or goes.
 pub const STAT_SCHEMA: &str = "bedload-stat-1";
 
-/// What a database looks like from outside.
+/// The statistics of a database.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StatReport {

@@ -32,7 +32,7 @@ pub(super) trait Measure {
 /// The best candidate after the last sample that there was time for; `None` when none is better than the start.
 ///
 /// # Errors
-/// Those of measuring.
+/// As [`Measure::ratios`].
 pub(super) fn search(
     measure: &mut dyn Measure,
     mut alive: Vec<Candidate>,

@@ -8,7 +8,7 @@
 //! Samples only choose what is tried on the whole: what counts is the last step, interleaved pairs of the start and the
 //! winner on the whole snapshot. A win whose interval reaches one is none, and no preset is written for it.
 //!
-//! Every run is kept (`run_store`): the same search, begun again, takes those that were made and goes on.
+//! Every run is stored (`run_store`): a search that is started again reuses them.
 
 mod halving;
 mod preset_file;
@@ -71,7 +71,7 @@ pub struct TuneOptions {
     pub preset: String,
     /// What is to get better.
     pub goal: Goal,
-    /// Time for all of it; what an earlier sitting took is not counted.
+    /// Time for all of it; what an earlier session took is not counted.
     pub budget: Option<Duration>,
     /// Pairs on the whole snapshot.
     pub pairs: u32,
@@ -92,7 +92,7 @@ pub trait TuneObserver {
         let _ = (candidates, bytes, rounds);
     }
 
-    /// A run is over: which candidate, and what it came to against the start in the same round.
+    /// A run is over: which candidate, and its cost relative to the start in the same round.
     fn ran(&self, candidate: &str, ratio: Option<f64>) {
         let _ = (candidate, ratio);
     }
@@ -100,11 +100,12 @@ pub trait TuneObserver {
 
 impl TuneObserver for crate::progress::Silent {}
 
-/// Searches.
+/// Searches for better options.
 ///
 /// # Errors
-/// There is no such preset, the snapshot cannot be read, another search lies in `out`, the start itself fails, or
-/// the caller cancelled it.
+/// [`Error::Preset`]: there is no such preset; [`Error::BadInput`] or [`Error::Io`]: the snapshot cannot be read;
+/// [`Error::State`]: another search is in `out`; [`Error::Usage`]: the start itself fails, or there are too few pairs;
+/// [`Error::Interrupted`]: the caller cancelled it.
 pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneReport> {
     let source = snapshot::look(&options.source)?;
     if options.pairs < FEWEST_PAIRS {

@@ -23,7 +23,7 @@ const HEADER: &[u8] = b"\x11\xa2\x65roots\x80\x67version\x01";
 /// it has.
 ///
 /// # Errors
-/// The source is damaged or no CAR, or the disk is full.
+/// [`Error::BadInput`]: the source is damaged or no CAR; [`Error::Io`]: it cannot be read, or the disk is full.
 pub(super) fn write(source: &Path, target: &Path, bytes: u64) -> Result<u64> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let input = input::open(source, &InputOptions { threads, memory: UNPACKING })?;

@@ -174,7 +174,7 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// Unpacks transactions, over and over with the same memory, which is made when the first one comes.
+/// Unpacks transactions with memory that is reused, and allocated for the first one.
 #[derive(Default)]
 struct Unpacker(Option<Decompress>);
 

@@ -83,9 +83,9 @@ pub(super) fn skip(
 /// Hive's:  i64 amount | u32 a number that stands for the symbol and its digits
 /// ```
 ///
-/// Symbols are not compared with a list: some blocks of the main network hold `0.001`, forks have others, and the root
-/// of the tree tells whether these are the bytes that were signed. What cannot be a symbol at all is told nevertheless,
-/// because most likely it stands where another field should.
+/// Symbols are not compared with a list: some blocks of the main network hold `0.001`, forks have others, and the
+/// merkle root shows whether these are the bytes that were signed. What cannot be a symbol at all is an error
+/// nevertheless, because most likely another field should be there.
 fn asset(reader: &mut Reader<'_>, family: Family, inside: &'static str) -> Result<(), ChainProblem> {
     reader.take(8, inside)?;
     let offset = reader.at();

@@ -44,7 +44,7 @@ const HEADERS: usize = 64;
 /// What a block that was fetched takes beside its bytes.
 const FETCHED: usize = 64;
 
-/// A graph about to be gone through.
+/// A depth-first traversal of the graph.
 pub(super) struct DepthFirst<'a> {
     reader: &'a Reader,
     family: &'a str,
@@ -99,7 +99,7 @@ impl<'a> DepthFirst<'a> {
         })
     }
 
-    /// Goes through everything.
+    /// Passes every block to `take`.
     pub fn each(mut self, roots: &[RawCid], take: &mut Take<'_>) -> Result<Selected> {
         let queue = |dir: &PathBuf, budget| Queue::new(budget, dir);
         let mut level = queue(&self.dir, self.queue_budget);
@@ -203,7 +203,7 @@ impl<'a> DepthFirst<'a> {
         let mut left = self.ahead.room();
         let mut wanted: Vec<Wanted> = self.wanted(&first.cid, true)?.into_iter().collect();
         for step in self.stack.upper().take(left) {
-            // What lies below this one has been looked at when this one was.
+            // The steps below this one were prefetched together with it.
             match self.identify(&step.cid) {
                 Some((_, _, print)) if self.ahead.blocks.contains_key(&print) => break,
                 _ => wanted.extend(self.wanted(&step.cid, false)?),
@@ -253,7 +253,7 @@ impl<'a> DepthFirst<'a> {
             if let Some(block) = &block
                 && !(wanted.codec == codec::DAG_CBOR && chain_header(block).is_some())
             {
-                // What cannot be read as its codec is counted when its turn comes.
+                // A malformed block is counted when it is visited.
                 let _ = links(wanted.codec, block, &mut |cid| cids.push(cid.to_vec()));
             }
             self.ahead.put(wanted.fingerprint, block);

@@ -15,7 +15,7 @@ use crate::source::car::{RawCid, read_cid};
 /// Listed blocks that are looked up at once.
 const BATCH: usize = 512;
 
-/// Records between two looks at who wants to stop.
+/// Records between two checks for cancellation.
 const PATIENCE: u64 = 1024;
 
 /// The longest line of a list, in bytes; an identity CID may be long.
@@ -28,7 +28,7 @@ pub(super) enum Order {
     Listed(List),
 }
 
-/// CIDs that stand in a file, one a line.
+/// CIDs in a file, one a line.
 pub(super) struct List {
     lines: Box<dyn BufRead>,
     path: PathBuf,
@@ -51,7 +51,7 @@ impl Order {
         if let Self::Listed(list) = self { list.first.clone() } else { None }
     }
 
-    /// Brings every block.
+    /// Passes every selected block to `take`.
     pub fn each(self, export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
         match self {
             Self::Linked => DepthFirst::new(export)?.each(&export.roots, take),

@@ -19,8 +19,8 @@ const SKIPPABLE_HEADER: u64 = 8;
 /// Bytes looked at at once.
 const WINDOW: usize = 64 << 10;
 
-/// Counts the frames of the file at `path`; `None` where it is not made of whole frames, which unpacking it reports
-/// better.
+/// Counts the frames of the file at `path`; `None` where it is not made of whole frames: unpacking it reports the
+/// fault.
 pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();

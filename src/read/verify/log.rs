@@ -2,8 +2,8 @@
 //! match the merkle root in its header, and the families of ids hold what the blocks say.
 //!
 //! Threads share out ranges of numbers. Ids of blocks and transactions, and merkle roots, are computed from the stored
-//! bytes. Whether `block_ids` holds exactly these ids is told from content digests, which do not depend on order: the
-//! records it must have are digested on the way.
+//! bytes. Whether `block_ids` holds exactly these ids is decided by content digests, which do not depend on order: the
+//! digest of the records it must have is computed on the way.
 
 use super::job::{Job, compare, interrupted, ranges_of};
 use super::scan::{Totals, for_each};
@@ -19,7 +19,7 @@ use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::Lookup;
 use parking_lot::Mutex;
 
-/// Records between two looks at the counters.
+/// Records between two updates of the progress.
 const BATCH: u64 = 1024;
 
 /// What was found in a range of numbers.
@@ -39,7 +39,7 @@ struct Stretch {
     broken: bool,
 }
 
-/// Goes through all column families of a database made from a log.
+/// Verifies all column families of a database made from a log.
 pub(super) fn everything(
     job: &Job<'_>,
     files: &[DataFile],
@@ -209,8 +209,8 @@ fn check_families(
     Ok(())
 }
 
-/// How the transactions of the database are looked at. What an import that checked them all did not meet, an operation of
-/// an unknown kind, is damage.
+/// How the transactions of the database are read. After an import that checked them all, an operation of an unknown
+/// kind is damage.
 fn lookup(record: &ImportRecord) -> Lookup {
     let (family, version) = record.chain();
     let checked_all =

@@ -6,8 +6,8 @@
 //! lenient   what headers below the epoch name of which blocks may be missing
 //! ```
 //!
-//! A wave is all that lies in one queue at once. Few waves that are wide, instead of many that are narrow, let the walk
-//! go through the database in the order of its keys. The chain waits while the two others hold as much as the budget.
+//! A wave is all steps of one queue. Few waves that are wide, instead of many that are narrow, let the walk read the
+//! database in the order of its keys. The chain waits while the two others hold as much as the budget.
 
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ struct Depth {
     deepest: u64,
 }
 
-/// What one thread has found to follow, and not handed over yet.
+/// Steps that one thread has found, and not appended to the queues yet.
 #[derive(Default)]
 pub(super) struct Gathered {
     kinds: [(Vec<u8>, u64); KINDS.len()],

@@ -78,7 +78,7 @@ impl WalkOptions {
     }
 }
 
-/// Follows the links. That blocks are missing is no error: the report says it.
+/// Follows the links. Missing blocks are no error: the report lists them.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -96,7 +96,8 @@ impl WalkOptions {
 /// ```
 ///
 /// # Errors
-/// There is no database, no root is known, or a block cannot be read.
+/// [`Error::State`]: there is no database, or no such column family; [`Error::Usage`]: no root is known;
+/// [`Error::Rocks`] or [`Error::Io`]: a block cannot be read; [`Error::Interrupted`].
 pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport> {
     let progress = Progress::new(observer);
     let start = Instant::now();
@@ -299,7 +300,7 @@ impl Walk<'_> {
         outcome
     }
 
-    /// Meets a link: whether it leads to something that is to be followed and has not been met before.
+    /// Visits a link: whether it is to be followed and has not been visited before.
     fn meet(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
         let Some(span) = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len()) else {
             found.malformed += 1;
@@ -316,7 +317,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The first records that were not met.
+    /// The first records that were not visited.
     fn list_unreachable(&self) -> Result<Vec<String>> {
         let mut listed = Vec::new();
         let mut scan = self.reader.scan(self.family, None, None)?;

@@ -96,7 +96,7 @@ pub struct ProcessFigures {
     pub memory: Vec<MemorySample>,
 }
 
-/// A look at a process's memory.
+/// A sample of a process's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MemorySample {
     /// Since it was started.
@@ -118,7 +118,7 @@ pub struct ImportFigures {
     pub check_seconds: Option<f64>,
     /// Name and seconds of each phase, in their order.
     pub phases: Vec<(String, f64)>,
-    /// Bytes of the source as it lies on disk.
+    /// Bytes of the source on disk.
     pub source_bytes: u64,
     /// Bytes of all blocks.
     pub payload_bytes: u64,

@@ -1,4 +1,4 @@
-//! A log that comes front to back, from a pipe or out of a compression: cut into batches of whole entries.
+//! Reads a log front to back, from a pipe or a decompressor, in batches of whole entries.
 //!
 //! Where an entry ends is not written before it. It is found from its beginning: a frame of zstd says where it ends, an
 //! entry of Antelope's version 4 says its size, and a raw block ends where a word names its place and the block behind it
@@ -31,7 +31,7 @@ pub(crate) struct Forward {
     carry: Vec<u8>,
     /// Where `carry` begins in the log.
     at: u64,
-    /// The first block of the log, once it has been looked at.
+    /// The first block of the log, once it has been read.
     pub first: Option<u32>,
     /// The last block that was found; its id where that was needed.
     last: Option<(u32, Option<Id>)>,
@@ -49,7 +49,7 @@ impl Forward {
     /// Reads the head of a log from a stream.
     ///
     /// # Errors
-    /// It is no log that can be read from its beginning.
+    /// [`Error::BadInput`]: it is no log that can be read from its beginning; [`Error::Io`]: the stream cannot be read.
     pub fn open(
         name: &Path,
         mut stream: Box<dyn ByteStream>,
@@ -109,7 +109,7 @@ impl Forward {
         self.done.then_some(self.at)
     }
 
-    /// Bytes of the wrapped stream taken so far.
+    /// Bytes of the compressed stream consumed so far.
     pub fn consumed(&self) -> u64 {
         self.stream.consumed()
     }
@@ -118,7 +118,8 @@ impl Forward {
     /// `until`.
     ///
     /// # Errors
-    /// The stream is damaged, or torn and that is not allowed.
+    /// [`Error::BadInput`]: the stream is damaged, or torn and that is not allowed ([`LogProblem::Torn`]);
+    /// [`Error::Io`]: it cannot be read.
     pub fn next(&mut self, batch: &mut Batch, target: usize, until: Option<u32>) -> Result<bool> {
         batch.spans.clear();
         if let Some(fault) = self.fault.take() {
@@ -132,7 +133,7 @@ impl Forward {
         match outcome {
             Ok(()) if batch.spans.is_empty() => self.done = true,
             Ok(()) => return Ok(true),
-            // The blocks before a fault are looked at first.
+            // The blocks before a fault are returned first.
             Err(error) if !batch.spans.is_empty() => {
                 self.fault = Some(error);
                 return Ok(true);
@@ -242,7 +243,7 @@ impl Forward {
                 self.first.get_or_insert(number);
                 self.last = Some((number, Some(id)));
             } else {
-                // Unpacking is for those who take the batch.
+                // The consumer of the batch unpacks it.
                 self.last = Some((expected, None));
                 self.last_packed.0.clear();
                 self.last_packed.0.extend_from_slice(self.framing.stored(rest, span));

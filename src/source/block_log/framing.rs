@@ -1,4 +1,4 @@
-//! How blocks lie in a log, and finding them in a piece of it.
+//! How blocks are framed in a log, and how they are found in a piece of it.
 //!
 //! Every block is followed by a word of eight bytes (little-endian) that says where the block begins:
 //!
@@ -52,7 +52,7 @@ pub(crate) struct Word {
     pub packing: Packing,
 }
 
-/// An entry in a piece of a log; its word stands at `end`.
+/// An entry in a piece of a log; its word begins at `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub start: usize,
@@ -125,7 +125,7 @@ impl Framing {
         if self == (Self::Antelope { version: 4 }) { V4_HEAD } else { 0 }
     }
 
-    /// Where in a raw block the parent's id stands.
+    /// Where in a raw block the parent's id begins.
     fn previous_at(self) -> usize {
         match self {
             Self::Graphene => 0,
@@ -171,7 +171,7 @@ impl Framing {
     /// All entries of a piece, from its end to its beginning, handed back in the order of the log.
     ///
     /// # Errors
-    /// Where the word ends that is not one; `spans` has those behind it, the last one first.
+    /// [`usize`]: where the word ends that is not one; `spans` has those behind it, the last one first.
     pub fn walk_back(self, bytes: &[u8], base: u64, end: usize, spans: &mut Vec<Span>) -> Result<(), usize> {
         spans.clear();
         let mut at = end;
@@ -192,7 +192,7 @@ impl Framing {
     /// The header of an entry's block; `None` when it is no block.
     ///
     /// # Errors
-    /// The dictionary it needs is not there.
+    /// [`UnpackProblem::Missing`] or [`UnpackProblem::BadDictionary`]: the dictionary it needs is not there.
     pub fn header_of(self, bytes: &[u8], span: Span, unpacker: &mut Unpacker) -> Result<Option<Header>, UnpackProblem> {
         match unpacker.unpack(self.stored(bytes, span), span.packing) {
             Ok(block) => Ok(self.header(block).ok()),
@@ -205,7 +205,7 @@ impl Framing {
     /// None when nothing in it can be told.
     ///
     /// # Errors
-    /// The dictionary of a block is not there.
+    /// As [`Framing::header_of`].
     pub fn whole_entries(
         self,
         bytes: &[u8],
@@ -232,7 +232,7 @@ impl Framing {
     /// The first end of an entry that lies whole in a piece, and the header of the entry's block.
     ///
     /// # Errors
-    /// The dictionary of a block is not there.
+    /// As [`Framing::header_of`].
     pub fn first_end(
         self,
         bytes: &[u8],

@@ -48,7 +48,8 @@ impl LogFiles {
     /// Opens the log at `path`: a file, a part of a set, or a directory.
     ///
     /// # Errors
-    /// Something is missing, is no log, or does not fit what is before it; the last file is torn.
+    /// [`Error::BadInput`]: something is missing, is no log, or does not fit what is before it; the last file is torn;
+    /// [`Error::Io`]: a file cannot be read.
     pub fn open(path: &Path, torn: TornTail, dictionaries: &Dictionaries) -> Result<Self> {
         let mut unpacker = Unpacker::new(dictionaries);
         let files = discover(path)?;
@@ -102,7 +103,7 @@ impl LogFiles {
         Some((&self.parts.first()?.first, &self.parts.last()?.last))
     }
 
-    /// Whether the last block lies packed.
+    /// Whether the last block is packed.
     pub fn ends_packed(&self) -> bool {
         self.parts.last().is_some_and(Part::ends_packed)
     }
@@ -120,7 +121,7 @@ impl LogFiles {
         self.parts.iter().map(|part| part.size).sum()
     }
 
-    /// What became of the files beside the parts.
+    /// Which index files beside the parts were used.
     pub fn indexes(&self) -> Vec<IndexUse> {
         self.parts.iter().filter_map(Part::index_use).collect()
     }
@@ -128,7 +129,8 @@ impl LogFiles {
     /// Cuts the log into ranges of about `every` bytes, leaving out those that are `done`.
     ///
     /// # Errors
-    /// The files cannot be read, or a dictionary is missing.
+    /// [`Error::Io`]: the files cannot be read; [`Error::BadInput`]: a dictionary is missing
+    /// ([`LogProblem::MissingDictionary`]).
     pub fn ranges(&self, every: u64, done: &[Range], dictionaries: &Dictionaries) -> Result<Vec<Range>> {
         let mut unpacker = Unpacker::new(dictionaries);
         let mut ranges: Vec<Range> = Vec::new();
@@ -224,7 +226,7 @@ impl<'a> RangeReader<'a> {
     /// and `before` the id of the one before it.
     ///
     /// # Errors
-    /// No entry ends where one must, or the file cannot be read.
+    /// [`Error::BadInput`]: no entry ends where one must; [`Error::Io`]: the file cannot be read.
     pub fn next(
         &mut self,
         batch: &mut Batch,
@@ -268,7 +270,7 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    /// No entry ends in `piece`: says why.
+    /// The reason why no entry ends in `piece`.
     fn explain(&self, piece: &[u8], number: u32, before: Option<&Id>) -> Error {
         match self.part.framing.end_of(piece, self.at, before, false) {
             End::Bad(problem) => self.part.bad(self.at, LogProblem::Block { number, problem }),

@@ -19,7 +19,7 @@ impl Lookup {
     /// may.
     ///
     /// # Errors
-    /// They are not those the header stands for.
+    /// [`ChainProblem`]: they are not those the header stands for.
     pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<Transactions, ChainProblem> {
         let (family, other) = match self.family {
             Family::Antelope => (Family::Antelope, None),

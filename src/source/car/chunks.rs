@@ -30,7 +30,7 @@ const MAX_HEAD: u64 = super::MAX_HEADER + (4 << 20);
 /// How far ahead of the reading position the system is asked to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
-/// What a reader believes.
+/// The limits of a reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// The longest section, in bytes.
@@ -49,7 +49,7 @@ pub(crate) struct Limits {
 pub(crate) struct Chunk {
     /// Which chunk this is, counted from 0.
     pub index: u32,
-    /// Where its first byte stands in the decompressed file.
+    /// The offset of its first byte in the decompressed file.
     pub base: u64,
     /// Whole sections and nothing else.
     pub bytes: ChunkBytes,
@@ -57,7 +57,7 @@ pub(crate) struct Chunk {
     pub starts: Vec<u32>,
 }
 
-/// The bytes of a chunk: read into memory, or where the page cache has them.
+/// The bytes of a chunk: read into memory, or mapped from the page cache.
 pub(crate) enum ChunkBytes {
     /// Only the first `len` bytes belong to the chunk.
     Read { buffer: Buffer, len: usize },
@@ -66,10 +66,10 @@ pub(crate) enum ChunkBytes {
 }
 
 impl ChunkBytes {
-    /// Whether the bytes were really there when they were looked at.
+    /// Whether the bytes were really there when they were read.
     ///
     /// # Errors
-    /// The file was cut, or the disk failed, meanwhile.
+    /// [`Error::Io`]: the file was cut, or the disk failed, meanwhile.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Read { .. } => Ok(()),
@@ -77,7 +77,7 @@ impl ChunkBytes {
         }
     }
 
-    /// Lets go of the bytes. The buffer, if they had one, can be used again.
+    /// Releases the bytes. The buffer, if they had one, can be used again.
     pub fn release(self) -> Option<Buffer> {
         match self {
             Self::Read { buffer, .. } => Some(buffer),
@@ -144,7 +144,7 @@ impl Bytes {
     }
 }
 
-/// Asks the system to read on while we work.
+/// Advises the system to read ahead.
 fn read_ahead(file: &File, at: u64, asked: &mut u64) {
     if at + READ_AHEAD / 2 > *asked {
         let from = (*asked).max(at);
@@ -162,13 +162,13 @@ pub(crate) struct Chunks {
     carry: Vec<u8>,
     /// Where `carry` begins in the decompressed file.
     position: u64,
-    /// Where the blocks end by the header's word.
+    /// Where the blocks end according to the header.
     end: Option<u64>,
     limits: Limits,
     next_index: u32,
     done: bool,
-    /// What is wrong behind the chunk that was given out last: the blocks before a fault are looked at first, so that
-    /// the first fault of the file is told, and the same one whatever the size of a chunk.
+    /// What is wrong behind the chunk that was handed out last: the blocks before a fault come first, so that the first
+    /// fault of the file is reported, and the same one whatever the size of a chunk.
     fault: Option<Error>,
     tail: Tail,
     /// Of everything handed out, for sources that cannot be sought.
@@ -176,7 +176,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Reads the header of `input` and stands before the first section.
+    /// Reads the header of `input`; the first section comes next.
     pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
         let Input { name, size, body, .. } = input;
         let (mut bytes, decompressed_size) = match body {
@@ -242,7 +242,7 @@ impl Chunks {
         Ok((header, chunks))
     }
 
-    /// Bytes of the wrapped file taken so far.
+    /// Bytes of the compressed file consumed so far.
     pub fn consumed(&self) -> u64 {
         match &self.bytes {
             Bytes::File { at, .. } => *at,
@@ -261,16 +261,17 @@ impl Chunks {
         self.checksum.as_ref().map(Hasher::finish)
     }
 
-    /// Goes on at `offset`, where an earlier run stopped. A source that cannot be sought is read up to there; whether
-    /// it was the same can then be told from [`Chunks::checksum`].
+    /// Continues at `offset`, where an earlier run stopped. A source that cannot be sought is read up to there;
+    /// [`Chunks::checksum`] then shows whether it was the same.
     ///
     /// # Errors
-    /// The source ends before `offset`, or cannot be read.
+    /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
+    /// read.
     pub fn skip_to(&mut self, offset: u64) -> Result<()> {
         let cut = |name: &PathBuf, at| {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
-        // What was looked at behind `offset` comes again.
+        // What was read behind `offset` comes again.
         (self.done, self.fault, self.tail) = (false, None, Tail::default());
         if let Bytes::File { file, at, .. } = &mut self.bytes {
             if file.metadata().map_err(Error::io("look at", &self.name))?.len() < offset {
@@ -328,7 +329,7 @@ impl Chunks {
         outcome
     }
 
-    /// From now on chunks are handed out where the page cache has them, if the source is a plain file.
+    /// From now on chunks are mapped, if the source is a plain file.
     pub fn map(&mut self) {
         if let Bytes::File { file, .. } = &self.bytes
             && let Ok(metadata) = file.metadata()
@@ -407,8 +408,8 @@ impl Chunks {
         }
     }
 
-    /// Whether what stands right behind the whole sections, `rest`, is as it must be: `data_ends` behind it, and too
-    /// early by the header's word when that makes it `short`.
+    /// Checks `rest`, which follows the whole sections: `data_ends` says that the data ends with it, `short` that this
+    /// is before the end in the header.
     fn look_behind(&mut self, framed: &Framed, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
         if let Some((problem, at)) = &framed.problem {
             return Err(Error::bad_input(&self.name, self.position + *at as u64, problem.clone()));
@@ -427,7 +428,7 @@ impl Chunks {
         }
     }
 
-    /// Gives out the sections that were found; a fault behind them waits until they have been taken.
+    /// Hands out the sections that were found; a fault behind them waits until they have been taken.
     fn hand_out(&mut self, bytes: ChunkBytes, starts: Vec<u32>, fault: Result<()>) -> Result<Option<Chunk>> {
         if starts.is_empty() {
             return fault.map(|()| None);
@@ -476,7 +477,7 @@ impl Chunks {
             }
             let end = at + len_bytes + len as usize;
             if end > bytes.len() {
-                // What is here of the CID may already tell that nothing good follows.
+                // The part of the CID that is here may already be wrong.
                 framed.problem = next_section(bytes, at, max_block).err();
                 framed.needed = end as u64;
                 break;
@@ -497,7 +498,7 @@ impl Chunks {
         Error::bad_input(&self.name, end, CarProblem::Truncated { inside })
     }
 
-    /// Null padding begins: with the user's leave it is the end of the blocks, and only zeros may follow.
+    /// Null padding begins: where the caller allows it, it is the end of the blocks, and only zeros may follow.
     fn take_padding(&mut self, rest: &[u8], at: u64) -> Result<()> {
         if self.limits.null_padding == NullPadding::Error {
             return Err(Error::bad_input(&self.name, at, CarProblem::NullPadding));
@@ -544,11 +545,11 @@ impl Chunks {
     }
 }
 
-/// How far ahead of a hop the bytes are asked for. All of them will be hashed, and hops alone are too far apart for the
-/// processor to see that they go forward.
+/// How far ahead of a hop bytes are prefetched. All of them will be hashed, and hops alone are too far apart for the
+/// processor to detect their direction.
 const ASK_AHEAD: usize = 8 << 10;
 
-/// Asks for 1 KiB in front of what was asked for before.
+/// Prefetches 1 KiB behind what was prefetched before.
 fn ask_for(bytes: &[u8], at: usize) {
     let from = (at + ASK_AHEAD).min(bytes.len());
     for line in bytes[from..(from + 1088).min(bytes.len())].iter().step_by(64) {

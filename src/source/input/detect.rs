@@ -24,7 +24,7 @@ pub(super) const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 const SKIPPABLE_TAIL: [u8; 3] = [0x2a, 0x4d, 0x18];
 /// Magic and length of a skippable frame.
 pub(super) const SKIPPABLE_HEADER: usize = 8;
-/// Bytes that decide.
+/// Bytes that decide on the compression.
 pub(super) const LOOK: usize = 8;
 
 /// What a few bytes begin.
@@ -65,7 +65,9 @@ pub(super) fn magic(head: &[u8]) -> Magic {
 /// Which compression the input has. Skippable frames in front are passed over.
 ///
 /// # Errors
-/// An empty input, one that is cut before the compression is known, and skippable frames before something unknown.
+/// [`Error::BadInput`](crate::Error::BadInput): an empty input ([`CompressionProblem::Empty`]), one that is cut before
+/// the compression is known ([`CompressionProblem::Truncated`]), and skippable frames before something unknown
+/// ([`CompressionProblem::TrailingData`]); [`Error::Io`](crate::Error::Io): it cannot be read.
 pub(super) fn detect(source: &mut Source) -> Result<Compression> {
     if source.peek(1)?.is_empty() {
         return Err(source.bad(0, CompressionProblem::Empty));
@@ -100,7 +102,8 @@ pub(super) fn detect(source: &mut Source) -> Result<Compression> {
 /// `until`.
 ///
 /// # Errors
-/// Something else lies there, or the input is cut.
+/// [`Error::BadInput`](crate::Error::BadInput): something else is there ([`CompressionProblem::TrailingData`]), or the
+/// input is cut ([`CompressionProblem::Truncated`]); [`Error::Io`](crate::Error::Io): it cannot be read.
 pub(super) fn next_frame(source: &mut Source, compression: Compression, until: Option<u64>) -> Result<bool> {
     loop {
         if until == Some(source.offset()) {

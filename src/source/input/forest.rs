@@ -36,7 +36,7 @@ const FOOTER_START: [u8; 8] = [0x50, 0x2a, 0x4d, 0x18, 8, 0, 0, 0];
 /// The header of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexHeader {
-    /// How far from its bucket the farthest entry lies.
+    /// The distance of the farthest entry from its bucket.
     pub longest_distance: u64,
     /// Entries that share their hash with another.
     pub collisions: u64,
@@ -62,7 +62,7 @@ impl IndexHeader {
 pub struct ForestTail {
     /// Where the frames end and the index's first skippable header begins.
     pub frames_end: u64,
-    /// How many blocks the file holds, if the index tells.
+    /// How many blocks the file holds, if the index has the number.
     pub blocks: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ pub fn index_header(bytes: &[u8]) -> Option<IndexHeader> {
 /// Looks for Forest's index at the end of a file of `size` bytes; `None` if there is none, or none that fits.
 ///
 /// # Errors
-/// The operating system does not let us read the file.
+/// [`io::Error`]: the operating system does not let us read the file.
 pub fn find(file: &File, size: u64) -> io::Result<Option<ForestTail>> {
     find_with(size, |bytes, offset| match file.read_exact_at(bytes, offset) {
         Ok(()) => Ok(true),

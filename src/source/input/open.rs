@@ -1,4 +1,4 @@
-//! Opening a snapshot: what kind of file it is, how it is compressed, which way its bytes come.
+//! Opening a snapshot: what kind of file it is, how it is compressed, how its bytes are read.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -54,7 +54,8 @@ impl Default for InputOptions {
 /// stream. Blocks until the first bytes have come and are unpacked.
 ///
 /// # Errors
-/// The file cannot be opened or is empty, and everything that [`ByteStream::fill`] reports about the first bytes.
+/// [`Error::BadInput`] or [`Error::Io`]: the file cannot be opened or is empty, and everything that
+/// [`ByteStream::fill`] reports about the first bytes.
 pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     if path.as_os_str() == STDIN {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;
@@ -155,7 +156,7 @@ fn stream(
     Ok(Input { name, size, compression, blocks, body: Body::Stream(stream), file: None })
 }
 
-/// Looks whether what was unpacked is wrapped again.
+/// Refuses decompressed data that is compressed again.
 fn once_wrapped(name: &Path, outer: Compression, mut stream: Box<dyn ByteStream>) -> Result<Box<dyn ByteStream>> {
     let mut head = [0; LOOK];
     let len = stream.fill(&mut head)?;
@@ -167,7 +168,7 @@ fn once_wrapped(name: &Path, outer: Compression, mut stream: Box<dyn ByteStream>
     Err(Error::bad_input(name, None, CompressionProblem::DoubleWrapped { outer, inner }))
 }
 
-/// A stream whose first bytes have been looked at.
+/// A stream with its first bytes put back.
 struct Headed {
     head: [u8; LOOK],
     at: usize,

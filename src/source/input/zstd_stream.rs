@@ -10,11 +10,11 @@
 //!      └──jobs in order──┴──► consumer
 //! ```
 //!
-//! No deadlock: jobs are taken in order, so the one the consumer waits for is always in some worker's hands.
+//! No deadlock: jobs are taken in order, so the one the consumer waits for is always assigned to a worker.
 //!
-//! Memory: a frame's window is judged before a byte of it is unpacked. As long as every frame takes no more than its
-//! worker's share, all work in parallel; the first frame that takes more, and everything behind it, goes to one
-//! worker, which may have what the others leave.
+//! Memory: a frame's window is checked before a byte of it is unpacked. As long as every frame takes no more than its
+//! worker's share, all work in parallel; the first frame that takes more, and everything behind it, goes to one worker,
+//! which may have what the others leave.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -261,7 +261,7 @@ pub(super) struct ZstdStream {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Running,
-    /// A job came without its end; the scanner must say why.
+    /// A job came without its end; the scanner reports the reason.
     Cut,
     Ended,
     Failed,

@@ -19,7 +19,7 @@ pub(super) const CHUNK: usize = 256 << 10;
 /// The largest window as a power of two: what libzstd itself accepts on a 64-bit machine (`zstd --ultra --long=31`).
 pub(super) const MAX_WINDOW_LOG: u32 = 31;
 
-/// Packed bytes on their way to a worker.
+/// Packed bytes for a worker.
 pub(super) enum Piece {
     Bytes(Vec<u8>),
     /// The job is complete and must end on a frame's end. Its absence says that the input is cut or bad, which is
@@ -27,7 +27,7 @@ pub(super) enum Piece {
     End,
 }
 
-/// Unpacked bytes on their way to the consumer.
+/// Unpacked bytes for the consumer.
 pub(super) enum Unpacked {
     Chunk(Chunk),
     Failed(Error),
@@ -43,7 +43,7 @@ pub(super) struct Job {
     pub(super) out: Sender<Unpacked>,
 }
 
-/// Empty buffers that come back for use.
+/// Empty buffers for reuse.
 #[derive(Clone)]
 pub(super) struct Pool {
     give: Sender<Vec<u8>>,
@@ -119,13 +119,13 @@ impl From<Abandoned> for CancellationToken {
     }
 }
 
-/// A job at work.
+/// A job that is being unpacked.
 struct Run<'a> {
     shop: &'a Shop,
     job: &'a Job,
-    /// Where the frame in hand begins.
+    /// Where the current frame begins.
     frame: u64,
-    /// Where the decoder stands in the input.
+    /// The decoder's position in the input.
     at: u64,
     out: Vec<u8>,
     filled: usize,
@@ -221,7 +221,7 @@ impl Drop for Run<'_> {
 
 fn new_decoder() -> std::io::Result<Decoder<'static>> {
     let mut decoder = Decoder::new()?;
-    // The frame's header was judged before: here only libzstd's own bound counts.
+    // The frame's header was checked before: here only libzstd's own bound counts.
     decoder.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG))?;
     Ok(decoder)
 }
