@@ -1,4 +1,4 @@
-//! The transactions of one block: their ids, and whether they are those that the header stands for.
+//! The transactions of one block: their ids, and whether they are those that the header commits to.
 
 use super::{ChainProblem, Family, Header, Id, antelope, steem};
 

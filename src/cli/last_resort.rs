@@ -40,7 +40,7 @@ const ABORTED: (&str, &str) = said!(
     "raise the limits (ulimit -v, -u, -s) or lower --memory and --threads; then run the same command again"
 );
 
-/// Whether the error is also told as a document on standard output.
+/// Whether the error is also printed as a document on standard output.
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handlers: a file that may not grow is an error of the call that writes, and an abort prints an error.

@@ -1,5 +1,5 @@
-//! What the fuzz targets hold on to: parsers that are not public, each beside a plain model. No part of the library's
-//! interface.
+//! The entry points of the fuzz targets: parsers that are not public, each beside a plain model. No part of the
+//! library's interface.
 
 mod texts;
 
@@ -138,7 +138,7 @@ pub fn chain(kind: u8, block: &[u8]) {
     }
 }
 
-/// Every problem lies inside the block and has a next step.
+/// Every problem is inside the block and has a next step.
 fn judge(problem: ChainProblem, block: &[u8]) {
     assert!(!problem.hint().is_empty() && !problem.to_string().is_empty());
     if let ChainProblem::Truncated { offset, .. }
@@ -159,7 +159,7 @@ fn varint_len(value: u64) -> usize {
 }
 
 /// Walks `data` as a block log, forward in batches of about `batch` bytes and backward from its end: what both find is the
-/// same, and every entry lies where its word says.
+/// same, and every entry begins where its word says.
 ///
 /// # Panics
 /// When the two disagree, or a batch is not what the log has.

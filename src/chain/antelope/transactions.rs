@@ -26,7 +26,7 @@ use super::super::reader::Reader;
 use super::super::{ChainProblem, Header, Id, TransactionOptions, Transactions, merkle};
 use super::{ID_LEN, bare_header, extensions, signature};
 
-/// The most receipts of a block; a receipt has 39 bytes at least.
+/// The most receipts of a block; a receipt has 11 bytes at least.
 const MAX_RECEIPTS: u32 = 1 << 20;
 /// The fewest bytes of a receipt.
 const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;

@@ -1,4 +1,4 @@
-//! The bar: one line at the bottom of a terminal, drawn by indicatif; a finished phase leaves its own line above it.
+//! The bar: one line at the bottom of a terminal, drawn by indicatif; a finished phase prints its own line above it.
 
 use std::io::{self, IsTerminal, Write};
 
