@@ -90,7 +90,7 @@ pub(super) fn resident(path: &Path) -> Option<f64> {
 }
 
 /// Writes out what is dirty and waits, for a while, until the disk is quiet.
-pub(super) fn settle() {
+pub(super) fn quiesce() {
     rustix::fs::sync();
     let start = Instant::now();
     while start.elapsed() < QUIET && dirty_kib().is_some_and(|kib| kib > QUIET_KIB) {
@@ -111,7 +111,7 @@ fn dirty_kib() -> Option<u64> {
 /// # Errors
 /// [`Error::Io`]: the source cannot be read.
 pub(super) fn prepare(source: &Path, cold: bool) -> Result<CacheInfo> {
-    settle();
+    quiesce();
     if !cold {
         warm(source)?;
         let how = match resident(source) {

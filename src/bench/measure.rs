@@ -44,11 +44,11 @@ pub(super) struct Runner<'a> {
     /// Where lists of keys are kept.
     pub keys: PathBuf,
     pub stop: &'a CancellationToken,
-    pub place: Place,
+    pub work_dir: WorkDir,
 }
 
 /// The working directory of all runs, locked against other processes.
-pub(super) struct Place {
+pub(super) struct WorkDir {
     pub dir: PathBuf,
     _lock: File,
 }
@@ -61,7 +61,7 @@ pub(super) struct Turn {
     pub warmup: bool,
 }
 
-impl Place {
+impl WorkDir {
     /// Locks the working directory in `dir`, and removes what a killed run has left there.
     ///
     /// # Errors
@@ -81,9 +81,9 @@ impl Place {
                 hint: "wait for it, or give another --dir; two at once would disturb each other anyway".into(),
             });
         }
-        let place = Self { dir: dir.join(RUN_DIR), _lock: lock };
-        place.clear()?;
-        Ok(place)
+        let work_dir = Self { dir: dir.join(RUN_DIR), _lock: lock };
+        work_dir.clear()?;
+        Ok(work_dir)
     }
 
     fn clear(&self) -> Result<()> {
@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         // Left behind it does no harm: the next run removes it.
         let _ = self.clear();
@@ -116,10 +116,10 @@ impl Runner<'_> {
     /// [`Error::Io`]: the working directory cannot be prepared; [`Error::Interrupted`]: the caller cancelled it. That
     /// the copy fails is a result.
     pub fn copy(&self, turn: Turn) -> Result<Run> {
-        self.place.renew()?;
+        self.work_dir.renew()?;
         let cache = cache::prepare(self.source, self.cold)?;
         let mut run = blank(COPY, turn, cache);
-        let target = self.place.dir.join("copy");
+        let target = self.work_dir.dir.join("copy");
         let word = |word: &str| OsString::from(word);
         let mut copy = vec![word("--reflink=never"), word("--"), self.source.into(), target.clone().into()];
         if self.source.is_dir() {
@@ -146,7 +146,7 @@ impl Runner<'_> {
             });
         }
         run.process = all.filter(|_| run.failure.is_none());
-        self.place.clear()?;
+        self.work_dir.clear()?;
         Ok(run)
     }
 
@@ -164,10 +164,10 @@ impl Runner<'_> {
     /// # Errors
     /// As [`Runner::import`].
     pub fn import_from(&self, source: &Path, keys: &Path, variant: &Variant, turn: Turn) -> Result<Run> {
-        self.place.renew()?;
+        self.work_dir.renew()?;
         let cache = cache::prepare(source, self.cold)?;
         let mut run = blank(&variant.name, turn, cache);
-        let (db, report) = (self.place.dir.join("db"), self.place.dir.join("report.json"));
+        let (db, report) = (self.work_dir.dir.join("db"), self.work_dir.dir.join("report.json"));
         let mut words: Vec<OsString> = vec!["import".into(), source.into(), "--db".into(), db.clone().into()];
         words.extend(["--report".into(), report.clone().into(), "--quiet".into()]);
         words.extend(variant.words().into_iter().map(OsString::from));
@@ -182,16 +182,16 @@ impl Runner<'_> {
             }
             let cache = variant.resolve().map_or(0, |resolved| block_cache(&resolved));
             run.import = Some(import_figures(&report, ended.process.seconds, &db));
-            self.examine(&mut run, &report, &db, cache, keys)?;
+            self.read_back(&mut run, &report, &db, cache, keys)?;
         } else {
             run.failure = Some(failure("import", &ended));
         }
-        self.place.clear()?;
+        self.work_dir.clear()?;
         Ok(run)
     }
 
     /// Scans the finished database and reads from it.
-    fn examine(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64, keys: &Path) -> Result<()> {
+    fn read_back(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64, keys: &Path) -> Result<()> {
         if self.scan {
             if self.cold {
                 cache::evict(db)?;
@@ -299,7 +299,7 @@ impl Runner<'_> {
             words.extend(["--progress".into(), "off".into()]);
         }
         let limit = self.limit.as_ref().filter(|_| limited);
-        child::run(&Job { program, words, dir: &self.place.dir, name, limit, stop: self.stop })
+        child::run(&Job { program, words, dir: &self.work_dir.dir, name, limit, stop: self.stop })
     }
 }
 

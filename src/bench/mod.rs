@@ -36,7 +36,7 @@ pub use schedule::Order;
 pub use store::load;
 
 use self::limit::Limit;
-use self::measure::{Place, Runner, Turn};
+use self::measure::{Runner, Turn, WorkDir};
 use self::store::Store;
 use crate::error::{Error, Result};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
@@ -91,12 +91,12 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     if options.runs == 0 {
         return Err(Error::Usage { reason: "no rounds, no results".into(), hint: "give --runs 3 or more".into() });
     }
-    let source = snapshot::look(&options.source)?;
+    let source = snapshot::probe(&options.source)?;
     let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
-    let place = Place::take(dir)?;
+    let work_dir = WorkDir::take(dir)?;
     let (limit, memory_limit) = match options.limit_memory.map(Limit::new) {
-        Some((limit, told)) => (limit, Some(told)),
+        Some((limit, note)) => (limit, Some(note)),
         None => (None, None),
     };
     if let Some(MemoryLimit { enforced: false, how, .. }) = &memory_limit {
@@ -112,7 +112,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         limit,
         keys: options.out.clone(),
         stop: &options.stop,
-        place,
+        work_dir,
     };
     let mut report = BenchReport {
         schema: BENCH_SCHEMA.into(),
@@ -181,7 +181,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
 ///
 /// # Errors
 /// [`Error::Usage`]: there is no such variant.
-pub fn judge_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> {
+pub fn analyse_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> {
     let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
     let known = report.figures.reference.clone();
     let reference = reference(named.or(Some(&known)), &names)?;

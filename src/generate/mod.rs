@@ -189,8 +189,8 @@ pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Sum
 /// [`io::Error`] of `out`.
 pub fn write_stream<W: Write + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
     let spine = Spine::new(spec);
-    let rehearsal = line::run(&spec.clone().format(Format::Car), &spine, &mut io::sink(), 0)?;
-    let prelude = envelope::prelude(spec.format, &rehearsal.roots, car_bytes(&rehearsal));
+    let first_pass = line::run(&spec.clone().format(Format::Car), &spine, &mut io::sink(), 0)?;
+    let prelude = envelope::prelude(spec.format, &first_pass.roots, car_bytes(&first_pass));
     out.write_all(&prelude)?;
     let made = line::run(spec, &spine, out, prelude.len() as u64)?;
     out.flush()?;

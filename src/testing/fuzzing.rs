@@ -103,7 +103,7 @@ pub fn chain(kind: u8, block: &[u8]) {
     };
     let header = match chain::header(family, version, block) {
         Ok(header) => header,
-        Err(problem) => return judge(problem, block),
+        Err(problem) => return check_problem(problem, block),
     };
     assert!(header.header_len <= block.len());
     assert_eq!((header.id.number(), header.previous.number() + 1), (header.number, header.number));
@@ -134,12 +134,12 @@ pub fn chain(kind: u8, block: &[u8]) {
         ids => assert_eq!(ids, skipping),
     }
     if let Err(problem) = all {
-        judge(problem, block);
+        check_problem(problem, block);
     }
 }
 
 /// Every problem is inside the block and has a next step.
-fn judge(problem: ChainProblem, block: &[u8]) {
+fn check_problem(problem: ChainProblem, block: &[u8]) {
     assert!(!problem.hint().is_empty() && !problem.to_string().is_empty());
     if let ChainProblem::Truncated { offset, .. }
     | ChainProblem::VarintTooLong { offset, .. }

@@ -27,7 +27,7 @@ use serde_json::json;
 use self::halving::{Measure, Rung};
 use self::run_store::{RunStore, Stage};
 use super::matrix::Variant;
-use super::measure::{Place, Runner, Turn};
+use super::measure::{Runner, Turn, WorkDir};
 use super::{Clock, absolute, interrupted, machine, object, snapshot, text_digest};
 use crate::error::{Error, Result};
 use crate::preset::Preset;
@@ -107,7 +107,7 @@ impl TuneObserver for crate::progress::Silent {}
 /// [`Error::State`]: another search is in `out`; [`Error::Usage`]: the start itself fails, or there are too few pairs;
 /// [`Error::Interrupted`]: the caller cancelled it.
 pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneReport> {
-    let source = snapshot::look(&options.source)?;
+    let source = snapshot::probe(&options.source)?;
     if options.pairs < FEWEST_PAIRS {
         return Err(Error::Usage {
             reason: format!("{} pairs confirm nothing", options.pairs),
@@ -130,7 +130,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         "bedload": env!("CARGO_PKG_VERSION"),
     });
     let store = RunStore::open(&options.out, &object(identity))?;
-    let place = Place::take(&options.dir)?;
+    let work_dir = WorkDir::take(&options.dir)?;
     // Beside the folder that runs have to themselves, which each of them renews.
     let samples = tempfile::Builder::new()
         .prefix("bedload-tune.")
@@ -148,7 +148,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         limit: None,
         keys: store.keys(Stage::Whole)?,
         stop: &options.stop,
-        place,
+        work_dir,
     };
     let mut bench = Bench { options, runner, samples: samples.path(), store, search, observer, rungs: Vec::new() };
     let rungs = bench.rungs_of(&source)?;
@@ -350,7 +350,7 @@ impl Bench<'_> {
     fn confirm(&mut self, winner: &Candidate, clock: &Clock) -> Result<(Option<Confirmation>, Outcome)> {
         let source = self.runner.source;
         let variant = winner.variant(&self.options.preset);
-        self.observer.rung(1, snapshot::look(source)?.bytes, self.options.pairs);
+        self.observer.rung(1, snapshot::probe(source)?.bytes, self.options.pairs);
         let mut pairs: Vec<(f64, f64)> = Vec::new();
         let mut walls: Vec<(f64, f64)> = Vec::new();
         let mut longest = Duration::ZERO;

@@ -137,7 +137,7 @@ impl<'a> DepthFirst<'a> {
             if self.stop.is_cancelled() {
                 return Err(interrupted());
             }
-            self.look_ahead(step)?;
+            self.prefetch(step)?;
         }
         match self.ahead.take(print) {
             Some(block) => {
@@ -195,7 +195,7 @@ impl<'a> DepthFirst<'a> {
     }
 
     /// Fetches the block of `first` and what will be needed after it.
-    fn look_ahead(&mut self, first: &Step) -> Result<()> {
+    fn prefetch(&mut self, first: &Step) -> Result<()> {
         // What has waited long, far down the stack, is fetched again when its turn is near.
         if self.ahead.bytes > self.ahead.budget / 4 * 3 {
             (self.ahead.blocks, self.ahead.bytes) = (HashMap::new(), 0);

@@ -16,7 +16,7 @@ use crate::source::car::{RawCid, read_cid};
 const BATCH: usize = 512;
 
 /// Records between two checks for cancellation.
-const PATIENCE: u64 = 1024;
+const CANCEL_EVERY: u64 = 1024;
 
 /// The longest line of a list, in bytes; an identity CID may be long.
 const MAX_LINE: u64 = 1 << 20;
@@ -76,7 +76,7 @@ fn all(export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
         }
         take(key, 0, value)?;
         count += 1;
-        if count.is_multiple_of(PATIENCE) && export.options.resources.stop.is_cancelled() {
+        if count.is_multiple_of(CANCEL_EVERY) && export.options.resources.stop.is_cancelled() {
             return Err(interrupted());
         }
         scan.next();

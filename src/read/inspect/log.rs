@@ -39,7 +39,7 @@ struct Counted {
 /// # Errors
 /// [`Error::BadInput`]: it is damaged, or its blocks do not follow each other; [`Error::Io`]: it cannot be read;
 /// [`Error::Interrupted`].
-pub(super) fn look(
+pub(super) fn inspect(
     log: &Log,
     options: &InspectOptions,
     report: &mut InspectReport,

@@ -61,7 +61,7 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
     let mut report = empty(options);
     let input = match options.open()? {
         Opened::Log(log) => {
-            log::look(&log, options, &mut report, progress)?;
+            log::inspect(&log, options, &mut report, progress)?;
             return Ok(report);
         }
         Opened::Other(input) => input,
@@ -84,7 +84,7 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
     if options.full {
         count_all(options, &mut snapshot, &heads, &mut report, progress)?;
     } else {
-        everything = look_at_head(&mut snapshot, &heads, progress)?;
+        everything = read_head(&mut snapshot, &heads, progress)?;
     }
     report.roots = heads.roots(&header.roots, everything);
     report.metadata = heads.metadata();
@@ -125,7 +125,7 @@ fn empty(options: &InspectOptions) -> InspectReport {
 }
 
 /// Reads the first blocks; whether these are all.
-fn look_at_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>) -> Result<bool> {
+fn read_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>) -> Result<bool> {
     for _ in 0..QUICK_CHUNKS {
         let Some(chunk) = snapshot.next(progress)? else { return Ok(true) };
         let count = Snapshot::sections(snapshot.path(), &chunk, |section, _, body| {

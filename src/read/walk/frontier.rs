@@ -120,7 +120,7 @@ impl Gathered {
     }
 
     /// Whether it is time to flush.
-    pub fn is_much(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.kinds.iter().map(|(bytes, _)| bytes.len()).sum::<usize>() >= FLUSH_FROM
     }
 }

@@ -34,7 +34,7 @@ use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
 
 use self::frontier::{Frontier, Gathered, Kind};
-use self::sorted::{Look, Sorted};
+use self::sorted::{Lookup, Sorted};
 
 /// Links looked up at once.
 const BATCH: usize = 512;
@@ -203,7 +203,7 @@ impl Walk<'_> {
         let (mut found, mut gathered) = (Found::default(), Gathered::default());
         for root in roots {
             let step = StepRef { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None };
-            if self.meet(step.cid, &mut found)? {
+            if self.mark_visited(step.cid, &mut found)? {
                 gathered.push(Kind::Chain, step);
             }
         }
@@ -223,7 +223,7 @@ impl Walk<'_> {
             if self.options.resources.stop.is_cancelled() {
                 return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
             }
-            let batch: Vec<Look<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
+            let batch: Vec<Lookup<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
             self.follow(&batch, found, frontier)
         })?;
         workers.iter().for_each(|worker| found.merge(worker));
@@ -231,12 +231,12 @@ impl Walk<'_> {
     }
 
     /// Looks up a batch of links and queues those that its blocks have.
-    fn follow(&self, batch: &[Look<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
+    fn follow(&self, batch: &[Lookup<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
         let keys: Vec<&[u8]> = batch.iter().map(|look| look.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
         let (mut bytes, mut blocks) = (0, 0);
         let mut gathered = Gathered::default();
-        for (Look { step, span, .. }, value) in batch.iter().zip(values) {
+        for (Lookup { step, span, .. }, value) in batch.iter().zip(values) {
             match value? {
                 Some(value) => {
                     let value = value.as_ref();
@@ -254,7 +254,7 @@ impl Walk<'_> {
                     missing.note(*step, self.options.allow_missing_below);
                 }
             }
-            if gathered.is_much() {
+            if gathered.is_full() {
                 frontier.flush(&mut gathered)?;
             }
         }
@@ -286,7 +286,7 @@ impl Walk<'_> {
             if outcome.is_err() || (to_parent && last_tipset) {
                 return;
             }
-            match self.meet(cid, found) {
+            match self.mark_visited(cid, found) {
                 Ok(true) => {
                     let tipset = step.tipset + u32::from(to_parent);
                     let kind = if to_parent { Kind::Chain } else { below };
@@ -301,7 +301,7 @@ impl Walk<'_> {
     }
 
     /// Visits a link: whether it is to be followed and has not been visited before.
-    fn meet(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
+    fn mark_visited(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
         let Some(span) = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len()) else {
             found.malformed += 1;
             return Ok(false);

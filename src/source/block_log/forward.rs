@@ -230,7 +230,7 @@ impl Forward {
                 End::None(None) => return Err(bad(at, LogProblem::NoEnd { number: expected })),
             };
             if span.packing == Packing::Raw || self.last.is_none() {
-                let header = self.look_at(self.framing.stored(rest, span), span.packing, at)?;
+                let header = self.read_header(self.framing.stored(rest, span), span.packing, at)?;
                 if self.framing == Framing::Graphene && self.first.is_none() && !is_old_enough(&header) {
                     return Err(Error::bad_input(&self.name, at, no_time()));
                 }
@@ -254,7 +254,7 @@ impl Forward {
         }
     }
 
-    fn look_at(&mut self, stored: &[u8], packing: Packing, at: u64) -> Result<Header> {
+    fn read_header(&mut self, stored: &[u8], packing: Packing, at: u64) -> Result<Header> {
         let number = self.last.map(|(last, _)| last.saturating_add(1));
         let problem = match self.unpacker.unpack(stored, packing) {
             Err(problem) => problem.of(number, packing),
@@ -277,7 +277,7 @@ impl Forward {
                 Some(id) => id,
                 None => {
                     let (stored, packing) = std::mem::replace(&mut self.last_packed, (Vec::new(), Packing::Raw));
-                    self.look_at(&stored, packing, at)?.id
+                    self.read_header(&stored, packing, at)?.id
                 }
             };
             return Err(Error::bad_input(&self.name, at, LogProblem::Torn { last, id, rest }));

@@ -207,7 +207,7 @@ pub(crate) struct RangeReader<'a> {
     at: u64,
     end: u64,
     window: usize,
-    asked: u64,
+    advised: u64,
     indexed: Vec<Indexed>,
 }
 
@@ -215,7 +215,7 @@ impl<'a> RangeReader<'a> {
     /// Reads `range` in windows of so many bytes.
     pub fn new(files: &'a LogFiles, range: &Range, window: usize) -> Option<Self> {
         let part = files.parts.get(range.part)?;
-        Some(Self { part, at: range.start, end: range.end, window, asked: range.start, indexed: Vec::new() })
+        Some(Self { part, at: range.start, end: range.end, window, advised: range.start, indexed: Vec::new() })
     }
 
     pub fn part(&self) -> &'a Part {
@@ -239,9 +239,9 @@ impl<'a> RangeReader<'a> {
         if self.at >= self.end {
             return Ok(false);
         }
-        if self.at + READ_AHEAD / 2 > self.asked {
-            part.read_ahead(self.asked, READ_AHEAD);
-            self.asked += READ_AHEAD;
+        if self.at + READ_AHEAD / 2 > self.advised {
+            part.read_ahead(self.advised, READ_AHEAD);
+            self.advised += READ_AHEAD;
         }
         let mut window = self.window;
         loop {

@@ -107,8 +107,8 @@ pub(crate) struct Tail {
 }
 
 enum Bytes {
-    File { file: File, at: u64, asked: u64 },
-    Mapped { file: File, map: Arc<Mapped>, at: usize, asked: u64 },
+    File { file: File, at: u64, advised: u64 },
+    Mapped { file: File, map: Arc<Mapped>, at: usize, advised: u64 },
     Stream(Box<dyn ByteStream>),
 }
 
@@ -124,7 +124,7 @@ impl Bytes {
                 map.check()?;
                 Ok(len)
             }
-            Self::File { file, at, asked } => {
+            Self::File { file, at, advised } => {
                 let mut filled = 0;
                 while filled < buf.len() {
                     match file.read_at(&mut buf[filled..], *at) {
@@ -137,7 +137,7 @@ impl Bytes {
                         Err(error) => return Err(Error::io("read", name)(error)),
                     }
                 }
-                read_ahead(file, *at, asked);
+                read_ahead(file, *at, advised);
                 Ok(filled)
             }
         }
@@ -145,12 +145,12 @@ impl Bytes {
 }
 
 /// Advises the system to read ahead.
-fn read_ahead(file: &File, at: u64, asked: &mut u64) {
-    if at + READ_AHEAD / 2 > *asked {
-        let from = (*asked).max(at);
+fn read_ahead(file: &File, at: u64, advised: &mut u64) {
+    if at + READ_AHEAD / 2 > *advised {
+        let from = (*advised).max(at);
         // Advice only: without it the next read waits for the disk.
         let _ = fadvise(file, from, NonZeroU64::new(READ_AHEAD), Advice::WillNeed);
-        *asked = from + READ_AHEAD;
+        *advised = from + READ_AHEAD;
     }
 }
 
@@ -180,7 +180,7 @@ impl Chunks {
     pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
         let Input { name, size, body, .. } = input;
         let (mut bytes, decompressed_size) = match body {
-            Body::File(file) => (Bytes::File { file, at: 0, asked: 0 }, size),
+            Body::File(file) => (Bytes::File { file, at: 0, advised: 0 }, size),
             Body::Stream(stream) => (Bytes::Stream(stream), None),
         };
         let mut head = vec![0; FIRST_READ];
@@ -341,14 +341,14 @@ impl Chunks {
         {
             map.advise(memmap2::Advice::Sequential);
             self.carry = Vec::new();
-            self.bytes = Bytes::Mapped { file, map: Arc::new(map), at, asked: 0 };
+            self.bytes = Bytes::Mapped { file, map: Arc::new(map), at, advised: 0 };
         }
     }
 
     /// The next chunk of a mapped file: as many whole sections as fill a chunk.
     fn mapped_chunk(&mut self) -> Result<Option<Chunk>> {
-        let Bytes::Mapped { file, map, at, asked } = &mut self.bytes else { return Ok(None) };
-        read_ahead(file, *at as u64, asked);
+        let Bytes::Mapped { file, map, at, advised } = &mut self.bytes else { return Ok(None) };
+        read_ahead(file, *at as u64, advised);
         let (map, start) = (Arc::clone(map), *at);
         let mut window = self.limits.chunk;
         loop {
@@ -365,7 +365,7 @@ impl Chunks {
             let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
             *at = if framed.padding { map.len() } else { behind };
             let rest = if framed.padding { &map[behind..] } else { &bytes[framed.len..] };
-            let fault = self.look_behind(&framed, rest, data_ends, false);
+            let fault = self.check_rest(&framed, rest, data_ends, false);
             let bytes = ChunkBytes::Mapped { map: Arc::clone(&map), at: start, len: framed.len };
             return self.hand_out(bytes, framed.starts, fault);
         }
@@ -390,7 +390,7 @@ impl Chunks {
             let data_ends = filled < want || filled as u64 == window;
             let framed = self.frame(&buffer[..filled]);
             let rest = &buffer[framed.len..filled];
-            let fault = self.look_behind(&framed, rest, data_ends, filled < want && self.end.is_some());
+            let fault = self.check_rest(&framed, rest, data_ends, filled < want && self.end.is_some());
             if !framed.starts.is_empty() || fault.is_err() || framed.padding || data_ends {
                 self.carry.clear();
                 if fault.is_ok() && !self.done {
@@ -410,7 +410,7 @@ impl Chunks {
 
     /// Checks `rest`, which follows the whole sections: `data_ends` says that the data ends with it, `short` that this
     /// is before the end in the header.
-    fn look_behind(&mut self, framed: &Framed, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
+    fn check_rest(&mut self, framed: &Framed, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
         if let Some((problem, at)) = &framed.problem {
             return Err(Error::bad_input(&self.name, self.position + *at as u64, problem.clone()));
         }
@@ -450,7 +450,7 @@ impl Chunks {
         let mut framed = Framed { starts, len: 0, needed: 0, padding: false, problem: None };
         while framed.len < bytes.len() {
             let at = framed.len;
-            ask_for(bytes, at);
+            prefetch_ahead(bytes, at);
             let (len, len_bytes) = match varint::read(&bytes[at..], "a section's length") {
                 Ok(Some(found)) => found,
                 Ok(None) => {
@@ -550,7 +550,7 @@ impl Chunks {
 const ASK_AHEAD: usize = 8 << 10;
 
 /// Prefetches 1 KiB behind what was prefetched before.
-fn ask_for(bytes: &[u8], at: usize) {
+fn prefetch_ahead(bytes: &[u8], at: usize) {
     let from = (at + ASK_AHEAD).min(bytes.len());
     for line in bytes[from..(from + 1088).min(bytes.len())].iter().step_by(64) {
         crate::os::resources::prefetch(line);

@@ -25,7 +25,7 @@ const SKIPPABLE_TAIL: [u8; 3] = [0x2a, 0x4d, 0x18];
 /// Magic and length of a skippable frame.
 pub(super) const SKIPPABLE_HEADER: usize = 8;
 /// Bytes that decide on the compression.
-pub(super) const LOOK: usize = 8;
+pub(super) const PROBE: usize = 8;
 
 /// What a few bytes begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) enum Magic {
     Other,
 }
 
-/// What `head` begins, given that fewer than [`LOOK`] bytes mean the end of the input.
+/// What `head` begins, given that fewer than [`PROBE`] bytes mean the end of the input.
 pub(super) fn magic(head: &[u8]) -> Magic {
     if let [0x50..=0x5f, rest @ ..] = head {
         return match rest {
@@ -74,7 +74,7 @@ pub(super) fn detect(source: &mut Source) -> Result<Compression> {
     }
     let mut skipped = false;
     loop {
-        let head = source.peek(LOOK)?;
+        let head = source.peek(PROBE)?;
         match magic(head) {
             Magic::Frame(compression) if !skipped || matches!(compression, Compression::Zstd | Compression::Lz4) => {
                 return Ok(compression);
@@ -109,7 +109,7 @@ pub(super) fn next_frame(source: &mut Source, compression: Compression, until: O
         if until == Some(source.offset()) {
             return Ok(false);
         }
-        let head = source.peek(LOOK)?;
+        let head = source.peek(PROBE)?;
         match magic(head) {
             Magic::Frame(found) if found == compression => return Ok(true),
             Magic::Skippable(length) => {

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::detect::{LOOK, Magic, SKIPPABLE_HEADER, magic};
+use super::detect::{Magic, PROBE, SKIPPABLE_HEADER, magic};
 
 /// The length of the footer, its skippable header included.
 pub const FOOTER: usize = 16;
@@ -122,7 +122,7 @@ fn find_with(size: u64, read: impl Fn(&mut [u8], u64) -> io::Result<bool>) -> io
     let (mut at, mut index_bytes) = (frames_end, 0u64);
     let mut frames = 0;
     while at != last {
-        let mut head = [0; LOOK];
+        let mut head = [0; PROBE];
         frames += 1;
         if at > last || frames > MAX_INDEX_FRAMES || !read(&mut head, at)? {
             return Ok(None);

@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{Advice, SeekFrom};
 
 use super::ahead::{AheadStream, Plain, read_ahead};
-use super::detect::{self, LOOK, Magic};
+use super::detect::{self, Magic, PROBE};
 use super::gzip::Gzip;
 use super::lz4::Lz4;
 use super::source::{READ_SIZE, Source};
@@ -101,7 +101,7 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     }
     // Advice only: the system reads further ahead. It may decline.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
-    let mut head = [0; LOOK];
+    let mut head = [0; PROBE];
     let mut got = 0;
     while let Some(room) = head.get_mut(got..).filter(|room| !room.is_empty()) {
         match file.read_at(room, got as u64) {
@@ -151,14 +151,19 @@ fn stream(
         Compression::Gzip => Box::new(AheadStream::spawn(&name, ahead, Gzip::new(read_ahead(source)?))?),
         Compression::Lz4 => Box::new(AheadStream::spawn(&name, ahead, Lz4::new(read_ahead(source)?))?),
     };
-    let stream = if detected == Compression::None { stream } else { once_wrapped(&name, detected, stream)? };
+    let stream =
+        if detected == Compression::None { stream } else { refuse_double_compression(&name, detected, stream)? };
     let blocks = tail.and_then(|tail| tail.blocks);
     Ok(Input { name, size, compression, blocks, body: Body::Stream(stream), file: None })
 }
 
 /// Refuses decompressed data that is compressed again.
-fn once_wrapped(name: &Path, outer: Compression, mut stream: Box<dyn ByteStream>) -> Result<Box<dyn ByteStream>> {
-    let mut head = [0; LOOK];
+fn refuse_double_compression(
+    name: &Path,
+    outer: Compression,
+    mut stream: Box<dyn ByteStream>,
+) -> Result<Box<dyn ByteStream>> {
+    let mut head = [0; PROBE];
     let len = stream.fill(&mut head)?;
     let inner = match detect::magic(head.get(..len).unwrap_or_default()) {
         Magic::Frame(inner) => inner,
@@ -170,7 +175,7 @@ fn once_wrapped(name: &Path, outer: Compression, mut stream: Box<dyn ByteStream>
 
 /// A stream with its first bytes put back.
 struct Headed {
-    head: [u8; LOOK],
+    head: [u8; PROBE],
     at: usize,
     len: usize,
     stream: Box<dyn ByteStream>,

@@ -27,7 +27,7 @@ pub fn preset(text: &str) {
                 assert!(at.is_sorted() && at.iter().all(|line| (1..=lines).contains(line)), "{at:?} of {lines}");
                 found.asked.iter().for_each(means_the_same_on_the_command_line);
             }
-            Err(error) => judge(&error, lines),
+            Err(error) => check_error(&error, lines),
         }
     }
 }
@@ -56,7 +56,7 @@ fn means_the_same_on_the_command_line(asked: &Asked) {
     assert_eq!(read, expected);
 }
 
-fn judge(error: &Error, lines: usize) {
+fn check_error(error: &Error, lines: usize) {
     assert!(!error.hint().is_empty() && !error.to_string().is_empty());
     let Error::Preset(problem) = error else { panic!("{error} is no problem of a preset") };
     let Some(PresetProblem::Form { at, .. } | PresetProblem::Unknown { at, .. }) = problem.downcast_ref() else {
