@@ -70,7 +70,7 @@ impl WorkDir {
         fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
         let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
         let path = dir.join(LOCK);
-        // Other users may write there: no link of theirs is followed, and nothing is truncated.
+        // Other users may write there: no link that they made is followed, and nothing is truncated.
         let mut options = File::options();
         options.write(true).create(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
         let lock = options.open(&path).map_err(Error::io("create", &path))?;

@@ -1,8 +1,8 @@
 //! Reading from a finished database, as a node does: opened with its own options, single lookups, many at once, all.
 //!
 //! This runs in a process of its own (`bedload bench-read`), so that memory and processor time are those of reading
-//! alone. Every kind of lookup has keys of its own, so that one does not warm what the next one wants; when everything is
-//! to be warm, all of it is done once before, unmeasured.
+//! alone. Every kind of lookup has keys of its own, so that one does not warm the cache for the next one; when
+//! everything is to be warm, all of it is done once before, unmeasured.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
 /// The result of reading all records.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Iterated {
-    /// Records met.
+    /// Records read.
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
@@ -251,7 +251,7 @@ fn latency(mut times: Vec<u64>) -> LookupTimes {
     }
 }
 
-/// The upper bound of the quarter of a power of two that `nanoseconds` lies in.
+/// The upper bound of the quarter of a power of two that contains `nanoseconds`.
 fn bucket(nanoseconds: u64) -> u64 {
     let quarters = (nanoseconds.max(1) as f64).log2() * 4.0;
     ((quarters.floor() + 1.0) / 4.0).exp2().round() as u64

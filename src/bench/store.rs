@@ -1,7 +1,7 @@
-//! Where results are kept, so that nothing that was measured is lost and a comparison that was stopped goes on.
+//! Where results are kept, so that nothing that was measured is lost and a comparison that was stopped can be resumed.
 //!
 //! ```text
-//! <out>/bench.json     what is compared, on what and how: written first; the same command goes on, another is refused
+//! <out>/bench.json     what is compared, on what and how: written first; the same command resumes, another is refused
 //!       runs.ndjson    one run a line, appended and synced when it is over
 //!       results.json   everything together; like the files below written anew after every run, by a rename
 //!       report.md  report.csv  report.html
@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::report::bench::{BenchReport, Run, csv, html, markdown};
 
-/// A log of runs longer than this is not ours, in bytes.
+/// A log of runs longer than this was not written by bedload, in bytes.
 const MAX_LOG: u64 = 1 << 30;
 
 /// The folder of one comparison.

@@ -32,7 +32,7 @@ pub enum ChainProblem {
         /// Where the tag is.
         offset: usize,
     },
-    /// The transactions are not those that the header stands for.
+    /// The transactions are not those that the header commits to.
     #[error(
         "the transactions of block {block} do not match its header: their merkle root is {computed}, the header's {header}"
     )]

@@ -68,7 +68,7 @@ extern "C" fn on_abort(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut 
         if (*info).si_pid() == libc::getpid() {
             end(ABORTED);
         }
-        // Sent by another process, which wants what the signal does: it comes once this handler returns.
+        // Sent by another process: the signal takes effect once this handler returns.
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }

@@ -46,7 +46,7 @@ const PIECE: usize = 4 << 20;
 
 /// A sample that has been imported.
 pub(super) struct Sample {
-    /// Bytes of the sample, and of the snapshot that it stands for; of a CAR both decompressed.
+    /// Bytes of the sample, and of the snapshot that it represents; of a CAR both decompressed.
     pub bytes: u64,
     pub whole: u64,
     /// What its import did.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// Bytes read back from a file at once; far more than an entry has.
 const READ: usize = 1 << 20;
 
-/// Stands for "no epoch is known".
+/// Means "no epoch is known".
 const NO_EPOCH: u64 = u64::MAX;
 
 /// A link to follow.
@@ -24,7 +24,7 @@ pub(super) struct Step {
     pub cid: Vec<u8>,
     /// The CID of the block that has the link; empty for a root.
     pub parent: Vec<u8>,
-    /// How many tipsets lie between the head and the header it was found below.
+    /// The number of tipsets between the head and the header it was found below.
     pub tipset: u32,
     /// The epoch of that header.
     pub epoch: Option<u64>,

@@ -1,4 +1,4 @@
-//! Reading a snapshot from front to back on many threads: one at a time takes the next chunk, all process theirs.
+//! Reading a snapshot from front to back on many threads: one at a time takes the next chunk, each processes its own.
 
 use std::path::Path;
 

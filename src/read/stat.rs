@@ -16,7 +16,7 @@ use crate::rocks::{DataFile, FamilyScan, FileTotals, Level, Reader, ReaderOption
 /// The block cache, in bytes.
 const CACHE: usize = 8 << 20;
 
-/// What to look at.
+/// What to report on.
 #[derive(Debug, Clone, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]

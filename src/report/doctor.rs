@@ -12,7 +12,7 @@ pub const DOCTOR_SCHEMA: &str = "bedload-doctor-3";
 pub struct DoctorReport {
     /// [`DOCTOR_SCHEMA`].
     pub schema: String,
-    /// The directory that was looked at: the one named, or the nearest above it that exists.
+    /// The directory that was examined: the one named, or the nearest above it that exists.
     pub dir: String,
     /// The file system it is on.
     pub file_system: FileSystemInfo,

@@ -41,7 +41,7 @@ pub struct ExportReport {
     pub missing: u64,
     /// How many of these may be missing: they were named by headers below the epoch given.
     pub missing_allowed: u64,
-    /// The first ten missing blocks, as they were met.
+    /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,
     /// Blocks whose links cannot be read: they are not what their codec says.
     pub malformed: u64,

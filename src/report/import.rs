@@ -72,10 +72,10 @@ pub struct ImportReport {
     /// What RocksDB did while it was written to; only the memtable loader has this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memtable: Option<MemtableReport>,
-    /// Options of the database that were asked for or differ from RocksDB's defaults, read back from its OPTIONS file.
+    /// Options of the database that were set or differ from RocksDB's defaults, read back from its OPTIONS file.
     pub options: Vec<OptionRow>,
-    /// `IDENTITY`, where the options ask for that file, and the newest OPTIONS file, as they were committed. A node that
-    /// opens the database writes newer OPTIONS files.
+    /// `IDENTITY`, where the options require that file, and the newest OPTIONS file, as they were committed. A node
+    /// that opens the database writes newer OPTIONS files.
     #[serde(default)]
     pub small_files: Vec<RecordedFile>,
     /// How fast both ends of the source were read.

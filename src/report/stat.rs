@@ -49,11 +49,11 @@ pub struct FamilyStat {
     pub index_bytes: u64,
     /// Options that differ from RocksDB's defaults.
     pub options: Vec<OptionStat>,
-    /// Records by reading all of them; `null` unless asked for.
+    /// Records by reading all of them; `null` unless requested.
     pub records: Option<u64>,
-    /// Bytes of the records' values; `null` unless asked for.
+    /// Bytes of the records' values; `null` unless requested.
     pub payload_bytes: Option<u64>,
-    /// The content digest; `null` unless asked for.
+    /// The content digest; `null` unless requested.
     pub digest: Option<ContentDigest>,
 }
 

@@ -41,7 +41,7 @@ pub struct VerifyReport {
     pub digest: Option<ContentDigest>,
     /// What `BEDLOAD.json` says; `null` when there is none.
     pub recorded: Option<Recorded>,
-    /// The comparison with the source; `null` when none was asked for.
+    /// The comparison with the source; `null` when none was requested.
     pub against: Option<Against>,
     /// What is no problem and worth knowing, in words.
     pub notes: Vec<String>,

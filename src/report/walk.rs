@@ -37,7 +37,7 @@ pub struct WalkReport {
     pub malformed: u64,
     /// How many links deep the walk went: along the chain of headers, and from there to the deepest block below them.
     pub depth: u64,
-    /// The first ten missing blocks, as they were met.
+    /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,
     /// The first ten unreachable records, in the order of their keys.
     pub first_unreachable: Vec<String>,

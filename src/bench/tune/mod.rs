@@ -1,7 +1,7 @@
 //! Better options for this snapshot on this machine, searched for around a preset.
 //!
 //! ```text
-//! one change at a time  ->  samples that grow fourfold  ->  the better third goes on,  ->  the winner against the
+//! one change at a time  ->  samples that grow fourfold  ->  the better third remains,  ->  the winner against the
 //! (space)                   (sample, halving)               and its changes together       start, on the whole (confirm)
 //! ```
 //!
@@ -36,7 +36,7 @@ use crate::report::bench::{Run, SnapshotInfo, Verdict, metric};
 use crate::report::statistics;
 use crate::report::tune::{Confirmation, Goal, Outcome, RungReport, TUNE_SCHEMA, TuneReport};
 
-/// The smallest sample, in bytes: less is over before it tells anything.
+/// The smallest sample, in bytes: less is over before it can be measured.
 const MIN_SAMPLE: u64 = 16 << 20;
 
 /// How much larger each sample is than the one before.

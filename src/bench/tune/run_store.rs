@@ -1,7 +1,7 @@
-//! The runs of a search, kept so that one that was stopped goes on.
+//! The runs of a search, kept so that one that was stopped can be resumed.
 //!
 //! ```text
-//! <out>/tune.json     what is searched for, on what and how: the same search goes on, another is refused
+//! <out>/tune.json     what is searched for, on what and how: the same search resumes, another is refused
 //!       runs.ndjson   one run a line with the stage it belongs to, appended and synced when it is over
 //!       keys-*        the keys that are looked up, by stage
 //! ```

@@ -1,5 +1,5 @@
 //! The beginning of a snapshot as a snapshot of its own: whole sections, behind a header that names no roots, since the
-//! blocks that the roots name may lie beyond it.
+//! blocks that the roots name may be beyond it.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

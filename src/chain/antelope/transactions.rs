@@ -80,7 +80,7 @@ pub(crate) fn root(leaves: &mut Vec<merkle::Node>, savanna: bool) -> Id {
     Id::from(root.unwrap_or_default())
 }
 
-/// Steps over a receipt: the id and the leaf, those that the options ask for.
+/// Steps over a receipt: the id and the leaf, those that the options require.
 fn receipt(
     reader: &mut Reader<'_>,
     version: u32,

@@ -47,9 +47,9 @@ use crate::error::{Error, Result};
 pub use dictionaries::read_dictionaries;
 pub use pack::Dictionaries;
 
-/// The version of an Antelope log unless another is asked for.
+/// The version of an Antelope log unless another is requested.
 pub const VERSION: u32 = 3;
-/// The first Savanna block of a log of version 3 unless another is asked for.
+/// The first Savanna block of a log of version 3 unless another is requested.
 pub const SAVANNA_FROM: u32 = 10_001;
 
 /// What to generate.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Parents wait until everything below their children is out, so the chain comes from its head down; only genesis has
-//! its made-up parent right behind it. Everything else comes as its links stand: a block, then all below its first
-//! link, then all below its second.
+//! its made-up parent right behind it. Everything else comes in the order of its links: a block, then all below its
+//! first link, then all below its second.
 //!
 //! The order forbids to look blocks up side by side as they come. But all that is on the stack will be needed, and so
 //! will be what that links to: whenever the next block is not at hand, many of them are fetched at once.

@@ -16,7 +16,7 @@ const SKIPPABLE: u32 = 0x184d_2a50;
 /// Bytes of a skippable frame before its content.
 const SKIPPABLE_HEADER: u64 = 8;
 
-/// Bytes looked at at once.
+/// Bytes read at once.
 const WINDOW: usize = 64 << 10;
 
 /// Counts the frames of the file at `path`; `None` where it is not made of whole frames: unpacking it reports the

@@ -22,7 +22,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// The last key that lies in a file of `family`.
+    /// The last key that is in a file of `family`.
     pub fn largest_key(&self, family: &str) -> Option<Vec<u8>> {
         let files = self.files.iter().filter(|file| file.family == family);
         files.map(|file| file.largest.clone()).max()

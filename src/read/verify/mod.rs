@@ -1,5 +1,5 @@
 //! Is a database sound? Every block of every file against its checksum, every value against its key, the whole against
-//! what the import recorded and, if wanted, record by record against the source.
+//! what the import recorded and, if requested, record by record against the source.
 //!
 //! Threads share out ranges of keys. Each record is read once: RocksDB checks the blocks it is in, then its value is
 //! hashed and its part of the content digest computed, many records at a time. Damage does not end the search: what

@@ -25,7 +25,7 @@ struct Found {
     problems: Problems,
     /// The keys of `problems.first`, in the same order.
     keys: Vec<(bool, Vec<u8>, ProblemKind)>,
-    /// RocksDB's messages about blocks that cannot be read: every worker that meets the same block gets the same
+    /// RocksDB's messages about blocks that cannot be read: every worker that reads the same block gets the same
     /// message.
     unreadable: HashSet<String>,
 }

@@ -268,7 +268,7 @@ fn check_claims(checker: &mut Checker, job: &Job<'_>, claims: &[Claim<'_>], keys
 /// A scan at the first record behind `last` that can be read, where what follows `last` cannot: found by steps that
 /// double until one succeeds, then by halving the last step. `None` when nothing up to `end` can be read.
 ///
-/// Each try is a new scan: one that has met damage may give other results than a new one.
+/// Each try is a new scan: one that has found damage may give other results than a new one.
 fn step_over<'r>(job: &Job<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
     let end = to.map(<[u8]>::to_vec).or_else(|| job.largest_key(family)).unwrap_or_default();
     let Some(window) = Window::between(last, &end) else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! The links that a walk still has to follow, in three queues, and which of them come next.
 //!
 //! ```text
-//! chain     parents of headers, and the roots     first, so that what hangs below many headers lies in one wave
+//! chain     parents of headers, and the roots     first, so that what hangs below many headers is in one wave
 //! strict    what must be there                    before `lenient`: a block that both lead to counts as one that must be
 //! lenient   what headers below the epoch name of which blocks may be missing
 //! ```
@@ -156,7 +156,7 @@ mod tests {
         }
         assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)));
         assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 2)));
-        // Below headers it goes to the end before the chain goes on.
+        // Everything below the headers is followed before the chain continues.
         add(&frontier, Kind::Strict, 4);
         add(&frontier, Kind::Chain, 5);
         assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 4)));

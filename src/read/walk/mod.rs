@@ -2,11 +2,11 @@
 //!
 //! In waves (`frontier`): the chain of headers first, then what hangs below all of them, level by level. The links of a
 //! wave are sorted by key (`sorted`), and threads look them up in batches: a database is read front to back, and a data
-//! block that has many of them once. What has been met is remembered in `visited`; that and the links still to be
+//! block that has many of them once. What has been visited is recorded in `visited`; that and the links still to be
 //! followed go to disk beyond the memory budget.
 //!
 //! A Filecoin header gives what hangs below it an epoch, and its parents a place in the chain; that is how a walk is
-//! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are told from damage.
+//! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are distinguished from damage.
 
 mod frontier;
 mod sorted;

@@ -117,7 +117,7 @@ pub struct Figures {
     pub reference: String,
     /// Seconds of the copy.
     pub copy: Option<Spread>,
-    /// By variant, in the order they were asked for.
+    /// By variant, in the order of the command line.
     pub variants: Vec<VariantFigures>,
     /// `null` when no variant has a run that counts.
     pub recommendation: Option<Recommendation>,

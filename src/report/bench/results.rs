@@ -67,7 +67,7 @@ pub struct SnapshotInfo {
 /// How it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// Rounds that were asked for.
+    /// Rounds that were requested.
     pub runs: u32,
     /// Rounds before them.
     pub warmup: u32,

@@ -146,7 +146,7 @@ pub struct ImportFigures {
     pub stall_seconds: Option<f64>,
     /// Bytes of the finished database's files, as they take room on the disk.
     pub disk_bytes: Option<u64>,
-    /// Options of the finished database that were asked for or differ from RocksDB's defaults.
+    /// Options of the finished database that were set or differ from RocksDB's defaults.
     pub options: Vec<OptionRow>,
     /// What ran.
     pub rocksdb_version: String,
@@ -182,7 +182,7 @@ pub struct ScanFigures {
     pub kind: ScanKind,
     /// How long it took, opening included.
     pub seconds: f64,
-    /// Records it met.
+    /// Records it read.
     pub records: u64,
     /// Their bytes.
     pub bytes: u64,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   block_log_part.0007, ..          Hive: a million blocks each, the oldest ones perhaps deleted
-//!   blocks-1-1000.log, .., blocks.log  Antelope: the partitions may lie in `retained` and `archive` below
+//!   blocks-1-1000.log, .., blocks.log  Antelope: the partitions may be in `retained` and `archive` below
 //! ```
 
 use std::ffi::OsStr;

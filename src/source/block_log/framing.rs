@@ -64,7 +64,7 @@ pub(crate) struct Span {
 #[derive(Debug)]
 pub(crate) enum End {
     At(Span),
-    /// The piece is too short to tell.
+    /// The piece is too short to decide.
     More,
     /// The log ends before the entry does.
     Cut,
@@ -202,7 +202,7 @@ impl Framing {
     }
 
     /// The entries that a piece begins with, as many as end in it for certain: what follows the last one names its id.
-    /// None when nothing in it can be told.
+    /// None when nothing in it can be read.
     ///
     /// # Errors
     /// As [`Framing::header_of`].
@@ -229,7 +229,7 @@ impl Framing {
         Ok(())
     }
 
-    /// The first end of an entry that lies whole in a piece, and the header of the entry's block.
+    /// The first end of an entry that is whole in a piece, and the header of the entry's block.
     ///
     /// # Errors
     /// As [`Framing::header_of`].
@@ -299,7 +299,7 @@ impl Framing {
         }
     }
 
-    /// Whether a log begins with a packed block: its frame and its word are there, or more bytes are needed to tell.
+    /// Whether a log begins with a packed block: its frame and its word are there, or more bytes are needed to decide.
     pub fn begins_packed(self, bytes: &[u8]) -> Option<bool> {
         match self.packed(bytes, 0) {
             Packed::Whole(_) => Some(true),
@@ -366,7 +366,7 @@ impl Framing {
             let span = Span { start: 0, end, packing: Packing::Raw };
             match self.names(rest, &header.id) {
                 Starts::Yes => return End::At(span),
-                // What is left of a torn log is too short to tell, and names no other block.
+                // What is left of a torn log is too short to decide, and names no other block.
                 Starts::More => return if ends { End::At(span) } else { End::More },
                 Starts::No => {}
             }

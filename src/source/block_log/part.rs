@@ -212,7 +212,7 @@ impl LogFile {
                 }
                 End::Cut | End::None(_) => {
                     return match self.framing.header(bytes.get(self.framing.head()..).unwrap_or_default()) {
-                        // Damaged or torn, but a header: reading on tells what is wrong.
+                        // Damaged or torn, but a header: reading on finds what is wrong.
                         Ok(header) if matches!(end, End::None(_)) => Ok(header),
                         Ok(_) => Err(self.bad(self.start, LogProblem::Empty)),
                         Err(problem) => Err(self.bad(self.start, LogProblem::NotALog { reason: problem.to_string() })),

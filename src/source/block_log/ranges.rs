@@ -18,7 +18,7 @@ use super::{MAX_BLOCK, TornTail};
 use crate::chain::{Header, Id};
 use crate::error::{Error, Result};
 
-/// How far ahead of the reading position the system is asked to read, in bytes.
+/// How far ahead of the reading position the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
 /// The files of a log, in the order of their blocks.

@@ -27,7 +27,7 @@ const FIRST_READ: usize = 64 << 10;
 /// The most that is read to find the header: padding of a CARv2 and header, in bytes.
 const MAX_HEAD: u64 = super::MAX_HEADER + (4 << 20);
 
-/// How far ahead of the reading position the system is asked to read, in bytes.
+/// How far ahead of the reading position the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
 /// The limits of a reader.

@@ -87,7 +87,7 @@ impl Serialize for Link<'_> {
     }
 }
 
-/// The outcome of looking for a header at the front of a buffer.
+/// The outcome of parsing a header at the front of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderStep {
     /// Here it is.
@@ -267,7 +267,7 @@ impl<'a> Fields<'a> {
         Ok(roots)
     }
 
-    /// The next item, which must be of one major type: the decoder looks at its length only.
+    /// The next item, which must be of one major type: the decoder reads its length only.
     fn next<T: Decode<'a>>(&mut self, major: u8, what: &str) -> Result<T, String> {
         const NAMES: [&str; 8] = [
             "an unsigned number",
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// `{roots: [identity CID of "a"], version: 1}`, and where in it the parts lie.
+    /// `{roots: [identity CID of "a"], version: 1}`, and where in it the parts are.
     const SOUND: &[u8] = b"\xa2\x65roots\x81\xd8\x2a\x46\x00\x01\x55\x00\x01a\x67version\x01";
 
     /// [`SOUND`] with the bytes at `at` replaced.
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(read(&with(25, b"\x03")), Err("CAR version 3 is not supported here".into()));
     }
 
-    /// What another reader makes of it; that one wants a root, and knows digests of up to 64 bytes.
+    /// What another reader makes of it; that one requires a root, and accepts digests of up to 64 bytes.
     fn read_by_another(cbor: &[u8]) -> Result<Vec<RawCid>, String> {
         let header = iroh_car::CarHeader::decode(cbor).map_err(|error| error.to_string())?;
         Ok(header.roots().iter().map(|root| RawCid::from_bytes(root.to_bytes()).expect("a CID")).collect())

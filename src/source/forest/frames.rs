@@ -55,7 +55,7 @@ impl Packer {
     /// [`io::Error`]: zstd could not get its memory.
     ///
     /// # Panics
-    /// If `ends` does not ascend or lies outside `bytes`.
+    /// If `ends` does not ascend or is outside `bytes`.
     pub fn pack(
         &mut self,
         bytes: &[u8],

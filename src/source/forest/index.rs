@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks a hash up as the format says, without the code above.
+    /// Looks up a hash as the format says, without the code above.
     fn lookup(index: &[u8], hash: u64) -> Vec<u64> {
         let word = |at: usize| u64::from_le_bytes(index[at..at + 8].try_into().expect("8 bytes"));
         let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! Work done ahead on a thread of its own: reading for decoders, unpacking for the consumer.
 //!
 //! A producer fills buffers, a bounded channel carries them, empty ones go back. An end is a message of its own: a
-//! producer that dies without one (a panic) is an error and never a clean end. When the consumer goes away the next
+//! producer that ends without one (a panic) is an error and never a clean end. When the consumer goes away the next
 //! send fails and the thread ends; no thread waits for it, because it may sit in a read of a pipe that never comes back.
 
 use std::io::{self, Read};

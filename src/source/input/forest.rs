@@ -45,7 +45,7 @@ pub struct IndexHeader {
 }
 
 impl IndexHeader {
-    /// How many blocks are indexed, given the bytes of the whole index. `None` when the table was not laid out with
+    /// How many blocks are indexed, given the bytes of the whole index. `None` when the table was not made with
     /// the usual load of 0.8, or does not fit its length.
     pub fn blocks(&self, index_bytes: u64) -> Option<u64> {
         let slots = index_bytes.checked_sub(INDEX_HEADER as u64)?;
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// The index of `blocks` blocks, laid out as Forest does, in skippable frames of at most `piece` bytes.
+    /// The index of `blocks` blocks, written as Forest does, in skippable frames of at most `piece` bytes.
     fn index(blocks: u64, piece: usize) -> Vec<u8> {
         let buckets = (blocks as f64 / 0.8) as u64;
         let mut content = Vec::new();

@@ -5,8 +5,8 @@
 //!   04 22 4d 18 | FLG BD (size u64) HC | block ... | 00 00 00 00 | (content checksum u32, if FLG bit 2)
 //! ```
 //!
-//! `lz4_flex` reads blocks; it calls a frame that is cut before a block finished. So this file looks behind it: a
-//! frame is whole only if nothing was asked for behind the end and its last word was the end mark.
+//! `lz4_flex` reads blocks; it calls a frame that is cut before a block finished. So this module checks what follows: a
+//! frame is whole only if nothing was requested behind the end and its last word was the end mark.
 
 use std::io::{self, Read};
 

@@ -19,7 +19,7 @@ use super::zstd_stream::ZstdStream;
 use super::{Body, ByteStream, Compression, CompressionProblem, Input, forest};
 use crate::error::{Error, Result};
 
-/// The name that stands for standard input.
+/// The name of standard input.
 const STDIN: &str = "-";
 /// Chunks that the decoders on a single thread unpack ahead.
 const DEPTH: usize = 4;

@@ -20,7 +20,7 @@ pub(super) struct Source {
     offset: u64,
     /// The reader has nothing more.
     ended: bool,
-    /// The caller asked for bytes behind the end.
+    /// The caller requested bytes behind the end.
     starved: bool,
     /// The reader failed: what a decoder reports then is this failure, not damage.
     broken: bool,
@@ -103,7 +103,7 @@ impl Source {
         Ok(())
     }
 
-    /// Looks at the next `want` bytes; fewer only where the input ends.
+    /// Returns the next `want` bytes; fewer only where the input ends.
     pub(super) fn peek(&mut self, want: usize) -> Result<&[u8]> {
         self.buffer(want).map_err(Error::io("read", &self.name))?;
         let bytes = self.buffered();

@@ -78,7 +78,7 @@ enum Slot {
     End { consumed: u64 },
 }
 
-/// The consumer is gone, or its worker met an error: no more is wanted.
+/// The consumer is gone, or its worker returned an error: no more is needed.
 struct Abandoned;
 
 enum ScanError {

@@ -74,7 +74,7 @@ pub(super) struct Shared {
     pub(super) chunks: Pool,
 }
 
-/// The job's consumer is gone: the rest is not wanted.
+/// The job's consumer is gone: the rest is not needed.
 struct Abandoned;
 
 /// Works until there are no more jobs or their consumer is gone.

@@ -11,7 +11,7 @@ use crate::rocks::options_file::{Line, OptionsFile};
 use crate::size;
 use crate::source::car::RawCid;
 
-/// Reads `text` as a preset and as a user's configuration. Every setting it finds stands in a line of the text and means
+/// Reads `text` as a preset and as a user's configuration. Every setting it finds is in a line of the text and means
 /// the same on the command line, and every error names a line that is there.
 ///
 /// # Panics
