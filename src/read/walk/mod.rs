@@ -232,7 +232,7 @@ impl Walk<'_> {
 
     /// Looks up a batch of links and queues those that its blocks have.
     fn follow(&self, batch: &[Lookup<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
-        let keys: Vec<&[u8]> = batch.iter().map(|look| look.key).collect();
+        let keys: Vec<&[u8]> = batch.iter().map(|lookup| lookup.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
         let (mut bytes, mut blocks) = (0, 0);
         let mut gathered = Gathered::default();
