@@ -46,7 +46,7 @@ pub(crate) fn string(len: u64, rest: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(len).ok()?)
 }
 
-/// The head of a CBOR item, as short as it goes.
+/// The head of a CBOR item, in its shortest form.
 pub(crate) fn push_head(cbor: &mut Vec<u8>, major: u8, value: u64) {
     let major = major << 5;
     match value {

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// A text in which every character that steers a terminal, or that hides or reorders what is beside it, is written as
+/// A text in which every character that controls a terminal, or that hides or reorders what is beside it, is written as
 /// `\\u{1b}`. Line breaks and tabs stay.
 ///
 /// ```

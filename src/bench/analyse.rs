@@ -1,12 +1,12 @@
-//! From runs to figures: what the runs say, and how sure that is.
+//! Computes figures from runs, each with its uncertainty.
 
 use super::recommend;
 use super::rounds::Rounds;
 use crate::report::bench::{COPY, Comparison, Figures, METRICS, Metric, Run, VariantFigures};
 use crate::report::statistics;
 
-/// Takes the figures of `variants` from `runs`; those of rounds that warm up, and failed ones, do not count.
-/// `reference` is the variant that the others are held against.
+/// Computes the figures of `variants` from `runs`; those of rounds that warm up, and failed ones, do not count. The
+/// others are compared with the variant `reference`.
 pub fn figures(variants: &[String], reference: &str, runs: &[Run]) -> Figures {
     let rounds = Rounds::new(runs);
     let copy = statistics::spread(&rounds.values(COPY, &wall()));

@@ -1,4 +1,4 @@
-//! The page cache: filled, emptied, and looked into.
+//! Fills, empties and inspects the page cache.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,16 +10,16 @@ use memmap2::Mmap;
 use crate::error::{Error, Result};
 use crate::report::bench::CacheInfo;
 
-/// Bytes read at once while a file is brought into the cache.
+/// Bytes read at once while a file is read into the cache.
 const PIECE: usize = 4 << 20;
 
-/// What an idle system has at most that is still to be written, in KiB.
+/// Dirty memory that an idle system has at most, in KiB.
 const QUIET_KIB: u64 = 2048;
 
 /// How long to wait for that.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// Where the kernel takes the order to drop what it caches.
+/// The kernel's switch for dropping its caches.
 const DROP: &str = "/proc/sys/vm/drop_caches";
 
 /// The regular files of a directory, or the file itself.
@@ -43,7 +43,7 @@ pub(super) fn disk_bytes(path: &Path) -> Option<u64> {
     files(path).ok()?.iter().map(|file| Some(fs::metadata(file).ok()?.blocks() * 512)).sum()
 }
 
-/// Reads everything once, so that it lies in the page cache as far as there is room.
+/// Reads everything once, so that it is in the page cache as far as there is room.
 pub(super) fn warm(path: &Path) -> Result<()> {
     let mut buffer = vec![0; PIECE];
     for path in files(path)? {
@@ -53,7 +53,8 @@ pub(super) fn warm(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes everything below `path` out of the page cache. What others hold mapped, or what is not yet on the disk, stays.
+/// Takes everything below `path` out of the page cache. Pages that another process has mapped, or that are not yet on
+/// the disk, stay.
 pub(super) fn evict(path: &Path) -> Result<()> {
     for path in files(path)? {
         let file = File::open(&path).map_err(Error::io("open", &path))?;
@@ -74,7 +75,7 @@ pub(super) fn resident(path: &Path) -> Option<f64> {
         if file.metadata().ok()?.len() == 0 {
             continue;
         }
-        // SAFETY: the bytes are never looked at; only whether their pages are in memory.
+        // SAFETY: the bytes are never read; only whether their pages are in memory is.
         let map = unsafe { Mmap::map(&file) }.ok()?;
         let mut present_pages = vec![0_u8; map.len().div_ceil(page)];
         // SAFETY: the range is that of the map, and the vector has a byte for each of its pages.
@@ -89,7 +90,7 @@ pub(super) fn resident(path: &Path) -> Option<f64> {
 }
 
 /// Writes out what is dirty and waits, for a while, until the disk is quiet.
-pub(super) fn settle() {
+pub(super) fn quiesce() {
     rustix::fs::sync();
     let start = Instant::now();
     while start.elapsed() < QUIET && dirty_kib().is_some_and(|kib| kib > QUIET_KIB) {
@@ -105,12 +106,12 @@ fn dirty_kib() -> Option<u64> {
     Some(field("Dirty:")? + field("Writeback:")?)
 }
 
-/// Brings `source` into the state that a run asks for, and says how.
+/// Fills or empties the page cache for a run; returns what was done.
 ///
 /// # Errors
-/// The source cannot be read.
+/// [`Error::Io`]: the source cannot be read.
 pub(super) fn prepare(source: &Path, cold: bool) -> Result<CacheInfo> {
-    settle();
+    quiesce();
     if !cold {
         warm(source)?;
         let how = match resident(source) {

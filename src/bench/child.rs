@@ -21,14 +21,14 @@ use crate::parallel;
 use crate::progress::CancellationToken;
 use crate::report::bench::{MemorySample, ProcessFigures};
 
-/// The time between two looks at a process that has just begun; it grows as the process gets older.
-const LOOK: Duration = Duration::from_millis(10);
+/// The time between two samples of a process that has just begun; it grows as the process gets older.
+const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// The most samples of memory kept; beyond it every second one is dropped and the distance doubled.
 const MAX_SAMPLES: usize = 240;
 
-/// How long a process that was asked to end may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a process may take to end after SIGTERM, before it gets SIGKILL.
+const TERM_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The most of a process's error output that is read, in bytes.
 const MAX_ERRORS: u64 = 64 << 10;
@@ -63,7 +63,7 @@ impl Ended {
 /// Runs a process to its end.
 ///
 /// # Errors
-/// It could not be started, or the caller cancelled it: then it has been ended.
+/// [`Error::Io`]: it could not be started; [`Error::Interrupted`]: the caller cancelled it, and it has been ended.
 pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     let (output, errors) = (job.dir.join(format!("{}.out", job.name)), job.dir.join(format!("{}.err", job.name)));
     let create = |path: &PathBuf| File::create(path).map_err(Error::io("create", path));
@@ -131,7 +131,7 @@ fn read_start(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Takes the dead process away, with what the kernel counted for it.
+/// Reaps the process; returns its status, and what the kernel counted for it.
 fn reap(pid: Pid) -> io::Result<(libc::c_int, libc::rusage)> {
     let mut status = 0;
     // SAFETY: `rusage` is plain numbers, for which zero is a value.
@@ -174,7 +174,7 @@ impl Io {
     }
 }
 
-/// What was seen while it ran.
+/// What was sampled while it ran.
 #[derive(Default)]
 struct Samples {
     memory: Vec<MemorySample>,
@@ -185,19 +185,19 @@ struct Samples {
 impl Samples {
     fn take(pid: Pid, start: Instant, stop: &CancellationToken, is_over: &crossbeam_channel::Receiver<()>) -> Self {
         let mut samples = Self::default();
-        let mut every = LOOK;
+        let mut every = SAMPLE_EVERY;
         let mut asked: Option<Instant> = None;
         while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
             if stop.is_cancelled() {
                 // A process that is gone already needs no signal.
                 let _ = match asked {
                     None => kill_process(pid, Signal::TERM),
-                    Some(first) if first.elapsed() > PATIENCE => kill_process(pid, Signal::KILL),
+                    Some(first) if first.elapsed() > TERM_TIMEOUT => kill_process(pid, Signal::KILL),
                     Some(_) => Ok(()),
                 };
                 asked.get_or_insert_with(Instant::now);
             }
-            samples.look(pid, start);
+            samples.sample(pid, start);
             if samples.memory.len() > MAX_SAMPLES {
                 let mut index = 0;
                 samples.memory.retain(|_| {
@@ -210,7 +210,7 @@ impl Samples {
         samples
     }
 
-    fn look(&mut self, pid: Pid, start: Instant) {
+    fn sample(&mut self, pid: Pid, start: Instant) {
         let pid_text = pid.as_raw_nonzero();
         let Ok(status) = fs::read_to_string(format!("/proc/{pid_text}/status")) else { return };
         let kib = |name: &str| -> Option<u64> {

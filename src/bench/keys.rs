@@ -26,7 +26,8 @@ const SHORT: usize = 16;
 /// Draws `count` keys of the column family, or all where it has fewer, in random order, and writes them to `file`.
 ///
 /// # Errors
-/// The database cannot be read, or the file not written.
+/// [`Error::State`]: there is no database, or no such column family; [`Error::Rocks`] or [`Error::Io`]: it cannot be
+/// read, or the file not written.
 pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Result<u64> {
     let reader = Reader::open(db, &ReaderOptions { cache: 8 << 20, open_files: 64, lenient: false, in_order: false })?;
     let mut noise = Noise::new(seed, 0);
@@ -63,7 +64,7 @@ pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Re
 /// Reads keys back.
 ///
 /// # Errors
-/// The file cannot be read, or has something else in it.
+/// [`Error::Io`]: the file cannot be read; [`Error::Usage`]: it has something else in it.
 pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
     let lines = BufReader::new(File::open(file).map_err(Error::io("open", file))?).lines();
     let wrong = |line: usize| Error::Usage {

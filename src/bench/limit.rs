@@ -3,13 +3,13 @@
 //! ```text
 //! version 2   /sys/fs/cgroup/<ours>/bedload-bench-<pid>/memory.max                     the limit
 //!                                                      /memory.swap.max                0: swapping would measure the disk
-//!                                                      /cgroup.procs                   who enters
+//!                                                      /cgroup.procs                   the processes
 //! version 1   /sys/fs/cgroup/memory/<ours>/bedload-bench-<pid>/memory.limit_in_bytes   the limit
 //!                                                             /memory.swappiness       0
-//!                                                             /cgroup.procs            who enters
+//!                                                             /cgroup.procs            the processes
 //! ```
 //!
-//! This needs the right to make a group, and the memory controller handed down to it. Where either is missing the limit
+//! This needs the right to make a group, and the memory controller delegated to it. Where either is missing the limit
 //! is not enforced, and the report says so and why.
 
 use std::ffi::CString;
@@ -38,11 +38,11 @@ pub(super) struct Limit {
     dir: PathBuf,
 }
 
-/// What a process needs to enter, ready before it is made.
+/// What a process needs to enter, prepared before the fork.
 pub(super) struct CgroupGuard(CString);
 
 impl Limit {
-    /// Makes a group that allows `bytes`; what came of it is in the second value.
+    /// Makes a group that allows `bytes`; the second value says whether the limit is enforced.
     pub fn new(bytes: u64) -> (Option<Self>, MemoryLimit) {
         match own_group().and_then(|parent| Self::make(&parent, bytes)) {
             Ok(limit) => {
@@ -63,7 +63,7 @@ impl Limit {
             Version::Two => ("memory.max", "memory.swap.max"),
         };
         if *version == Version::Two && !limit.dir.join(max).exists() {
-            // The parent may hand the controller down; where processes live in it, the kernel refuses.
+            // The parent may delegate the controller; where processes live in it, the kernel refuses.
             write(&parent.join("cgroup.subtree_control"), "+memory")?;
         }
         write(&limit.dir.join(max), &bytes.to_string())?;

@@ -1,4 +1,4 @@
-//! Where it was measured.
+//! The machine of a comparison.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::report::Versions;
 use crate::report::bench::BenchMachine;
 use crate::rocks;
 
-/// What the system says about the machine and the file system that `dir` lies on.
+/// The machine, and the file system of `dir`.
 pub fn machine(dir: &Path) -> BenchMachine {
     let mount =
         fs::canonicalize(dir).ok().and_then(|dir| mount_of(&fs::read_to_string("/proc/self/mounts").ok()?, &dir));
@@ -36,7 +36,7 @@ fn system(text: &str) -> Option<String> {
     Some(value.trim_matches('"').to_owned())
 }
 
-/// Kind and device of the file system that `dir` lies on: the longest mount point that leads to it, the last of equals.
+/// Kind and device of the file system of `dir`: the longest mount point that leads to it, the last of equals.
 fn mount_of(mounts: &str, dir: &Path) -> Option<(String, String)> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ');

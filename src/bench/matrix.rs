@@ -5,7 +5,7 @@ use crate::preset::{self, Overrides, Preset, Resolved};
 use crate::rocks::option_map::Group;
 use crate::size;
 
-/// The most variants that are compared; more is a slip of the pen.
+/// The most variants that are compared; more is a mistake.
 const MAX_VARIANTS: usize = 256;
 
 /// What may be set without a dot in its name: the import's own arguments.
@@ -40,7 +40,7 @@ impl Vary {
     /// Reads `load.cf.write_buffer_size=32M,64M,256M`.
     ///
     /// # Errors
-    /// There is no name, or no value.
+    /// [`Error::Usage`]: there is no name, or no value.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || Error::Usage {
             reason: format!("`--vary {text}` names no option or no values"),
@@ -58,7 +58,7 @@ impl Vary {
 /// Every preset with every combination of the values that vary; `set` holds for all.
 ///
 /// # Errors
-/// Nothing to compare, too much of it, the same twice, or an argument the import does not have.
+/// [`Error::Usage`]: nothing to compare, too much of it, the same twice, or an argument the import does not have.
 pub fn variants(presets: &[String], set: &[String], vary: &[Vary]) -> Result<Vec<Variant>> {
     let mut all: Vec<Variant> = presets
         .iter()
@@ -125,7 +125,7 @@ impl Variant {
     /// The preset with what is set, checked against RocksDB.
     ///
     /// # Errors
-    /// There is no such preset, or RocksDB does not take a value.
+    /// [`Error::Preset`], [`Error::Usage`] or [`Error::Io`]: there is no such preset, or RocksDB does not take a value.
     pub fn resolve(&self) -> Result<Resolved> {
         let overrides = Overrides { set: self.set.clone(), ..Overrides::default() };
         preset::resolve(&Preset::find(&self.preset)?, &overrides)

@@ -1,4 +1,4 @@
-//! One run: an import in a process of its own, and what can be learnt from the database it leaves; or a copy.
+//! One run: an import in a process of its own, and measurements on the database it leaves; or a copy.
 //!
 //! ```text
 //! quiet disk -> cache warm or cold -> import -> scan -> lookups cold -> lookups warm -> everything removed
@@ -28,7 +28,7 @@ use crate::report::{ImportReport, WalkReport};
 /// The name of the folder in `dir` that each run has to itself.
 const RUN_DIR: &str = "bedload-bench.run";
 
-/// The file that says whose that folder is.
+/// The lock file of that folder.
 const LOCK: &str = "bedload-bench.lock";
 
 /// Everything that runs have in common.
@@ -44,11 +44,11 @@ pub(super) struct Runner<'a> {
     /// Where lists of keys are kept.
     pub keys: PathBuf,
     pub stop: &'a CancellationToken,
-    pub place: Place,
+    pub work_dir: WorkDir,
 }
 
-/// The folder that runs work in; no other process may meanwhile.
-pub(super) struct Place {
+/// The working directory of all runs, locked against other processes.
+pub(super) struct WorkDir {
     pub dir: PathBuf,
     _lock: File,
 }
@@ -61,16 +61,16 @@ pub(super) struct Turn {
     pub warmup: bool,
 }
 
-impl Place {
-    /// Takes a place in `dir`, and removes what an earlier run that was killed has left there.
+impl WorkDir {
+    /// Locks the working directory in `dir`, and removes what a killed run has left there.
     ///
     /// # Errors
-    /// It cannot be written to, or another process measures there.
+    /// [`Error::Io`]: it cannot be written to; [`Error::State`]: another process measures there.
     pub fn take(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
         let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
         let path = dir.join(LOCK);
-        // Others may write there: no link of theirs is followed, and nothing is cut.
+        // Other users may write there: no link that they made is followed, and nothing is truncated.
         let mut options = File::options();
         options.write(true).create(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
         let lock = options.open(&path).map_err(Error::io("create", &path))?;
@@ -81,9 +81,9 @@ impl Place {
                 hint: "wait for it, or give another --dir; two at once would disturb each other anyway".into(),
             });
         }
-        let place = Self { dir: dir.join(RUN_DIR), _lock: lock };
-        place.clear()?;
-        Ok(place)
+        let work_dir = Self { dir: dir.join(RUN_DIR), _lock: lock };
+        work_dir.clear()?;
+        Ok(work_dir)
     }
 
     fn clear(&self) -> Result<()> {
@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         // Left behind it does no harm: the next run removes it.
         let _ = self.clear();
@@ -110,15 +110,16 @@ impl Drop for Place {
 }
 
 impl Runner<'_> {
-    /// Copies the snapshot: the floor that every import is held against.
+    /// Copies the snapshot: the baseline of every import.
     ///
     /// # Errors
-    /// The place cannot be prepared, or the caller cancelled it. That the copy fails is a result.
+    /// [`Error::Io`]: the working directory cannot be prepared; [`Error::Interrupted`]: the caller cancelled it. That
+    /// the copy fails is a result.
     pub fn copy(&self, turn: Turn) -> Result<Run> {
-        self.place.renew()?;
+        self.work_dir.renew()?;
         let cache = cache::prepare(self.source, self.cold)?;
         let mut run = blank(COPY, turn, cache);
-        let target = self.place.dir.join("copy");
+        let target = self.work_dir.dir.join("copy");
         let word = |word: &str| OsString::from(word);
         let mut copy = vec![word("--reflink=never"), word("--"), self.source.into(), target.clone().into()];
         if self.source.is_dir() {
@@ -145,14 +146,15 @@ impl Runner<'_> {
             });
         }
         run.process = all.filter(|_| run.failure.is_none());
-        self.place.clear()?;
+        self.work_dir.clear()?;
         Ok(run)
     }
 
     /// Imports with a variant and measures what comes of it.
     ///
     /// # Errors
-    /// The place cannot be prepared, or the caller cancelled it. That the import fails is a result.
+    /// [`Error::Io`]: the working directory cannot be prepared; [`Error::Interrupted`]: the caller cancelled it. That
+    /// the import fails is a result.
     pub fn import(&self, variant: &Variant, turn: Turn) -> Result<Run> {
         self.import_from(self.source, &self.keys, variant, turn)
     }
@@ -162,10 +164,10 @@ impl Runner<'_> {
     /// # Errors
     /// As [`Runner::import`].
     pub fn import_from(&self, source: &Path, keys: &Path, variant: &Variant, turn: Turn) -> Result<Run> {
-        self.place.renew()?;
+        self.work_dir.renew()?;
         let cache = cache::prepare(source, self.cold)?;
         let mut run = blank(&variant.name, turn, cache);
-        let (db, report) = (self.place.dir.join("db"), self.place.dir.join("report.json"));
+        let (db, report) = (self.work_dir.dir.join("db"), self.work_dir.dir.join("report.json"));
         let mut words: Vec<OsString> = vec!["import".into(), source.into(), "--db".into(), db.clone().into()];
         words.extend(["--report".into(), report.clone().into(), "--quiet".into()]);
         words.extend(variant.words().into_iter().map(OsString::from));
@@ -174,22 +176,22 @@ impl Runner<'_> {
         if ended.succeeded() {
             let report: ImportReport = read_json(&report)?;
             if let Some(process) = &mut run.process {
-                // By its own word and by samples; what the kernel keeps may be from before the program was loaded.
+                // From its own report and from samples; the kernel's figure may be from before the program was loaded.
                 let seen = process.memory.iter().map(|sample| sample.rss_bytes).max();
                 process.peak_rss_bytes = report.peak_rss_bytes.max(seen).or(process.peak_rss_bytes);
             }
             let cache = variant.resolve().map_or(0, |resolved| block_cache(&resolved));
             run.import = Some(import_figures(&report, ended.process.seconds, &db));
-            self.examine(&mut run, &report, &db, cache, keys)?;
+            self.read_back(&mut run, &report, &db, cache, keys)?;
         } else {
             run.failure = Some(failure("import", &ended));
         }
-        self.place.clear()?;
+        self.work_dir.clear()?;
         Ok(run)
     }
 
     /// Scans the finished database and reads from it.
-    fn examine(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64, keys: &Path) -> Result<()> {
+    fn read_back(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64, keys: &Path) -> Result<()> {
         if self.scan {
             if self.cold {
                 cache::evict(db)?;
@@ -255,7 +257,7 @@ impl Runner<'_> {
         Ok(Ok(ScanFigures { kind, seconds, records, bytes, missing: None, resident_before: None }))
     }
 
-    /// Draws the keys that every database will be asked for.
+    /// Draws the keys that are looked up in every database.
     fn draw_keys(&self, db: &Path, keys: &Path) -> Result<Result<(), Failure>> {
         let draft = keys.with_extension("draft");
         let mut words = self.reading(db, 0);
@@ -297,7 +299,7 @@ impl Runner<'_> {
             words.extend(["--progress".into(), "off".into()]);
         }
         let limit = self.limit.as_ref().filter(|_| limited);
-        child::run(&Job { program, words, dir: &self.place.dir, name, limit, stop: self.stop })
+        child::run(&Job { program, words, dir: &self.work_dir.dir, name, limit, stop: self.stop })
     }
 }
 
@@ -375,7 +377,7 @@ fn both(first: ProcessFigures, second: ProcessFigures) -> ProcessFigures {
     }
 }
 
-/// What a process that failed had to say.
+/// The failure of a process, from what it wrote to standard error.
 fn failure(action: &str, ended: &Ended) -> Failure {
     let line = |name: &str| ended.errors.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
     let otherwise = || match (ended.signal, ended.errors.trim().lines().next_back()) {

@@ -1,8 +1,8 @@
 //! Which preset is best, on this machine, for this snapshot: every run a process of its own, rounds interleaved, every
 //! figure with its uncertainty.
 //!
-//! [`bench()`] runs and keeps; `analyse` takes figures from runs; `report::bench` writes them down. Nothing here decides by
-//! a single run, and nothing compares runs of different rounds.
+//! [`bench()`] makes the runs and stores them; `analyse` computes figures; `report::bench` formats them. Nothing here
+//! decides by a single run, and nothing compares runs of different rounds.
 
 mod analyse;
 mod cache;
@@ -37,7 +37,7 @@ pub use schedule::Order;
 pub use store::load;
 
 use self::limit::Limit;
-use self::measure::{Place, Runner, Turn};
+use self::measure::{Runner, Turn, WorkDir};
 use self::store::Store;
 use crate::error::{Error, Result};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
@@ -54,7 +54,7 @@ pub trait BenchObserver {
         let _ = run;
     }
 
-    /// Something that should be known.
+    /// A note for the user.
     fn note(&self, text: &str) {
         let _ = text;
     }
@@ -81,7 +81,8 @@ pub struct Step {
 /// Compares presets.
 ///
 /// # Errors
-/// Nothing sensible to compare, another comparison in the same folder, a disk that fails, or the caller cancelled it. An
+/// [`Error::Usage`]: nothing sensible to compare; [`Error::Preset`]: a preset cannot be; [`Error::State`]: another
+/// comparison is in the same folder; [`Error::Io`]: the disk fails; [`Error::Interrupted`]: the caller cancelled it. An
 /// import that fails is a result.
 pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<BenchReport> {
     let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
@@ -91,12 +92,12 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     if options.runs == 0 {
         return Err(Error::Usage { reason: "no rounds, no results".into(), hint: "give --runs 3 or more".into() });
     }
-    let source = snapshot::look(&options.source)?;
+    let source = snapshot::probe(&options.source)?;
     let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
-    let place = Place::take(dir)?;
+    let work_dir = WorkDir::take(dir)?;
     let (limit, memory_limit) = match options.limit_memory.map(Limit::new) {
-        Some((limit, told)) => (limit, Some(told)),
+        Some((limit, note)) => (limit, Some(note)),
         None => (None, None),
     };
     if let Some(MemoryLimit { enforced: false, how, .. }) = &memory_limit {
@@ -112,7 +113,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         limit,
         keys: options.out.clone(),
         stop: &options.stop,
-        place,
+        work_dir,
     };
     let mut report = BenchReport {
         schema: BENCH_SCHEMA.into(),
@@ -177,11 +178,11 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     Ok(report)
 }
 
-/// Takes the figures of a saved comparison again, against another reference if one is named.
+/// Computes the figures of a saved comparison again, against another reference if one is named.
 ///
 /// # Errors
-/// There is no such variant.
-pub fn judge_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> {
+/// [`Error::Usage`]: there is no such variant.
+pub fn analyse_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> {
     let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
     let known = report.figures.reference.clone();
     let reference = reference(named.or(Some(&known)), &names)?;
@@ -189,7 +190,7 @@ pub fn judge_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> 
     Ok(())
 }
 
-/// Fills in what the runs so far tell.
+/// Fills in the figures of the runs so far.
 fn complete(report: &mut BenchReport, runs: &[Run], planned: usize) {
     let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
     report.runs = runs.to_vec();
@@ -219,7 +220,7 @@ fn plan(options: &BenchOptions, names: &[String]) -> Vec<(String, Turn)> {
         .collect()
 }
 
-/// What makes one comparison another: everything but how long it goes on.
+/// The identity of a comparison: everything but its length.
 fn identity(
     options: &BenchOptions,
     infos: &[VariantInfo],

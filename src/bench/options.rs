@@ -7,7 +7,7 @@ use super::matrix::Vary;
 use super::schedule::Order;
 use crate::progress::CancellationToken;
 
-/// Rounds when the user gives no number: the fewest with an interval worth the name.
+/// Rounds when the user gives no number: the fewest that give a useful interval.
 pub const DEFAULT_RUNS: u32 = 3;
 
 /// Lookups of each kind when the user gives no number.
@@ -40,7 +40,7 @@ pub struct BenchOptions {
     pub budget: Option<Duration>,
     /// The limit of each import's memory, in bytes.
     pub limit_memory: Option<u64>,
-    /// The variant that the others are held against. Defaults to the first.
+    /// The variant that the others are compared with. Defaults to the first.
     pub reference: Option<String>,
     /// Lookups of each kind; 0 for none.
     pub lookups: u64,

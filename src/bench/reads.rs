@@ -1,8 +1,8 @@
 //! Reading from a finished database, as a node does: opened with its own options, single lookups, many at once, all.
 //!
 //! This runs in a process of its own (`bedload bench-read`), so that memory and processor time are those of reading
-//! alone. Every kind of lookup has keys of its own, so that one does not warm what the next one wants; when everything is
-//! to be warm, all of it is done once before, unmeasured.
+//! alone. Every kind of lookup has keys of its own, so that one does not warm the cache for the next one; when
+//! everything is to be warm, all of it is done once before, unmeasured.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const MAX_LOOKUPS: Duration = Duration::from_secs(5);
 /// How long the iteration over all records may take.
 const MAX_ITERATION: Duration = Duration::from_secs(20);
 
-/// Records between two looks at the clock.
+/// Records between two readings of the clock.
 const STRIDE: u64 = 4096;
 
 /// What to read, and how.
@@ -48,10 +48,12 @@ pub struct ReadOptions {
     pub threads: Option<usize>,
 }
 
-/// Reads, with the clock in hand.
+/// Reads, and measures how long it takes.
 ///
 /// # Errors
-/// The database or the keys cannot be read.
+/// [`Error::State`](crate::Error::State): there is no such column family; [`Error::Rocks`](crate::Error::Rocks) or
+/// [`Error::Io`](crate::Error::Io): the database or the keys cannot be read; [`Error::Usage`](crate::Error::Usage): a
+/// key is not in hex.
 pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
     let family = match &options.family {
         Some(family) => family.clone(),
@@ -108,10 +110,10 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
     })
 }
 
-/// What going through all records came to.
+/// The result of reading all records.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Iterated {
-    /// Records met.
+    /// Records read.
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
@@ -121,10 +123,11 @@ pub struct Iterated {
     pub complete: bool,
 }
 
-/// Goes through all records in order, opening included, however long it takes: the scan of a database without links.
+/// Reads all records in order, opening included, without a limit of time: the scan of a database without links.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`Error::State`](crate::Error::State): there is no such column family; [`Error::Rocks`](crate::Error::Rocks) or
+/// [`Error::Io`](crate::Error::Io): the database cannot be read.
 pub fn scan_in_order(db: &std::path::Path, block_cache: u64) -> Result<Iterated> {
     let family = keys::family_of(db)?;
     let start = Instant::now();
@@ -225,7 +228,7 @@ impl Reading<'_> {
     }
 }
 
-/// What single lookups came to.
+/// The latencies of single lookups.
 fn latency(mut times: Vec<u64>) -> LookupTimes {
     let total: u64 = times.iter().sum();
     times.sort_unstable();
@@ -248,7 +251,7 @@ fn latency(mut times: Vec<u64>) -> LookupTimes {
     }
 }
 
-/// The upper bound of the quarter of a power of two that `nanoseconds` lies in.
+/// The upper bound of the quarter of a power of two that contains `nanoseconds`.
 fn bucket(nanoseconds: u64) -> u64 {
     let quarters = (nanoseconds.max(1) as f64).log2() * 4.0;
     ((quarters.floor() + 1.0) / 4.0).exp2().round() as u64

@@ -1,11 +1,11 @@
 //! Which preset to use, and what that costs.
 //!
-//! The default is the fastest by total time (import, compaction, and the scan that follows). Where others are not shown to
-//! be slower, the one of them that is shown to look keys up faster goes before. A preset with a failed run is never
+//! The default is the fastest by total time (import, compaction, and the scan that follows). Where others are not shown
+//! to be slower, the one of them that is shown to look keys up faster is preferred. A preset with a failed run is never
 //! recommended while there is one without.
 //!
-//! One round has no interval that could show anything: there a difference is taken for one from `PLAIN` on, and the words
-//! say so.
+//! One round has no interval that could show anything: there a difference counts from the factor `PLAIN` on, and the
+//! reason says so.
 
 use super::rounds::Rounds;
 use crate::report::bench::{

@@ -1,6 +1,6 @@
 //! In which order things run: every round has each variant once, and the copy.
 //!
-//! Machines drift, and what runs after a long import meets a busier disk. So no variant may always have the same place:
+//! Machines drift, and what runs after a long import finds a busier disk. So no variant may always have the same place:
 //! `interleaved` turns the list by one place from round to round, `random` shuffles it anew for each.
 
 use crate::generate::Noise;

@@ -1,4 +1,4 @@
-//! The snapshot that is compared over: a file, or a folder with the parts of a block log.
+//! The snapshot of a comparison: a file, or a folder with the parts of a block log.
 
 use std::fs::{self, Metadata};
 use std::path::Path;
@@ -15,11 +15,11 @@ pub(super) struct SourceProfile {
     pub folder: bool,
 }
 
-/// Looks at a snapshot.
+/// Probes a snapshot.
 ///
 /// # Errors
-/// It is not there, or can be read only once.
-pub(super) fn look(path: &Path) -> Result<SourceProfile> {
+/// [`Error::Io`]: it is not there; [`Error::Usage`]: it can be read only once.
+pub(super) fn probe(path: &Path) -> Result<SourceProfile> {
     let own = fs::metadata(path).map_err(Error::io("open", path))?;
     if own.is_file() {
         return Ok(SourceProfile { bytes: own.len(), modified_ms: modified_ms(&own), folder: false });
@@ -53,12 +53,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         fs::write(dir.path().join("a"), [0; 10]).expect("room");
         fs::write(dir.path().join("b"), [0; 7]).expect("room");
-        let profile = look(dir.path()).expect("a folder");
+        let profile = probe(dir.path()).expect("a folder");
         assert_eq!((profile.bytes, profile.folder), (17, true));
         assert!(profile.modified_ms.is_some());
-        let file = look(&dir.path().join("b")).expect("a file");
+        let file = probe(&dir.path().join("b")).expect("a file");
         assert_eq!((file.bytes, file.folder), (7, false));
-        let Err(error) = look(Path::new("/dev/null")) else { panic!("taken") };
+        let Err(error) = probe(Path::new("/dev/null")) else { panic!("taken") };
         assert_eq!(error.to_string(), "/dev/null is neither a file nor a folder: it could be read once only");
     }
 }

@@ -1,7 +1,7 @@
-//! Where results are kept, so that nothing that was measured is lost and a comparison that was stopped goes on.
+//! Where results are kept, so that nothing that was measured is lost and a comparison that was stopped can be resumed.
 //!
 //! ```text
-//! <out>/bench.json     what is compared, on what and how: written first; the same command goes on, another is refused
+//! <out>/bench.json     what is compared, on what and how: written first; the same command resumes, another is refused
 //!       runs.ndjson    one run a line, appended and synced when it is over
 //!       results.json   everything together; like the files below written anew after every run, by a rename
 //!       report.md  report.csv  report.html
@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::report::bench::{BenchReport, Run, csv, html, markdown};
 
-/// A log of runs longer than this is not ours, in bytes.
+/// A log of runs longer than this was not written by bedload, in bytes.
 const MAX_LOG: u64 = 1 << 30;
 
 /// The folder of one comparison.
@@ -37,10 +37,10 @@ pub(super) struct RunLog<T> {
 }
 
 impl Store {
-    /// Opens the folder for a comparison that is `identity`, and takes what has been measured.
+    /// Opens the folder for a comparison that is `identity`, and reads the runs that have been made.
     ///
     /// # Errors
-    /// Another comparison lies there, or the folder cannot be used.
+    /// [`Error::State`]: another comparison is there, or a line is no run; [`Error::Io`]: the folder cannot be used.
     pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<Run>)> {
         fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
         claim(&dir.join("bench.json"), identity, "comparison")?;
@@ -48,10 +48,10 @@ impl Store {
         Ok((Self { dir: dir.to_owned(), log }, runs))
     }
 
-    /// Keeps a run.
+    /// Appends a run.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// [`Error::Io`]: the disk is full or fails.
     pub fn append(&mut self, run: &Run) -> Result<()> {
         self.log.append(run)
     }
@@ -59,7 +59,7 @@ impl Store {
     /// Writes everything that is made from the runs.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// [`Error::Io`]: the disk is full or fails.
     pub fn save(&self, report: &BenchReport) -> Result<()> {
         save(&self.dir, report)
     }
@@ -76,7 +76,7 @@ fn save(dir: &Path, report: &BenchReport) -> Result<()> {
 /// Reads a saved comparison: `results.json`, or the folder that has it.
 ///
 /// # Errors
-/// There is none, or it is of another kind.
+/// [`Error::Io`]: there is none; [`Error::Usage`]: it is of another kind.
 pub fn load(path: &Path) -> Result<BenchReport> {
     let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let bytes = fs::read(&file).map_err(Error::io("read", &file))?;
@@ -97,10 +97,10 @@ fn differences(there: &Map<String, Value>, here: &Map<String, Value>) -> Vec<Str
         .collect()
 }
 
-/// Writes down what a folder is for; what was begun there before must be the same.
+/// Records what a folder is for; what was begun there before must be the same.
 ///
 /// # Errors
-/// It is not, or the file cannot be used.
+/// [`Error::State`]: it is not; [`Error::Io`]: the file cannot be used.
 pub(super) fn claim(path: &Path, identity: &Map<String, Value>, what: &str) -> Result<()> {
     match fs::read(path) {
         Ok(bytes) => {
@@ -126,7 +126,7 @@ impl<T: Serialize + DeserializeOwned> RunLog<T> {
     /// Takes the lines that are whole; one that was being written when the power went is cut off.
     ///
     /// # Errors
-    /// A line is something else, or the file cannot be used.
+    /// [`Error::State`]: a line is something else; [`Error::Io`]: the file cannot be used.
     pub fn open(path: &Path) -> Result<(Self, Vec<T>)> {
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).open(path).map_err(Error::io("open", path))?;
@@ -152,7 +152,7 @@ impl<T: Serialize + DeserializeOwned> RunLog<T> {
     /// Adds a line, and waits until it is on the disk.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// [`Error::Io`]: the disk is full or fails.
     pub fn append(&mut self, run: &T) -> Result<()> {
         let mut line = serde_json::to_vec(run).unwrap_or_default();
         line.push(b'\n');

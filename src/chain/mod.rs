@@ -92,8 +92,8 @@ impl std::fmt::Display for Family {
     }
 }
 
-/// Reads a block's header and computes its id. Allocates nothing; what follows the header is not looked at, so `block`
-/// may be longer than the block.
+/// Reads a block's header and computes its id. Allocates nothing; what follows the header is not read, so `block` may
+/// be longer than the block.
 ///
 /// `version` is that of an Antelope log (headers are the same in all of them) and 0 for Steem and Hive.
 ///

@@ -29,10 +29,10 @@ pub enum ChainProblem {
         block: u32,
         /// The operation's tag.
         tag: u32,
-        /// Where the tag stands.
+        /// Where the tag is.
         offset: usize,
     },
-    /// The transactions are not those that the header stands for.
+    /// The transactions are not those that the header commits to.
     #[error(
         "the transactions of block {block} do not match its header: their merkle root is {computed}, the header's {header}"
     )]
@@ -63,7 +63,7 @@ pub enum ChainProblem {
     /// A length or count over its limit.
     #[error("{what} at byte {offset} of the block claims {len}, the limit is {max}")]
     TooLong {
-        /// Where the length stands.
+        /// Where the length is.
         offset: usize,
         /// Of what it is the length.
         what: &'static str,
@@ -72,10 +72,10 @@ pub enum ChainProblem {
         /// The limit.
         max: u32,
     },
-    /// A value that cannot stand there.
+    /// A value that cannot be there.
     #[error("byte {offset} of the block: {found} where {expected} must be")]
     Unexpected {
-        /// Where it stands.
+        /// Where it is.
         offset: usize,
         /// What must be there.
         expected: &'static str,

@@ -96,8 +96,8 @@ impl<'a> Reader<'a> {
         Err(ChainProblem::VarintTooLong { offset, what })
     }
 
-    /// A count of at most `max` things, each of at least `least` bytes: what cannot fit the rest is cut off here and
-    /// not after a long way.
+    /// A count of at most `max` things, each of at least `least` bytes: what cannot fit the rest is refused here and
+    /// not after reading it.
     pub(super) fn count(&mut self, what: &'static str, max: u32, least: usize) -> Result<u32, ChainProblem> {
         let offset = self.at;
         let len = self.varint(what)?;

@@ -1,4 +1,4 @@
-//! The transactions of one block: their ids, and whether they are those that the header stands for.
+//! The transactions of one block: their ids, and whether they are those that the header commits to.
 
 use super::{ChainProblem, Family, Header, Id, antelope, steem};
 
@@ -19,14 +19,14 @@ pub struct TransactionOptions {
 /// What was found in a block's transactions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transactions {
-    /// The ids in the order of the block; empty when they were not asked for.
+    /// The ids in the order of the block; empty when they were not requested.
     pub ids: Vec<Id>,
     /// Operations of unknown type that were passed over: 0, or 1 for a block whose rest could not be read. The merkle root
     /// of such a block is not checked.
     pub unknown_operations: u64,
 }
 
-/// Reads a block's transactions to the end of the block, and does what the options ask for.
+/// Reads a block's transactions to the end of the block, and does what the options require.
 ///
 /// `version` is that of an Antelope log, 0 for Steem and Hive. In version 4 the block begins behind the entry's size and
 /// compression, may lack what can be pruned, and may be followed by padding. `header` is what [`header`](super::header())

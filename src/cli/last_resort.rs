@@ -40,7 +40,7 @@ const ABORTED: (&str, &str) = said!(
     "raise the limits (ulimit -v, -u, -s) or lower --memory and --threads; then run the same command again"
 );
 
-/// Whether the error is also told as a document on standard output.
+/// Whether the error is also printed as a document on standard output.
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handlers: a file that may not grow is an error of the call that writes, and an abort prints an error.
@@ -68,7 +68,7 @@ extern "C" fn on_abort(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut 
         if (*info).si_pid() == libc::getpid() {
             end(ABORTED);
         }
-        // Sent by another process, which wants what the signal does: it comes once this handler returns.
+        // Sent by another process: the signal takes effect once this handler returns.
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }

@@ -1,4 +1,4 @@
-//! What a command leaves: results on standard output, a report in a file, errors on standard error, an exit code.
+//! What a command writes: results on standard output, a report in a file, errors on standard error, an exit code.
 
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -16,8 +16,9 @@ use crate::cli::render::screen;
 pub struct ReportFile(Option<(PathBuf, Output)>);
 
 impl ReportFile {
-    /// Begins the file of `--report`, if there is one. It must neither be one of `others`, each with what it is, nor lie in
-    /// it. Before the long work: a path that cannot be written fails now. What is there stays until the report is whole.
+    /// Begins the file of `--report`, if there is one. It must neither be one of `others`, each with what it is, nor be
+    /// in it. Before the long work: a path that cannot be written fails now. What is there stays until the report is
+    /// whole.
     pub fn create(path: Option<&Path>, others: &[(&str, &Path)]) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self(None)) };
         for (what, other) in others {
@@ -43,14 +44,14 @@ impl ReportFile {
     }
 }
 
-/// Where a path leads, also where nothing stands there yet.
+/// The canonical path, also of a file that does not exist yet.
 fn place(path: &Path) -> PathBuf {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let inside = || Some(parent.canonicalize().ok()?.join(path.file_name()?));
     path.canonicalize().ok().or_else(inside).unwrap_or_else(|| path.to_owned())
 }
 
-/// What tells a regular file from every other, whatever its names are.
+/// The identity of a regular file, whatever its names are.
 fn inode(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| (found.dev(), found.ino()))
 }

@@ -16,7 +16,7 @@ use signal_hook::low_level;
 use crate::cli::progress::bar;
 
 /// How long cancelled work may take to end: users wait two seconds.
-const PATIENCE: Duration = Duration::from_millis(1700);
+const GRACE: Duration = Duration::from_millis(1700);
 
 /// How long removing the bar may take.
 const CLEANING: Duration = Duration::from_millis(200);
@@ -38,7 +38,7 @@ pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow
             // On another thread: a terminal that is blocked must not delay the second signal.
             let reported = on_thread(|| bar::print_after_signal("stopping; press Ctrl-C again to stop at once"));
             let late = on_thread(move || {
-                std::thread::sleep(PATIENCE);
+                std::thread::sleep(GRACE);
                 end(Some(hint));
             });
             if reported.and(late).is_err() {

@@ -1,21 +1,21 @@
-//! What is worth knowing about a machine before an import, and what to do about it.
+//! Advice about a machine before an import: findings, each with a remedy.
 
 use crate::report::{Advice, DiskSpeed, FileSystemInfo, Forecast, MachineInfo};
 use crate::size::human;
 
-/// A sync that takes longer is felt in everything that syncs often, in microseconds.
+/// A sync that takes longer slows everything that syncs often, in microseconds.
 const SLOW_SYNC: f64 = 20_000.0;
 
 /// A disk that writes less in a second holds every import back, in bytes.
 const SLOW_WRITE: f64 = 100.0 * 1024.0 * 1024.0;
 
-/// Reads at random places that no disk that turns does in a second.
+/// Random reads in a second that no rotating disk reaches.
 const TURNING_READS: f64 = 1000.0;
 
 /// Fewer descriptors than this and presets with small SST files, and nodes, run out of them.
 const FEW_FILES: u64 = 4096;
 
-/// What is known.
+/// The facts that advice is derived from.
 pub(super) struct Known<'a> {
     pub dir: &'a str,
     pub file_system: &'a FileSystemInfo,
@@ -26,7 +26,7 @@ pub(super) struct Known<'a> {
     pub forecast: Option<&'a Forecast>,
 }
 
-/// Everything that is worth knowing, the weightiest first.
+/// All advice, the most important first.
 pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
     let mut all = Vec::new();
     let mut say = |id: &str, finding: String, remedy: String| all.push(Advice { id: id.into(), finding, remedy });
@@ -103,7 +103,7 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
         ),
         _ => {}
     }
-    // Virtual disks say of themselves that they turn; one that does reads no faster than this.
+    // Virtual disks report that they rotate; a disk that does reads no faster than this.
     let reads = disk.and_then(|disk| disk.random_reads_per_second);
     if file_system.rotational == Some(true) && reads.is_none_or(|reads| reads < TURNING_READS) {
         say(

@@ -1,4 +1,4 @@
-//! How fast a file system takes and gives: the numbers that decide how long an import waits for it.
+//! Measures a file system: the numbers that decide how long an import waits for it.
 //!
 //! Each measurement ends after its time or its amount, whichever comes first, so that a slow disk does not take longer
 //! than a fast one.
@@ -37,7 +37,7 @@ const FREE_SHARE: u64 = 4;
 /// Rounds of the synced write, of which the median counts: a disk that others use too is uneven.
 const ROUNDS: usize = 3;
 
-/// What measuring may take.
+/// The limits of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Bytes of the file.
@@ -56,7 +56,7 @@ impl Limits {
 /// Measures the file system that `dir` is on.
 ///
 /// # Errors
-/// Nothing can be written there, the disk fails, or the caller cancels it.
+/// [`Error::Io`]: nothing can be written there, or the disk fails; [`Error::Interrupted`]: the caller cancels it.
 pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken) -> Result<DiskSpeed> {
     let file = scratch::nameless(dir)?;
     let mut bench = Bench { file: &file, dir, limits, stop, buffer: Buffer::new(LARGE)? };
@@ -220,7 +220,7 @@ fn latency(times: Vec<Duration>) -> Option<Latency> {
     Some(Latency { median_us: micros(0.5)?, p99_us: micros(0.99)?, count: nanos.len() as u64 })
 }
 
-/// Asks the system to begin writing one large piece.
+/// Starts to write one large piece.
 fn start_writing(file: &File, at: u64) {
     use std::os::fd::AsRawFd;
     // SAFETY: a plain system call on a descriptor that lives; it changes nothing but when bytes are written.

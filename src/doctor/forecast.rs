@@ -78,7 +78,7 @@ impl Phase {
     }
 }
 
-/// Milliseconds are more than can be foreseen.
+/// Milliseconds are more than can be predicted.
 fn rounded(seconds: f64) -> serde_json::Value {
     ((seconds * 1000.0).round() / 1000.0).into()
 }

@@ -32,10 +32,10 @@ const BLAKE2B_256: u64 = 0xb220;
 /// Rounds of which the best counts: other processes only ever make it slower.
 const ROUNDS: usize = 5;
 
-/// What to look at.
+/// What to examine.
 #[derive(Debug, Clone)]
 pub struct DoctorOptions {
-    /// Where a database would stand, or stands. Defaults to the current directory.
+    /// The directory of a database, or for one. Defaults to the current directory.
     pub dir: PathBuf,
     /// The import that is meant; its `db` does not count. Without a source there is no forecast.
     pub import: ImportOptions,
@@ -59,17 +59,18 @@ impl DoctorOptions {
     }
 }
 
-/// Looks at this machine.
+/// Examines this machine.
 ///
 /// # Errors
-/// The snapshot cannot be read, the preset cannot be, the caller cancels it. A directory that cannot be written is no
-/// error but a finding.
+/// [`Error::BadInput`] or [`Error::Io`]: the snapshot cannot be read; [`Error::Preset`] or [`Error::Usage`]: the preset
+/// cannot be; [`Error::Interrupted`]: the caller cancels it. A directory that cannot be written is no error but a
+/// finding.
 pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
     let started = Instant::now();
     let import = ImportOptions { stop: options.stop.clone(), ..options.import.clone() };
     let plan = if options.has_source { Some(planned(&import)?) } else { None };
     if plan.is_none() {
-        // Without an import to be planned, the preset is judged all the same.
+        // Without an import to be planned, the preset is validated all the same.
         let preset = import.overrides.preset_or(import.preset.as_deref(), preset::DEFAULT)?;
         preset::resolve(&preset, &import.overrides)?;
     }
@@ -93,7 +94,7 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
             }
             Err(Error::Interrupted { .. }) => return Err(disk::interrupted()),
             Err(error) => {
-                // The path of a sample in memory tells nothing.
+                // The path of a sample in memory is of no use.
                 let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
                 no_sample = Some(Advice {
                     id: "sample".into(),
@@ -115,7 +116,7 @@ pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
         kind: place.kind,
     };
     let budget = forecast.as_ref().map_or_else(|| options.import.memory_budget(), |forecast| forecast.plan.memory);
-    // What does not open is for `verify` to tell.
+    // `verify` reports a database that does not open.
     let mut warnings = read::advice::on_database_in(&options.dir).unwrap_or_default();
     warnings.extend(no_sample);
     warnings.extend(advice::advise(&advice::Known {

@@ -46,7 +46,7 @@ const PIECE: usize = 4 << 20;
 
 /// A sample that has been imported.
 pub(super) struct Sample {
-    /// Bytes of the sample, and of the snapshot that it stands for; of a CAR both decompressed.
+    /// Bytes of the sample, and of the snapshot that it represents; of a CAR both decompressed.
     pub bytes: u64,
     pub whole: u64,
     /// What its import did.
@@ -176,7 +176,7 @@ fn seconds_to_read(path: &Path, size: u64) -> f64 {
     let mut buffer = vec![0; PIECE.min(usize::try_from(size / PIECES).unwrap_or(PIECE))];
     let (started, mut bytes) = (Instant::now(), 0_usize);
     for piece in 0..PIECES {
-        // A file that cannot be read is the import's to tell.
+        // The import reports a file that cannot be read.
         bytes += file.read_at(&mut buffer, size / PIECES * piece).unwrap_or_default();
         if started.elapsed() > TIME {
             break;

@@ -19,7 +19,7 @@ pub(super) struct Maker {
     params: Params,
 }
 
-/// Sections, as they stand in a CAR, and where each ends.
+/// Sections, as in a CAR, and where each ends.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Chunk {
 /// One section of a [`Chunk`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Section {
-    /// Where the block begins in the chunk's bytes; the CID stands right before it.
+    /// Where the block begins in the chunk's bytes; the CID is right before it.
     body: usize,
     /// Where the section ends.
     pub(super) end: usize,

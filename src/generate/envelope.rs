@@ -1,4 +1,4 @@
-//! What stands before the first section of a generated file.
+//! The bytes before the first section of a generated file.
 //!
 //! ```text
 //! CARv1   varint length | {"roots": [link, ..], "version": 1}

@@ -24,7 +24,7 @@ use super::{Format, Spec};
 /// Chunks of a window, per thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// What went through the line.
+/// What the line has written.
 #[derive(Debug, Default)]
 pub(super) struct Made {
     pub(super) roots: Vec<Name>,

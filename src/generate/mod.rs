@@ -62,7 +62,7 @@ pub struct Spec {
     format: Format,
 }
 
-/// How a generated snapshot is wrapped.
+/// The file format of a generated snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub enum Format {
     /// A plain CARv1.
@@ -133,7 +133,7 @@ impl Spec {
     /// blocks without links are repeated. Defaults to 0.
     ///
     /// # Errors
-    /// More than [`DUPLICATES_MAX`].
+    /// [`Error::Usage`]: more than [`DUPLICATES_MAX`].
     pub fn duplicates(self, percent: u8) -> Result<Self> {
         if percent > DUPLICATES_MAX {
             return Err(Error::Usage {
@@ -167,7 +167,7 @@ impl Format {
 /// [`Format::ForestCarZst`].
 ///
 /// # Errors
-/// What `out` says.
+/// [`io::Error`] of `out`.
 pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
     let spine = Spine::new(spec);
     let start = out.stream_position()?;
@@ -186,11 +186,11 @@ pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Sum
 /// of making all blocks once more beforehand to know the roots.
 ///
 /// # Errors
-/// What `out` says.
+/// [`io::Error`] of `out`.
 pub fn write_stream<W: Write + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
     let spine = Spine::new(spec);
-    let rehearsal = line::run(&spec.clone().format(Format::Car), &spine, &mut io::sink(), 0)?;
-    let prelude = envelope::prelude(spec.format, &rehearsal.roots, car_bytes(&rehearsal));
+    let first_pass = line::run(&spec.clone().format(Format::Car), &spine, &mut io::sink(), 0)?;
+    let prelude = envelope::prelude(spec.format, &first_pass.roots, car_bytes(&first_pass));
     out.write_all(&prelude)?;
     let made = line::run(spec, &spine, out, prelude.len() as u64)?;
     out.flush()?;

@@ -66,7 +66,7 @@ fn varint_len(value: u64) -> u64 {
 }
 
 impl Plan {
-    /// The shape of chunk number `chunk` that fills `budget` bytes. `budget_of` tells the budget of any chunk.
+    /// The shape of chunk number `chunk` that fills `budget` bytes. `budget_of` returns the budget of any chunk.
     pub(super) fn new(spec: &Spec, chunk: u64, budget_of: impl Fn(u64) -> u64) -> Self {
         let budget = budget_of(chunk);
         let mut plan = Self::without_repeats(spec, chunk, budget);

@@ -14,7 +14,7 @@ pub enum Profile {
     Mainnet,
     /// Filecoin's calibration network. No census is published. A young chain has emptier trees, hence more small
     /// blocks: mean about 835 B, a quarter up to 256 B, 62 % up to 1 KiB, 99 % up to 2 KiB, the same tail. The mean
-    /// lies between the genesis state of the network (hundreds of bytes) and the 1 KB that 10.4 million blocks in a
+    /// is between the genesis state of the network (hundreds of bytes) and the 1 KB that 10.4 million blocks in a
     /// bit more than 5 GB of compressed snapshot (ChainSafe/forest#5662) give.
     Calibnet,
 }

@@ -1,4 +1,4 @@
-//! Generated snapshots, read back by code that is not ours: iroh-car, serde_ipld_dagcbor, zstd.
+//! Generated snapshots, read back by the code of others: iroh-car, serde_ipld_dagcbor, zstd.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Cursor;

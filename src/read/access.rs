@@ -1,4 +1,4 @@
-//! What all ways of looking into a database or a snapshot have in common: what they may use, and where blocks are.
+//! Options that all read commands share: resources, and where the blocks of a database are stored.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::sort::key::KeyLayout;
 /// Memory where the system does not say how much there is, in bytes.
 const SOME_MEMORY: u64 = 1 << 30;
 
-/// What the work may use. The default is what the machine has to give.
+/// The resources of a command. The defaults depend on the machine.
 #[derive(Debug, Clone, Default, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
@@ -22,7 +22,7 @@ pub struct Resources {
     pub threads: Option<usize>,
     /// Memory in bytes. Defaults to a quarter of what the machine, or its cgroup, has.
     pub memory: Option<u64>,
-    /// Where to put what does not fit. Defaults to the system's directory for temporary files.
+    /// The directory for data beyond the memory budget. Defaults to the system's directory for temporary files.
     pub work_dir: Option<PathBuf>,
     /// Cancelled by the caller to end it.
     pub stop: CancellationToken,
@@ -42,8 +42,8 @@ impl Resources {
     }
 }
 
-/// Where the blocks of a database are. The default is what `BEDLOAD.json` says; without it, under their CIDs in
-/// `default`.
+/// Where a database stores its blocks. Defaults to what `BEDLOAD.json` records; without that file, under their CIDs in
+/// the column family `default`.
 #[derive(Debug, Clone, Default, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! What is worth knowing about a database that is sound, and what to do about it.
+//! Advice on a valid database: findings, each with a remedy.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::rocks::{Reader, ReaderOptions};
 /// The block cache, in bytes: no record is read.
 const CACHE: usize = 1 << 20;
 
-/// The same of the database that stands in `dir`, if one does.
+/// As [`on_database`], for the database in `dir`; nothing when `dir` has none.
 ///
 /// # Errors
-/// It cannot be opened.
+/// [`Error::Rocks`](crate::Error::Rocks) or [`Error::Io`](crate::Error::Io): it cannot be opened.
 pub(crate) fn on_database_in(dir: &Path) -> Result<Vec<Advice>> {
     if !dir.join("CURRENT").exists() {
         return Ok(Vec::new());
@@ -24,7 +24,7 @@ pub(crate) fn on_database_in(dir: &Path) -> Result<Vec<Advice>> {
 /// What is worth knowing about an open database.
 ///
 /// # Errors
-/// RocksDB does not tell.
+/// [`Error::Rocks`](crate::Error::Rocks) or [`Error::Io`](crate::Error::Io): RocksDB does not list its files.
 pub(crate) fn on_database(reader: &Reader, db: &Path) -> Result<Vec<Advice>> {
     if reader.last_sequence() > 0 || reader.files()?.is_empty() {
         return Ok(Vec::new());

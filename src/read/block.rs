@@ -31,9 +31,9 @@ pub struct FoundBlock {
     pub block: Vec<u8>,
     /// What its header says; `None` where it cannot be read.
     pub header: Option<Header>,
-    /// Its number, the key it stands under.
+    /// Its number, which is also its key.
     pub number: u32,
-    /// Where in it the transaction stands that was looked for, counted from 0.
+    /// The position of the transaction that was looked up, from 0.
     pub transaction: Option<u32>,
 }
 
@@ -41,7 +41,8 @@ impl BlockLookup {
     /// Opens the database in `db`; `None` when it was not made from a block log.
     ///
     /// # Errors
-    /// There is no database, or it cannot be opened.
+    /// [`Error::State`]: there is no database, or its record is damaged; [`Error::Rocks`] or [`Error::Io`]: it cannot
+    /// be opened.
     pub fn open(db: &Path) -> Result<Option<Self>> {
         let Some(record) = ImportRecord::load(db)?.filter(|record| record.key == KeyLayout::Number) else {
             return Ok(None);
@@ -55,7 +56,7 @@ impl BlockLookup {
     /// it is not there.
     ///
     /// # Errors
-    /// The text is none of these, or the block cannot be read.
+    /// [`Error::Usage`]: the text is none of these; [`Error::Rocks`] or [`Error::Io`]: the block cannot be read.
     pub fn get(&self, text: &str) -> Result<Option<FoundBlock>> {
         let text = text.trim();
         if text.len() <= NUMBER_DIGITS && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -14,7 +14,7 @@ const MAX_DEPTH: u32 = 1024;
 /// A block as JSON; bytes where its codec has no form of its own.
 ///
 /// # Errors
-/// The block is not what its codec says.
+/// [`Malformed`]: the block is not what its codec says.
 pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
     let mut out = String::new();
     match codec {
@@ -30,7 +30,7 @@ pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
     Ok(out)
 }
 
-/// Writes one item and hands back what follows it.
+/// Writes one item; returns the bytes behind it.
 fn cbor<'a>(block: &'a [u8], out: &mut String, depth: u32) -> Option<&'a [u8]> {
     if depth > MAX_DEPTH {
         return None;

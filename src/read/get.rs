@@ -51,7 +51,7 @@ struct Reading {
     key: Vec<u8>,
     /// The multicodec of the block's content, where the text or the key names it.
     codec: Option<u64>,
-    /// The block itself, when the CID carries it.
+    /// The block itself, for an identity CID.
     inside: Option<Vec<u8>>,
 }
 
@@ -69,7 +69,8 @@ impl Lookup {
     /// Opens the database in `db`.
     ///
     /// # Errors
-    /// There is no database, or it cannot be opened.
+    /// [`Error::State`]: there is no database, or its record is damaged; [`Error::Rocks`] or [`Error::Io`]: it cannot
+    /// be opened.
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let record = ImportRecord::load(db)?;
         let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
@@ -122,7 +123,7 @@ impl Lookup {
     /// Looks up blocks; in the order of `wanted`, `None` for what is not there.
     ///
     /// # Errors
-    /// A block cannot be read.
+    /// [`Error::State`]: there is no such column family; [`Error::Rocks`] or [`Error::Io`]: a block cannot be read.
     pub fn get(&self, wanted: &[Wanted]) -> Result<Vec<Option<Found>>> {
         let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
         // Nearly always one round: what is there is mostly there under the first reading.

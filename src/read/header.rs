@@ -14,7 +14,7 @@ use crate::cbor::{Head, head, string};
 /// How many fields a header has.
 const FIELDS: u64 = 16;
 
-/// The most parents that are believed: a tipset has hardly more than a dozen blocks.
+/// The most parents that are accepted: a tipset has hardly more than a dozen blocks.
 const MAX_PARENTS: u64 = 256;
 
 /// What a header says.

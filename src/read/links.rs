@@ -21,7 +21,7 @@ pub(crate) struct Malformed;
 /// Calls `found` with the bytes of every CID that `block` links to, in their order.
 ///
 /// # Errors
-/// The block is not what its codec says; links before that have been passed on.
+/// [`Malformed`]: the block is not what its codec says; links before that have been passed on.
 pub(crate) fn links(codec: u64, block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
     match codec {
         codec::DAG_CBOR => cbor_links(block, found),
@@ -48,7 +48,7 @@ fn cbor_links(block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malforme
         rest = behind;
         match head.major {
             2 | 3 => rest = string(head.value, rest).ok_or(Malformed)?.1,
-            // Every item takes a byte at least, so a count beyond the rest is not believed.
+            // Every item takes a byte at least, so a count beyond the rest is refused.
             4 if head.value <= rest.len() as u64 => items += head.value,
             5 if head.value <= rest.len() as u64 / 2 => items += 2 * head.value,
             4 | 5 => return Err(Malformed),

@@ -22,7 +22,7 @@ impl Missing {
         let allowed = may_below.is_some_and(|below| step.epoch.is_some_and(|epoch| epoch < below));
         self.total += 1;
         self.allowed += u64::from(allowed);
-        // What may be missing is only listed while there is nothing worse.
+        // A missing block that is not allowed takes the place of one that is.
         if self.first.len() >= LISTED && !allowed {
             let place = self.first.iter().rposition(|listed| listed.allowed);
             if let Some(place) = place {

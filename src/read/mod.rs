@@ -1,6 +1,6 @@
-//! Looking into a database that stands: whether it is sound, and what is in it.
+//! Reading a finished database: whether it is valid, and what is in it.
 //!
-//! Databases are opened read-only here. What an import left in `BEDLOAD.json` says how to read their keys.
+//! Databases are opened read-only here. `BEDLOAD.json`, which the import wrote, names the layout of their keys.
 
 mod access;
 pub(crate) mod advice;
@@ -27,7 +27,7 @@ pub use crate::report::record::ImportRecord;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
-/// A key for people.
+/// A key as text.
 fn key_text(layout: KeyLayout, key: &[u8]) -> String {
     let cid = if layout == KeyLayout::Cid { RawCid::from_bytes(key).ok() } else { None };
     cid.map_or_else(|| HEXLOWER.encode(key), |cid| cid.to_string())

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// Bytes read back from a file at once; far more than an entry has.
 const READ: usize = 1 << 20;
 
-/// Stands for "no epoch is known".
+/// Means "no epoch is known".
 const NO_EPOCH: u64 = u64::MAX;
 
 /// A link to follow.
@@ -24,13 +24,13 @@ pub(super) struct Step {
     pub cid: Vec<u8>,
     /// The CID of the block that has the link; empty for a root.
     pub parent: Vec<u8>,
-    /// How many tipsets lie between the head and the header it was found below.
+    /// The number of tipsets between the head and the header it was found below.
     pub tipset: u32,
     /// The epoch of that header.
     pub epoch: Option<u64>,
 }
 
-/// The same where it lies in a queue's bytes.
+/// A [`Step`] that borrows from a queue's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StepRef<'a> {
     pub cid: &'a [u8],
@@ -60,7 +60,7 @@ impl Queue {
         self.len
     }
 
-    /// Appends a step. CIDs and parents longer than 65,535 bytes cannot be: they are identity CIDs of that size.
+    /// Appends a step. One whose CID or parent is longer than 65,535 bytes, an identity CID of that size, is left out.
     pub fn push(&mut self, step: &Step) -> Result<()> {
         if !step.encode(&mut self.held) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Reading a snapshot from front to back on many threads: one at a time takes the next chunk, all look through theirs.
+//! Reading a snapshot from front to back on many threads: one at a time takes the next chunk, each processes its own.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use crate::source::input::{self, Compression, Input, InputOptions};
 /// Bytes read at once.
 const CHUNK: usize = 2 << 20;
 
-/// A snapshot that stands before its first block.
+/// A snapshot whose header has been read.
 pub(super) struct Snapshot<'a> {
     path: &'a Path,
     chunks: Chunks,
     pub header: Header,
     pub compression: Compression,
-    /// Size as it lies on disk; `None` for a pipe.
+    /// Size on disk; `None` for a pipe.
     pub size: Option<u64>,
-    /// Blocks by the index's word.
+    /// Blocks according to the index.
     pub indexed: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Snapshot<'a> {
     /// Opens a snapshot with so much memory for unpacking; a new phase of `progress` begins.
     ///
     /// # Errors
-    /// It cannot be read, or is no CAR.
+    /// [`Error::Io`]: it cannot be read; [`Error::BadInput`]: it is no CAR.
     pub fn open(
         path: &'a Path,
         null_padding: NullPadding,
@@ -40,10 +40,10 @@ impl<'a> Snapshot<'a> {
         Self::of_input(path, input::open(path, &InputOptions { threads, memory })?, null_padding, progress)
     }
 
-    /// The same of an input that is open already.
+    /// As [`Snapshot::open`], of an input that is open already.
     ///
     /// # Errors
-    /// It is no CAR.
+    /// As [`Snapshot::open`].
     pub fn of_input(path: &'a Path, input: Input, null_padding: NullPadding, progress: &Progress<'_>) -> Result<Self> {
         progress.begin(Phase::Read, input.size);
         if let Some(blocks) = input.blocks {
@@ -68,15 +68,16 @@ impl<'a> Snapshot<'a> {
         next
     }
 
-    /// Bytes of the wrapped snapshot taken so far.
+    /// Bytes of the compressed snapshot consumed so far.
     pub fn consumed(&self) -> u64 {
         self.chunks.consumed()
     }
 
-    /// Lets each of `workers` look through its share of all chunks that are left.
+    /// Shares the remaining chunks out among `workers`.
     ///
     /// # Errors
-    /// The first fault in the order of the file.
+    /// The first fault in the order of the file: [`Error::BadInput`], [`Error::Io`], or an error of `work`;
+    /// [`Error::Interrupted`].
     pub fn read_rest<W: Send>(
         &mut self,
         workers: &mut [W],
@@ -107,7 +108,7 @@ impl<'a> Snapshot<'a> {
     /// Calls `each` for every section of a chunk: where it is, its CID and block in one piece.
     ///
     /// # Errors
-    /// A section that cannot be one, or what `each` says.
+    /// [`Error::BadInput`]: a section cannot be one; or an error of `each`.
     pub fn sections(
         path: &Path,
         chunk: &Chunk,

@@ -1,4 +1,4 @@
-//! Levels, sizes, options: what a database says about itself without its records being read.
+//! Levels, sizes, options: what is known about a database without reading its records.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::rocks::{DataFile, FamilyScan, FileTotals, Level, Reader, ReaderOption
 /// The block cache, in bytes.
 const CACHE: usize = 8 << 20;
 
-/// What to look at.
+/// What to report on.
 #[derive(Debug, Clone, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
@@ -30,13 +30,13 @@ pub struct StatOptions {
 }
 
 impl StatOptions {
-    /// What `db` says about itself without its records being read.
+    /// Levels, sizes and options of `db`.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self { db: db.into(), digest: false, resources: Resources::default() }
     }
 }
 
-/// Looks at a database.
+/// Collects the statistics of a database.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -54,7 +54,9 @@ impl StatOptions {
 /// ```
 ///
 /// # Errors
-/// There is no database, or it cannot be read.
+/// [`Error::State`](crate::Error::State): there is no database, or its record is damaged;
+/// [`Error::Rocks`](crate::Error::Rocks) or [`Error::Io`](crate::Error::Io): it cannot be read;
+/// [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn stat(options: &StatOptions, observer: &dyn Observer) -> Result<StatReport> {
     let progress = Progress::new(observer);
     let report = progress.sampled(|| run(options, &progress));

@@ -1,4 +1,4 @@
-//! Which keys have been met, within a fixed budget of memory however many there are.
+//! The keys that have been visited, within a fixed budget of memory however many there are.
 //!
 //! A key is remembered as a fingerprint, XXH3-128: with a billion keys the chance that any two share one is below
 //! 10^-20. Fingerprints are held in shards of a hash set; when these have used up the budget they are written to disk

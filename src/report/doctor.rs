@@ -12,7 +12,7 @@ pub const DOCTOR_SCHEMA: &str = "bedload-doctor-3";
 pub struct DoctorReport {
     /// Name and version of this document.
     pub schema: String,
-    /// The directory that was looked at: the one named, or the nearest above it that exists.
+    /// The directory that was examined: the one named, or the nearest above it that exists.
     pub dir: String,
     /// The file system it is on.
     pub file_system: FileSystemInfo,
@@ -41,7 +41,7 @@ pub struct FileSystemInfo {
     pub total_bytes: u64,
     /// Bytes free for this user.
     pub free_bytes: u64,
-    /// Whether it lies in memory.
+    /// Whether it is in memory.
     pub in_memory: bool,
     /// Whether the disk below it turns; `null` where that is not known.
     pub rotational: Option<bool>,
@@ -125,7 +125,7 @@ pub struct Forecast {
 pub struct Prediction {
     /// Seconds: `total`, and one entry a phase.
     pub seconds: serde_json::Map<String, serde_json::Value>,
-    /// The most that lies on disk at once, in bytes, beyond the snapshot.
+    /// The most that is on disk at once, in bytes, beyond the snapshot.
     pub peak_disk_bytes: Option<u64>,
     /// The most memory that is resident at once, in bytes.
     pub memory_bytes: u64,

@@ -41,13 +41,13 @@ pub struct ExportReport {
     pub missing: u64,
     /// How many of these may be missing: they were named by headers below the epoch given.
     pub missing_allowed: u64,
-    /// The first ten missing blocks, as they were met.
+    /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,
-    /// Blocks whose links cannot be told: they are not what their codec says.
+    /// Blocks whose links cannot be read: they are not what their codec says.
     pub malformed: u64,
     /// Whether nothing is missing that may not be, or the database never held more than this.
     pub complete: bool,
-    /// Whether the file stands under its name: an incomplete one only does when that was allowed.
+    /// Whether the file was committed under its name: an incomplete one only when that was allowed.
     pub committed: bool,
     /// What only a block log has.
     #[serde(skip_serializing_if = "Option::is_none")]

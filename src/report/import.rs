@@ -72,10 +72,10 @@ pub struct ImportReport {
     /// What RocksDB did while it was written to; only the memtable loader has this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memtable: Option<MemtableReport>,
-    /// Options of the database that were asked for or differ from RocksDB's defaults, read back from its OPTIONS file.
+    /// Options of the database that were set or differ from RocksDB's defaults, read back from its OPTIONS file.
     pub options: Vec<OptionRow>,
-    /// `IDENTITY`, where the options ask for that file, and the newest OPTIONS file, as they were committed. A node that
-    /// opens the database writes newer OPTIONS files.
+    /// `IDENTITY`, where the options require that file, and the newest OPTIONS file, as they were committed. A node
+    /// that opens the database writes newer OPTIONS files.
     #[serde(default)]
     pub small_files: Vec<RecordedFile>,
     /// How fast both ends of the source were read.
@@ -89,7 +89,7 @@ pub struct ImportReport {
     pub versions: Versions,
 }
 
-/// A file of the database, and what tells whether it was changed.
+/// A file of the database, and a checksum that shows whether it was changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordedFile {
@@ -109,7 +109,7 @@ pub struct OptionRow {
     pub value: String,
     /// RocksDB's default.
     pub default: String,
-    /// Who asked for it; `null` if RocksDB chose it.
+    /// What set it; `null` if RocksDB chose it.
     pub from: Option<String>,
 }
 
@@ -159,7 +159,7 @@ pub struct SourceInfo {
     pub compression: String,
     /// Version of the format.
     pub version: u64,
-    /// Size as it lies on disk, or what a pipe delivered.
+    /// Size on disk, or what a pipe delivered.
     pub bytes: u64,
     /// The roots, as CIDs in their usual text form.
     pub roots: Vec<String>,

@@ -8,7 +8,7 @@ use crate::hash::content_digest::ContentDigest;
 /// The version of this document; it changes when a field changes its meaning or goes.
 pub const INSPECT_SCHEMA: &str = "bedload-inspect-2";
 
-/// What is in a snapshot. What a quick look does not tell is `null`.
+/// What is in a snapshot. What a quick inspection does not find is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct InspectReport {
@@ -22,17 +22,17 @@ pub struct InspectReport {
     pub version: u64,
     /// How it is compressed: `none`, `zstd`, ...
     pub compression: String,
-    /// Size as it lies on disk, or what a pipe delivered.
+    /// Size on disk, or what a pipe delivered.
     pub bytes: Option<u64>,
     /// Whether everything was read and hashed, or head and tail only.
     pub full: bool,
-    /// Whether nothing is wrong with it, as far as was looked.
+    /// Whether nothing is wrong with it, as far as was inspected.
     pub sound: bool,
     /// The roots.
     pub roots: Vec<RootInfo>,
     /// The header of a CARv2.
     pub v2: Option<V2Info>,
-    /// Blocks, duplicates included; in a quick look as the index says.
+    /// Blocks, duplicates included; in a quick inspection according to the index.
     pub blocks: Option<u64>,
     /// Distinct blocks.
     pub distinct: Option<u64>,
@@ -73,7 +73,7 @@ pub struct InspectReport {
 pub struct RootInfo {
     /// Its CID in the usual text form.
     pub cid: String,
-    /// Whether its block is in the snapshot; `null` when a quick look did not come upon it.
+    /// Whether its block is in the snapshot; `null` when a quick inspection did not find it.
     pub present: Option<bool>,
 }
 
@@ -143,7 +143,7 @@ pub struct Metadata {
     pub head_tipset: Vec<String>,
     /// CID of the F3 data, if there is any.
     pub f3: Option<String>,
-    /// Its size in bytes; `null` when it was not come upon.
+    /// Its size in bytes; `null` when it was not found.
     pub f3_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What an import tells about a block log.
+//! What an import reports about a block log.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::progress::Speed;
 use crate::rocks::Level;
 pub use crate::source::block_log::{BlockRef, IndexUse, LogLayout, Packings};
 
-/// What only a block log has to tell.
+/// The part of a report that only a block log has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogReport {
@@ -19,20 +19,20 @@ pub struct LogReport {
     pub chain_id: Option<String>,
     /// Files it consists of.
     pub parts: u64,
-    /// How it lay: what `bedload export` needs to write it again.
+    /// Its layout: what `bedload export` needs to write it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<LogLayout>,
     /// The first block that was imported.
     pub first: BlockRef,
-    /// The last one; no block behind it vouches for its id.
+    /// The last one; no block behind it confirms its id.
     pub last: BlockRef,
     /// What was checked.
     pub verified: LogVerified,
-    /// What was not checked, and what nothing in a log vouches for: damage there is not found.
+    /// What was not checked, and what nothing in a log confirms: damage there is not found.
     pub not_covered: Vec<String>,
-    /// How the blocks lie in the log.
+    /// How the blocks are packed in the log.
     pub packings: Packings,
-    /// Files beside the log that say where its blocks are.
+    /// Index files beside the log.
     pub indexes: Vec<IndexUse>,
     /// Bytes behind the last whole block that were left out.
     pub trimmed_bytes: u64,
@@ -98,7 +98,7 @@ pub(crate) fn not_covered(
     all
 }
 
-/// What is in a block log, as a look at it finds.
+/// What an inspection finds in a block log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogInfo {
@@ -112,9 +112,9 @@ pub struct LogInfo {
     pub first: Option<BlockRef>,
     /// The last whole one.
     pub last: Option<BlockRef>,
-    /// How the blocks lie; `null` when not all of them were looked at.
+    /// How the blocks are packed; `null` when not all of them were read.
     pub packings: Option<Packings>,
-    /// Files beside it that say where its blocks are, and whether they agree with it as far as was looked.
+    /// Index files beside it, and whether they agree with it as far as was inspected.
     pub indexes: Vec<IndexUse>,
     /// Bytes behind the last whole block.
     pub rest_bytes: u64,

@@ -1,6 +1,6 @@
-//! `BEDLOAD.json`: what the import that made a database says about it.
+//! `BEDLOAD.json`: the record that an import leaves in a database.
 //!
-//! Its last field is a checksum of all the bytes before it, so that a record that was cut or edited shows:
+//! Its last field is a checksum of all the bytes before it, so that a cut or an edit is detected:
 //!
 //! ```text
 //! {
@@ -28,7 +28,7 @@ use crate::source::car::RawCid;
 /// The largest record that is read, in bytes; real ones have a few hundred KiB at most.
 const MAX_RECORD: u64 = 64 << 20;
 
-/// What every version of the record says; the rest of it is for people.
+/// What every version of the record has; the rest of it is for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImportRecord {
     /// The version of the record.
@@ -37,7 +37,7 @@ pub struct ImportRecord {
     pub column_family: String,
     /// What a block is stored under.
     pub key: KeyLayout,
-    /// Whether the blocks were added to a database that held others: then the counts speak of the import alone.
+    /// Whether the blocks were added to a database that held others: then the counts are of the import alone.
     #[serde(default)]
     pub into_existing: bool,
     /// Whether every block was checked against its hash at import.
@@ -97,14 +97,14 @@ pub struct RecordedLog {
     pub family: String,
     /// Files it consisted of.
     pub parts: u64,
-    /// How it lay; `None` where the import did not say.
+    /// Its layout; `None` where the import did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<LogLayout>,
     /// The first block that was imported.
     pub first: BlockRef,
     /// The last one.
     pub last: BlockRef,
-    /// How the blocks lay.
+    /// How the blocks were packed.
     pub packings: Packings,
     /// Bytes behind the last whole block that were left out.
     pub trimmed_bytes: u64,
@@ -140,7 +140,7 @@ impl ImportRecord {
     /// Reads the record of the database in `db`; `None` when it has none.
     ///
     /// # Errors
-    /// It cannot be read, or says something else than a record.
+    /// [`Error::Io`]: it cannot be read; [`Error::State`]: it is something else than a record.
     pub fn load(db: &Path) -> Result<Option<Self>> {
         Ok(Self::load_sealed(db)?.map(|(record, _)| record))
     }
@@ -176,9 +176,9 @@ impl ImportRecord {
     }
 }
 
-/// What stands before the checksum.
+/// The bytes before the checksum.
 const SEAL: &[u8] = b",\n  \"checksum\": \"";
-/// What stands behind it.
+/// The bytes behind it.
 const END: &[u8] = b"\"\n}";
 
 /// The text of a record with its checksum. `report` is an object as `serde_json` prints it for people.
@@ -204,7 +204,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> String {
 /// The roots to begin at: those that were given, or those the import recorded.
 ///
 /// # Errors
-/// There are none: `action` says for what, `hint` what to do about it.
+/// [`Error::Usage`]: there are none; `action` says for what, `hint` what to do about it.
 pub(crate) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &str, hint: &str) -> Result<Vec<RawCid>> {
     if !given.is_empty() {
         return Ok(given.to_vec());

@@ -1,4 +1,4 @@
-//! What a database looks like from outside.
+//! The statistics of a database.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::rocks::Level;
 /// The version of this document; it changes when a field changes its meaning or goes.
 pub const STAT_SCHEMA: &str = "bedload-stat-1";
 
-/// What a database looks like from outside.
+/// The statistics of a database.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StatReport {
@@ -49,11 +49,11 @@ pub struct FamilyStat {
     pub index_bytes: u64,
     /// Options that differ from RocksDB's defaults.
     pub options: Vec<OptionStat>,
-    /// Records by reading all of them; `null` unless asked for.
+    /// Records by reading all of them; `null` unless requested.
     pub records: Option<u64>,
-    /// Bytes of the records' values; `null` unless asked for.
+    /// Bytes of the records' values; `null` unless requested.
     pub payload_bytes: Option<u64>,
-    /// The content digest; `null` unless asked for.
+    /// The content digest; `null` unless requested.
     pub digest: Option<ContentDigest>,
 }
 

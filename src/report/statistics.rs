@@ -3,11 +3,11 @@
 //! Rounds are few and machines drift, so two things are never done here: means of raw seconds, which one slow run
 //! spoils, and ratios of medians, which come from different minutes. A ratio is taken within each round, where both
 //! sides saw the same machine; its interval is Student's t over the logarithms of the rounds' ratios (a ratio of two and
-//! a ratio of a half lie equally far from one). With three rounds that interval is wide, as it should be.
+//! a ratio of a half are equally far from one). With three rounds that interval is wide, as it should be.
 
 use super::bench::{Ratio, Spread, Verdict};
 
-/// A value is an outlier when it lies further from the median than so many scaled median deviations (Iglewicz and
+/// A value is an outlier when it is further from the median than so many scaled median deviations (Iglewicz and
 /// Hoaglin 1993).
 const FAR: f64 = 3.5;
 
@@ -47,8 +47,8 @@ pub fn mad(values: &[f64]) -> Option<f64> {
     median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
 }
 
-/// Which of the values lie far out: more than 3.5 times 1.4826 median deviations from the median. Fewer than four values
-/// have none; neither have values of which more than half are equal, since then any difference would be far.
+/// Which of the values are outliers: more than 3.5 times 1.4826 median deviations from the median. Fewer than four
+/// values have none; neither have values of which more than half are equal, since then any difference would be far.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let (Some(middle), Some(mad)) = (median(values), mad(values)) else { return Vec::new() };
     if values.len() < ENOUGH || mad == 0.0 {

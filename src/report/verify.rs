@@ -19,7 +19,7 @@ pub struct VerifyReport {
     pub schema: String,
     /// The database's path as the user gave it.
     pub db: String,
-    /// Whether nothing is wrong with it, as far as was looked.
+    /// Whether nothing is wrong with it, as far as was verified.
     pub sound: bool,
     /// The column family that holds the blocks.
     pub column_family: String,
@@ -31,9 +31,9 @@ pub struct VerifyReport {
     pub files: u64,
     /// Their size in bytes.
     pub file_bytes: u64,
-    /// How many records were to be picked; `null` when every record was looked at.
+    /// How many records were to be picked; `null` when every record was verified.
     pub sample: Option<u64>,
-    /// Records looked at: each value was hashed against its key.
+    /// Records verified: each value was hashed against its key.
     pub records: u64,
     /// Bytes of their values.
     pub payload_bytes: u64,
@@ -41,11 +41,11 @@ pub struct VerifyReport {
     pub digest: Option<ContentDigest>,
     /// What `BEDLOAD.json` says; `null` when there is none.
     pub recorded: Option<Recorded>,
-    /// The comparison with the source; `null` when none was asked for.
+    /// The comparison with the source; `null` when none was requested.
     pub against: Option<Against>,
     /// What is no problem and worth knowing, in words.
     pub notes: Vec<String>,
-    /// What only a database made from a block log has to tell.
+    /// What only a database made from a block log has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<VerifiedLog>,
     /// What is wrong.
@@ -99,7 +99,7 @@ pub struct Against {
     pub unreadable: u64,
 }
 
-/// What only the verification of a database made from a block log has to tell.
+/// What only the verification of a database made from a block log has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct VerifiedLog {

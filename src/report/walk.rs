@@ -15,7 +15,7 @@ pub struct WalkReport {
     pub db: String,
     /// Where the walk began: CIDs in their usual text form.
     pub roots: Vec<String>,
-    /// Whether no link leads to a block that is missing without leave.
+    /// Whether no link leads to a block that is missing and must not be.
     pub complete: bool,
     /// Tipsets the walk was limited to; `null` for all.
     pub tipsets: Option<u32>,
@@ -33,11 +33,11 @@ pub struct WalkReport {
     pub commitments: u64,
     /// Distinct identity CIDs that occur only in links: they carry their block inside.
     pub identity: u64,
-    /// Blocks whose links cannot be told: they are not what their codec says.
+    /// Blocks whose links cannot be read: they are not what their codec says.
     pub malformed: u64,
     /// How many links deep the walk went: along the chain of headers, and from there to the deepest block below them.
     pub depth: u64,
-    /// The first ten missing blocks, as they were met.
+    /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,
     /// The first ten unreachable records, in the order of their keys.
     pub first_unreachable: Vec<String>,

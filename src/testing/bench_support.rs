@@ -32,7 +32,7 @@ fn open(input: Input, mapped: bool) -> Result<Chunks> {
     Ok(chunks)
 }
 
-/// Frames a CAR front to back, through one buffer or where the page cache has it; returns the number of blocks.
+/// Frames a CAR front to back, through one buffer or mapped from the page cache; returns the number of blocks.
 pub fn frame(input: Input, mapped: bool) -> Result<u64> {
     let mut chunks = open(input, mapped)?;
     let (mut blocks, mut spare) = (0, None);
@@ -93,7 +93,7 @@ impl Snapshot {
         self.spilled(routing, dir, piece).map(|_| ())
     }
 
-    /// Spills as [`Snapshot::spill`] does, and leaves the files to be read.
+    /// Spills as [`Snapshot::spill`] does, and returns the files to be read.
     pub fn spilled(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<Spilled> {
         let spill = Spill::new(dir.to_owned(), routing.0.partitions());
         let mut pieces = PartitionBuffers::new(routing.0.partitions(), piece);
@@ -170,7 +170,7 @@ pub struct Blocks(BlockArena);
 pub struct Entries(Vec<Vec<Entry>>);
 
 impl Entries {
-    /// The same entries with equal prefixes: every comparison must look at the keys.
+    /// The same entries with equal prefixes: every comparison must read the keys.
     pub fn alike(mut self) -> Self {
         self.0.iter_mut().flatten().for_each(|entry| entry.prefix = 0);
         self
@@ -187,7 +187,7 @@ impl Blocks {
         sorted.0.iter().flat_map(|partition| self.0.walk(partition))
     }
 
-    /// Looks at every record in the order of the keys; returns the sum of the values' last bytes.
+    /// Reads every record in the order of the keys; returns the sum of the values' last bytes.
     pub fn walk(&self, sorted: &Entries) -> u64 {
         self.records(sorted).filter_map(|record| record.value().last()).map(|&byte| u64::from(byte)).sum()
     }

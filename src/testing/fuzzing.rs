@@ -1,5 +1,5 @@
-//! What the fuzz targets hold on to: parsers that are not public, each beside a plain model. No part of the library's
-//! interface.
+//! The entry points of the fuzz targets: parsers that are not public, each beside a plain model. No part of the
+//! library's interface.
 
 mod texts;
 
@@ -103,7 +103,7 @@ pub fn chain(kind: u8, block: &[u8]) {
     };
     let header = match chain::header(family, version, block) {
         Ok(header) => header,
-        Err(problem) => return judge(problem, block),
+        Err(problem) => return check_problem(problem, block),
     };
     assert!(header.header_len <= block.len());
     assert_eq!((header.id.number(), header.previous.number() + 1), (header.number, header.number));
@@ -134,12 +134,12 @@ pub fn chain(kind: u8, block: &[u8]) {
         ids => assert_eq!(ids, skipping),
     }
     if let Err(problem) = all {
-        judge(problem, block);
+        check_problem(problem, block);
     }
 }
 
-/// Every problem lies inside the block and has a next step.
-fn judge(problem: ChainProblem, block: &[u8]) {
+/// Every problem is inside the block and has a next step.
+fn check_problem(problem: ChainProblem, block: &[u8]) {
     assert!(!problem.hint().is_empty() && !problem.to_string().is_empty());
     if let ChainProblem::Truncated { offset, .. }
     | ChainProblem::VarintTooLong { offset, .. }
@@ -159,7 +159,7 @@ fn varint_len(value: u64) -> usize {
 }
 
 /// Walks `data` as a block log, forward in batches of about `batch` bytes and backward from its end: what both find is the
-/// same, and every entry lies where its word says.
+/// same, and every entry begins where its word says.
 ///
 /// # Panics
 /// When the two disagree, or a batch is not what the log has.

@@ -6,7 +6,7 @@
 use super::space::Candidate;
 use crate::error::Result;
 
-/// Of so many candidates one goes on.
+/// Of so many candidates one remains.
 const KEEP_ONE_OF: usize = 3;
 
 /// From how many of the best changes are put together.
@@ -32,7 +32,7 @@ pub(super) trait Measure {
 /// The best candidate after the last sample that there was time for; `None` when none is better than the start.
 ///
 /// # Errors
-/// Those of measuring.
+/// As [`Measure::ratios`].
 pub(super) fn search(
     measure: &mut dyn Measure,
     mut alive: Vec<Candidate>,
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::report::tune::Change;
 
-    /// Each change multiplies the cost by what stands behind its value; small samples see it blurred.
+    /// Each change multiplies the cost by the factor behind its value; small samples add noise.
     struct Table {
         seen: Vec<(u64, usize)>,
         time_for: usize,

@@ -1,14 +1,14 @@
 //! Better options for this snapshot on this machine, searched for around a preset.
 //!
 //! ```text
-//! one change at a time  ->  samples that grow fourfold  ->  the better third goes on,  ->  the winner against the
+//! one change at a time  ->  samples that grow fourfold  ->  the better third remains,  ->  the winner against the
 //! (space)                   (sample, halving)               and its changes together       start, on the whole (confirm)
 //! ```
 //!
 //! Samples only choose what is tried on the whole: what counts is the last step, interleaved pairs of the start and the
 //! winner on the whole snapshot. A win whose interval reaches one is none, and no preset is written for it.
 //!
-//! Every run is kept (`run_store`): the same search, begun again, takes those that were made and goes on.
+//! Every run is stored (`run_store`): a search that is started again reuses them.
 
 mod halving;
 mod preset_file;
@@ -27,7 +27,7 @@ use serde_json::json;
 use self::halving::{Measure, Rung};
 use self::run_store::{RunStore, Stage};
 use super::matrix::Variant;
-use super::measure::{Place, Runner, Turn};
+use super::measure::{Runner, Turn, WorkDir};
 use super::{Clock, absolute, interrupted, machine, object, snapshot, text_digest};
 use crate::error::{Error, Result};
 use crate::preset::Preset;
@@ -36,7 +36,7 @@ use crate::report::bench::{Run, SnapshotInfo, Verdict, metric};
 use crate::report::statistics;
 use crate::report::tune::{Confirmation, Goal, Outcome, RungReport, TUNE_SCHEMA, TuneReport};
 
-/// The smallest sample, in bytes: less is over before it tells anything.
+/// The smallest sample, in bytes: less is over before it can be measured.
 const MIN_SAMPLE: u64 = 16 << 20;
 
 /// How much larger each sample is than the one before.
@@ -71,7 +71,7 @@ pub struct TuneOptions {
     pub preset: String,
     /// What is to get better.
     pub goal: Goal,
-    /// Time for all of it; what an earlier sitting took is not counted.
+    /// Time for all of it; what an earlier session took is not counted.
     pub budget: Option<Duration>,
     /// Pairs on the whole snapshot.
     pub pairs: u32,
@@ -92,7 +92,7 @@ pub trait TuneObserver {
         let _ = (candidates, bytes, rounds);
     }
 
-    /// A run is over: which candidate, and what it came to against the start in the same round.
+    /// A run is over: which candidate, and its cost relative to the start in the same round.
     fn ran(&self, candidate: &str, ratio: Option<f64>) {
         let _ = (candidate, ratio);
     }
@@ -100,13 +100,14 @@ pub trait TuneObserver {
 
 impl TuneObserver for crate::progress::Silent {}
 
-/// Searches.
+/// Searches for better options.
 ///
 /// # Errors
-/// There is no such preset, the snapshot cannot be read, another search lies in `out`, the start itself fails, or
-/// the caller cancelled it.
+/// [`Error::Preset`]: there is no such preset; [`Error::BadInput`] or [`Error::Io`]: the snapshot cannot be read;
+/// [`Error::State`]: another search is in `out`; [`Error::Usage`]: the start itself fails, or there are too few pairs;
+/// [`Error::Interrupted`]: the caller cancelled it.
 pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneReport> {
-    let source = snapshot::look(&options.source)?;
+    let source = snapshot::probe(&options.source)?;
     if options.pairs < FEWEST_PAIRS {
         return Err(Error::Usage {
             reason: format!("{} pairs confirm nothing", options.pairs),
@@ -129,7 +130,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         "bedload": env!("CARGO_PKG_VERSION"),
     });
     let store = RunStore::open(&options.out, &object(identity))?;
-    let place = Place::take(&options.dir)?;
+    let work_dir = WorkDir::take(&options.dir)?;
     // Beside the folder that runs have to themselves, which each of them renews.
     let samples = tempfile::Builder::new()
         .prefix("bedload-tune.")
@@ -147,7 +148,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         limit: None,
         keys: store.keys(Stage::Whole)?,
         stop: &options.stop,
-        place,
+        work_dir,
     };
     let mut bench = Bench { options, runner, samples: samples.path(), store, search, observer, rungs: Vec::new() };
     let rungs = bench.rungs_of(&source)?;
@@ -349,7 +350,7 @@ impl Bench<'_> {
     fn confirm(&mut self, winner: &Candidate, clock: &Clock) -> Result<(Option<Confirmation>, Outcome)> {
         let source = self.runner.source;
         let variant = winner.variant(&self.options.preset);
-        self.observer.rung(1, snapshot::look(source)?.bytes, self.options.pairs);
+        self.observer.rung(1, snapshot::probe(source)?.bytes, self.options.pairs);
         let mut pairs: Vec<(f64, f64)> = Vec::new();
         let mut walls: Vec<(f64, f64)> = Vec::new();
         let mut longest = Duration::ZERO;

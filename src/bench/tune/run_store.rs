@@ -1,7 +1,7 @@
-//! The runs of a search, kept so that one that was stopped goes on.
+//! The runs of a search, kept so that one that was stopped can be resumed.
 //!
 //! ```text
-//! <out>/tune.json     what is searched for, on what and how: the same search goes on, another is refused
+//! <out>/tune.json     what is searched for, on what and how: the same search resumes, another is refused
 //!       runs.ndjson   one run a line with the stage it belongs to, appended and synced when it is over
 //!       keys-*        the keys that are looked up, by stage
 //! ```
@@ -33,7 +33,7 @@ struct Line {
     run: Run,
 }
 
-/// All runs there are.
+/// All runs of a search.
 pub(super) struct RunStore {
     dir: PathBuf,
     log: RunLog<Line>,
@@ -44,7 +44,7 @@ impl RunStore {
     /// Opens the folder of a search that is `identity`.
     ///
     /// # Errors
-    /// Another search lies there, or the folder cannot be used.
+    /// [`Error::State`]: another search is there, or a line is no run; [`Error::Io`]: the folder cannot be used.
     pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<Self> {
         fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
         claim(&dir.join("tune.json"), identity, "search")?;
@@ -59,10 +59,10 @@ impl RunStore {
         self.runs.get(&(stage, variant.to_owned(), round))
     }
 
-    /// Keeps a run; it takes the place of an earlier one of the same round.
+    /// Stores a run; it takes the place of an earlier one of the same round.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// [`Error::Io`]: the disk is full or fails.
     pub fn keep(&mut self, stage: Stage, run: Run) -> Result<()> {
         let line = Line { stage, run };
         self.log.append(&line)?;
@@ -73,7 +73,7 @@ impl RunStore {
     /// The folder for the lists of keys of a stage.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// [`Error::Io`]: it cannot be made.
     pub fn keys(&self, stage: Stage) -> Result<PathBuf> {
         let name = match stage {
             Stage::Sample(bytes) => format!("keys-{bytes}"),

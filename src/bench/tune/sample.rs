@@ -1,5 +1,5 @@
 //! The beginning of a snapshot as a snapshot of its own: whole sections, behind a header that names no roots, since the
-//! blocks that the roots name may lie beyond it.
+//! blocks that the roots name may be beyond it.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -23,7 +23,7 @@ const HEADER: &[u8] = b"\x11\xa2\x65roots\x80\x67version\x01";
 /// it has.
 ///
 /// # Errors
-/// The source is damaged or no CAR, or the disk is full.
+/// [`Error::BadInput`]: the source is damaged or no CAR; [`Error::Io`]: it cannot be read, or the disk is full.
 pub(super) fn write(source: &Path, target: &Path, bytes: u64) -> Result<u64> {
     let threads = crate::parallel::cores();
     let input = input::open(source, &InputOptions { threads, memory: UNPACKING })?;

@@ -76,7 +76,8 @@ const BUDGETS: [(u64, u64); 4] = [(1, 32), (1, 16), (1, 8), (1, 4)];
 /// All single changes that RocksDB takes and that change anything.
 ///
 /// # Errors
-/// There is no such preset.
+/// [`Error::Preset`](crate::Error::Preset), [`Error::Usage`](crate::Error::Usage) or [`Error::Io`](crate::Error::Io):
+/// there is no such preset, or it cannot be read.
 pub fn candidates(word: &str, goal: Goal) -> Result<Vec<Candidate>> {
     let preset = Preset::find(word)?;
     let start = preset::resolve(&preset, &Overrides::default())?;

@@ -41,15 +41,15 @@ const KEY: usize = 33;
 const SIGNATURE: usize = 65;
 const WEBAUTHN: u32 = 2;
 
-/// What stands in a header.
+/// The fields of a header.
 struct BareHeader {
     slot: u32,
     producer: Name,
     previous: Id,
-    /// What the header says that the transactions add up to.
+    /// The merkle root of the transactions according to the header.
     transaction_root: Id,
     action_root: Id,
-    /// The version of the schedule of producers, which tells Savanna blocks.
+    /// The version of the schedule of producers, which identifies Savanna blocks.
     schedule_version: u32,
 }
 

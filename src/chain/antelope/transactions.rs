@@ -26,7 +26,7 @@ use super::super::reader::Reader;
 use super::super::{ChainProblem, Header, Id, TransactionOptions, Transactions, merkle};
 use super::{ID_LEN, bare_header, extensions, signature};
 
-/// The most receipts of a block; a receipt has 39 bytes at least.
+/// The most receipts of a block; a receipt has 11 bytes at least.
 const MAX_RECEIPTS: u32 = 1 << 20;
 /// The fewest bytes of a receipt.
 const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;
@@ -80,7 +80,7 @@ pub(crate) fn root(leaves: &mut Vec<merkle::Node>, savanna: bool) -> Id {
     Id::from(root.unwrap_or_default())
 }
 
-/// Steps over a receipt: the id and the leaf, those that the options ask for.
+/// Steps over a receipt: the id and the leaf, those that the options require.
 fn receipt(
     reader: &mut Reader<'_>,
     version: u32,
@@ -174,7 +174,7 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// Unpacks transactions, over and over with the same memory, which is made when the first one comes.
+/// Unpacks transactions with memory that is reused, and allocated for the first one.
 #[derive(Default)]
 struct Unpacker(Option<Decompress>);
 

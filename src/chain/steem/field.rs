@@ -33,7 +33,7 @@ pub(super) enum Field {
     Optional(&'static [Field]),
     /// A count and as many times the fields.
     List(&'static [Field]),
-    /// A tag and the fields that it stands for.
+    /// A tag and the fields that follow it.
     Variant(&'static [&'static [Field]]),
     /// A header of a block with its signature.
     SignedHeader,
@@ -80,12 +80,12 @@ pub(super) fn skip(
 ///
 /// ```text
 /// legacy:  i64 amount | u8 digits behind the point | seven characters, padded with zeros
-/// Hive's:  i64 amount | u32 a number that stands for the symbol and its digits
+/// Hive's:  i64 amount | u32 a number that encodes the symbol and its digits
 /// ```
 ///
-/// Symbols are not compared with a list: some blocks of the main network hold `0.001`, forks have others, and the root
-/// of the tree tells whether these are the bytes that were signed. What cannot be a symbol at all is told nevertheless,
-/// because most likely it stands where another field should.
+/// Symbols are not compared with a list: some blocks of the main network hold `0.001`, forks have others, and the
+/// merkle root shows whether these are the bytes that were signed. What cannot be a symbol at all is an error
+/// nevertheless, because most likely another field should be there.
 fn asset(reader: &mut Reader<'_>, family: Family, inside: &'static str) -> Result<(), ChainProblem> {
     reader.take(8, inside)?;
     let offset = reader.at();

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Layout and hash as in `libraries/protocol` of the nodes: <https://github.com/steemit/steem>,
-//! <https://gitlab.syncad.com/hive/hive>. Six blocks of the Steem mainnet have votes whose low bits are garbage: bodies of
-//! extensions are not judged.
+//! <https://gitlab.syncad.com/hive/hive>. Six blocks of the Steem mainnet have votes whose low bits are garbage: bodies
+//! of extensions are not checked.
 
 mod field;
 mod known_roots;
@@ -33,13 +33,13 @@ const SIGNATURE: usize = 65;
 /// The most header extensions. A set of three kinds; real headers have at most two.
 const MAX_EXTENSIONS: u32 = 16;
 
-/// What stands in a signed header.
+/// The fields of a signed header.
 struct SignedHeader {
     previous: Id,
     /// Seconds since 1970.
     timestamp: u32,
     producer: Name,
-    /// What the header says that the transactions add up to.
+    /// The merkle root of the transactions according to the header.
     merkle_root: Id,
 }
 

@@ -40,7 +40,7 @@ pub(super) const HIVE: &[Operation] = &[
     row!(49, "recurrent_transfer", NAME, NAME, Asset, Text, U16, U16, RECURRENCES),
 ];
 
-/// What both have, in the order of the tags. Tag 16 holds its place only: both families have their own.
+/// What both have, in the order of the tags. Tag 16 is a placeholder: each family has its own.
 pub(super) const COMMON: &[Operation] = &[
     row!(0, "vote", NAME, NAME, Text, U16),
     row!(1, "comment", NAME, Text, NAME, Text, Text, Text, Text),

@@ -18,13 +18,13 @@ use super::field::skip;
 use super::types::{FUTURE, SIGNATURE as SIGNATURE_FIELD, TIME, U16, U32};
 use super::{ID_LEN, known_roots, operations, signed_header};
 
-/// The most transactions of a block. A transaction has 14 bytes at least, a block 2 MiB at most.
+/// The most transactions of a block. A transaction has 13 bytes at least, a block 2 MiB at most.
 const MAX_TRANSACTIONS: u32 = 1 << 20;
 /// The most operations of a transaction.
 const MAX_OPERATIONS: u32 = 1 << 20;
 /// The fewest bytes of a transaction.
 const SMALLEST: usize = 13;
-/// What stands before and behind the operations.
+/// The fields before the operations, and the signatures behind them.
 const FRONT: &[Field] = &[U16, U32, TIME];
 const SIGNATURES: &[Field] = &[Field::List(&[SIGNATURE_FIELD])];
 
@@ -76,7 +76,7 @@ pub(in super::super) fn check(
     Ok(found)
 }
 
-/// The root as a header holds it. Uses the leaves' memory.
+/// The root as a header stores it. Uses the leaves' memory.
 pub(crate) fn root(leaves: &mut Vec<merkle::Node>) -> Id {
     let root = merkle::even(leaves).map(|root| Ripemd160::digest(root).into());
     Id::from(root.unwrap_or([0; ID_LEN]))

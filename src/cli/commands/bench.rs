@@ -85,7 +85,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let Some(source) = &args.source else {
         // Clap requires one of the two. This runs nothing, so that there is nothing to keep.
         let mut report = bench::load(args.recommend.as_deref().unwrap_or(&args.out))?;
-        bench::judge_again(&mut report, args.reference.as_deref())?;
+        bench::analyse_again(&mut report, args.reference.as_deref())?;
         return print(&report, globals, args);
     };
     let options = options(args, source)?;

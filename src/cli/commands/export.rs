@@ -1,4 +1,4 @@
-//! `bedload export`: back from a database to a snapshot.
+//! `bedload export`: writes a database as a snapshot.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};

@@ -58,7 +58,8 @@ enum What {
 /// Runs `bedload presets`.
 ///
 /// # Errors
-/// A [`crate::Error`]: there is no such preset, or something in it is wrong.
+/// [`Error::Preset`](crate::Error::Preset), [`Error::Usage`](crate::Error::Usage) or [`Error::Io`](crate::Error::Io):
+/// there is no such preset, or something in it is wrong.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     match &args.what {
         None | Some(What::List) => list(globals),

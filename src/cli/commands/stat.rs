@@ -1,4 +1,4 @@
-//! `bedload stat`: what a database looks like.
+//! `bedload stat`: the contents of a database and the shape of its LSM tree.
 
 use std::path::PathBuf;
 

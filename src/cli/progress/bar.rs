@@ -1,4 +1,4 @@
-//! The bar: one line at the bottom of a terminal, drawn by indicatif; a finished phase leaves its own line above it.
+//! The bar: one line at the bottom of a terminal, drawn by indicatif; a finished phase prints its own line above it.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -113,7 +113,7 @@ fn update(bar: &ProgressBar, sample: &Sample, rate: &Rate, columns: usize, color
     let name = sample.phase.name();
     let width = (columns / 6).min(columns.saturating_sub(FRAME + rate.least_room())).max(LEAST_BAR);
     let (on, off) = if color { ("\x1b[36m", "\x1b[0m") } else { ("", "") };
-    // Numbers and words of ours: no braces.
+    // Numbers and fixed words: no braces.
     let rates = |room: usize| rate.describe_with_curve(columns.saturating_sub(room));
     let template = match sample.done() {
         None => format!("{name:<8} {}", rates(9)),

@@ -1,4 +1,4 @@
-//! The line that an event leaves.
+//! The line of an event.
 
 use crate::progress::{Event, Phase};
 use crate::report::shown_in_line;
@@ -10,7 +10,7 @@ use crate::cli::render::screen;
 /// The column behind the name of a phase.
 const INDENT: usize = 9;
 
-/// The line of an event, broken where the terminal is narrower; `None` where it leaves none. Text from outside is escaped.
+/// The line of an event, broken where the terminal is narrower; `None` where it has none. Text from outside is escaped.
 pub fn line(event: &Event) -> Option<String> {
     let line = match event {
         Event::Planned { plan } => format!("plan     {plan}"),

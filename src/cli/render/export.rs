@@ -46,7 +46,7 @@ pub fn text(report: &ExportReport) -> String {
     rows.into_text()
 }
 
-/// What the report says about a block log.
+/// The rows of a block log.
 fn add_log(rows: &mut Rows, log: &ExportedLog, packed: bool) {
     let version = if log.version > 0 { format!(" version {}", log.version) } else { String::new() };
     let same = if log.identical {

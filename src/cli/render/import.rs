@@ -80,7 +80,7 @@ fn cost(report: &ImportReport) -> String {
     cost.join(", ")
 }
 
-/// What the report says about a block log.
+/// The rows of a block log.
 fn add_log(rows: &mut Rows, log: &LogReport) {
     rows.add("chain", format!("{}, blocks {} to {}", log.family, log.first.number, log.last.number));
     rows.add("head", format!("{} {}", log.last.number, log.last.id));

@@ -20,7 +20,7 @@ pub fn text(report: &StatReport) -> String {
     rows.into_text()
 }
 
-/// What BEDLOAD.json says about the import.
+/// The import that BEDLOAD.json records.
 fn import(report: &StatReport) -> String {
     let field = |name: &str| report.import.as_ref().and_then(|import| import.pointer(name));
     let known = |name: &str| field(name).and_then(Value::as_str).unwrap_or("unknown");

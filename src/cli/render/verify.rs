@@ -48,7 +48,7 @@ pub fn text(report: &VerifyReport) -> String {
     rows.into_text()
 }
 
-/// What BEDLOAD.json says.
+/// What BEDLOAD.json records.
 fn record(report: &VerifyReport) -> String {
     match &report.recorded {
         Some(recorded) => {

@@ -1,4 +1,4 @@
-//! Blocks of EOSIO and Antelope, and what stands before them.
+//! Blocks of EOSIO and Antelope, and the preamble of their log.
 
 use super::super::random::Noise;
 use super::bytes::{key, random, varint};
@@ -23,7 +23,7 @@ const IN_A_ROW: u32 = 12;
 /// The version of a log in which transactions can be pruned.
 pub(super) const PRUNABLE: u32 = 4;
 
-/// The chain of a log: what its first block hangs on.
+/// The genesis of a chain: its state, and the id that follows from it.
 pub(super) struct Genesis {
     state: Vec<u8>,
     pub(super) chain_id: [u8; 32],
@@ -46,7 +46,7 @@ impl Genesis {
         Self { state, chain_id }
     }
 
-    /// What stands before the blocks of a log of this version.
+    /// The bytes before the blocks of a log of this version.
     pub(super) fn preamble(&self, version: u32, first: u32) -> Vec<u8> {
         let mut preamble = version.to_le_bytes().to_vec();
         if version > 1 {

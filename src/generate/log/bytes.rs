@@ -21,13 +21,13 @@ pub(super) fn random(out: &mut Vec<u8>, len: usize, noise: &mut Noise) {
     noise.fill(&mut out[at..]);
 }
 
-/// Appends what looks like a compact, recoverable signature: 65 bytes.
+/// Appends random bytes in the form of a compact, recoverable signature: 65 bytes.
 pub(super) fn signature(out: &mut Vec<u8>, noise: &mut Noise) {
     out.push(31 + noise.below(2) as u8);
     random(out, 64, noise);
 }
 
-/// Appends what looks like a compressed public key: 33 bytes.
+/// Appends random bytes in the form of a compressed public key: 33 bytes.
 pub(super) fn key(out: &mut Vec<u8>, noise: &mut Noise) {
     out.push(2 + noise.below(2) as u8);
     random(out, 32, noise);

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Dictionaries;
 use crate::error::{Error, Result};
 
-/// What the name of a dictionary file ends in; before it stands its number in three digits.
+/// What the name of a dictionary file ends in, behind its number in three digits.
 const ENDING: &str = "M.dict.zst";
 /// The most bytes of a dictionary; real ones have 220 KiB.
 const LARGEST: u64 = 16 << 20;
@@ -14,7 +14,8 @@ const LARGEST: u64 = 16 << 20;
 /// Reads every `NNNM.dict.zst` of a directory; other files are passed over.
 ///
 /// # Errors
-/// The directory cannot be read, has no dictionary, or one that is no zstd file.
+/// [`Error::Io`]: the directory or a file cannot be read, or a dictionary is no zstd file; [`Error::Usage`]: there is
+/// no dictionary.
 pub fn read_dictionaries(dir: &Path) -> Result<Dictionaries> {
     let mut found = Dictionaries::new();
     let files = std::fs::read_dir(dir).map_err(Error::io("read", dir))?;

@@ -1,4 +1,4 @@
-//! What stands beside a block log.
+//! The index files beside a block log.
 //!
 //! ```text
 //! index        u64 position x blocks
@@ -45,7 +45,7 @@ impl<W: Write + Seek> IndexWriter<W> {
     /// Begins an index at the start of `out`.
     ///
     /// # Errors
-    /// What `out` says.
+    /// [`io::Error`] of `out`.
     pub fn new(kind: IndexKind, out: W) -> io::Result<Self> {
         let mut writer = Self { kind, out, ends: None };
         writer.head()?;
@@ -55,7 +55,7 @@ impl<W: Write + Seek> IndexWriter<W> {
     /// Adds the next block.
     ///
     /// # Errors
-    /// What `out` says.
+    /// [`io::Error`] of `out`.
     pub fn push(&mut self, entry: &LogEntry) -> io::Result<()> {
         let (first, _) = *self.ends.get_or_insert((entry.number, entry.number));
         self.ends = Some((first, entry.number));
@@ -66,10 +66,10 @@ impl<W: Write + Seek> IndexWriter<W> {
         }
     }
 
-    /// Writes what stands first but is known last, and gives `out` back.
+    /// Writes the head, which is complete only now, and returns `out`.
     ///
     /// # Errors
-    /// What `out` says.
+    /// [`io::Error`] of `out`.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.seek(SeekFrom::Start(0))?;
         self.head()?;

@@ -1,4 +1,4 @@
-//! Other ways to lay the blocks of a log out, in memory: what tests need and no command makes.
+//! Other layouts of a block log, in memory: tests need them, no command makes them.
 //!
 //! ```text
 //! parts        block_log_part.0001 ..: positions start at 0 again in each

@@ -52,7 +52,7 @@ struct Draft {
     root: Id,
 }
 
-/// A block on its place in the chain.
+/// A block that is linked into the chain.
 struct Linked {
     number: u32,
     id: Id,

@@ -47,9 +47,9 @@ use crate::error::{Error, Result};
 pub use dictionaries::read_dictionaries;
 pub use pack::Dictionaries;
 
-/// The version of an Antelope log unless another is asked for.
+/// The version of an Antelope log unless another is requested.
 pub const VERSION: u32 = 3;
-/// The first Savanna block of a log of version 3 unless another is asked for.
+/// The first Savanna block of a log of version 3 unless another is requested.
 pub const SAVANNA_FROM: u32 = 10_001;
 
 /// What to generate.
@@ -127,7 +127,7 @@ impl LogSpec {
     /// The version of an Antelope log, 1 to 4. Savanna blocks are only in version 3.
     ///
     /// # Errors
-    /// Another version, or another family.
+    /// [`Error::Usage`]: another version, or another family.
     pub fn version(self, version: u32) -> Result<Self> {
         if self.family != Family::Antelope {
             return Err(Error::Usage {
@@ -152,7 +152,7 @@ impl LogSpec {
         Self { savanna_from: block.filter(|_| self.version == VERSION), ..self }
     }
 
-    /// What usually stands beside a log of this family: words for Steem and Antelope, artifacts 1.1 for Hive.
+    /// The usual index of a log of this family: words for Steem and Antelope, artifacts 1.1 for Hive.
     pub fn index_kind(&self) -> files::IndexKind {
         match self.family {
             Family::Steem | Family::Antelope => files::IndexKind::Words,
@@ -163,7 +163,7 @@ impl LogSpec {
     /// Starts with another block than 1: a partial Antelope log, or a later part of a split Hive log.
     ///
     /// # Errors
-    /// Zero, a Steem log, or an Antelope log of version 1.
+    /// [`Error::Usage`]: zero, a Steem log, or an Antelope log of version 1.
     pub fn first_block(self, number: u32) -> Result<Self> {
         let reason = match (number, self.family, self.version) {
             (0, _, _) => "there is no block 0".into(),
@@ -181,7 +181,7 @@ impl LogSpec {
     /// Dictionaries for about half of the packed blocks of a Hive log. A block takes the one of its million, or the last.
     ///
     /// # Errors
-    /// Another family.
+    /// [`Error::Usage`]: another family.
     pub fn dictionaries(self, dictionaries: Dictionaries) -> Result<Self> {
         if self.family != Family::Hive {
             return Err(Error::Usage {
@@ -211,12 +211,12 @@ impl LogSpec {
     }
 }
 
-/// Generates a log. `each` is told every block just before it is written, in order.
+/// Generates a log. `each` receives every block just before it is written, in order.
 ///
 /// Uses all threads of the current rayon pool and about 10 MiB of memory per thread.
 ///
 /// # Errors
-/// What `out` and `each` say.
+/// [`io::Error`] of `out` or `each`.
 pub fn write<W: Write + Send>(
     spec: &LogSpec,
     out: &mut W,

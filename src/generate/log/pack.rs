@@ -1,7 +1,7 @@
 //! Packing the blocks of a Hive log: some raw, some in zstd frames, some in frames with a dictionary.
 //!
-//! A frame stands without its magic number, content size, checksum and dictionary number; the word behind it says what is
-//! needed: bit 63 that it is a frame, bit 56 that it needs a dictionary, bits 48 to 55 which.
+//! A frame is stored without its magic number, content size, checksum and dictionary number; the word behind it says
+//! what is needed: bit 63 that it is a frame, bit 56 that it needs a dictionary, bits 48 to 55 which.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,10 +30,10 @@ const DICTIONARY_SHIFT: u32 = 48;
 /// Dictionaries by their number, unpacked.
 pub type Dictionaries = BTreeMap<u8, Vec<u8>>;
 
-/// Dictionaries made ready once for all threads.
+/// Dictionaries prepared once for all threads.
 pub(super) struct Prepared(BTreeMap<u8, EncoderDictionary<'static>>);
 
-/// One thread's way to pack.
+/// Packs the blocks of one thread.
 pub(super) struct Packer<'a> {
     prepared: &'a Prepared,
     plain: Compressor<'a>,

@@ -1,4 +1,4 @@
-//! Words that look like people's: names, links and texts, made up, and as repetitive as real ones.
+//! Made-up names, links and texts, as repetitive as those of people.
 
 use super::super::random::Noise;
 
@@ -7,9 +7,9 @@ const ACCOUNTS: usize = 4096;
 /// How many words there are.
 const WORDS: usize = 1000;
 /// Bytes of the text that all texts are cut from. Larger than what a block of a table or a frame holds, so that the same
-/// passage is rarely met twice in one.
+/// passage rarely occurs twice in one.
 const PROSE: usize = 1 << 20;
-/// Bytes of its start that are met again and again.
+/// Bytes of its start that occur again and again.
 const PHRASES: usize = 8 << 10;
 /// Pieces of text are this long at most.
 const PIECE: u64 = 240;

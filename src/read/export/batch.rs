@@ -4,7 +4,7 @@ use super::options::interrupted;
 use crate::error::Error;
 use crate::source::forest::Frame;
 
-/// Whole sections, and what becomes of them.
+/// Whole sections, and their compressed form.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub bytes: Vec<u8>,
@@ -27,12 +27,12 @@ impl Batch {
     }
 }
 
-/// The writer has ended; what it says tells why.
+/// The writer has ended; its own error is the cause.
 #[derive(Debug)]
 pub(super) struct Gone;
 
 impl From<Gone> for Error {
-    /// Only seen where the writer has nothing to say, which it always has.
+    /// Never reaches the caller of an export: `WriterPool::run` returns the writer's own error first.
     fn from(_: Gone) -> Self {
         interrupted()
     }

@@ -11,10 +11,10 @@ use crate::error::Result;
 use crate::source::car::{RawCid, header_bytes, read_cid};
 use crate::source::forest::stored_frame;
 
-/// A batch is shipped when it has this many bytes; each is compressed on its own.
+/// A batch is sent to the packers when it has this many bytes; each is compressed on its own.
 const BATCH: usize = 1 << 20;
 
-/// What stands before the first section.
+/// The bytes before the first section.
 pub(super) struct Prelude {
     /// As it is written.
     pub bytes: Vec<u8>,
@@ -22,7 +22,7 @@ pub(super) struct Prelude {
     pub car_bytes: u64,
 }
 
-/// The header, wrapped as the format wants it.
+/// The header, compressed as `format` requires.
 pub(super) fn prelude(format: Format, roots: &[RawCid]) -> Prelude {
     let header = header_bytes(roots.iter().map(RawCid::as_bytes));
     let car_bytes = header.len() as u64;
@@ -34,7 +34,7 @@ pub(super) fn prelude(format: Format, roots: &[RawCid]) -> Prelude {
     Prelude { bytes, car_bytes }
 }
 
-/// Fills batches with sections and sends them on their way.
+/// Fills batches with sections and sends them to the packers.
 pub(super) struct Loader<'a> {
     batch: Batch,
     send: Box<dyn FnMut(Batch) -> Result<Batch, Gone> + 'a>,
@@ -42,7 +42,7 @@ pub(super) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// `send` takes a full batch and gives an empty one.
+    /// `send` takes a full batch and returns an empty one.
     pub fn new(format: Format, send: impl FnMut(Batch) -> Result<Batch, Gone> + 'a) -> Self {
         Self { batch: Batch::default(), send: Box::new(send), indexed: format == Format::ForestCarZst }
     }
@@ -50,7 +50,8 @@ impl<'a> Loader<'a> {
     /// Adds a section; its length.
     ///
     /// # Errors
-    /// The writer takes no more batches; its error says why.
+    /// [`Error::Interrupted`](crate::Error::Interrupted) made of [`Gone`]: the writer takes no more batches; its own
+    /// error says why.
     pub fn add(&mut self, cid: &[u8], value: &[u8]) -> Result<u64> {
         let Batch { bytes, ends, hashes, .. } = &mut self.batch;
         let before = bytes.len();

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Parents wait until everything below their children is out, so the chain comes from its head down; only genesis has
-//! its made-up parent right behind it. Everything else comes as its links stand: a block, then all below its first
-//! link, then all below its second.
+//! its made-up parent right behind it. Everything else comes in the order of its links: a block, then all below its
+//! first link, then all below its second.
 //!
 //! The order forbids to look blocks up side by side as they come. But all that is on the stack will be needed, and so
 //! will be what that links to: whenever the next block is not at hand, many of them are fetched at once.
@@ -44,7 +44,7 @@ const HEADERS: usize = 64;
 /// What a block that was fetched takes beside its bytes.
 const FETCHED: usize = 64;
 
-/// A graph about to be gone through.
+/// A depth-first traversal of the graph.
 pub(super) struct DepthFirst<'a> {
     reader: &'a Reader,
     family: &'a str,
@@ -99,7 +99,7 @@ impl<'a> DepthFirst<'a> {
         })
     }
 
-    /// Goes through everything.
+    /// Passes every block to `take`.
     pub fn each(mut self, roots: &[RawCid], take: &mut Take<'_>) -> Result<Selected> {
         let queue = |dir: &PathBuf, budget| Queue::new(budget, dir);
         let mut level = queue(&self.dir, self.queue_budget);
@@ -137,7 +137,7 @@ impl<'a> DepthFirst<'a> {
             if self.stop.is_cancelled() {
                 return Err(interrupted());
             }
-            self.look_ahead(step)?;
+            self.prefetch(step)?;
         }
         match self.ahead.take(print) {
             Some(block) => {
@@ -195,7 +195,7 @@ impl<'a> DepthFirst<'a> {
     }
 
     /// Fetches the block of `first` and what will be needed after it.
-    fn look_ahead(&mut self, first: &Step) -> Result<()> {
+    fn prefetch(&mut self, first: &Step) -> Result<()> {
         // What has waited long, far down the stack, is fetched again when its turn is near.
         if self.ahead.bytes > self.ahead.budget / 4 * 3 {
             (self.ahead.blocks, self.ahead.bytes) = (HashMap::new(), 0);
@@ -203,7 +203,7 @@ impl<'a> DepthFirst<'a> {
         let mut left = self.ahead.room();
         let mut wanted: Vec<Wanted> = self.wanted(&first.cid, true)?.into_iter().collect();
         for step in self.stack.upper().take(left) {
-            // What lies below this one has been looked at when this one was.
+            // The steps below this one were prefetched together with it.
             match self.identify(&step.cid) {
                 Some((_, _, print)) if self.ahead.blocks.contains_key(&print) => break,
                 _ => wanted.extend(self.wanted(&step.cid, false)?),
@@ -253,7 +253,7 @@ impl<'a> DepthFirst<'a> {
             if let Some(block) = &block
                 && !(wanted.codec == codec::DAG_CBOR && chain_header(block).is_some())
             {
-                // What cannot be read as its codec is counted when its turn comes.
+                // A malformed block is counted when it is visited.
                 let _ = links(wanted.codec, block, &mut |cid| cids.push(cid.to_vec()));
             }
             self.ahead.put(wanted.fingerprint, block);

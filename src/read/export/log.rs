@@ -1,5 +1,5 @@
-//! Back from a database to a block log: the blocks in the order of their numbers, each with the word behind it that says
-//! where it begins, and before the first one the head that a log of Antelope has.
+//! Exports a block log: the blocks in the order of their numbers, each with the word behind it that holds its position,
+//! and before the first one the head that a log of Antelope has.
 //!
 //! ```text
 //! Steem, Hive     block | u64 position                                      every block raw
@@ -27,10 +27,10 @@ use crate::report::{BlockRef, EXPORT_SCHEMA, ExportReport, ExportedLog};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
 
-/// Blocks between two looks at the counters and at who wants to stop.
+/// Blocks between two updates of the progress, with a check for cancellation.
 const BATCH: u64 = 1024;
 
-/// An export of a log about to run.
+/// An export of a block log whose options have been validated.
 pub(super) struct LogExport<'a> {
     options: &'a ExportOptions,
     record: &'a ImportRecord,
@@ -55,7 +55,7 @@ struct Sum {
 }
 
 impl<'a> LogExport<'a> {
-    /// Looks whether it can be done, before anything is written.
+    /// Validates the options and opens the database, before anything is written.
     pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a RecordedLog) -> Result<Self> {
         refuse_what_cars_have(options)?;
         let (from, to) = (options.from.unwrap_or(log.first.number), options.to.unwrap_or(log.last.number));
@@ -149,7 +149,7 @@ impl<'a> LogExport<'a> {
         })
     }
 
-    /// Goes through the blocks, checks that each follows the one before it, and hands out the bytes of its entry.
+    /// Reads the blocks, checks that each follows the one before it, and passes the bytes of its entry to `put`.
     fn each_block(&self, progress: &Progress<'_>, mut put: impl FnMut(&[&[u8]]) -> Result<()>) -> Result<Sum> {
         let mut sum = Sum { log_bytes: self.head.len() as u64, ..Sum::default() };
         let mut pending = (0, 0);

@@ -1,4 +1,4 @@
-//! Back from a database to a snapshot: a CARv1, plain, in zstd, or as Forest packs it; or a block log (`log`).
+//! Exports a database as a snapshot: a CARv1, plain, in zstd, or as Forest packs it; or a block log (`log`).
 //!
 //! ```text
 //! order: which blocks, in which order  ->  car: whole sections in batches  ->  writer_pool: packed by all threads,
@@ -36,8 +36,8 @@ use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
 use crate::report::{EXPORT_SCHEMA, ExportReport};
 
-/// Exports into a file, which stands under its name only when it is whole. That blocks are missing is no error: the
-/// report says it, and whether the file was committed.
+/// Exports into a file, which gets its name only when it is complete. Missing blocks are no error: the report counts
+/// them, and says whether the file was committed.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -55,8 +55,10 @@ use crate::report::{EXPORT_SCHEMA, ExportReport};
 /// ```
 ///
 /// # Errors
-/// There is no database, no root is known, the keys do not say what is asked for, a block cannot be read, the file
-/// exists, or the disk is full.
+/// [`Error::State`]: there is no database, it holds another format, a key is no CID, or the file exists;
+/// [`Error::Usage`]: no root is known, or the options do not fit the database; [`Error::Rocks`]: a block cannot be
+/// read; [`Error::VerificationFailed`]: the blocks are not those that the import of a log wrote; [`Error::Io`]: the
+/// disk is full or fails; [`Error::Interrupted`].
 pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
     let record = ImportRecord::load(&options.db)?;
     let work = Work::open(options, record.as_ref())?;
@@ -74,7 +76,7 @@ pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> 
 /// Exports into a stream, as a plain CAR or log unless the options name a format.
 ///
 /// # Errors
-/// As [`export`], and what `out` says.
+/// As [`export`], and [`Error::Io`]: `out` cannot be written.
 pub fn export_to<W: Write + Send>(
     options: &ExportOptions,
     out: &mut W,
@@ -93,7 +95,7 @@ enum Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Looks whether it can be done, before anything is written.
+    /// Validates the options and opens the database, before anything is written.
     fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>) -> Result<Self> {
         if let Some((record, log)) = record.and_then(|record| Some((record, record.log.as_ref()?))) {
             return LogExport::open(options, record, log).map(|log| Self::Log(Box::new(log)));

@@ -8,7 +8,7 @@ use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
-/// An export of a CAR about to run.
+/// An export of a CAR whose options have been validated.
 pub(super) struct Export<'a> {
     pub options: &'a ExportOptions,
     pub record: Option<&'a ImportRecord>,
@@ -20,7 +20,7 @@ pub(super) struct Export<'a> {
 }
 
 impl<'a> Export<'a> {
-    /// Looks whether it can be done, before anything is written.
+    /// Validates the options and opens the database, before anything is written.
     pub fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>) -> Result<Self> {
         if let Some(record) = record
             && record.source.format != "car"

@@ -21,7 +21,7 @@ pub enum Selection {
     Linked,
     /// Every record, in the order of keys. Only where these are CIDs.
     All,
-    /// The blocks whose CIDs stand in a file, one a line; `-` is standard input.
+    /// The blocks whose CIDs are in a file, one a line; `-` is standard input.
     Listed(PathBuf),
 }
 
@@ -35,7 +35,7 @@ impl Selection {
     }
 }
 
-/// How a snapshot is wrapped.
+/// The file format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Format {
@@ -102,11 +102,11 @@ pub struct ExportOptions {
     pub from: Option<u32>,
     /// The last block of a log. Defaults to the last in the database.
     pub to: Option<u32>,
-    /// How the CAR or log is wrapped. Defaults to what the file's name ends in.
+    /// The format of the file. Defaults to what its name ends in.
     pub format: Option<Format>,
     /// Replace a file that exists. Defaults to `false`.
     pub replace: bool,
-    /// Publish the file even when blocks are missing. Defaults to `false`.
+    /// Commit the file even when blocks are missing. Defaults to `false`.
     pub allow_missing: bool,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
     pub allow_missing_below: Option<u64>,
@@ -135,7 +135,7 @@ impl ExportOptions {
     }
 }
 
-/// The error for an export that the caller has asked to stop.
+/// The error for an export that the caller has cancelled.
 pub(super) fn interrupted() -> Error {
     Error::Interrupted { hint: "nothing stands under the file's name; run it again".into() }
 }

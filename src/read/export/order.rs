@@ -15,8 +15,8 @@ use crate::source::car::{RawCid, read_cid};
 /// Listed blocks that are looked up at once.
 const BATCH: usize = 512;
 
-/// Records between two looks at who wants to stop.
-const PATIENCE: u64 = 1024;
+/// Records between two checks for cancellation.
+const CANCEL_EVERY: u64 = 1024;
 
 /// The longest line of a list, in bytes; an identity CID may be long.
 const MAX_LINE: u64 = 1 << 20;
@@ -28,7 +28,7 @@ pub(super) enum Order {
     Listed(List),
 }
 
-/// CIDs that stand in a file, one a line.
+/// CIDs in a file, one a line.
 pub(super) struct List {
     lines: Box<dyn BufRead>,
     path: PathBuf,
@@ -51,7 +51,7 @@ impl Order {
         if let Self::Listed(list) = self { list.first.clone() } else { None }
     }
 
-    /// Brings every block.
+    /// Passes every selected block to `take`.
     pub fn each(self, export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
         match self {
             Self::Linked => DepthFirst::new(export)?.each(&export.roots, take),
@@ -76,7 +76,7 @@ fn all(export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
         }
         take(key, 0, value)?;
         count += 1;
-        if count.is_multiple_of(PATIENCE) && export.options.resources.stop.is_cancelled() {
+        if count.is_multiple_of(CANCEL_EVERY) && export.options.resources.stop.is_cancelled() {
             return Err(interrupted());
         }
         scan.next();

@@ -1,4 +1,4 @@
-//! Blocks on their way from the database, and what was not there.
+//! What an export selects, and what it does not find.
 
 use crate::error::Result;
 use crate::read::missing::Missing;
@@ -6,7 +6,7 @@ use crate::read::missing::Missing;
 /// Takes a block: its CID, where in it the key begins, and its value.
 pub(super) type Take<'t> = dyn FnMut(&[u8], usize, &[u8]) -> Result<()> + 't;
 
-/// What went wrong on the way.
+/// Blocks that were missing or not what their codecs say.
 #[derive(Debug, Default)]
 pub(super) struct Selected {
     pub missing: Missing,

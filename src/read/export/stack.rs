@@ -79,7 +79,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Brings back the part that lies on top in the file.
+    /// Reads the topmost part back from the file.
     fn refill(&mut self) -> io::Result<()> {
         let (Some(end), Some(file)) = (self.parts.pop(), &self.file) else { return Ok(()) };
         let from = self.parts.last().copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Batches on their way: packed by all threads, written in their order by one.
+//! Packs batches on all threads, and writes them in order on one.
 //!
 //! ```text
 //! loader --batch, reply--> packers (threads)         at most a few batches are under way
@@ -21,13 +21,13 @@ use crate::error::{Error, Result};
 use crate::parallel;
 use crate::source::forest::{Index, LEVEL, Packer};
 
-/// What the pool writes with.
+/// The settings of the pool.
 pub(super) struct WriterPool<'a> {
     pub format: Format,
     pub threads: usize,
     /// Memory for the index, in bytes.
     pub index_memory: u64,
-    /// Where the index goes beyond that.
+    /// The directory for what does not fit in it.
     pub dir: PathBuf,
     /// What is written, for messages.
     pub path: &'a Path,
@@ -36,8 +36,8 @@ pub(super) struct WriterPool<'a> {
 type Packing = (Batch, Sender<io::Result<Batch>>);
 
 impl WriterPool<'_> {
-    /// Lets `load` fill batches and writes them to `out`, which has `position` bytes already. What `load` says, and how
-    /// long the file is.
+    /// Lets `load` fill batches and writes them to `out`, which has `position` bytes already. Returns the result of
+    /// `load`, and the length of the file.
     pub fn run<W: Write + Send, R>(
         &self,
         position: u64,
@@ -70,7 +70,7 @@ impl WriterPool<'_> {
             Ok::<_, Error>((loaded, written))
         })?;
         let failed = || Error::io("write", self.path);
-        // A loader without a receiver has nothing to report.
+        // When the writer fails, the loader only sees a closed channel.
         let (mut position, index) = written.map_err(failed())?;
         let loaded = loaded?;
         if let Some(index) = index {
@@ -93,14 +93,14 @@ fn pack_all(format: Format, packing: &Receiver<Packing>) {
             Ok(pack) => pack(&mut batch).map(|()| batch),
             Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
         };
-        // The writer is gone after a failure, which it tells.
+        // After a failure the writer is gone; it reports the failure itself.
         let _ = reply.send(packed);
     }
 }
 
 type Pack = Box<dyn FnMut(&mut Batch) -> io::Result<()>>;
 
-/// What becomes of a batch in each format.
+/// The compression of a batch in each format.
 fn packer(format: Format) -> io::Result<Pack> {
     Ok(match format {
         Format::Car | Format::Log => Box::new(|_| Ok(())),
@@ -134,7 +134,7 @@ impl<W: Write> Writer<'_, W> {
     /// Writes until all senders are gone.
     fn write_all(mut self, writing: &Receiver<Receiver<io::Result<Batch>>>) -> io::Result<(u64, Option<Index>)> {
         for packed in writing {
-            // A packer only goes without a reply when it panics, which the scope tells.
+            // A packer drops its reply only when it panics; the scope propagates that.
             let Ok(batch) = packed.recv() else { break };
             let mut batch = batch?;
             if let Some(index) = &mut self.index {

@@ -16,19 +16,19 @@ const SKIPPABLE: u32 = 0x184d_2a50;
 /// Bytes of a skippable frame before its content.
 const SKIPPABLE_HEADER: u64 = 8;
 
-/// Bytes looked at at once.
+/// Bytes read at once.
 const WINDOW: usize = 64 << 10;
 
-/// Counts the frames of the file at `path`; `None` where it is not made of whole frames, which unpacking it reports
-/// better.
+/// Counts the frames of the file at `path`; `None` where it is not made of whole frames: unpacking it reports the
+/// fault.
 pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
-    let mut look = Look { file, size, bytes: Vec::new(), base: 0 };
+    let mut window = Window { file, size, bytes: Vec::new(), base: 0 };
     let mut info = ZstdInfo { frames: 0, checksums: 0, skippable: 0, skippable_bytes: 0, window: 0 };
     let mut at = 0;
     while at < size {
-        let head = look.at(at, MAX_FRAME_HEADER)?;
+        let head = window.at(at, MAX_FRAME_HEADER)?;
         let word =
             |from: usize| head.get(from..).and_then(|bytes| bytes.first_chunk()).copied().map(u32::from_le_bytes);
         if word(0).is_some_and(|magic| magic & !15 == SKIPPABLE) {
@@ -44,7 +44,7 @@ pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
         info.window = info.window.max(header.window);
         at += header.len as u64;
         loop {
-            let block: Result<_, FrameProblem> = block_header(look.at(at, BLOCK_HEADER)?);
+            let block: Result<_, FrameProblem> = block_header(window.at(at, BLOCK_HEADER)?);
             let Ok(block) = block else { return Ok(None) };
             at += (BLOCK_HEADER + block.len) as u64;
             if block.last {
@@ -57,14 +57,14 @@ pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
 }
 
 /// A file seen through a window.
-struct Look {
+struct Window {
     file: File,
     size: u64,
     bytes: Vec<u8>,
     base: u64,
 }
 
-impl Look {
+impl Window {
     /// The `len` bytes at `at`; fewer only at the end of the file.
     fn at(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
         let inside = at >= self.base && at + len as u64 <= self.base + self.bytes.len() as u64;

@@ -14,7 +14,7 @@ use crate::source::car::{RawCid, Section};
 /// The most a block of metadata has, in bytes: it names a version and some CIDs.
 const MAX_METADATA: usize = 64 << 10;
 
-/// Looks out for the roots, and for what they name.
+/// Collects the roots, and the blocks that they name.
 pub(super) struct Heads {
     roots: Vec<Vec<u8>>,
     found: Mutex<Found>,
@@ -22,7 +22,7 @@ pub(super) struct Heads {
 
 #[derive(Default)]
 struct Found {
-    /// Bytes of the CIDs to look out for: roots, then what metadata names.
+    /// Bytes of the CIDs to collect: roots, then what metadata names.
     wanted: Vec<Vec<u8>>,
     /// Of `wanted`, which have been seen.
     seen: Vec<bool>,
@@ -49,7 +49,7 @@ impl Heads {
         Self { roots, found: Mutex::new(found) }
     }
 
-    /// Is shown a block. Those of metadata must be shown before those it names; they come first in a snapshot.
+    /// Takes a block. Those of metadata must come before those it names; they come first in a snapshot.
     pub fn see(&self, wanted: &[Vec<u8>], section: &Section, body: &[u8]) {
         let Some((cid, block)) = body.split_at_checked(section.cid.len as usize) else { return };
         if !wanted.iter().any(|wanted| wanted == cid) {
@@ -82,7 +82,7 @@ impl Heads {
         }
     }
 
-    /// What to look out for now.
+    /// The CIDs that are wanted now.
     pub fn wanted(&self) -> Vec<Vec<u8>> {
         self.lock().wanted.clone()
     }
@@ -92,7 +92,7 @@ impl Heads {
         self.lock().seen.iter().all(|&seen| seen)
     }
 
-    /// The roots; `all` says that the whole snapshot was shown.
+    /// The roots; `all` says that the whole snapshot was read.
     pub fn roots(&self, texts: &[RawCid], all: bool) -> Vec<RootInfo> {
         let found = self.lock();
         let root = |(cid, bytes): (&RawCid, &Vec<u8>)| {

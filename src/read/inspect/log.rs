@@ -1,5 +1,5 @@
-//! What is in a block log. Its ends, its files and their indexes are found at once; how its blocks lie and how large they
-//! are only by going through all of them, which also follows the chain of their ids.
+//! What is in a block log. Its first and last block, its files and their indexes are found at once; the packings and
+//! sizes of its blocks only by reading all of them, which also checks the chain of their ids.
 
 use super::options::InspectOptions;
 use super::sizes::Sizes;
@@ -13,10 +13,10 @@ use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, RangeRead
 use crate::source::block_log::{Chain, Checked, Expectations};
 use parking_lot::Mutex;
 
-/// A file that is no larger is gone through also in a quick look, in bytes.
+/// Up to this size, in bytes, a quick inspection reads the whole log.
 const SMALL: u64 = 64 << 20;
 
-/// Bytes of a range that one thread goes through.
+/// Bytes of a range that one thread reads.
 const RANGE: u64 = 64 << 20;
 
 /// Bytes read at once.
@@ -34,11 +34,12 @@ struct Counted {
     last: Option<BlockRef>,
 }
 
-/// Looks at a log and fills in what it is.
+/// Inspects a log and fills in the report.
 ///
 /// # Errors
-/// It cannot be read, or its blocks do not follow each other.
-pub(super) fn look(
+/// [`Error::BadInput`]: it is damaged, or its blocks do not follow each other; [`Error::Io`]: it cannot be read;
+/// [`Error::Interrupted`].
+pub(super) fn inspect(
     log: &Log,
     options: &InspectOptions,
     report: &mut InspectReport,
@@ -161,8 +162,8 @@ fn count_stream(
     Ok(counted)
 }
 
-/// Goes through a log that comes through a pipe: hands out each batch, the chain that its blocks belong to, and how many
-/// bytes have been taken.
+/// Reads a log from a stream: passes on each batch, the chain that its blocks belong to, and how many bytes have been
+/// consumed.
 pub(super) fn each_batch(
     forward: &mut Forward,
     log: &Log,

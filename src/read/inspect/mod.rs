@@ -1,7 +1,7 @@
 //! What is in a snapshot, without loading it.
 //!
-//! A quick look reads head and tail: header, the first blocks (roots, metadata, the head's headers), the index. A full
-//! one reads everything, checks every block against its CID and counts.
+//! A quick inspection reads head and tail: header, the first blocks (roots, metadata, the head's headers), the index. A
+//! full one reads everything, checks every block against its CID and counts.
 
 mod frames;
 mod heads;
@@ -26,10 +26,10 @@ use crate::report::{INSPECT_SCHEMA, InspectReport, V2Info};
 use crate::source::block_log::Opened;
 use crate::source::input::Compression;
 
-/// Chunks that a quick look reads in search of the roots. In snapshots of a chain they come first.
+/// Chunks that a quick inspection reads in search of the roots. In snapshots of a chain they come first.
 const QUICK_CHUNKS: usize = 3;
 
-/// Looks at a snapshot. That blocks do not match their CIDs is no error: the report says it.
+/// Inspects a snapshot. Blocks that do not match their CIDs are no error: the report lists them.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -47,7 +47,8 @@ const QUICK_CHUNKS: usize = 3;
 /// ```
 ///
 /// # Errors
-/// It cannot be read, is no CAR, or is cut.
+/// [`Error::BadInput`]: it is neither a CAR nor a block log, or it is damaged or cut; [`Error::Io`]: it cannot be read;
+/// [`Error::Interrupted`].
 pub fn inspect(options: &InspectOptions, observer: &dyn Observer) -> Result<InspectReport> {
     let progress = Progress::new(observer);
     let start = Instant::now();
@@ -60,7 +61,7 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
     let mut report = empty(options);
     let input = match options.open()? {
         Opened::Log(log) => {
-            log::look(&log, options, &mut report, progress)?;
+            log::inspect(&log, options, &mut report, progress)?;
             return Ok(report);
         }
         Opened::Other(input) => input,
@@ -83,7 +84,7 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
     if options.full {
         count_all(options, &mut snapshot, &heads, &mut report, progress)?;
     } else {
-        everything = look_at_head(&mut snapshot, &heads, progress)?;
+        everything = read_head(&mut snapshot, &heads, progress)?;
     }
     report.roots = heads.roots(&header.roots, everything);
     report.metadata = heads.metadata();
@@ -91,7 +92,7 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
     Ok(report)
 }
 
-/// A report of which nothing is known yet.
+/// A report with nothing filled in yet.
 fn empty(options: &InspectOptions) -> InspectReport {
     InspectReport {
         schema: INSPECT_SCHEMA.into(),
@@ -124,7 +125,7 @@ fn empty(options: &InspectOptions) -> InspectReport {
 }
 
 /// Reads the first blocks; whether these are all.
-fn look_at_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>) -> Result<bool> {
+fn read_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>) -> Result<bool> {
     for _ in 0..QUICK_CHUNKS {
         let Some(chunk) = snapshot.next(progress)? else { return Ok(true) };
         let count = Snapshot::sections(snapshot.path(), &chunk, |section, _, body| {
@@ -149,7 +150,7 @@ fn count_all(
     let path = snapshot.path();
     let visited = Visited::new(options.resources.memory_budget() / 2, options.resources.scratch_parent());
     let mut tallies: Vec<Tally> = (0..options.resources.thread_count()).map(|_| Tally::new()).collect();
-    // The first chunk alone, because it may name what to look out for in the others.
+    // The first chunk alone, because it may name what is wanted from the others.
     let mut padding = 0;
     if let (Some(chunk), Some(tally)) = (snapshot.next(progress)?, tallies.first_mut()) {
         tally.take(path, &chunk, &visited, &|section, body| heads.see(&heads.wanted(), section, body))?;
@@ -188,7 +189,8 @@ fn count_all(
 /// block log the number and id of every block instead, which must follow the one before it.
 ///
 /// # Errors
-/// The snapshot cannot be read, is neither CAR nor block log, or is cut; or `out` cannot be written.
+/// [`Error::BadInput`]: the snapshot is neither CAR nor block log, or is cut; [`Error::VerificationFailed`]: a log is
+/// torn; [`Error::Io`]: it cannot be read, or `out` not written; [`Error::Interrupted`].
 pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let progress = Progress::new(&crate::progress::Silent);
     let input = match options.open()? {

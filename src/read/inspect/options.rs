@@ -1,4 +1,4 @@
-//! What to look at, and how closely.
+//! What to inspect, and how closely.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::source::block_log::{Dictionaries, Log, Opened, Sought, TornTail};
 use crate::source::car::NullPadding;
 use crate::source::input::{self, Input, InputOptions};
 
-/// What to look at, and how closely.
+/// What to inspect, and how closely.
 #[derive(Debug, Clone, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
@@ -25,12 +25,12 @@ pub struct InspectOptions {
     pub null_padding: NullPadding,
     /// Where Hive's dictionaries are, for block logs that need them. Defaults to nowhere.
     pub dictionaries: Option<PathBuf>,
-    /// What the look may use: memory for unpacking and for telling duplicates.
+    /// What the inspection may use: memory for unpacking and for finding duplicates.
     pub resources: Resources,
 }
 
 impl InspectOptions {
-    /// A quick look at `source`.
+    /// A quick inspection of `source`.
     pub fn new(source: impl Into<PathBuf>) -> Self {
         Self {
             source: source.into(),

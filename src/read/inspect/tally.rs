@@ -16,7 +16,7 @@ use crate::source::car::{CidSpan, Section};
 /// Bad blocks that are listed.
 const LISTED: usize = 10;
 
-/// A section of a chunk: where it lies in the file, its CID and block, and the CID's parts.
+/// A section of a chunk: its offset in the file, its CID and block, and the CID's parts.
 type Found<'c> = (u64, &'c [u8], CidSpan);
 
 /// What one thread has counted.
@@ -49,7 +49,7 @@ impl Tally {
         }
     }
 
-    /// Counts and hashes the blocks of a chunk; `see` is shown each of them.
+    /// Counts and hashes the blocks of a chunk, and passes each to `see`.
     pub fn take(&mut self, path: &Path, chunk: &Chunk, visited: &Visited, see: &dyn Fn(&Section, &[u8])) -> Result<()> {
         let bytes = &*chunk.bytes;
         let mut found: Vec<Found<'_>> = Vec::with_capacity(chunk.starts.len());

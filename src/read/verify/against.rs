@@ -1,9 +1,8 @@
-//! The source's records beside the database's, exact in both directions and within bounded memory.
+//! Compares the source's records with the database's, in both directions and within bounded memory.
 //!
-//! The source is read once. What is kept of a block is its key and a hash of key and value, sorted into the key ranges
-//! by which the database is gone through later; beyond the budget these go to files, one a range. Then each range's
-//! entries are sorted and laid beside the database's records, which come in key order: what is on one side only, or not
-//! the same, shows.
+//! The source is read once. Of each block its key and a hash of key and value are kept, partitioned by the key ranges
+//! in which the database is read later; beyond the budget they are spilled to files, one a range. Then each range's
+//! entries are sorted and compared with the database's records, which come in key order.
 //!
 //! ```text
 //! entry: u32 length of the key | key | u128 XXH3-128 of key and value, seed = bytes in key          little-endian
@@ -110,7 +109,7 @@ impl SourceIndex {
         Ok(())
     }
 
-    /// Moves what is held to files.
+    /// Spills all entries to files.
     fn spill(&self) -> Result<()> {
         let mut dir = self.dir.lock();
         if self.held.load(Ordering::Relaxed) <= self.budget / 2 {
@@ -159,7 +158,7 @@ pub(super) struct Entries {
     bytes: Vec<u8>,
     /// Where each entry begins.
     starts: Vec<usize>,
-    /// Keys that stand for two different blocks in the source.
+    /// Keys that have two different blocks in the source.
     pub conflicts: Vec<Vec<u8>>,
     at: usize,
 }
@@ -192,7 +191,7 @@ impl Entries {
         self.starts.len()
     }
 
-    /// The entry in hand: key and hash.
+    /// The current entry: key and hash.
     pub fn peek(&self) -> Option<(&[u8], u128)> {
         let (key, hash, _) = entry(&self.bytes, *self.starts.get(self.at)?)?;
         Some((key, hash))

@@ -24,7 +24,7 @@ impl KeyReader {
     /// What `key` claims about `value`.
     ///
     /// # Errors
-    /// The key is not of this layout: why.
+    /// [`String`]: why the key is not of this layout.
     pub fn claim<'a>(&self, key: &'a [u8], data: &'a [u8]) -> Result<Claim<'a>, String> {
         let (code, digest) = match self.layout {
             KeyLayout::Cid => {

@@ -1,8 +1,8 @@
 //! The files beside the SST files, and the record of the import: are they as the import left them, and does the record
 //! agree with itself?
 //!
-//! A node that opens the database writes a newer OPTIONS file and deletes those before the last two. That is no problem,
-//! but it is said. `IDENTITY` it keeps.
+//! A node that opens the database writes a newer OPTIONS file and deletes those before the last two. That is no
+//! problem; the report has a note of it. `IDENTITY` it keeps.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::schema::TRANSACTIONS;
 pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, notes: &mut Vec<String>) {
     let newest = OptionsFile::latest_path(db).ok();
     for RecordedFile { name, checksum: known } in &record.small_files {
-        // What has a separator in it was never recorded: nothing outside the database is looked at.
+        // What has a separator in it was never recorded: nothing outside the database is read.
         let name = Path::new(name).file_name().unwrap_or_default();
         let number = OptionsFile::number(Path::new(name));
         let newer = newest.as_deref().filter(|newest| number.is_some() && OptionsFile::number(newest) > number);
@@ -38,7 +38,7 @@ pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, 
     }
 }
 
-/// What is read is what is written: the counts of the record.
+/// Checks the counts of the record: what was read is what was written, and duplicates.
 pub(super) fn check_tally(record: &ImportRecord, problems: &Collector<'_>) {
     let blocks = &record.blocks;
     let mut claims = vec![(String::new(), "blocks", blocks.read, blocks.written, blocks.duplicate)];

@@ -22,7 +22,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// The last key that lies in a file of `family`.
+    /// The last key that is in a file of `family`.
     pub fn largest_key(&self, family: &str) -> Option<Vec<u8>> {
         let files = self.files.iter().filter(|file| file.family == family);
         files.map(|file| file.largest.clone()).max()
@@ -34,7 +34,7 @@ impl Job<'_> {
         others.flat_map(|family| ranges_of(files, family).into_iter().map(move |range| (family, range))).collect()
     }
 
-    /// Checks the blocks of all files that going through their records does not touch.
+    /// Checks the blocks of all files that a scan of their records does not read.
     pub fn check_tables(&self, files: &[DataFile]) -> Result<()> {
         let check = TableCheck::open(&self.options.db)?;
         if let Some((file, error)) = check.fault_at_open(files) {
@@ -76,7 +76,7 @@ pub(super) fn compare(
     }
 }
 
-/// The error for a verification that the caller has asked to stop.
+/// The error for a verification that the caller has cancelled.
 pub(super) fn interrupted() -> Error {
     Error::Interrupted { hint: "nothing was changed; run it again".into() }
 }

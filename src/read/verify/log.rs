@@ -2,8 +2,8 @@
 //! match the merkle root in its header, and the families of ids hold what the blocks say.
 //!
 //! Threads share out ranges of numbers. Ids of blocks and transactions, and merkle roots, are computed from the stored
-//! bytes. Whether `block_ids` holds exactly these ids is told from content digests, which do not depend on order: the
-//! records it must have are digested on the way.
+//! bytes. Whether `block_ids` holds exactly these ids is decided by content digests, which do not depend on order: the
+//! digest of the records it must have is computed on the way.
 
 use super::job::{Job, compare, interrupted, ranges_of};
 use super::scan::{Totals, for_each};
@@ -19,12 +19,12 @@ use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::Lookup;
 use parking_lot::Mutex;
 
-/// Records between two looks at the counters.
+/// Records between two updates of the progress.
 const BATCH: u64 = 1024;
 
 /// What was found in a range of numbers.
 #[derive(Default)]
-struct Stretch {
+struct RangeFindings {
     first: Option<Header>,
     last: Option<Header>,
     totals: Totals,
@@ -39,7 +39,7 @@ struct Stretch {
     broken: bool,
 }
 
-/// Goes through all column families of a database made from a log.
+/// Verifies all column families of a database made from a log.
 pub(super) fn everything(
     job: &Job<'_>,
     files: &[DataFile],
@@ -50,31 +50,31 @@ pub(super) fn everything(
     let recorded = record.log.iter().flat_map(|log| &log.families).map(|family| family.name.as_str());
     let others = job.others(files, &recorded.chain([job.family]).collect::<Vec<_>>());
     job.progress.begin(Phase::Verify, Some(record.payload_bytes));
-    let found: Mutex<Vec<Stretch>> = Mutex::default();
+    let found: Mutex<Vec<RangeFindings>> = Mutex::default();
     for_each(job, work.len() + others.len() + 1, |worker, item| {
         let Some(item) = item.checked_sub(1) else { return job.check_tables(files) };
         if let Some(range) = work.get(item) {
-            let stretch = stretch(job, range, &lookup)?;
-            found.lock().push(stretch);
+            let findings = verify_range(job, range, &lookup)?;
+            found.lock().push(findings);
         } else if let Some((family, range)) = others.get(item - work.len()) {
             worker.go_through(family, range, None)?;
         }
         Ok(())
     })?;
     let mut found = found.into_inner();
-    found.sort_by_key(|stretch| stretch.first.map(|first| first.number));
+    found.sort_by_key(|findings| findings.first.map(|first| first.number));
     let (mut totals, mut ids, mut before, mut broken) = (Totals::default(), ContentDigest::default(), None, false);
     let (mut transactions, mut roots, mut unknown_operations) = (Content::default(), 0, 0);
-    for stretch in &found {
-        totals.merge(&stretch.totals);
-        ids.merge(stretch.ids);
-        transactions.merge(stretch.transactions);
-        roots += stretch.roots;
-        unknown_operations += stretch.unknown_operations;
-        if let (Some(before), Some(first)) = (before.filter(|_| !broken), &stretch.first) {
+    for findings in &found {
+        totals.merge(&findings.totals);
+        ids.merge(findings.ids);
+        transactions.merge(findings.transactions);
+        roots += findings.roots;
+        unknown_operations += findings.unknown_operations;
+        if let (Some(before), Some(first)) = (before.filter(|_| !broken), &findings.first) {
             check_link(job, before, first);
         }
-        (before, broken) = (stretch.last.as_ref().or(before), stretch.broken);
+        (before, broken) = (findings.last.as_ref().or(before), findings.broken);
     }
     // Where an operation is not known, the ids of a block end.
     let transactions = (unknown_operations == 0).then_some(transactions);
@@ -104,20 +104,20 @@ fn check_link(job: &Job<'_>, before: &Header, header: &Header) {
     }
 }
 
-fn stretch(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Stretch> {
-    let mut stretch = Stretch::default();
+fn verify_range(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<RangeFindings> {
+    let mut findings = RangeFindings::default();
     let mut pending = (0, 0);
     let mut last_key = range.from.clone().unwrap_or_default();
     let mut scan = job.reader.scan(job.family, range.from.as_deref(), range.to.as_deref())?;
     while let Some((key, value)) = scan.item() {
-        stretch.totals.records += 1;
-        stretch.totals.payload += value.len() as u64;
-        stretch.totals.digest.add_record(key, value);
+        findings.totals.records += 1;
+        findings.totals.payload += value.len() as u64;
+        findings.totals.digest.add_record(key, value);
         last_key.clear();
         last_key.extend_from_slice(key);
         match chain::header(lookup.family, lookup.version, value) {
             Ok(header) if header.number.to_be_bytes() == key => {
-                if let Some(before) = &stretch.last {
+                if let Some(before) = &findings.last {
                     check_link(job, before, &header);
                 }
                 if header.number == 1 && !header.previous.is_zero() {
@@ -127,21 +127,21 @@ fn stretch(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Stretch> 
                 match lookup.of_block(value, &header, false) {
                     Ok(found) => {
                         let unknown = found.unknown_operations > 0;
-                        *(if unknown { &mut stretch.unknown_operations } else { &mut stretch.roots }) += 1;
+                        *(if unknown { &mut findings.unknown_operations } else { &mut findings.roots }) += 1;
                         for (position, id) in (0u32..).zip(&found.ids) {
                             let place = [header.number.to_be_bytes(), position.to_be_bytes()].concat();
                             let mut digest = ContentDigest::default();
                             digest.add_record(id.as_bytes(), &place);
-                            stretch.transactions.add(digest);
+                            findings.transactions.add(digest);
                         }
                     }
                     Err(problem) => {
                         job.problems.add_key(ProblemKind::Root, job.family, key, || problem.to_string());
                     }
                 }
-                stretch.ids.add_record(header.id.as_bytes(), key);
-                stretch.first.get_or_insert(header);
-                stretch.last = Some(header);
+                findings.ids.add_record(header.id.as_bytes(), key);
+                findings.first.get_or_insert(header);
+                findings.last = Some(header);
             }
             Ok(header) => {
                 let message = || format!("it is block {}", header.number);
@@ -163,10 +163,10 @@ fn stretch(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Stretch> 
     }
     job.progress.add(pending.0, pending.1);
     if let Err(error) = scan.status() {
-        stretch.broken = true;
+        findings.broken = true;
         job.problems.add_unreadable(job.family, &last_key, error.to_string());
     }
-    Ok(stretch)
+    Ok(findings)
 }
 
 /// Whether the other families hold what the import wrote, and what the blocks say.
@@ -209,8 +209,8 @@ fn check_families(
     Ok(())
 }
 
-/// How the transactions of the database are looked at. What an import that checked them all did not meet, an operation of
-/// an unknown kind, is damage.
+/// How the transactions of the database are read. After an import that checked them all, an operation of an unknown
+/// kind is damage.
 fn lookup(record: &ImportRecord) -> Lookup {
     let (family, version) = record.chain();
     let checked_all =

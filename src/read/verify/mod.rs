@@ -1,11 +1,11 @@
 //! Is a database sound? Every block of every file against its checksum, every value against its key, the whole against
-//! what the import recorded and, if wanted, record by record against the source.
+//! what the import recorded and, if requested, record by record against the source.
 //!
-//! Threads share out ranges of keys. Each record is read once: RocksDB checks the blocks it lies in, then its value is
+//! Threads share out ranges of keys. Each record is read once: RocksDB checks the blocks it is in, then its value is
 //! hashed and its part of the content digest computed, many records at a time. Damage does not end the search: what
-//! cannot be read is stepped over.
+//! cannot be read is skipped.
 //!
-//! What it does not do: repair, or write anything at all.
+//! It repairs nothing, and writes nothing.
 
 mod against;
 mod claims;
@@ -39,7 +39,7 @@ const CACHE: usize = 8 << 20;
 /// SST files that are open at the same time; each holds its index and filter in memory.
 const OPEN_FILES: i32 = 128;
 
-/// Looks for everything that is wrong with a database. That something is, is no error: the report says it.
+/// Verifies a database. Problems are no error: the report lists them.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -59,7 +59,9 @@ const OPEN_FILES: i32 = 128;
 /// ```
 ///
 /// # Errors
-/// There is no database, the source cannot be read, or the system refuses something that is not the database's fault.
+/// [`Error::State`]: there is no database; [`Error::BadInput`]: the source cannot be read; [`Error::Usage`]: the
+/// options do not fit a block log; [`Error::Io`]: the system refuses something that is not the database's fault;
+/// [`Error::Interrupted`].
 pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {
     let progress = Progress::new(observer);
     let start = Instant::now();
@@ -200,7 +202,7 @@ fn check_sizes(files: &[DataFile], problems: &Collector<'_>) {
 fn compare_with_record(totals: &Totals, recorded: Option<&Recorded>, problems: &Collector<'_>) {
     let Some(recorded) = recorded else { return };
     if !recorded.whole {
-        // What others wrote there is not known, but the import's own records are among them.
+        // The records of other writers are not known, but the import's own are among them.
         if totals.records < recorded.records {
             let message = format!("{} records can be read, the import added {}", totals.records, recorded.records);
             problems.add(ProblemKind::Count, None, message);

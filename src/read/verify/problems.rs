@@ -1,4 +1,4 @@
-//! Collecting what is wrong: everything is counted, the first ten are kept, whichever thread finds them when.
+//! Collects problems: all are counted, the first ten by key are kept, whichever thread finds them when.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::sort::key::KeyLayout;
 /// How many problems are listed.
 const LISTED: usize = 10;
 
-/// Where problems are brought.
+/// Collects the problems that threads find.
 pub(super) struct Collector<'a> {
     layout: KeyLayout,
     files: &'a [DataFile],
@@ -23,9 +23,10 @@ pub(super) struct Collector<'a> {
 #[derive(Default)]
 struct Found {
     problems: Problems,
-    /// The keys of `problems.first`, which stand in this order.
+    /// The keys of `problems.first`, in the same order.
     keys: Vec<(bool, Vec<u8>, ProblemKind)>,
-    /// RocksDB's words about blocks that cannot be read: every worker that meets the same block gets the same words.
+    /// RocksDB's messages about blocks that cannot be read: every worker that reads the same block gets the same
+    /// message.
     unreadable: HashSet<String>,
 }
 

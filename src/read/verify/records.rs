@@ -1,4 +1,4 @@
-//! Goes through the records of a database, all of them or some.
+//! Verifies the records of a database, all of them or a sample.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::source::car::NullPadding;
 /// Picked records that a thread takes at a time.
 const PICKS: usize = 256;
 
-/// Goes through all column families.
+/// Verifies all column families.
 pub(super) fn everything(
     job: &Job<'_>,
     files: &[DataFile],

@@ -1,4 +1,4 @@
-//! Going through a range of records: reading, hashing in batches, comparing, and stepping over what cannot be read.
+//! Verifies a range of records: reads, hashes in batches, compares, and skips what cannot be read.
 
 use super::against::{Entries, record_hash};
 use super::job::{Job, interrupted};
@@ -153,7 +153,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Hashes what has been gathered, and lays it beside the source's entries.
+    /// Hashes the batch, and compares it with the source's entries.
     fn check_batch(&mut self) {
         let Some(&(start, key_len, _)) = self.batch.records.last() else { return };
         let batch = std::mem::take(&mut self.batch);
@@ -198,8 +198,8 @@ impl<'a> Worker<'a> {
         self.entries = entries;
     }
 
-    /// What the source has before `next`, where the database can be read again (or up to the end of the range), cannot
-    /// be compared.
+    /// Counts the source's entries before `next`, where the database can be read again, or up to the end of the range:
+    /// they cannot be compared.
     fn pass_unreadable(&mut self, next: Option<&[u8]>) {
         let Some(entries) = &mut self.entries else { return };
         while let Some((key, _)) = entries.peek() {
@@ -211,7 +211,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whatever is left of the source's entries is not in the database.
+    /// Reports the rest of the source's entries, which are not in the database.
     fn finish_entries(&mut self) {
         let Some(mut entries) = self.entries.take() else { return };
         while let Some((key, _)) = entries.peek() {
@@ -247,7 +247,7 @@ fn missing(problems: &Collector<'_>, family: &str, key: &[u8]) {
     problems.add_key(ProblemKind::Missing, family, key, message);
 }
 
-/// Checks all claims and tells every one that does not hold.
+/// Checks all claims and reports every one that does not hold.
 fn check_claims(checker: &mut Checker, job: &Job<'_>, claims: &[Claim<'_>], keys: &[&[u8]]) {
     let (mut claims, mut keys) = (claims, keys);
     while let Err(failure) = checker.check(claims) {
@@ -265,10 +265,10 @@ fn check_claims(checker: &mut Checker, job: &Job<'_>, claims: &[Claim<'_>], keys
     }
 }
 
-/// Stands before the first record behind `last` that can be read, where what follows `last` cannot: found by steps that
-/// double until one lands, then by halving the last step. `None` when nothing up to `end` can be read.
+/// A scan at the first record behind `last` that can be read, where what follows `last` cannot: found by steps that
+/// double until one succeeds, then by halving the last step. `None` when nothing up to `end` can be read.
 ///
-/// Each try is a scan of its own: one that has met damage may fail, or not fail, where a new one would not.
+/// Each try is a new scan: one that has found damage may give other results than a new one.
 fn step_over<'r>(job: &Job<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
     let end = to.map(<[u8]>::to_vec).or_else(|| job.largest_key(family)).unwrap_or_default();
     let Some(window) = Window::between(last, &end) else { return Ok(None) };

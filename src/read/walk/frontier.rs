@@ -1,13 +1,13 @@
 //! The links that a walk still has to follow, in three queues, and which of them come next.
 //!
 //! ```text
-//! chain     parents of headers, and the roots     first, so that what hangs below many headers lies in one wave
+//! chain     parents of headers, and the roots     first, so that what hangs below many headers is in one wave
 //! strict    what must be there                    before `lenient`: a block that both lead to counts as one that must be
 //! lenient   what headers below the epoch name of which blocks may be missing
 //! ```
 //!
-//! A wave is all that lies in one queue at once. Few waves that are wide, instead of many that are narrow, let the walk
-//! go through the database in the order of its keys. The chain waits while the two others hold as much as the budget.
+//! A wave is all steps of one queue. Few waves that are wide, instead of many that are narrow, let the walk read the
+//! database in the order of its keys. The chain waits while the two others hold as much as the budget.
 
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ struct Depth {
     deepest: u64,
 }
 
-/// What one thread has found to follow, and not handed over yet.
+/// Steps that one thread has found, and not appended to the queues yet.
 #[derive(Default)]
 pub(super) struct Gathered {
     kinds: [(Vec<u8>, u64); KINDS.len()],
@@ -120,7 +120,7 @@ impl Gathered {
     }
 
     /// Whether it is time to flush.
-    pub fn is_much(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.kinds.iter().map(|(bytes, _)| bytes.len()).sum::<usize>() >= FLUSH_FROM
     }
 }
@@ -156,7 +156,7 @@ mod tests {
         }
         assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)));
         assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 2)));
-        // Below headers it goes to the end before the chain goes on.
+        // Everything below the headers is followed before the chain continues.
         add(&frontier, Kind::Strict, 4);
         add(&frontier, Kind::Chain, 5);
         assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 4)));

@@ -2,11 +2,11 @@
 //!
 //! In waves (`frontier`): the chain of headers first, then what hangs below all of them, level by level. The links of a
 //! wave are sorted by key (`sorted`), and threads look them up in batches: a database is read front to back, and a data
-//! block that has many of them once. What has been met is remembered in `visited`; that and the links still to be
+//! block that has many of them once. What has been visited is recorded in `visited`; that and the links still to be
 //! followed go to disk beyond the memory budget.
 //!
 //! A Filecoin header gives what hangs below it an epoch, and its parents a place in the chain; that is how a walk is
-//! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are told from damage.
+//! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are distinguished from damage.
 
 mod frontier;
 mod sorted;
@@ -34,7 +34,7 @@ use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
 
 use self::frontier::{Frontier, Gathered, Kind};
-use self::sorted::{Look, Sorted};
+use self::sorted::{Lookup, Sorted};
 
 /// Links looked up at once.
 const BATCH: usize = 512;
@@ -78,7 +78,7 @@ impl WalkOptions {
     }
 }
 
-/// Follows the links. That blocks are missing is no error: the report says it.
+/// Follows the links. Missing blocks are no error: the report lists them.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -96,7 +96,8 @@ impl WalkOptions {
 /// ```
 ///
 /// # Errors
-/// There is no database, no root is known, or a block cannot be read.
+/// [`Error::State`]: there is no database, or no such column family; [`Error::Usage`]: no root is known;
+/// [`Error::Rocks`] or [`Error::Io`]: a block cannot be read; [`Error::Interrupted`].
 pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport> {
     let progress = Progress::new(observer);
     let start = Instant::now();
@@ -202,7 +203,7 @@ impl Walk<'_> {
         let (mut found, mut gathered) = (Found::default(), Gathered::default());
         for root in roots {
             let step = StepRef { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None };
-            if self.meet(step.cid, &mut found)? {
+            if self.mark_visited(step.cid, &mut found)? {
                 gathered.push(Kind::Chain, step);
             }
         }
@@ -222,7 +223,7 @@ impl Walk<'_> {
             if self.options.resources.stop.is_cancelled() {
                 return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
             }
-            let batch: Vec<Look<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
+            let batch: Vec<Lookup<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
             self.follow(&batch, found, frontier)
         })?;
         workers.iter().for_each(|worker| found.merge(worker));
@@ -230,12 +231,12 @@ impl Walk<'_> {
     }
 
     /// Looks up a batch of links and queues those that its blocks have.
-    fn follow(&self, batch: &[Look<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
-        let keys: Vec<&[u8]> = batch.iter().map(|look| look.key).collect();
+    fn follow(&self, batch: &[Lookup<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
+        let keys: Vec<&[u8]> = batch.iter().map(|lookup| lookup.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
         let (mut bytes, mut blocks) = (0, 0);
         let mut gathered = Gathered::default();
-        for (Look { step, span, .. }, value) in batch.iter().zip(values) {
+        for (Lookup { step, span, .. }, value) in batch.iter().zip(values) {
             match value? {
                 Some(value) => {
                     let value = value.as_ref();
@@ -253,7 +254,7 @@ impl Walk<'_> {
                     missing.note(*step, self.options.allow_missing_below);
                 }
             }
-            if gathered.is_much() {
+            if gathered.is_full() {
                 frontier.flush(&mut gathered)?;
             }
         }
@@ -285,7 +286,7 @@ impl Walk<'_> {
             if outcome.is_err() || (to_parent && last_tipset) {
                 return;
             }
-            match self.meet(cid, found) {
+            match self.mark_visited(cid, found) {
                 Ok(true) => {
                     let tipset = step.tipset + u32::from(to_parent);
                     let kind = if to_parent { Kind::Chain } else { below };
@@ -299,8 +300,8 @@ impl Walk<'_> {
         outcome
     }
 
-    /// Meets a link: whether it leads to something that is to be followed and has not been met before.
-    fn meet(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
+    /// Visits a link: whether it is to be followed and has not been visited before.
+    fn mark_visited(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
         let Some(span) = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len()) else {
             found.malformed += 1;
             return Ok(false);
@@ -316,7 +317,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The first records that were not met.
+    /// The first records that were not visited.
     fn list_unreachable(&self) -> Result<Vec<String>> {
         let mut listed = Vec::new();
         let mut scan = self.reader.scan(self.family, None, None)?;

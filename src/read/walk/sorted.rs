@@ -7,7 +7,7 @@ use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, read_cid};
 
 /// A step that can be looked up.
-pub(super) struct Look<'a> {
+pub(super) struct Lookup<'a> {
     pub step: StepRef<'a>,
     pub span: CidSpan,
     pub key: &'a [u8],
@@ -28,11 +28,11 @@ impl Sorted {
         let (mut at, mut alike) = (0, None);
         let mut first: &[u8] = &[];
         while let Some((step, end)) = decode_ref(&piece, at) {
-            if let (Some(look), Ok(begin)) = (look(step, layout), u32::try_from(at)) {
+            if let (Some(lookup), Ok(begin)) = (lookup(step, layout), u32::try_from(at)) {
                 match &mut alike {
-                    None => (first, alike) = (look.key, Some(look.key.len())),
+                    None => (first, alike) = (lookup.key, Some(lookup.key.len())),
                     Some(alike) => {
-                        let same = first.iter().zip(look.key).take(*alike).take_while(|(a, b)| a == b).count();
+                        let same = first.iter().zip(lookup.key).take(*alike).take_while(|(a, b)| a == b).count();
                         *alike = same;
                     }
                 }
@@ -44,9 +44,9 @@ impl Sorted {
         let mut sorted = Self { piece, layout, order };
         let mut order = std::mem::take(&mut sorted.order);
         for (prefix, begin) in &mut order {
-            *prefix = sorted.at(*begin).map_or(0, |look| prefix_of(look.key.get(alike..).unwrap_or_default()));
+            *prefix = sorted.at(*begin).map_or(0, |lookup| prefix_of(lookup.key.get(alike..).unwrap_or_default()));
         }
-        let key = |begin: u32| sorted.at(begin).map(|look| look.key);
+        let key = |begin: u32| sorted.at(begin).map(|lookup| lookup.key);
         order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(&key(b.1))));
         Self { order, ..sorted }
     }
@@ -57,20 +57,20 @@ impl Sorted {
     }
 
     /// Some of them.
-    pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = Look<'_>> {
+    pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = Lookup<'_>> {
         let order = self.order.get(range.start..range.end.min(self.len())).unwrap_or_default();
         order.iter().filter_map(|(_, begin)| self.at(*begin))
     }
 
-    fn at(&self, begin: u32) -> Option<Look<'_>> {
+    fn at(&self, begin: u32) -> Option<Lookup<'_>> {
         let (step, _) = decode_ref(&self.piece, begin as usize)?;
-        look(step, self.layout)
+        lookup(step, self.layout)
     }
 }
 
-fn look(step: StepRef<'_>, layout: KeyLayout) -> Option<Look<'_>> {
+fn lookup(step: StepRef<'_>, layout: KeyLayout) -> Option<Lookup<'_>> {
     let span = read_cid(step.cid).ok().flatten()?;
-    Some(Look { step, span, key: step.cid.get(layout.key_start(&span)..)? })
+    Some(Lookup { step, span, key: step.cid.get(layout.key_start(&span)..)? })
 }
 
 /// The first eight bytes as a number that sorts as they do; what is shorter ends in zeros.
@@ -104,7 +104,7 @@ mod tests {
             }
             let sorted = Sorted::new(piece, layout);
             let found: Vec<(Vec<u8>, u32)> =
-                sorted.range(0..usize::MAX).map(|look| (look.key.to_vec(), look.step.tipset)).collect();
+                sorted.range(0..usize::MAX).map(|lookup| (lookup.key.to_vec(), lookup.step.tipset)).collect();
             prop_assert!(found.windows(2).all(|pair| pair[0].0 <= pair[1].0));
             let key = |cid: &[u8]| read_cid(cid).expect("a CID").map(|span| cid[layout.key_start(&span)..].to_vec());
             let mut expected: Vec<(Vec<u8>, u32)> =

@@ -1,4 +1,4 @@
-//! What is taken from the runs: medians, ratios with their uncertainty, and a recommendation.
+//! Figures computed from the runs: medians, ratios with their uncertainty, and a recommendation.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Spread {
     pub mad: f64,
     /// The raw values, in the order of the rounds.
     pub samples: Vec<f64>,
-    /// The rounds of those that lie far out; see `outliers` in `report::statistics`.
+    /// The rounds of the outliers; see `outliers` in `report::statistics`.
     pub outlier_rounds: Vec<u32>,
 }
 
@@ -25,9 +25,9 @@ pub struct Spread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// All of the interval lies below one.
+    /// All of the interval is below one.
     Lower,
-    /// All of the interval lies above one.
+    /// All of the interval is above one.
     Higher,
     /// The interval holds one: no difference shown.
     NoDifference,
@@ -53,7 +53,7 @@ pub struct Ratio {
 /// Ratios to one and the same variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The variant that everything is held against.
+    /// The variant that the others are compared with.
     pub against: String,
     /// By metric.
     pub ratios: BTreeMap<String, Ratio>,
@@ -113,11 +113,11 @@ pub struct Recommendation {
 /// Everything that is taken from the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// The variant that others are held against.
+    /// The variant that others are compared with.
     pub reference: String,
     /// Seconds of the copy.
     pub copy: Option<Spread>,
-    /// By variant, in the order they were asked for.
+    /// By variant, in the order of the command line.
     pub variants: Vec<VariantFigures>,
     /// `null` when no variant has a run that counts.
     pub recommendation: Option<Recommendation>,

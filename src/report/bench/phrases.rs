@@ -22,7 +22,7 @@ pub(crate) fn some_of(names: &[&str]) -> String {
     text
 }
 
-/// What stands where nothing was measured.
+/// The text of a cell without a measurement.
 pub(super) const NOTHING: &str = "–";
 
 /// A value with its unit.
@@ -130,7 +130,7 @@ pub(super) fn columns(report: &BenchReport) -> Vec<(&'static str, Vec<String>)> 
         ("lookups", medians("lookups_per_second")),
         ("runs", all.iter().map(runs).collect()),
     ];
-    // A column in which nothing stands says nothing.
+    // A column without a measurement is left out.
     columns.retain(|(name, cells)| *name == "preset" || cells.iter().any(|cell| cell != NOTHING));
     columns
 }
@@ -173,7 +173,7 @@ pub(super) fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)>
     lines
 }
 
-/// What should be known before the figures are believed.
+/// Warnings about the figures.
 pub(super) fn warnings(report: &BenchReport) -> Vec<String> {
     let mut lines: Vec<String> = report.setup.notes.clone();
     let mut failures: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -207,7 +207,7 @@ pub(super) fn warnings(report: &BenchReport) -> Vec<String> {
     }
     lines.extend(notes);
     if let Some(found) = &report.figures.recommendation {
-        // Failures are told above, one by one.
+        // Failures are reported above, one by one.
         lines.extend(found.caveats.iter().filter(|caveat| !caveat.contains(" failed in ")).cloned());
     }
     lines.iter().map(|line| shown_in_line(line).into_owned()).collect()

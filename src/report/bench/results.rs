@@ -43,7 +43,7 @@ pub struct BenchMachine {
     pub system: Option<String>,
     /// The file system that the databases were written to.
     pub file_system: Option<String>,
-    /// The device it lies on.
+    /// The device it is on.
     pub device: Option<String>,
     /// The directory.
     pub dir: String,
@@ -56,7 +56,7 @@ pub struct BenchMachine {
 pub struct SnapshotInfo {
     /// Its path as the user gave it.
     pub path: String,
-    /// Its size as it lies on disk.
+    /// Its size on disk.
     pub bytes: u64,
     /// Blocks in it; `null` until one import has succeeded.
     pub blocks: Option<u64>,
@@ -67,7 +67,7 @@ pub struct SnapshotInfo {
 /// How it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// Rounds that were asked for.
+    /// Rounds that were requested.
     pub runs: u32,
     /// Rounds before them.
     pub warmup: u32,

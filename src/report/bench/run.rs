@@ -96,7 +96,7 @@ pub struct ProcessFigures {
     pub memory: Vec<MemorySample>,
 }
 
-/// A look at a process's memory.
+/// A sample of a process's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MemorySample {
     /// Since it was started.
@@ -118,7 +118,7 @@ pub struct ImportFigures {
     pub check_seconds: Option<f64>,
     /// Name and seconds of each phase, in their order.
     pub phases: Vec<(String, f64)>,
-    /// Bytes of the source as it lies on disk.
+    /// Bytes of the source on disk.
     pub source_bytes: u64,
     /// Bytes of all blocks.
     pub payload_bytes: u64,
@@ -146,7 +146,7 @@ pub struct ImportFigures {
     pub stall_seconds: Option<f64>,
     /// Bytes of the finished database's files, as they take room on the disk.
     pub disk_bytes: Option<u64>,
-    /// Options of the finished database that were asked for or differ from RocksDB's defaults.
+    /// Options of the finished database that were set or differ from RocksDB's defaults.
     pub options: Vec<OptionRow>,
     /// What ran.
     pub rocksdb_version: String,
@@ -182,7 +182,7 @@ pub struct ScanFigures {
     pub kind: ScanKind,
     /// How long it took, opening included.
     pub seconds: f64,
-    /// Records it met.
+    /// Records it read.
     pub records: u64,
     /// Their bytes.
     pub bytes: u64,

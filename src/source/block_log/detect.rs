@@ -8,7 +8,7 @@ use super::framing::Framing;
 use super::preamble;
 use crate::chain::Header;
 
-/// Bytes that are looked at.
+/// Bytes that are probed.
 pub(crate) const PEEK: usize = 64 << 10;
 
 /// The first byte of the shortest header that a CAR can have.
@@ -33,7 +33,7 @@ pub(crate) fn is_block_log(bytes: &[u8], ends: bool) -> bool {
     if Framing::Graphene.header(bytes).is_ok_and(|header| is_old_enough(&header)) {
         return true;
     }
-    // A packed first block may be longer than what is looked at.
+    // A packed first block may be longer than the probe.
     Framing::Graphene.begins_packed(bytes).unwrap_or(!ends)
 }
 

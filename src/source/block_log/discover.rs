@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   block_log_part.0007, ..          Hive: a million blocks each, the oldest ones perhaps deleted
-//!   blocks-1-1000.log, .., blocks.log  Antelope: the partitions may lie in `retained` and `archive` below
+//!   blocks-1-1000.log, .., blocks.log  Antelope: the partitions may be in `retained` and `archive` below
 //! ```
 
 use std::ffi::OsStr;
@@ -32,7 +32,7 @@ fn partition(name: &OsStr) -> Option<(u32, u32)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// Whether a path stands for more than the file it names.
+/// Whether a path names a log of several files.
 pub(crate) fn is_set(path: &Path) -> bool {
     path.is_dir() || path.file_name().is_some_and(|name| part_number(name).is_some() || partition(name).is_some())
 }
@@ -40,7 +40,8 @@ pub(crate) fn is_set(path: &Path) -> bool {
 /// The files of the log at `path`, in the order of their blocks.
 ///
 /// # Errors
-/// A directory has no log, or a part of one is missing.
+/// [`Error::BadInput`]: a directory has no log ([`LogProblem::NoLogInDirectory`]), or a part of one is missing
+/// ([`LogProblem::MissingPart`]); [`Error::Io`]: a directory cannot be listed.
 pub(crate) fn discover(path: &Path) -> Result<Vec<PathBuf>> {
     if path.is_dir() {
         return of_directory(path);

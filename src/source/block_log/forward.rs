@@ -1,4 +1,4 @@
-//! A log that comes front to back, from a pipe or out of a compression: cut into batches of whole entries.
+//! Reads a log front to back, from a pipe or a decompressor, in batches of whole entries.
 //!
 //! Where an entry ends is not written before it. It is found from its beginning: a frame of zstd says where it ends, an
 //! entry of Antelope's version 4 says its size, and a raw block ends where a word names its place and the block behind it
@@ -31,7 +31,7 @@ pub(crate) struct Forward {
     carry: Vec<u8>,
     /// Where `carry` begins in the log.
     at: u64,
-    /// The first block of the log, once it has been looked at.
+    /// The first block of the log, once it has been read.
     pub first: Option<u32>,
     /// The last block that was found; its id where that was needed.
     last: Option<(u32, Option<Id>)>,
@@ -49,7 +49,7 @@ impl Forward {
     /// Reads the head of a log from a stream.
     ///
     /// # Errors
-    /// It is no log that can be read from its beginning.
+    /// [`Error::BadInput`]: it is no log that can be read from its beginning; [`Error::Io`]: the stream cannot be read.
     pub fn open(
         name: &Path,
         mut stream: Box<dyn ByteStream>,
@@ -109,7 +109,7 @@ impl Forward {
         self.done.then_some(self.at)
     }
 
-    /// Bytes of the wrapped stream taken so far.
+    /// Bytes of the compressed stream consumed so far.
     pub fn consumed(&self) -> u64 {
         self.stream.consumed()
     }
@@ -118,7 +118,8 @@ impl Forward {
     /// `until`.
     ///
     /// # Errors
-    /// The stream is damaged, or torn and that is not allowed.
+    /// [`Error::BadInput`]: the stream is damaged, or torn and that is not allowed ([`LogProblem::Torn`]);
+    /// [`Error::Io`]: it cannot be read.
     pub fn next(&mut self, batch: &mut Batch, target: usize, until: Option<u32>) -> Result<bool> {
         batch.spans.clear();
         if let Some(fault) = self.fault.take() {
@@ -132,7 +133,7 @@ impl Forward {
         match outcome {
             Ok(()) if batch.spans.is_empty() => self.done = true,
             Ok(()) => return Ok(true),
-            // The blocks before a fault are looked at first.
+            // The blocks before a fault are returned first.
             Err(error) if !batch.spans.is_empty() => {
                 self.fault = Some(error);
                 return Ok(true);
@@ -229,7 +230,7 @@ impl Forward {
                 End::None(None) => return Err(bad(at, LogProblem::NoEnd { number: expected })),
             };
             if span.packing == Packing::Raw || self.last.is_none() {
-                let header = self.look_at(self.framing.stored(rest, span), span.packing, at)?;
+                let header = self.read_header(self.framing.stored(rest, span), span.packing, at)?;
                 if self.framing == Framing::Graphene && self.first.is_none() && !is_old_enough(&header) {
                     return Err(Error::bad_input(&self.name, at, no_time()));
                 }
@@ -242,7 +243,7 @@ impl Forward {
                 self.first.get_or_insert(number);
                 self.last = Some((number, Some(id)));
             } else {
-                // Unpacking is for those who take the batch.
+                // The consumer of the batch unpacks it.
                 self.last = Some((expected, None));
                 self.last_packed.0.clear();
                 self.last_packed.0.extend_from_slice(self.framing.stored(rest, span));
@@ -253,7 +254,7 @@ impl Forward {
         }
     }
 
-    fn look_at(&mut self, stored: &[u8], packing: Packing, at: u64) -> Result<Header> {
+    fn read_header(&mut self, stored: &[u8], packing: Packing, at: u64) -> Result<Header> {
         let number = self.last.map(|(last, _)| last.saturating_add(1));
         let problem = match self.unpacker.unpack(stored, packing) {
             Err(problem) => problem.of(number, packing),
@@ -276,7 +277,7 @@ impl Forward {
                 Some(id) => id,
                 None => {
                     let (stored, packing) = std::mem::replace(&mut self.last_packed, (Vec::new(), Packing::Raw));
-                    self.look_at(&stored, packing, at)?.id
+                    self.read_header(&stored, packing, at)?.id
                 }
             };
             return Err(Error::bad_input(&self.name, at, LogProblem::Torn { last, id, rest }));

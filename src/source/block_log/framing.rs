@@ -1,4 +1,4 @@
-//! How blocks lie in a log, and finding them in a piece of it.
+//! How blocks are framed in a log, and how they are found in a piece of it.
 //!
 //! Every block is followed by a word of eight bytes (little-endian) that says where the block begins:
 //!
@@ -52,7 +52,7 @@ pub(crate) struct Word {
     pub packing: Packing,
 }
 
-/// An entry in a piece of a log; its word stands at `end`.
+/// An entry in a piece of a log; its word begins at `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub start: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Span {
 #[derive(Debug)]
 pub(crate) enum End {
     At(Span),
-    /// The piece is too short to tell.
+    /// The piece is too short to decide.
     More,
     /// The log ends before the entry does.
     Cut,
@@ -125,7 +125,7 @@ impl Framing {
         if self == (Self::Antelope { version: 4 }) { V4_HEAD } else { 0 }
     }
 
-    /// Where in a raw block the parent's id stands.
+    /// Where in a raw block the parent's id begins.
     fn previous_at(self) -> usize {
         match self {
             Self::Graphene => 0,
@@ -171,7 +171,7 @@ impl Framing {
     /// All entries of a piece, from its end to its beginning, handed back in the order of the log.
     ///
     /// # Errors
-    /// Where the word ends that is not one; `spans` has those behind it, the last one first.
+    /// [`usize`]: where the word ends that is not one; `spans` has those behind it, the last one first.
     pub fn walk_back(self, bytes: &[u8], base: u64, end: usize, spans: &mut Vec<Span>) -> Result<(), usize> {
         spans.clear();
         let mut at = end;
@@ -192,7 +192,7 @@ impl Framing {
     /// The header of an entry's block; `None` when it is no block.
     ///
     /// # Errors
-    /// The dictionary it needs is not there.
+    /// [`UnpackProblem::Missing`] or [`UnpackProblem::BadDictionary`]: the dictionary it needs is not there.
     pub fn header_of(self, bytes: &[u8], span: Span, unpacker: &mut Unpacker) -> Result<Option<Header>, UnpackProblem> {
         match unpacker.unpack(self.stored(bytes, span), span.packing) {
             Ok(block) => Ok(self.header(block).ok()),
@@ -202,10 +202,10 @@ impl Framing {
     }
 
     /// The entries that a piece begins with, as many as end in it for certain: what follows the last one names its id.
-    /// None when nothing in it can be told.
+    /// None when nothing in it can be read.
     ///
     /// # Errors
-    /// The dictionary of a block is not there.
+    /// As [`Framing::header_of`].
     pub fn whole_entries(
         self,
         bytes: &[u8],
@@ -229,10 +229,10 @@ impl Framing {
         Ok(())
     }
 
-    /// The first end of an entry that lies whole in a piece, and the header of the entry's block.
+    /// The first end of an entry that is whole in a piece, and the header of the entry's block.
     ///
     /// # Errors
-    /// The dictionary of a block is not there.
+    /// As [`Framing::header_of`].
     pub fn first_end(
         self,
         bytes: &[u8],
@@ -299,7 +299,7 @@ impl Framing {
         }
     }
 
-    /// Whether a log begins with a packed block: its frame and its word are there, or more bytes are needed to tell.
+    /// Whether a log begins with a packed block: its frame and its word are there, or more bytes are needed to decide.
     pub fn begins_packed(self, bytes: &[u8]) -> Option<bool> {
         match self.packed(bytes, 0) {
             Packed::Whole(_) => Some(true),
@@ -366,7 +366,7 @@ impl Framing {
             let span = Span { start: 0, end, packing: Packing::Raw };
             match self.names(rest, &header.id) {
                 Starts::Yes => return End::At(span),
-                // What is left of a torn log is too short to tell, and names no other block.
+                // What is left of a torn log is too short to decide, and names no other block.
                 Starts::More => return if ends { End::At(span) } else { End::More },
                 Starts::No => {}
             }

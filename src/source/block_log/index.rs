@@ -1,4 +1,4 @@
-//! Files beside a log that say where its blocks are. They are believed only as far as the log agrees.
+//! Files beside a log that hold the positions of its blocks. They are used only as far as the log agrees with them.
 //!
 //! ```text
 //!   block_log.index, blocks.index   u64 position of each block

@@ -1,4 +1,4 @@
-//! How a log is laid out beyond its blocks, and how its blocks lie in it: plain data that imports record.
+//! The layout of a log beyond its blocks, and how its blocks are stored: plain data that imports record.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum TornTail {
     Trim,
 }
 
-/// How a log lay, beyond its blocks.
+/// The layout of a log beyond its blocks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogLayout {
@@ -29,7 +29,7 @@ pub struct LogLayout {
     pub bytes: Option<u64>,
     /// Whether it was pruned (Antelope).
     pub pruned: bool,
-    /// What stood before its first block, as hex (Antelope).
+    /// The bytes before its first block, as hex (Antelope).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
 }
@@ -52,7 +52,7 @@ impl BlockRef {
     }
 }
 
-/// How blocks lie in a log.
+/// How blocks are stored in a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Packings {

@@ -23,7 +23,7 @@ pub(crate) struct Expectations {
     pub checkpoints: BTreeMap<u32, Id>,
 }
 
-/// Goes through consecutive blocks.
+/// Checks consecutive blocks.
 pub(crate) struct Chain<'a> {
     framing: Framing,
     expectations: &'a Expectations,
@@ -36,7 +36,7 @@ pub(crate) struct Chain<'a> {
     pub checkpoints: u64,
 }
 
-/// A block that is what must be there.
+/// A block that has passed all checks.
 pub(crate) struct Checked<'b> {
     /// Its key, and behind that the block.
     pub record: &'b mut [u8],
@@ -58,7 +58,7 @@ impl<'a> Chain<'a> {
     /// Checks the entry `index` of a batch.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`LogProblem`]: what is wrong with it.
     pub fn take<'b>(&'b mut self, batch: &'b mut Batch, index: usize) -> Result<Checked<'b>, LogProblem> {
         let number = self.next;
         let Some(&span) = batch.spans.get(index) else { return Err(LogProblem::NoEnd { number }) };
@@ -68,7 +68,7 @@ impl<'a> Chain<'a> {
         let record = match span.packing {
             Packing::Raw => {
                 self.packings.raw += 1;
-                // The key takes the place of the word of the block before, which has been looked at.
+                // The key takes the place of the word of the block before, which has been read.
                 batch.bytes.get_mut(head - NUMBER..span.end).unwrap_or_default()
             }
             packing => {

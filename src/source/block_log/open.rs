@@ -1,4 +1,4 @@
-//! Opening a log, whatever it comes as: files, or bytes that come front to back.
+//! Opens a log: files, or a stream of bytes.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(crate) struct Log {
     pub body: LogBody,
     pub dictionaries: Dictionaries,
     pub compression: Compression,
-    /// Bytes as they lie on disk; `None` for a pipe.
+    /// Bytes on disk; `None` for a pipe.
     pub size: Option<u64>,
 }
 
@@ -46,9 +46,9 @@ pub(crate) enum Opened {
 /// Whether a source must be a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sought {
-    /// It is one by the caller's word.
+    /// The caller says that it is one.
     Log,
-    /// Its first bytes say.
+    /// Its first bytes decide.
     Either,
 }
 
@@ -56,7 +56,8 @@ impl Log {
     /// Opens what is several files; `None` when the source is one file.
     ///
     /// # Errors
-    /// A set that is incomplete, or no log.
+    /// [`Error::BadInput`](crate::Error::BadInput): the set is incomplete, or no log; [`Error::Io`](crate::Error::Io):
+    /// it cannot be read.
     pub fn of_set(path: &Path, tail: TornTail, dictionaries: &Dictionaries) -> Result<Option<Self>> {
         if !is_set(path) {
             return Ok(None);
@@ -66,10 +67,11 @@ impl Log {
         Ok(Some(Self { body: LogBody::Files(files), dictionaries, compression: Compression::None, size }))
     }
 
-    /// Looks whether an opened input is a log, and opens it as one.
+    /// Opens an input as a log, if it is one.
     ///
     /// # Errors
-    /// It is one, or should be by the caller's word, and cannot be read.
+    /// [`Error::BadInput`](crate::Error::BadInput) or [`Error::Io`](crate::Error::Io): it is one, or should be by the
+    /// caller's word, and cannot be read.
     pub fn detect(mut input: Input, sought: Sought, tail: TornTail, dictionaries: &Dictionaries) -> Result<Opened> {
         let (head, ends) = peek(&mut input, PEEK)?;
         if sought == Sought::Either && !is_block_log(&head, ends) {
@@ -96,7 +98,7 @@ impl Log {
         }
     }
 
-    /// The family, as far as the files alone tell it; whether blocks were packed says the rest.
+    /// The family, as far as the files alone show it; whether blocks were packed decides the rest.
     pub fn family(&self, packed: bool) -> Family {
         if let Framing::Antelope { .. } = self.framing() {
             return Family::Antelope;
@@ -120,7 +122,7 @@ impl Log {
         id.map(|id| id.to_string())
     }
 
-    /// How it lies, of which blocks `first` to `last` were read.
+    /// The layout of the log, of which blocks `first` to `last` were read.
     pub fn layout(&self, first: u32, last: u32) -> LogLayout {
         let (preamble, end) = match &self.body {
             LogBody::Files(files) => {

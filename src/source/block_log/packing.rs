@@ -1,6 +1,5 @@
 //! How a block is stored in a log.
 
-/// How a block lies in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Packing {
     Raw,

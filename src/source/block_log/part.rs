@@ -1,4 +1,4 @@
-//! One file of a log: where its blocks begin and end, found without reading what lies between.
+//! One file of a log: where its blocks begin and end, found without reading what is between.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -38,7 +38,7 @@ pub(crate) struct LogFile {
     pub end: u64,
 }
 
-/// A file of a log that has been looked at.
+/// A file of a log with its first and its last block.
 pub(crate) struct Part {
     log: LogFile,
     pub first: Header,
@@ -46,7 +46,7 @@ pub(crate) struct Part {
     /// Bytes behind the last whole block.
     pub rest: u64,
     pub index: Option<Index>,
-    /// What became of an index that was not even tried.
+    /// An index that was rejected when it was opened.
     ignored: Option<IndexUse>,
 }
 
@@ -67,13 +67,14 @@ impl Part {
     /// Opens a file.
     ///
     /// # Errors
-    /// It is no log, has no whole block, or is torn and `torn` does not allow that.
+    /// [`Error::BadInput`]: it is no log ([`LogProblem::NotALog`]), has no whole block ([`LogProblem::Empty`]), or is
+    /// torn and `torn` does not allow that ([`LogProblem::Torn`]); [`Error::Io`]: it cannot be read.
     pub fn open(path: &Path, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open", path))?;
         Self::of_file(path, file, torn, unpacker)
     }
 
-    /// The same of a file that is open already.
+    /// As [`Part::open`], of a file that is open already.
     pub fn of_file(path: &Path, file: File, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
         let size = file.metadata().map_err(Error::io("look at", path))?.len();
         let mut head = vec![0; PEEK.min(usize::try_from(size).unwrap_or(usize::MAX))];
@@ -129,7 +130,7 @@ impl LogFile {
         self.file.read_exact_at(into, at).map_err(|error| failed(&self.path, error))
     }
 
-    /// Asks the system to read on while we work.
+    /// Advises the system to read ahead.
     pub fn read_ahead(&self, at: u64, len: u64) {
         // Advice only: without it the next read waits for the disk.
         let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::WillNeed);
@@ -211,7 +212,7 @@ impl LogFile {
                 }
                 End::Cut | End::None(_) => {
                     return match self.framing.header(bytes.get(self.framing.head()..).unwrap_or_default()) {
-                        // Damaged or torn, but a header: reading on tells what is wrong.
+                        // Damaged or torn, but a header: reading on finds what is wrong.
                         Ok(header) if matches!(end, End::None(_)) => Ok(header),
                         Ok(_) => Err(self.bad(self.start, LogProblem::Empty)),
                         Err(problem) => Err(self.bad(self.start, LogProblem::NotALog { reason: problem.to_string() })),
@@ -238,7 +239,7 @@ impl LogFile {
         Ok(header.map(|header| Single { start, header }))
     }
 
-    /// The block that ends at `end`, if what stands before it says that it really is one.
+    /// The block that ends at `end`, if the block before it has the id that this one names.
     fn proven_before(&self, end: u64, unpacker: &mut Unpacker) -> Result<Option<Single>> {
         let Some(found) = self.block_before(end, unpacker)? else { return Ok(None) };
         let before = self.block_before(found.start, unpacker)?.map(|before| before.header.id);
@@ -339,7 +340,7 @@ impl Part {
         }
     }
 
-    /// Whether the last block lies packed.
+    /// Whether the last block is packed.
     pub fn ends_packed(&self) -> bool {
         let mut word = [0; WORD];
         let read = self.end.checked_sub(WORD as u64).is_some_and(|at| self.read(at, &mut word).is_ok());
@@ -374,7 +375,7 @@ fn failed(path: &Path, error: std::io::Error) -> Error {
     }
 }
 
-/// The word of an entry as it stands in a piece.
+/// The word behind an entry of a piece.
 pub(crate) fn raw_word(bytes: &[u8], span: Span) -> u64 {
     u64_at(bytes, span.end).unwrap_or_default()
 }

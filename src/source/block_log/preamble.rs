@@ -95,7 +95,7 @@ pub(crate) fn is_antelope(bytes: &[u8]) -> bool {
 /// Reads the head of a log, of which `bytes` has at least the first few KiB.
 ///
 /// # Errors
-/// It cannot be one.
+/// [`LogProblem::Preamble`]: it cannot be one.
 pub(crate) fn read(bytes: &[u8]) -> Result<Preamble, LogProblem> {
     let bad = |reason: &str| LogProblem::Preamble { reason: reason.into() };
     let cut = || bad("the log ends inside it");

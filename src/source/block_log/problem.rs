@@ -17,7 +17,7 @@ pub enum LogProblem {
     /// It is no block log at all.
     #[error("this is not a block log: {reason}")]
     NotALog {
-        /// What speaks against it.
+        /// What is wrong with it.
         reason: String,
     },
     /// A directory that has none.
@@ -107,7 +107,7 @@ pub enum LogProblem {
     /// A range that the log does not have.
     #[error("block {wanted} is not in the log: it begins with {first}{}", EndsWith(*last))]
     OutOfRange {
-        /// The block that was asked for.
+        /// The requested block.
         wanted: u32,
         /// The first one in the log.
         first: u32,
@@ -153,7 +153,7 @@ pub enum LogProblem {
         number: Option<u32>,
         /// The number of the dictionary.
         dictionary: u8,
-        /// Where it was looked for.
+        /// Where it was searched for.
         looked: Option<PathBuf>,
     },
     /// A file that should be a dictionary.

@@ -18,7 +18,7 @@ use super::{MAX_BLOCK, TornTail};
 use crate::chain::{Header, Id};
 use crate::error::{Error, Result};
 
-/// How far ahead of the reading position the system is asked to read, in bytes.
+/// How far ahead of the reading position the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
 /// The files of a log, in the order of their blocks.
@@ -48,7 +48,8 @@ impl LogFiles {
     /// Opens the log at `path`: a file, a part of a set, or a directory.
     ///
     /// # Errors
-    /// Something is missing, is no log, or does not fit what is before it; the last file is torn.
+    /// [`Error::BadInput`]: something is missing, is no log, or does not fit what is before it; the last file is torn;
+    /// [`Error::Io`]: a file cannot be read.
     pub fn open(path: &Path, torn: TornTail, dictionaries: &Dictionaries) -> Result<Self> {
         let mut unpacker = Unpacker::new(dictionaries);
         let files = discover(path)?;
@@ -102,7 +103,7 @@ impl LogFiles {
         Some((&self.parts.first()?.first, &self.parts.last()?.last))
     }
 
-    /// Whether the last block lies packed.
+    /// Whether the last block is packed.
     pub fn ends_packed(&self) -> bool {
         self.parts.last().is_some_and(Part::ends_packed)
     }
@@ -120,7 +121,7 @@ impl LogFiles {
         self.parts.iter().map(|part| part.size).sum()
     }
 
-    /// What became of the files beside the parts.
+    /// Which index files beside the parts were used.
     pub fn indexes(&self) -> Vec<IndexUse> {
         self.parts.iter().filter_map(Part::index_use).collect()
     }
@@ -128,7 +129,8 @@ impl LogFiles {
     /// Cuts the log into ranges of about `every` bytes, leaving out those that are `done`.
     ///
     /// # Errors
-    /// The files cannot be read, or a dictionary is missing.
+    /// [`Error::Io`]: the files cannot be read; [`Error::BadInput`]: a dictionary is missing
+    /// ([`LogProblem::MissingDictionary`]).
     pub fn ranges(&self, every: u64, done: &[Range], dictionaries: &Dictionaries) -> Result<Vec<Range>> {
         let mut unpacker = Unpacker::new(dictionaries);
         let mut ranges: Vec<Range> = Vec::new();
@@ -205,7 +207,7 @@ pub(crate) struct RangeReader<'a> {
     at: u64,
     end: u64,
     window: usize,
-    asked: u64,
+    advised: u64,
     indexed: Vec<Indexed>,
 }
 
@@ -213,7 +215,7 @@ impl<'a> RangeReader<'a> {
     /// Reads `range` in windows of so many bytes.
     pub fn new(files: &'a LogFiles, range: &Range, window: usize) -> Option<Self> {
         let part = files.parts.get(range.part)?;
-        Some(Self { part, at: range.start, end: range.end, window, asked: range.start, indexed: Vec::new() })
+        Some(Self { part, at: range.start, end: range.end, window, advised: range.start, indexed: Vec::new() })
     }
 
     pub fn part(&self) -> &'a Part {
@@ -224,7 +226,7 @@ impl<'a> RangeReader<'a> {
     /// and `before` the id of the one before it.
     ///
     /// # Errors
-    /// No entry ends where one must, or the file cannot be read.
+    /// [`Error::BadInput`]: no entry ends where one must; [`Error::Io`]: the file cannot be read.
     pub fn next(
         &mut self,
         batch: &mut Batch,
@@ -237,9 +239,9 @@ impl<'a> RangeReader<'a> {
         if self.at >= self.end {
             return Ok(false);
         }
-        if self.at + READ_AHEAD / 2 > self.asked {
-            part.read_ahead(self.asked, READ_AHEAD);
-            self.asked += READ_AHEAD;
+        if self.at + READ_AHEAD / 2 > self.advised {
+            part.read_ahead(self.advised, READ_AHEAD);
+            self.advised += READ_AHEAD;
         }
         let mut window = self.window;
         loop {
@@ -268,7 +270,7 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    /// No entry ends in `piece`: says why.
+    /// The reason why no entry ends in `piece`.
     fn explain(&self, piece: &[u8], number: u32, before: Option<&Id>) -> Error {
         match self.part.framing.end_of(piece, self.at, before, false) {
             End::Bad(problem) => self.part.bad(self.at, LogProblem::Block { number, problem }),

@@ -2,7 +2,7 @@
 
 use crate::chain::{self, ChainProblem, Family, Header, TransactionOptions, Transactions};
 
-/// Finds the transactions of a block, and checks what its options ask for.
+/// Finds the transactions of a block, and checks what its options require.
 pub(crate) struct Lookup {
     pub options: TransactionOptions,
     pub family: Family,
@@ -19,7 +19,7 @@ impl Lookup {
     /// may.
     ///
     /// # Errors
-    /// They are not those the header stands for.
+    /// [`ChainProblem`]: they are not those the header commits to.
     pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<Transactions, ChainProblem> {
         let (family, other) = match self.family {
             Family::Antelope => (Family::Antelope, None),

@@ -25,7 +25,7 @@ const MAX_DICTIONARY: u64 = 16 << 20;
 /// What a trained dictionary begins with.
 const DICTIONARY_MAGIC: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
 
-/// Bytes left free before an unpacked block, so that its key can stand there.
+/// Bytes left free before an unpacked block, for its key.
 pub(crate) const ROOM: usize = 8;
 
 /// The dictionaries of a directory, each read when a block first needs it.
@@ -101,7 +101,7 @@ impl Known {
     }
 }
 
-/// One thread's way to unpack blocks.
+/// Unpacks the blocks of one thread.
 pub(crate) struct Unpacker {
     dictionaries: Arc<Known>,
     context: DCtx<'static>,
@@ -122,7 +122,7 @@ impl Unpacker {
     /// The block in `stored`.
     ///
     /// # Errors
-    /// It cannot be unpacked.
+    /// [`UnpackProblem`]: it cannot be unpacked.
     pub fn unpack<'b>(&'b mut self, stored: &'b [u8], packing: Packing) -> Result<&'b [u8], UnpackProblem> {
         if packing == Packing::Raw {
             return Ok(stored);
@@ -133,7 +133,7 @@ impl Unpacker {
     /// The block in `stored`, which is packed, with [`ROOM`] bytes before it.
     ///
     /// # Errors
-    /// It cannot be unpacked.
+    /// As [`Unpacker::unpack`].
     pub fn unpack_with_room(&mut self, stored: &[u8], packing: Packing) -> Result<&mut [u8], UnpackProblem> {
         self.frame.clear();
         self.frame.extend_from_slice(&MAGIC);

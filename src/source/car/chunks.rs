@@ -27,10 +27,10 @@ const FIRST_READ: usize = 64 << 10;
 /// The most that is read to find the header: padding of a CARv2 and header, in bytes.
 const MAX_HEAD: u64 = super::MAX_HEADER + (4 << 20);
 
-/// How far ahead of the reading position the system is asked to read, in bytes.
+/// How far ahead of the reading position the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
-/// What a reader believes.
+/// The limits of a reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// The longest section, in bytes.
@@ -49,7 +49,7 @@ pub(crate) struct Limits {
 pub(crate) struct Chunk {
     /// Which chunk this is, counted from 0.
     pub index: u32,
-    /// Where its first byte stands in the decompressed file.
+    /// The offset of its first byte in the decompressed file.
     pub base: u64,
     /// Whole sections and nothing else.
     pub bytes: ChunkBytes,
@@ -57,7 +57,7 @@ pub(crate) struct Chunk {
     pub starts: Vec<u32>,
 }
 
-/// The bytes of a chunk: read into memory, or where the page cache has them.
+/// The bytes of a chunk: read into memory, or mapped from the page cache.
 pub(crate) enum ChunkBytes {
     /// Only the first `len` bytes belong to the chunk.
     Read { buffer: Buffer, len: usize },
@@ -66,10 +66,10 @@ pub(crate) enum ChunkBytes {
 }
 
 impl ChunkBytes {
-    /// Whether the bytes were really there when they were looked at.
+    /// Whether the bytes were really there when they were read.
     ///
     /// # Errors
-    /// The file was cut, or the disk failed, meanwhile.
+    /// [`Error::Io`]: the file was cut, or the disk failed, meanwhile.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Read { .. } => Ok(()),
@@ -77,7 +77,7 @@ impl ChunkBytes {
         }
     }
 
-    /// Lets go of the bytes. The buffer, if they had one, can be used again.
+    /// Releases the bytes. The buffer, if they had one, can be used again.
     pub fn release(self) -> Option<Buffer> {
         match self {
             Self::Read { buffer, .. } => Some(buffer),
@@ -107,8 +107,8 @@ pub(crate) struct Tail {
 }
 
 enum Bytes {
-    File { file: File, at: u64, asked: u64 },
-    Mapped { file: File, map: Arc<Mapped>, at: usize, asked: u64 },
+    File { file: File, at: u64, advised: u64 },
+    Mapped { file: File, map: Arc<Mapped>, at: usize, advised: u64 },
     Stream(Box<dyn ByteStream>),
 }
 
@@ -124,7 +124,7 @@ impl Bytes {
                 map.check()?;
                 Ok(len)
             }
-            Self::File { file, at, asked } => {
+            Self::File { file, at, advised } => {
                 let mut filled = 0;
                 while filled < buf.len() {
                     match file.read_at(&mut buf[filled..], *at) {
@@ -137,20 +137,20 @@ impl Bytes {
                         Err(error) => return Err(Error::io("read", name)(error)),
                     }
                 }
-                read_ahead(file, *at, asked);
+                read_ahead(file, *at, advised);
                 Ok(filled)
             }
         }
     }
 }
 
-/// Asks the system to read on while we work.
-fn read_ahead(file: &File, at: u64, asked: &mut u64) {
-    if at + READ_AHEAD / 2 > *asked {
-        let from = (*asked).max(at);
+/// Advises the system to read ahead.
+fn read_ahead(file: &File, at: u64, advised: &mut u64) {
+    if at + READ_AHEAD / 2 > *advised {
+        let from = (*advised).max(at);
         // Advice only: without it the next read waits for the disk.
         let _ = fadvise(file, from, NonZeroU64::new(READ_AHEAD), Advice::WillNeed);
-        *asked = from + READ_AHEAD;
+        *advised = from + READ_AHEAD;
     }
 }
 
@@ -162,13 +162,13 @@ pub(crate) struct Chunks {
     carry: Vec<u8>,
     /// Where `carry` begins in the decompressed file.
     position: u64,
-    /// Where the blocks end by the header's word.
+    /// Where the blocks end according to the header.
     end: Option<u64>,
     limits: Limits,
     next_index: u32,
     done: bool,
-    /// What is wrong behind the chunk that was given out last: the blocks before a fault are looked at first, so that
-    /// the first fault of the file is told, and the same one whatever the size of a chunk.
+    /// What is wrong behind the chunk that was handed out last: the blocks before a fault come first, so that the first
+    /// fault of the file is reported, and the same one whatever the size of a chunk.
     fault: Option<Error>,
     tail: Tail,
     /// Of everything handed out, for sources that cannot be sought.
@@ -176,11 +176,11 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Reads the header of `input` and stands before the first section.
+    /// Reads the header of `input`; the first section comes next.
     pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
         let Input { name, size, body, .. } = input;
         let (mut bytes, decompressed_size) = match body {
-            Body::File(file) => (Bytes::File { file, at: 0, asked: 0 }, size),
+            Body::File(file) => (Bytes::File { file, at: 0, advised: 0 }, size),
             Body::Stream(stream) => (Bytes::Stream(stream), None),
         };
         let mut head = vec![0; FIRST_READ];
@@ -242,7 +242,7 @@ impl Chunks {
         Ok((header, chunks))
     }
 
-    /// Bytes of the wrapped file taken so far.
+    /// Bytes of the compressed file consumed so far.
     pub fn consumed(&self) -> u64 {
         match &self.bytes {
             Bytes::File { at, .. } => *at,
@@ -261,16 +261,17 @@ impl Chunks {
         self.checksum.as_ref().map(Hasher::finish)
     }
 
-    /// Goes on at `offset`, where an earlier run stopped. A source that cannot be sought is read up to there; whether
-    /// it was the same can then be told from [`Chunks::checksum`].
+    /// Continues at `offset`, where an earlier run stopped. A source that cannot be sought is read up to there;
+    /// [`Chunks::checksum`] then shows whether it was the same.
     ///
     /// # Errors
-    /// The source ends before `offset`, or cannot be read.
+    /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
+    /// read.
     pub fn skip_to(&mut self, offset: u64) -> Result<()> {
         let cut = |name: &PathBuf, at| {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
-        // What was looked at behind `offset` comes again.
+        // What was read behind `offset` comes again.
         (self.done, self.fault, self.tail) = (false, None, Tail::default());
         if let Bytes::File { file, at, .. } = &mut self.bytes {
             if file.metadata().map_err(Error::io("look at", &self.name))?.len() < offset {
@@ -328,7 +329,7 @@ impl Chunks {
         outcome
     }
 
-    /// From now on chunks are handed out where the page cache has them, if the source is a plain file.
+    /// From now on chunks are mapped, if the source is a plain file.
     pub fn map(&mut self) {
         if let Bytes::File { file, .. } = &self.bytes
             && let Ok(metadata) = file.metadata()
@@ -340,14 +341,14 @@ impl Chunks {
         {
             map.advise(memmap2::Advice::Sequential);
             self.carry = Vec::new();
-            self.bytes = Bytes::Mapped { file, map: Arc::new(map), at, asked: 0 };
+            self.bytes = Bytes::Mapped { file, map: Arc::new(map), at, advised: 0 };
         }
     }
 
     /// The next chunk of a mapped file: as many whole sections as fill a chunk.
     fn mapped_chunk(&mut self) -> Result<Option<Chunk>> {
-        let Bytes::Mapped { file, map, at, asked } = &mut self.bytes else { return Ok(None) };
-        read_ahead(file, *at as u64, asked);
+        let Bytes::Mapped { file, map, at, advised } = &mut self.bytes else { return Ok(None) };
+        read_ahead(file, *at as u64, advised);
         let (map, start) = (Arc::clone(map), *at);
         let mut window = self.limits.chunk;
         loop {
@@ -364,7 +365,7 @@ impl Chunks {
             let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
             *at = if framed.padding { map.len() } else { behind };
             let rest = if framed.padding { &map[behind..] } else { &bytes[framed.len..] };
-            let fault = self.look_behind(&framed, rest, data_ends, false);
+            let fault = self.check_rest(&framed, rest, data_ends, false);
             let bytes = ChunkBytes::Mapped { map: Arc::clone(&map), at: start, len: framed.len };
             return self.hand_out(bytes, framed.starts, fault);
         }
@@ -389,7 +390,7 @@ impl Chunks {
             let data_ends = filled < want || filled as u64 == window;
             let framed = self.frame(&buffer[..filled]);
             let rest = &buffer[framed.len..filled];
-            let fault = self.look_behind(&framed, rest, data_ends, filled < want && self.end.is_some());
+            let fault = self.check_rest(&framed, rest, data_ends, filled < want && self.end.is_some());
             if !framed.starts.is_empty() || fault.is_err() || framed.padding || data_ends {
                 self.carry.clear();
                 if fault.is_ok() && !self.done {
@@ -407,9 +408,9 @@ impl Chunks {
         }
     }
 
-    /// Whether what stands right behind the whole sections, `rest`, is as it must be: `data_ends` behind it, and too
-    /// early by the header's word when that makes it `short`.
-    fn look_behind(&mut self, framed: &Framed, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
+    /// Checks `rest`, which follows the whole sections: `data_ends` says that the data ends with it, `short` that this
+    /// is before the end in the header.
+    fn check_rest(&mut self, framed: &Framed, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
         if let Some((problem, at)) = &framed.problem {
             return Err(Error::bad_input(&self.name, self.position + *at as u64, problem.clone()));
         }
@@ -427,7 +428,7 @@ impl Chunks {
         }
     }
 
-    /// Gives out the sections that were found; a fault behind them waits until they have been taken.
+    /// Hands out the sections that were found; a fault behind them waits until they have been taken.
     fn hand_out(&mut self, bytes: ChunkBytes, starts: Vec<u32>, fault: Result<()>) -> Result<Option<Chunk>> {
         if starts.is_empty() {
             return fault.map(|()| None);
@@ -449,7 +450,7 @@ impl Chunks {
         let mut framed = Framed { starts, len: 0, needed: 0, padding: false, problem: None };
         while framed.len < bytes.len() {
             let at = framed.len;
-            ask_for(bytes, at);
+            prefetch_ahead(bytes, at);
             let (len, len_bytes) = match varint::read(&bytes[at..], "a section's length") {
                 Ok(Some(found)) => found,
                 Ok(None) => {
@@ -476,7 +477,7 @@ impl Chunks {
             }
             let end = at + len_bytes + len as usize;
             if end > bytes.len() {
-                // What is here of the CID may already tell that nothing good follows.
+                // The part of the CID that is here may already be wrong.
                 framed.problem = next_section(bytes, at, max_block).err();
                 framed.needed = end as u64;
                 break;
@@ -497,7 +498,7 @@ impl Chunks {
         Error::bad_input(&self.name, end, CarProblem::Truncated { inside })
     }
 
-    /// Null padding begins: with the user's leave it is the end of the blocks, and only zeros may follow.
+    /// Null padding begins: where the caller allows it, it is the end of the blocks, and only zeros may follow.
     fn take_padding(&mut self, rest: &[u8], at: u64) -> Result<()> {
         if self.limits.null_padding == NullPadding::Error {
             return Err(Error::bad_input(&self.name, at, CarProblem::NullPadding));
@@ -544,12 +545,12 @@ impl Chunks {
     }
 }
 
-/// How far ahead of a hop the bytes are asked for. All of them will be hashed, and hops alone are too far apart for the
-/// processor to see that they go forward.
+/// How far ahead of a hop bytes are prefetched. All of them will be hashed, and hops alone are too far apart for the
+/// processor to detect their direction.
 const ASK_AHEAD: usize = 8 << 10;
 
-/// Asks for 1 KiB in front of what was asked for before.
-fn ask_for(bytes: &[u8], at: usize) {
+/// Prefetches 1 KiB behind what was prefetched before.
+fn prefetch_ahead(bytes: &[u8], at: usize) {
     let from = (at + ASK_AHEAD).min(bytes.len());
     for line in bytes[from..(from + 1088).min(bytes.len())].iter().step_by(64) {
         crate::os::resources::prefetch(line);

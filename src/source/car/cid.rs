@@ -1,7 +1,7 @@
 //! A CID as its bytes, however long they are.
 //!
-//! The `cid` crate holds digests in a field of fixed size, 64 bytes for all. An identity CID has its whole block
-//! for a digest, so roots and links may be longer than that; here they are bytes that `read_cid` has looked at.
+//! The `cid` crate holds digests in a field of fixed size, 64 bytes for all. An identity CID has its whole block for a
+//! digest, so roots and links may be longer than that; here they are bytes that `read_cid` has accepted.
 
 use std::fmt;
 use std::str::FromStr;

@@ -19,7 +19,7 @@ const V2_PRAGMA: [u8; 11] = [0x0a, 0xa1, 0x67, b'v', b'e', b'r', b's', b'i', b'o
 /// Bytes of a CARv2 before its data may begin: the pragma and the fixed header.
 const V2_HEAD: u64 = 51;
 
-/// What stands before the blocks.
+/// The header of a CAR: what precedes the blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The outer version: 1 or 2.
@@ -46,13 +46,13 @@ pub struct V2Header {
 }
 
 impl Header {
-    /// Where the blocks end by the header's word: `None` means at the end of the file.
+    /// Where the blocks end according to the header: `None` means at the end of the file.
     pub fn blocks_end(&self) -> Option<u64> {
         self.v2.map(|v2| v2.data_offset + v2.data_size)
     }
 }
 
-/// The header of a CARv1 with these roots, as it stands at the front of a file.
+/// The header of a CARv1 with these roots, as at the front of a file.
 pub fn header_bytes<'a>(roots: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
     let roots: Vec<Link<'_>> = roots.map(Link).collect();
     let cids = roots.iter().map(|&Link(root)| Cid::try_from(root).ok().filter(|cid| cid.encoded_len() == root.len()));
@@ -87,12 +87,12 @@ impl Serialize for Link<'_> {
     }
 }
 
-/// The outcome of looking for a header at the front of a buffer.
+/// The outcome of parsing a header at the front of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderStep {
     /// Here it is.
     Header(Header),
-    /// The buffer must hold at least this many bytes from the start of the file before it can be said.
+    /// The buffer must hold at least this many bytes from the start of the file before this can be decided.
     NeedMore(u64),
 }
 
@@ -100,7 +100,7 @@ pub enum HeaderStep {
 /// decompressed data) in bytes, where it is known.
 ///
 /// # Errors
-/// What cannot be the header of a CAR, as the problem and its offset in the file.
+/// [`CarProblem`]: what cannot be the header of a CAR, with its offset in the file.
 pub fn read_header(head: &[u8], size: Option<u64>) -> Result<HeaderStep, (CarProblem, u64)> {
     if head.len() < V2_PRAGMA.len() && V2_PRAGMA.starts_with(head) && size != Some(head.len() as u64) {
         return Ok(HeaderStep::NeedMore(V2_PRAGMA.len() as u64));
@@ -267,7 +267,7 @@ impl<'a> Fields<'a> {
         Ok(roots)
     }
 
-    /// The next item, which must be of one major type: the decoder looks at its length only.
+    /// The next item, which must be of one major type: the decoder reads its length only.
     fn next<T: Decode<'a>>(&mut self, major: u8, what: &str) -> Result<T, String> {
         const NAMES: [&str; 8] = [
             "an unsigned number",
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// `{roots: [identity CID of "a"], version: 1}`, and where in it the parts lie.
+    /// `{roots: [identity CID of "a"], version: 1}`, and where in it the parts are.
     const SOUND: &[u8] = b"\xa2\x65roots\x81\xd8\x2a\x46\x00\x01\x55\x00\x01a\x67version\x01";
 
     /// [`SOUND`] with the bytes at `at` replaced.
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(read(&with(25, b"\x03")), Err("CAR version 3 is not supported here".into()));
     }
 
-    /// What another reader makes of it; that one wants a root, and knows digests of up to 64 bytes.
+    /// What another reader makes of it; that one requires a root, and accepts digests of up to 64 bytes.
     fn read_by_another(cbor: &[u8]) -> Result<Vec<RawCid>, String> {
         let header = iroh_car::CarHeader::decode(cbor).map_err(|error| error.to_string())?;
         Ok(header.roots().iter().map(|root| RawCid::from_bytes(root.to_bytes()).expect("a CID")).collect())

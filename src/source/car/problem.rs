@@ -16,7 +16,7 @@ pub enum CarProblem {
     /// It is no CAR at all.
     #[error("this is not a CAR: {reason}")]
     NotACar {
-        /// What speaks against it.
+        /// What is wrong with it.
         reason: String,
     },
     /// The header claims a length that no header has.
@@ -85,7 +85,7 @@ pub enum CarProblem {
         /// The version the CID names.
         version: u64,
     },
-    /// A digest that is longer than the section it stands in.
+    /// A digest that is longer than the section it is in.
     #[error("a digest of {digest} bytes is longer than its section of {section} bytes")]
     DigestTooLong {
         /// The claimed length of the digest in bytes.

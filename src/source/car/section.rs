@@ -2,7 +2,7 @@
 
 use super::{CarProblem, varint};
 
-/// Where the parts of a CID lie, counted from its first byte.
+/// Where the parts of a CID are, counted from its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CidSpan {
     /// Length of the whole CID in bytes.
@@ -20,9 +20,9 @@ pub struct CidSpan {
 /// A section, as positions in the buffer it was found in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// Where the length stands.
+    /// Where the length begins.
     pub start: usize,
-    /// Where the CID stands, behind the length.
+    /// Where the CID begins, behind the length.
     pub cid_start: usize,
     /// Where the block ends.
     pub end: usize,
@@ -49,10 +49,10 @@ pub enum Step {
     Padding,
 }
 
-/// Looks for a section at `at`. `max_block` caps the section's length; no length is believed before it is checked.
+/// Looks for a section at `at`. `max_block` caps the section's length; no length is used before it is checked.
 ///
 /// # Errors
-/// What cannot be a section, as the problem and its position in `buffer`.
+/// [`CarProblem`]: what cannot be a section, with its position in `buffer`.
 pub fn next_section(buffer: &[u8], at: usize, max_block: u64) -> Result<Step, (CarProblem, usize)> {
     let rest = buffer.get(at..).unwrap_or_default();
     if rest.is_empty() {
@@ -103,7 +103,7 @@ fn too_long(cid: &CidSpan, section: usize) -> CarProblem {
 /// there. `None` when the bytes end before that.
 ///
 /// # Errors
-/// A version, number or length that no CID has.
+/// [`CarProblem`]: a version, number or length that no CID has.
 pub fn read_cid(bytes: &[u8]) -> Result<Option<CidSpan>, CarProblem> {
     // CIDv0: a bare sha2-256 multihash. Anything else begins with its version.
     if let [0x12, 0x20, ..] = bytes {

@@ -40,7 +40,7 @@ impl Packer {
     /// A packer with Forest's level.
     ///
     /// # Errors
-    /// zstd could not get its memory.
+    /// [`io::Error`]: zstd could not get its memory.
     pub fn new() -> io::Result<Self> {
         let mut zstd = Compressor::new(LEVEL)?;
         zstd.set_parameter(CParameter::ContentSizeFlag(false))?;
@@ -52,10 +52,10 @@ impl Packer {
     /// its sections end, ascending; the last one is the end of `bytes`.
     ///
     /// # Errors
-    /// zstd could not get its memory.
+    /// [`io::Error`]: zstd could not get its memory.
     ///
     /// # Panics
-    /// If `ends` does not ascend or lies outside `bytes`.
+    /// If `ends` does not ascend or is outside `bytes`.
     pub fn pack(
         &mut self,
         bytes: &[u8],

@@ -5,9 +5,9 @@
 //! slot: u64 hash | u64 offset of the frame            empty: ff .. ff, both
 //! ```
 //!
-//! An open-addressed table, sorted by hash. A hash belongs at slot `hash * buckets >> 64` and stands there or behind,
-//! where the next free slot is; there are `entries / 0.8` buckets, a tail of slots that were pushed beyond them, and
-//! one empty slot at the end, so a lookup always stops.
+//! An open-addressed table, sorted by hash. A hash belongs at slot `hash * buckets >> 64` and is stored there or in the
+//! next free slot behind it; there are `entries / 0.8` buckets, a tail of slots that were pushed beyond them, and one
+//! empty slot at the end, so a lookup always stops.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl Index {
     /// Notes a block by its [`slot_hash`].
     ///
     /// # Errors
-    /// No room for what does not fit in memory.
+    /// [`io::Error`]: no room for what does not fit in memory.
     pub fn add_hash(&mut self, hash: u64, offset: u64) -> io::Result<()> {
         self.0.push([hash, offset])
     }
@@ -61,7 +61,7 @@ impl Index {
     /// The same hash in the same frame is one entry.
     ///
     /// # Errors
-    /// What `out` says, or what the files say that hold what did not fit in memory.
+    /// [`io::Error`] of `out`, or of the files that hold what did not fit in memory.
     pub fn write(self, out: &mut impl Write, position: u64) -> io::Result<u64> {
         self.write_in_frames(out, position, PAYLOAD_MAX)
     }
@@ -93,7 +93,7 @@ impl Index {
     }
 }
 
-/// Where the sorted slots stand.
+/// The layout of the sorted slots.
 struct Table<'a> {
     slots: &'a Sorted<Slot>,
     buckets: u64,
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks a hash up as the format says, without the code above.
+    /// Looks up a hash as the format says, without the code above.
     fn lookup(index: &[u8], hash: u64) -> Vec<u64> {
         let word = |at: usize| u64::from_le_bytes(index[at..at + 8].try_into().expect("8 bytes"));
         let mut found = Vec::new();

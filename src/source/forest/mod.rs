@@ -9,7 +9,7 @@
 //!
 //! Integers are little-endian. No section spans two frames, so the index can name a frame, and frames can be unpacked
 //! side by side. Readers that do not know the index skip it. The format is that of Forest
-//! (<https://github.com/ChainSafe/forest>); how its files look was checked byte by byte against one of them.
+//! (<https://github.com/ChainSafe/forest>); the form of its files was checked byte by byte against one of them.
 //!
 //! Reading is not here: see `source::input`.
 

@@ -1,7 +1,7 @@
 //! Work done ahead on a thread of its own: reading for decoders, unpacking for the consumer.
 //!
 //! A producer fills buffers, a bounded channel carries them, empty ones go back. An end is a message of its own: a
-//! producer that dies without one (a panic) is an error and never a clean end. When the consumer goes away the next
+//! producer that ends without one (a panic) is an error and never a clean end. When the consumer goes away the next
 //! send fails and the thread ends; no thread waits for it, because it may sit in a read of a pipe that never comes back.
 
 use std::io::{self, Read};
@@ -17,13 +17,13 @@ use crate::error::Error;
 /// Buffers of wrapped bytes read ahead for a decoder.
 const READ_DEPTH: usize = 4;
 
-/// A stretch of decompressed bytes.
+/// A piece of decompressed bytes.
 #[derive(Default)]
 pub(super) struct Chunk {
     pub(super) data: Vec<u8>,
     /// How much of `data` counts.
     pub(super) len: usize,
-    /// Where in the compressed input the decoder stood after it.
+    /// The decoder's position in the compressed input after it.
     pub(super) consumed: u64,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn failed_before(name: &Path) -> Error {
     Error::io("read on after an error in", name)(io::ErrorKind::Other.into())
 }
 
-/// The error for a thread that ended without a word.
+/// The error for a thread that ended without a message.
 pub(super) fn thread_died(name: &Path) -> Error {
     Error::io("unpack", name)(io::Error::other("the unpacking thread died"))
 }
@@ -85,7 +85,7 @@ enum State {
     Failed,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 enum Step<E> {
     Bytes(usize),
     End,
@@ -192,7 +192,7 @@ pub(super) trait Decompressor: Send + 'static {
     /// Fills some of `out`, which is not empty; 0 is the clean end.
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize>;
 
-    /// Where in the compressed input it stands.
+    /// Its position in the compressed input.
     fn consumed(&self) -> u64;
 }
 
@@ -253,7 +253,7 @@ impl ByteStream for AheadStream {
     }
 }
 
-/// The decoder of what is not wrapped: a pipe's bytes as they are.
+/// The decoder of what is not compressed: a pipe's bytes as they are.
 pub(super) struct Plain(pub(super) Source);
 
 impl Decompressor for Plain {

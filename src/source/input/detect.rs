@@ -24,8 +24,8 @@ pub(super) const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 const SKIPPABLE_TAIL: [u8; 3] = [0x2a, 0x4d, 0x18];
 /// Magic and length of a skippable frame.
 pub(super) const SKIPPABLE_HEADER: usize = 8;
-/// Bytes that decide.
-pub(super) const LOOK: usize = 8;
+/// Bytes that decide on the compression.
+pub(super) const PROBE: usize = 8;
 
 /// What a few bytes begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) enum Magic {
     Other,
 }
 
-/// What `head` begins, given that fewer than [`LOOK`] bytes mean the end of the input.
+/// What `head` begins, given that fewer than [`PROBE`] bytes mean the end of the input.
 pub(super) fn magic(head: &[u8]) -> Magic {
     if let [0x50..=0x5f, rest @ ..] = head {
         return match rest {
@@ -65,14 +65,16 @@ pub(super) fn magic(head: &[u8]) -> Magic {
 /// Which compression the input has. Skippable frames in front are passed over.
 ///
 /// # Errors
-/// An empty input, one that is cut before the compression is known, and skippable frames before something unknown.
+/// [`Error::BadInput`](crate::Error::BadInput): an empty input ([`CompressionProblem::Empty`]), one that is cut before
+/// the compression is known ([`CompressionProblem::Truncated`]), and skippable frames before something unknown
+/// ([`CompressionProblem::TrailingData`]); [`Error::Io`](crate::Error::Io): it cannot be read.
 pub(super) fn detect(source: &mut Source) -> Result<Compression> {
     if source.peek(1)?.is_empty() {
         return Err(source.bad(0, CompressionProblem::Empty));
     }
     let mut skipped = false;
     loop {
-        let head = source.peek(LOOK)?;
+        let head = source.peek(PROBE)?;
         match magic(head) {
             Magic::Frame(compression) if !skipped || matches!(compression, Compression::Zstd | Compression::Lz4) => {
                 return Ok(compression);
@@ -100,13 +102,14 @@ pub(super) fn detect(source: &mut Source) -> Result<Compression> {
 /// `until`.
 ///
 /// # Errors
-/// Something else lies there, or the input is cut.
+/// [`Error::BadInput`](crate::Error::BadInput): something else is there ([`CompressionProblem::TrailingData`]), or the
+/// input is cut ([`CompressionProblem::Truncated`]); [`Error::Io`](crate::Error::Io): it cannot be read.
 pub(super) fn next_frame(source: &mut Source, compression: Compression, until: Option<u64>) -> Result<bool> {
     loop {
         if until == Some(source.offset()) {
             return Ok(false);
         }
-        let head = source.peek(LOOK)?;
+        let head = source.peek(PROBE)?;
         match magic(head) {
             Magic::Frame(found) if found == compression => return Ok(true),
             Magic::Skippable(length) => {

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::detect::{LOOK, Magic, SKIPPABLE_HEADER, magic};
+use super::detect::{Magic, PROBE, SKIPPABLE_HEADER, magic};
 
 /// The length of the footer, its skippable header included.
 pub const FOOTER: usize = 16;
@@ -36,7 +36,7 @@ const FOOTER_START: [u8; 8] = [0x50, 0x2a, 0x4d, 0x18, 8, 0, 0, 0];
 /// The header of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexHeader {
-    /// How far from its bucket the farthest entry lies.
+    /// The distance of the farthest entry from its bucket.
     pub longest_distance: u64,
     /// Entries that share their hash with another.
     pub collisions: u64,
@@ -45,7 +45,7 @@ pub struct IndexHeader {
 }
 
 impl IndexHeader {
-    /// How many blocks are indexed, given the bytes of the whole index. `None` when the table was not laid out with
+    /// How many blocks are indexed, given the bytes of the whole index. `None` when the table was not made with
     /// the usual load of 0.8, or does not fit its length.
     pub fn blocks(&self, index_bytes: u64) -> Option<u64> {
         let slots = index_bytes.checked_sub(INDEX_HEADER as u64)?;
@@ -62,7 +62,7 @@ impl IndexHeader {
 pub struct ForestTail {
     /// Where the frames end and the index's first skippable header begins.
     pub frames_end: u64,
-    /// How many blocks the file holds, if the index tells.
+    /// How many blocks the file holds, if the index has the number.
     pub blocks: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ pub fn index_header(bytes: &[u8]) -> Option<IndexHeader> {
 /// Looks for Forest's index at the end of a file of `size` bytes; `None` if there is none, or none that fits.
 ///
 /// # Errors
-/// The operating system does not let us read the file.
+/// [`io::Error`]: the operating system does not let us read the file.
 pub fn find(file: &File, size: u64) -> io::Result<Option<ForestTail>> {
     find_with(size, |bytes, offset| match file.read_exact_at(bytes, offset) {
         Ok(()) => Ok(true),
@@ -122,7 +122,7 @@ fn find_with(size: u64, read: impl Fn(&mut [u8], u64) -> io::Result<bool>) -> io
     let (mut at, mut index_bytes) = (frames_end, 0u64);
     let mut frames = 0;
     while at != last {
-        let mut head = [0; LOOK];
+        let mut head = [0; PROBE];
         frames += 1;
         if at > last || frames > MAX_INDEX_FRAMES || !read(&mut head, at)? {
             return Ok(None);
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// The index of `blocks` blocks, laid out as Forest does, in skippable frames of at most `piece` bytes.
+    /// The index of `blocks` blocks, written as Forest does, in skippable frames of at most `piece` bytes.
     fn index(blocks: u64, piece: usize) -> Vec<u8> {
         let buckets = (blocks as f64 / 0.8) as u64;
         let mut content = Vec::new();

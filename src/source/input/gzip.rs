@@ -21,7 +21,7 @@ enum State {
 /// Unpacks gzip.
 pub(super) struct Gzip {
     state: State,
-    /// Where the member in hand begins.
+    /// Where the current member begins.
     start: u64,
     consumed: u64,
 }

@@ -5,8 +5,8 @@
 //!   04 22 4d 18 | FLG BD (size u64) HC | block ... | 00 00 00 00 | (content checksum u32, if FLG bit 2)
 //! ```
 //!
-//! `lz4_flex` reads blocks; it calls a frame that is cut before a block finished. So this file looks behind it: a
-//! frame is whole only if nothing was asked for behind the end and its last word was the end mark.
+//! `lz4_flex` reads blocks; it calls a frame that is cut before a block finished. So this module checks what follows: a
+//! frame is whole only if nothing was requested behind the end and its last word was the end mark.
 
 use std::io::{self, Read};
 
@@ -64,7 +64,7 @@ impl Lz4 {
     }
 }
 
-/// Takes up the next frame; stays between frames at the clean end.
+/// Begins the next frame; stays between frames at the clean end.
 fn next_frame(mut tail: Tail) -> Result<State> {
     let source = &mut tail.source;
     if !detect::next_frame(source, Compression::Lz4, None)? {
@@ -77,7 +77,7 @@ fn next_frame(mut tail: Tail) -> Result<State> {
     Ok(State::Frame { decoder: FrameDecoder::new(tail), start, checksum: flags & CONTENT_CHECKSUM != 0 })
 }
 
-/// Looks whether the frame that `lz4_flex` calls finished is whole.
+/// Checks that a frame that `lz4_flex` calls finished is whole.
 fn whole(tail: &Tail, start: u64, checksum: bool) -> Result<()> {
     let Tail { source, last } = tail;
     if source.starved() {

@@ -70,7 +70,7 @@ impl Compression {
         }
     }
 
-    /// The command that takes it off.
+    /// The command that decompresses it.
     fn tool(self) -> &'static str {
         match self {
             Self::None => "cat",
@@ -109,7 +109,7 @@ impl std::fmt::Display for Compression {
 pub struct Input {
     /// The name for messages: the path, or `-` for a pipe.
     pub name: PathBuf,
-    /// Size in bytes as it lies on disk; `None` for a pipe.
+    /// Size on disk in bytes; `None` for a pipe.
     pub size: Option<u64>,
     /// How it is compressed.
     pub compression: Compression,
@@ -147,7 +147,8 @@ pub trait ByteStream: Send {
     /// whole, every checksum right, nothing behind it.
     ///
     /// # Errors
-    /// A damaged or cut compression, or the operating system's refusal. After an error every further call fails.
+    /// [`Error::BadInput`](crate::Error::BadInput): a damaged or cut compression; [`Error::Io`](crate::Error::Io): the
+    /// operating system's refusal. After an error every further call fails.
     fn fill(&mut self, buf: &mut [u8]) -> Result<usize>;
 
     /// Bytes of the compressed input consumed so far, for progress against [`Input::size`].

@@ -1,4 +1,4 @@
-//! Opening a snapshot: what kind of file it is, how it is compressed, which way its bytes come.
+//! Opening a snapshot: what kind of file it is, how it is compressed, how its bytes are read.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{Advice, SeekFrom};
 
 use super::ahead::{AheadStream, Plain, read_ahead};
-use super::detect::{self, LOOK, Magic};
+use super::detect::{self, Magic, PROBE};
 use super::gzip::Gzip;
 use super::lz4::Lz4;
 use super::source::{READ_SIZE, Source};
@@ -18,7 +18,7 @@ use super::zstd_stream::ZstdStream;
 use super::{Body, ByteStream, Compression, CompressionProblem, Input, forest};
 use crate::error::{Error, Result};
 
-/// The name that stands for standard input.
+/// The name of standard input.
 const STDIN: &str = "-";
 /// Chunks that the decoders on a single thread unpack ahead.
 const DEPTH: usize = 4;
@@ -53,7 +53,8 @@ impl Default for InputOptions {
 /// stream. Blocks until the first bytes have come and are unpacked.
 ///
 /// # Errors
-/// The file cannot be opened or is empty, and everything that [`ByteStream::fill`] reports about the first bytes.
+/// [`Error::BadInput`] or [`Error::Io`]: the file cannot be opened or is empty, and everything that
+/// [`ByteStream::fill`] reports about the first bytes.
 pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     if path.as_os_str() == STDIN {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;
@@ -99,7 +100,7 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     }
     // Advice only: the system reads further ahead. It may decline.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
-    let mut head = [0; LOOK];
+    let mut head = [0; PROBE];
     let mut got = 0;
     while let Some(room) = head.get_mut(got..).filter(|room| !room.is_empty()) {
         match file.read_at(room, got as u64) {
@@ -149,14 +150,19 @@ fn stream(
         Compression::Gzip => Box::new(AheadStream::spawn(&name, ahead, Gzip::new(read_ahead(source)?))?),
         Compression::Lz4 => Box::new(AheadStream::spawn(&name, ahead, Lz4::new(read_ahead(source)?))?),
     };
-    let stream = if detected == Compression::None { stream } else { once_wrapped(&name, detected, stream)? };
+    let stream =
+        if detected == Compression::None { stream } else { refuse_double_compression(&name, detected, stream)? };
     let blocks = tail.and_then(|tail| tail.blocks);
     Ok(Input { name, size, compression, blocks, body: Body::Stream(stream), file: None })
 }
 
-/// Looks whether what was unpacked is wrapped again.
-fn once_wrapped(name: &Path, outer: Compression, mut stream: Box<dyn ByteStream>) -> Result<Box<dyn ByteStream>> {
-    let mut head = [0; LOOK];
+/// Refuses decompressed data that is compressed again.
+fn refuse_double_compression(
+    name: &Path,
+    outer: Compression,
+    mut stream: Box<dyn ByteStream>,
+) -> Result<Box<dyn ByteStream>> {
+    let mut head = [0; PROBE];
     let len = stream.fill(&mut head)?;
     let inner = match detect::magic(head.get(..len).unwrap_or_default()) {
         Magic::Frame(inner) => inner,
@@ -166,9 +172,9 @@ fn once_wrapped(name: &Path, outer: Compression, mut stream: Box<dyn ByteStream>
     Err(Error::bad_input(name, None, CompressionProblem::DoubleWrapped { outer, inner }))
 }
 
-/// A stream whose first bytes have been looked at.
+/// A stream with its first bytes put back.
 struct Headed {
-    head: [u8; LOOK],
+    head: [u8; PROBE],
     at: usize,
     len: usize,
     stream: Box<dyn ByteStream>,

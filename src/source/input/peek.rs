@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// again.
 ///
 /// # Errors
-/// It cannot be read.
+/// [`Error::Io`] or [`Error::BadInput`]: it cannot be read.
 pub(crate) fn peek(input: &mut Input, len: usize) -> Result<(Vec<u8>, bool)> {
     let mut head = vec![0; len];
     let mut got = 0;
@@ -35,7 +35,7 @@ pub(crate) fn peek(input: &mut Input, len: usize) -> Result<(Vec<u8>, bool)> {
     Ok((head, ends))
 }
 
-/// A stream whose first bytes have been looked at.
+/// A stream with its first bytes put back.
 struct Peeked {
     head: Vec<u8>,
     at: usize,
@@ -62,7 +62,7 @@ impl ByteStream for Peeked {
     }
 }
 
-/// What stands in for a stream for a moment.
+/// A placeholder while a stream is replaced.
 struct Ended;
 
 impl ByteStream for Ended {

@@ -10,7 +10,7 @@ pub enum CompressionProblem {
     /// There is not a single byte.
     #[error("the file is empty")]
     Empty,
-    /// The name stands for a directory.
+    /// The name is that of a directory.
     #[error("it is a directory")]
     Directory,
     /// There is nothing of that name.
@@ -52,7 +52,7 @@ pub enum CompressionProblem {
     /// A zstd frame has a window that no decoder accepts.
     #[error("the zstd frame has a window of {window} bytes, supported are up to {most}")]
     WindowTooLarge {
-        /// The window the frame asks for, in bytes.
+        /// The window the frame requires, in bytes.
         window: u64,
         /// The largest window supported, in bytes.
         most: u64,

@@ -1,4 +1,4 @@
-//! The wrapped bytes: a reader with look-ahead and with the offset that every message names.
+//! The compressed bytes: a reader with look-ahead and with the offset that every message names.
 
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
 
-/// Bytes asked from the operating system at once.
+/// Bytes requested from the operating system at once.
 pub(super) const READ_SIZE: usize = 256 << 10;
 
 /// A buffered reader that knows where it is.
@@ -20,9 +20,9 @@ pub(super) struct Source {
     offset: u64,
     /// The reader has nothing more.
     ended: bool,
-    /// The caller asked for bytes behind the end.
+    /// The caller requested bytes behind the end.
     starved: bool,
-    /// The reader failed; what a decoder makes of it is not the decoder's finding.
+    /// The reader failed: what a decoder reports then is this failure, not damage.
     broken: bool,
 }
 
@@ -103,7 +103,7 @@ impl Source {
         Ok(())
     }
 
-    /// Looks at the next `want` bytes; fewer only where the input ends.
+    /// Returns the next `want` bytes; fewer only where the input ends.
     pub(super) fn peek(&mut self, want: usize) -> Result<&[u8]> {
         self.buffer(want).map_err(Error::io("read", &self.name))?;
         let bytes = self.buffered();

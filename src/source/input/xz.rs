@@ -16,7 +16,7 @@ const LEAST_MEMORY: u64 = 1 << 20;
 pub(super) struct Xz {
     source: Source,
     stream: Option<Stream>,
-    /// Where the stream in hand begins.
+    /// Where the current stream begins.
     start: u64,
     limit: u64,
 }

@@ -38,7 +38,7 @@ pub struct FrameHeader {
 pub struct BlockHeader {
     /// No block follows in this frame.
     pub last: bool,
-    /// Length of what lies in the file after the header.
+    /// Length of what follows the header in the file.
     pub len: usize,
 }
 
@@ -80,7 +80,8 @@ fn split<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], FrameProble
 /// Reads the frame header at the start of `bytes`; [`MAX_FRAME_HEADER`] bytes are always enough.
 ///
 /// # Errors
-/// Not a zstd frame, a reserved bit, or too few bytes.
+/// [`FrameProblem::NoMagic`], [`FrameProblem::ReservedBit`] or [`FrameProblem::Cut`]: not a zstd frame, a reserved bit,
+/// or too few bytes.
 pub fn frame_header(bytes: &[u8]) -> Result<FrameHeader, FrameProblem> {
     let mut rest = bytes;
     if split(&mut rest, 4)? != MAGIC {
@@ -122,7 +123,8 @@ pub fn frame_header(bytes: &[u8]) -> Result<FrameHeader, FrameProblem> {
 /// Reads the block header at the start of `bytes`.
 ///
 /// # Errors
-/// A reserved type, a block too long, or too few bytes.
+/// [`FrameProblem::ReservedBlock`], [`FrameProblem::BlockTooLong`] or [`FrameProblem::Cut`]: a reserved type, a block
+/// too long, or too few bytes.
 pub fn block_header(bytes: &[u8]) -> Result<BlockHeader, FrameProblem> {
     let bits = number(bytes.get(..BLOCK_HEADER).ok_or(FrameProblem::Cut)?) as usize;
     let size = bits >> 3;
@@ -140,7 +142,7 @@ pub fn block_header(bytes: &[u8]) -> Result<BlockHeader, FrameProblem> {
 /// The length of the whole frame at the start of `bytes`.
 ///
 /// # Errors
-/// What its headers refuse, or the frame is cut.
+/// As [`frame_header`] and [`block_header`]; also [`FrameProblem::Cut`]: the frame is cut.
 #[cfg(any(test, feature = "testing"))]
 pub fn frame_len(bytes: &[u8]) -> Result<usize, FrameProblem> {
     let header = frame_header(bytes)?;

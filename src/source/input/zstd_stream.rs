@@ -10,11 +10,11 @@
 //!      └──jobs in order──┴──► consumer
 //! ```
 //!
-//! No deadlock: jobs are taken in order, so the one the consumer waits for is always in some worker's hands.
+//! No deadlock: jobs are taken in order, so the one the consumer waits for is always assigned to a worker.
 //!
-//! Memory: a frame's window is judged before a byte of it is unpacked. As long as every frame takes no more than its
-//! worker's share, all work in parallel; the first frame that takes more, and everything behind it, goes to one
-//! worker, which may have what the others leave.
+//! Memory: a frame's window is checked before a byte of it is unpacked. As long as every frame takes no more than its
+//! worker's share, all work in parallel; the first frame that takes more, and everything behind it, goes to one worker,
+//! which may have what the others leave.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::source::Source;
 use super::zstd_frame::{
     BLOCK_HEADER, CHECKSUM, FrameHeader, FrameProblem, MAX_BLOCK, MAX_FRAME_HEADER, block_header, frame_header,
 };
-use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Piece, Pool, Shop, Unpacked, decoder_overhead, work};
+use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Piece, Pool, Shared, Unpacked, decoder_overhead, work};
 use super::{ByteStream, Compression, CompressionProblem};
 use crate::error::{Error, Result};
 
@@ -78,21 +78,21 @@ enum Slot {
     End { consumed: u64 },
 }
 
-/// The consumer is gone, or its worker met an error: no more is wanted.
+/// The consumer is gone, or its worker returned an error: no more is needed.
 struct Abandoned;
 
-enum CancellationToken {
+enum ScanError {
     Failed(Error),
     Abandoned,
 }
 
-impl From<Error> for CancellationToken {
+impl From<Error> for ScanError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<Abandoned> for CancellationToken {
+impl From<Abandoned> for ScanError {
     fn from(_: Abandoned) -> Self {
         Self::Abandoned
     }
@@ -107,7 +107,7 @@ struct Scanner {
     started: usize,
     /// A window was too large to go beside others.
     alone: bool,
-    shop: Arc<Shop>,
+    shared: Arc<Shared>,
     jobs: Sender<Job>,
     slots: Sender<Slot>,
     /// The job that is being filled, and the piece for it.
@@ -119,7 +119,7 @@ impl Scanner {
     fn run(mut self, end: Option<u64>) {
         let slot = match self.scan() {
             Ok(()) => Slot::End { consumed: end.filter(|_| self.until.is_some()).unwrap_or(self.source.offset()) },
-            Err(CancellationToken::Failed(error)) => {
+            Err(ScanError::Failed(error)) => {
                 // What was read before the error is unpacked and delivered; without an end mark the worker stays
                 // silent about the missing rest.
                 if self.send_piece().is_err() {
@@ -127,14 +127,14 @@ impl Scanner {
                 }
                 Slot::Failed(error)
             }
-            Err(CancellationToken::Abandoned) => return,
+            Err(ScanError::Abandoned) => return,
         };
         self.job = None;
         // A failure here has no receiver.
         self.slots.send(slot).ok();
     }
 
-    fn scan(&mut self) -> Result<(), CancellationToken> {
+    fn scan(&mut self) -> Result<(), ScanError> {
         while detect::next_frame(&mut self.source, Compression::Zstd, self.until)? {
             self.frame()?;
             if self.piece.len() >= PIECE && !self.alone {
@@ -146,13 +146,13 @@ impl Scanner {
     }
 
     /// Takes one frame.
-    fn frame(&mut self) -> Result<(), CancellationToken> {
+    fn frame(&mut self) -> Result<(), ScanError> {
         let start = self.source.offset();
         let header = match frame_header(self.source.peek(MAX_FRAME_HEADER)?) {
             Ok(header) => header,
             Err(problem) => return Err(self.refused(start, problem).into()),
         };
-        self.judge(start, &header)?;
+        self.validate_header(start, &header)?;
         if self.job.is_none() {
             self.start_job(start)?;
         }
@@ -177,7 +177,7 @@ impl Scanner {
     }
 
     /// Whether a frame may be unpacked at all, and beside others.
-    fn judge(&mut self, start: u64, header: &FrameHeader) -> Result<()> {
+    fn validate_header(&mut self, start: u64, header: &FrameHeader) -> Result<()> {
         let FrameHeader { window, dictionary, .. } = *header;
         if dictionary != 0 {
             return Err(self.source.bad(start, CompressionProblem::DictionaryNeeded { id: dictionary }));
@@ -213,14 +213,14 @@ impl Scanner {
         if self.source.append(count, &mut self.piece)? { Ok(()) } else { Err(self.source.truncated(Compression::Zstd)) }
     }
 
-    fn start_job(&mut self, start: u64) -> Result<(), CancellationToken> {
+    fn start_job(&mut self, start: u64) -> Result<(), ScanError> {
         let (pieces_in, pieces) = bounded(PIECES_PER_JOB);
         let (out, unpacked) = bounded(CHUNKS_PER_JOB);
         if self.started < self.shares.workers {
-            let shop = self.shop.clone();
+            let shared = self.shared.clone();
             thread::Builder::new()
                 .name(format!("bedload-zstd-{}", self.started))
-                .spawn(move || work(&shop))
+                .spawn(move || work(&shared))
                 .map_err(Error::io("start a thread to unpack", self.source.name()))?;
             self.started += 1;
         }
@@ -232,7 +232,7 @@ impl Scanner {
 
     fn send_piece(&mut self) -> Result<(), Abandoned> {
         let Some(job) = self.job.as_ref().filter(|_| !self.piece.is_empty()) else { return Ok(()) };
-        let mut empty = self.shop.packed.take();
+        let mut empty = self.shared.packed.take();
         empty.clear();
         let piece = std::mem::replace(&mut self.piece, empty);
         job.send(Piece::Bytes(piece)).map_err(|_| Abandoned)
@@ -261,7 +261,7 @@ pub(super) struct ZstdStream {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Running,
-    /// A job came without its end; the scanner must say why.
+    /// A job came without its end; the scanner reports the reason.
     Cut,
     Ended,
     Failed,
@@ -276,14 +276,14 @@ impl ZstdStream {
         let (jobs, jobs_out) = bounded(shares.workers);
         let (slots, slots_out) = bounded(shares.workers);
         let (packed, chunks) = (Pool::new(), Pool::new());
-        let shop = Arc::new(Shop { name: name.clone(), jobs: jobs_out, packed, chunks: chunks.clone() });
+        let shared = Arc::new(Shared { name: name.clone(), jobs: jobs_out, packed, chunks: chunks.clone() });
         let scanner = Scanner {
             source,
             until: tail.map(|(index, _)| index),
             shares,
             started: 0,
             alone: false,
-            shop,
+            shared,
             jobs,
             slots,
             job: None,

@@ -19,7 +19,7 @@ pub(super) const CHUNK: usize = 256 << 10;
 /// The largest window as a power of two: what libzstd itself accepts on a 64-bit machine (`zstd --ultra --long=31`).
 pub(super) const MAX_WINDOW_LOG: u32 = 31;
 
-/// Packed bytes on their way to a worker.
+/// Packed bytes for a worker.
 pub(super) enum Piece {
     Bytes(Vec<u8>),
     /// The job is complete and must end on a frame's end. Its absence says that the input is cut or bad, which is
@@ -27,7 +27,7 @@ pub(super) enum Piece {
     End,
 }
 
-/// Unpacked bytes on their way to the consumer.
+/// Unpacked bytes for the consumer.
 pub(super) enum Unpacked {
     Chunk(Chunk),
     Failed(Error),
@@ -43,7 +43,7 @@ pub(super) struct Job {
     pub(super) out: Sender<Unpacked>,
 }
 
-/// Empty buffers that come back for use.
+/// Empty buffers for reuse.
 #[derive(Clone)]
 pub(super) struct Pool {
     give: Sender<Vec<u8>>,
@@ -67,32 +67,32 @@ impl Pool {
 }
 
 /// What all workers share.
-pub(super) struct Shop {
+pub(super) struct Shared {
     pub(super) name: Arc<Path>,
     pub(super) jobs: Receiver<Job>,
     pub(super) packed: Pool,
     pub(super) chunks: Pool,
 }
 
-/// The job's consumer is gone: the rest is not wanted.
+/// The job's consumer is gone: the rest is not needed.
 struct Abandoned;
 
 /// Works until there are no more jobs or their consumer is gone.
-pub(super) fn work(shop: &Shop) {
+pub(super) fn work(shared: &Shared) {
     let mut decoder = None;
-    for job in &shop.jobs {
-        let mut run = Run { shop, job: &job, frame: job.start, at: job.start, out: shop.chunk(), filled: 0 };
+    for job in &shared.jobs {
+        let mut run = Run { shared, job: &job, frame: job.start, at: job.start, out: shared.chunk(), filled: 0 };
         let message = match run.unpack(&mut decoder) {
             Ok(true) => Unpacked::Done,
             Ok(false) => continue,
-            Err(CancellationToken::Failed(error)) => {
+            Err(JobError::Failed(error)) => {
                 decoder = None;
                 if run.flush().is_err() {
                     return;
                 }
                 Unpacked::Failed(error)
             }
-            Err(CancellationToken::Abandoned) => return,
+            Err(JobError::Abandoned) => return,
         };
         if job.out.send(message).is_err() {
             return;
@@ -100,7 +100,7 @@ pub(super) fn work(shop: &Shop) {
     }
 }
 
-impl Shop {
+impl Shared {
     fn chunk(&self) -> Vec<u8> {
         let mut chunk = self.chunks.take();
         chunk.resize(CHUNK, 0);
@@ -108,24 +108,24 @@ impl Shop {
     }
 }
 
-enum CancellationToken {
+enum JobError {
     Failed(Error),
     Abandoned,
 }
 
-impl From<Abandoned> for CancellationToken {
+impl From<Abandoned> for JobError {
     fn from(_: Abandoned) -> Self {
         Self::Abandoned
     }
 }
 
-/// A job at work.
+/// A job that is being unpacked.
 struct Run<'a> {
-    shop: &'a Shop,
+    shared: &'a Shared,
     job: &'a Job,
-    /// Where the frame in hand begins.
+    /// Where the current frame begins.
     frame: u64,
-    /// Where the decoder stands in the input.
+    /// The decoder's position in the input.
     at: u64,
     out: Vec<u8>,
     filled: usize,
@@ -133,25 +133,25 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Unpacks the job; false if it was left unfinished because the input is.
-    fn unpack(&mut self, decoder: &mut Option<Decoder<'static>>) -> Result<bool, CancellationToken> {
+    fn unpack(&mut self, decoder: &mut Option<Decoder<'static>>) -> Result<bool, JobError> {
         let decoder = match decoder {
             Some(decoder) => decoder,
-            none => none.insert(new_decoder().map_err(|error| CancellationToken::Failed(self.system(error)))?),
+            none => none.insert(new_decoder().map_err(|error| JobError::Failed(self.system(error)))?),
         };
-        decoder.reinit().map_err(|error| CancellationToken::Failed(self.system(error)))?;
+        decoder.reinit().map_err(|error| JobError::Failed(self.system(error)))?;
         let mut between_frames = true;
         for piece in &self.job.pieces {
             match piece {
                 Piece::Bytes(bytes) => {
                     self.piece(decoder, &bytes, &mut between_frames)?;
-                    self.shop.packed.give(bytes);
+                    self.shared.packed.give(bytes);
                 }
                 Piece::End if between_frames => {
                     self.flush()?;
                     return Ok(true);
                 }
                 Piece::End => {
-                    return Err(CancellationToken::Failed(self.corrupt("it goes on behind its last block".into())));
+                    return Err(JobError::Failed(self.corrupt("it goes on behind its last block".into())));
                 }
             }
         }
@@ -159,12 +159,7 @@ impl Run<'_> {
         Ok(false)
     }
 
-    fn piece(
-        &mut self,
-        decoder: &mut Decoder,
-        bytes: &[u8],
-        between_frames: &mut bool,
-    ) -> Result<(), CancellationToken> {
+    fn piece(&mut self, decoder: &mut Decoder, bytes: &[u8], between_frames: &mut bool) -> Result<(), JobError> {
         let mut input = InBuffer::around(bytes);
         loop {
             let before = input.pos();
@@ -174,7 +169,7 @@ impl Run<'_> {
             self.at += (input.pos() - before) as u64;
             match hint {
                 Ok(hint) => *between_frames = hint == 0,
-                Err(error) => return Err(CancellationToken::Failed(self.corrupt(error.to_string()))),
+                Err(error) => return Err(JobError::Failed(self.corrupt(error.to_string()))),
             }
             if *between_frames {
                 self.frame = self.at;
@@ -195,33 +190,33 @@ impl Run<'_> {
         if self.filled == 0 {
             return Ok(());
         }
-        let data = std::mem::replace(&mut self.out, self.shop.chunk());
+        let data = std::mem::replace(&mut self.out, self.shared.chunk());
         let chunk = Chunk { data, len: std::mem::take(&mut self.filled), consumed: self.at };
         self.job.out.send(Unpacked::Chunk(chunk)).map_err(|_| Abandoned)
     }
 
     fn corrupt(&self, detail: String) -> Error {
         Error::bad_input(
-            &self.shop.name,
+            &self.shared.name,
             self.frame,
             CompressionProblem::Corrupt { compression: Compression::Zstd, detail },
         )
     }
 
     fn system(&self, error: std::io::Error) -> Error {
-        Error::io("unpack", &*self.shop.name)(error)
+        Error::io("unpack", &*self.shared.name)(error)
     }
 }
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.shop.chunks.give(std::mem::take(&mut self.out));
+        self.shared.chunks.give(std::mem::take(&mut self.out));
     }
 }
 
 fn new_decoder() -> std::io::Result<Decoder<'static>> {
     let mut decoder = Decoder::new()?;
-    // The frame's header was judged before: here only libzstd's own bound counts.
+    // The frame's header was checked before: here only libzstd's own bound counts.
     decoder.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG))?;
     Ok(decoder)
 }

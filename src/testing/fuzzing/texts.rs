@@ -11,7 +11,7 @@ use crate::rocks::options_file::{Line, OptionsFile};
 use crate::size;
 use crate::source::car::RawCid;
 
-/// Reads `text` as a preset and as a user's configuration. Every setting it finds stands in a line of the text and means
+/// Reads `text` as a preset and as a user's configuration. Every setting it finds is in a line of the text and means
 /// the same on the command line, and every error names a line that is there.
 ///
 /// # Panics
@@ -27,7 +27,7 @@ pub fn preset(text: &str) {
                 assert!(at.is_sorted() && at.iter().all(|line| (1..=lines).contains(line)), "{at:?} of {lines}");
                 found.asked.iter().for_each(means_the_same_on_the_command_line);
             }
-            Err(error) => judge(&error, lines),
+            Err(error) => check_error(&error, lines),
         }
     }
 }
@@ -56,7 +56,7 @@ fn means_the_same_on_the_command_line(asked: &Asked) {
     assert_eq!(read, expected);
 }
 
-fn judge(error: &Error, lines: usize) {
+fn check_error(error: &Error, lines: usize) {
     assert!(!error.hint().is_empty() && !error.to_string().is_empty());
     let Error::Preset(problem) = error else { panic!("{error} is no problem of a preset") };
     let Some(PresetProblem::Form { at, .. } | PresetProblem::Unknown { at, .. }) = problem.downcast_ref() else {

@@ -10,7 +10,7 @@ const DICTIONARY: &[u8] =
     br#"["follow",{"follower":"","following":"","what":["blog"]}]{"tags":["life","photography"]}"#;
 
 /// Every block's number, link, transactions and merkle root.
-fn judge(spec: &LogSpec) -> LogSummary {
+fn check_log(spec: &LogSpec) -> LogSummary {
     let (log, entries, summary) = generate(spec);
     let blocks = logs::blocks(spec.family, spec.version, &log, Some(DICTIONARY));
     assert_eq!((blocks.len(), entries.len()), (summary.blocks as usize, summary.blocks as usize));
@@ -37,7 +37,7 @@ fn judge(spec: &LogSpec) -> LogSummary {
 fn blocks_are_linked_and_their_transactions_right() {
     for family in FAMILIES {
         for size in [1, 5000, 4 << 20] {
-            let summary = judge(&LogSpec::new(family, size).seed(size));
+            let summary = check_log(&LogSpec::new(family, size).seed(size));
             assert!(summary.blocks == 1 || summary.raw_bytes <= size, "{summary:?}");
             assert!(size < 1 << 20 || size - summary.raw_bytes < 200 << 10, "{summary:?}");
         }
@@ -50,7 +50,7 @@ fn every_version_of_an_antelope_log_is_right() {
         for first in [1, 2, 4_000_000_000] {
             let spec = LogSpec::new(Family::Antelope, 2 << 20).version(version).expect("a version");
             match spec.first_block(first) {
-                Ok(spec) => drop(judge(&spec)),
+                Ok(spec) => drop(check_log(&spec)),
                 Err(error) => {
                     assert!(version == 1 && first > 1, "version {version} from {first}");
                     assert_eq!(error.to_string(), "a block log of version 1 starts with block 1");
@@ -65,7 +65,7 @@ fn every_version_of_an_antelope_log_is_right() {
 #[test]
 fn an_antelope_log_turns_to_savanna_where_it_should() {
     let spec = LogSpec::new(Family::Antelope, 1 << 20).savanna_from(Some(100));
-    judge(&spec);
+    check_log(&spec);
     let (log, ..) = generate(&spec);
     let versions =
         logs::blocks(Family::Antelope, 3, &log, None).into_iter().map(|block| block[113]).collect::<Vec<_>>();
@@ -93,7 +93,7 @@ fn transactions_are_pruned_in_version_4_only() {
 fn hives_blocks_are_raw_packed_and_packed_with_dictionaries() {
     let dictionaries = Dictionaries::from([(0, DICTIONARY.to_vec())]);
     let spec = LogSpec::new(Family::Hive, 4 << 20).dictionaries(dictionaries).expect("for hive");
-    let summary = judge(&spec);
+    let summary = check_log(&spec);
     assert!(summary.bytes < summary.raw_bytes * 3 / 4, "{summary:?}");
     let (log, entries, _) = generate(&spec);
     let share = |bits: u64| entries.iter().filter(|entry| entry.word >> 48 == bits).count() * 100 / entries.len();
@@ -108,7 +108,7 @@ fn hives_blocks_are_raw_packed_and_packed_with_dictionaries() {
     }
     for later in [999_990, 5_000_000] {
         let spec = spec.clone().first_block(later).expect("for hive");
-        judge(&LogSpec { size: 200 << 10, ..spec });
+        check_log(&LogSpec { size: 200 << 10, ..spec });
     }
 }
 

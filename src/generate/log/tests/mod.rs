@@ -1,4 +1,4 @@
-//! Generated logs, taken apart by a few lines of their own and judged by the functions that judge real ones.
+//! Generated logs, taken apart by a few lines of their own and checked by the functions that check real ones.
 
 mod blocks;
 mod files;

@@ -70,7 +70,7 @@ pub(super) struct Series<'a> {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A chart with two axes. Its title may be any text; those of the axes and all classes are ours.
+/// A chart with two axes. Its title may be any text; those of the axes and all classes are constants.
 pub(super) fn panel(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>]) -> String {
     let across = |value: f64| LEFT + x.share(value) * (RIGHT - LEFT);
     let up = |value: f64| BOTTOM - y.share(value) * (BOTTOM - TOP);

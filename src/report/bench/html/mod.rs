@@ -1,4 +1,4 @@
-//! One page without any other file and without a script: for the phone, for the printer, by day and by night.
+//! One page without any other file and without a script, for small screens, print and dark mode.
 //!
 //! Everything is drawn from the run whose wall time is the median one; figures are medians of all runs. Charts are many
 //! small ones, each with the reference's curve in grey, instead of one with twenty colours. `page.html` is the template,
@@ -67,7 +67,7 @@ fn cell(metric: &Metric, variant: &VariantFigures) -> String {
     variant.metrics.get(metric.key).map_or(NOTHING.into(), |found| spread(metric, found))
 }
 
-/// What a variant was told beside its preset.
+/// The options of a variant beside its preset.
 fn asked(variant: &VariantInfo) -> String {
     let asked: Vec<&str> = variant.set.iter().chain(&variant.arguments).map(String::as_str).collect();
     if asked.is_empty() { String::new() } else { format!(", with {}", asked.join(", ")) }

@@ -57,9 +57,9 @@ fn phase_seconds(run: &Run) -> Vec<(&'static str, f64)> {
     };
     let mut all: Vec<(&'static str, f64)> = PHASES.iter().map(|(name, _)| (*name, of(name))).collect();
     let wall = run.process.as_ref().map_or(0.0, |process| process.seconds);
-    let told: f64 = all.iter().map(|(_, seconds)| seconds).sum::<f64>() - scan;
+    let sum: f64 = all.iter().map(|(_, seconds)| seconds).sum::<f64>() - scan;
     if let Some((_, other)) = all.last_mut() {
-        *other = (wall - told).max(0.0);
+        *other = (wall - sum).max(0.0);
     }
     all
 }

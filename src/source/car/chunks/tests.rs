@@ -217,8 +217,8 @@ proptest! {
             Some(other) => panic!("{other:?}"),
             None => None,
         };
-        // The CIDs inside a chunk are read by the worker that takes it, as here: a section that is cut may tell of a bad CID before
-        // the frames do.
+        // The CIDs inside a chunk are read by the worker that takes it, as here: a section that is cut may report a bad
+        // CID before the frames do.
         let frames = |way, chunk| {
             let opened = open(&bytes, way, limits(chunk));
             let (_, mut chunks) = match opened {
