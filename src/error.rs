@@ -202,6 +202,11 @@ impl Error {
         Self::Interrupted { hint: "run the same command again to go on from here".into() }
     }
 
+    /// The caller asked a command that only reads to stop.
+    pub(crate) fn interrupted_reading() -> Self {
+        Self::Interrupted { hint: "nothing was changed; run it again".into() }
+    }
+
     /// The exit code this error stands for.
     pub fn exit(&self) -> Exit {
         match self {

@@ -100,7 +100,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     // It has been waited for; dropping the handle does nothing more.
     drop(child);
     if job.stop.is_cancelled() {
-        return Err(Error::Interrupted { hint: "run the same command again to go on from here".into() });
+        return Err(Error::interrupted());
     }
     let io = last.or(samples.io);
     let time = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;

@@ -149,7 +149,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             continue;
         }
         if options.stop.is_cancelled() {
-            return Err(interrupted());
+            return Err(Error::interrupted());
         }
         if !clock.allows(durations.get(name.as_str()).copied().unwrap_or_default()) {
             let left = plan.len() - index;
@@ -289,10 +289,6 @@ fn reference(named: Option<&str>, names: &[String]) -> Result<String> {
         reason: format!("the reference `{named}` is not compared"),
         hint: format!("it is one of: {}; every preset is held against `{COPY}` besides", names.join(", ")),
     })
-}
-
-fn interrupted() -> Error {
-    Error::Interrupted { hint: "run the same command again to go on from here".into() }
 }
 
 /// A budget of time.

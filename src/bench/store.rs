@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::report::bench::{BenchReport, Run, csv, html, markdown};
+use crate::size::human;
 
 /// A log of runs longer than this was not written by bedload, in bytes.
 const MAX_LOG: u64 = 1 << 30;
@@ -131,7 +132,14 @@ impl<T: Serialize + DeserializeOwned> RunLog<T> {
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).open(path).map_err(Error::io("open", path))?;
         let mut text = Vec::new();
-        (&mut file).take(MAX_LOG).read_to_end(&mut text).map_err(Error::io("read", path))?;
+        (&mut file).take(MAX_LOG + 1).read_to_end(&mut text).map_err(Error::io("read", path))?;
+        if text.len() as u64 > MAX_LOG {
+            return Err(Error::State {
+                path: path.to_owned(),
+                reason: format!("is longer than {}: bedload did not write it", human(MAX_LOG)),
+                hint: "move the folder away".into(),
+            });
+        }
         let mut runs = Vec::new();
         let mut whole = 0;
         for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {

@@ -191,20 +191,17 @@ impl Bench<'_> {
             return Ok(None);
         }
         let started = Instant::now();
-        let (mut count, mut state) = (0, 0x2545_f491_4f6c_dd1d_u64);
+        let (mut count, mut random) = (0, fastrand::Rng::with_seed(1));
         while count < ENOUGH_READS && started.elapsed() < self.limits.time {
             self.may_go_on()?;
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let at = (state % places) * SMALL as u64;
+            let at = random.u64(..places) * SMALL as u64;
             self.file.read_exact_at(&mut self.buffer[..SMALL], at).map_err(self.failed())?;
             count += 1;
         }
         Ok(Some(count as f64 / started.elapsed().as_secs_f64()))
     }
 
-    /// Some file systems take the flag and refuse the write.
+    /// Some file systems take the flag and refuse to read with it.
     fn takes_direct(&mut self) -> bool {
         let file = self.file.as_fd();
         let mut piece = [IoSliceMut::new(&mut self.buffer[..SMALL])];

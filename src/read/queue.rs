@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 /// Bytes read back from a file at once; far more than an entry has.
 const READ: usize = 1 << 20;
 
+/// The longest link that is followed, in bytes. Only CIDs that carry their block can be longer.
+pub(super) const MAX_LINK: usize = u16::MAX as usize;
+
 /// Means "no epoch is known".
 const NO_EPOCH: u64 = u64::MAX;
 
@@ -60,11 +63,9 @@ impl Queue {
         self.len
     }
 
-    /// Appends a step. One whose CID or parent is longer than 65,535 bytes, an identity CID of that size, is left out.
+    /// Appends a step.
     pub fn push(&mut self, step: &Step) -> Result<()> {
-        if !step.encode(&mut self.held) {
-            return Ok(());
-        }
+        step.encode(&mut self.held);
         self.len += 1;
         self.keep_within_budget()
     }
@@ -181,9 +182,9 @@ impl Queue {
 }
 
 impl Step {
-    /// Appends the step as bytes; whether it could be.
-    pub fn encode(&self, to: &mut Vec<u8>) -> bool {
-        self.as_ref().encode(to)
+    /// Appends the step as bytes.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        self.as_ref().encode(to);
     }
 
     pub fn as_ref(&self) -> StepRef<'_> {
@@ -192,18 +193,15 @@ impl Step {
 }
 
 impl StepRef<'_> {
-    /// Appends the step as bytes; whether it could be.
-    pub fn encode(&self, to: &mut Vec<u8>) -> bool {
-        let (Ok(cid), Ok(parent)) = (u16::try_from(self.cid.len()), u16::try_from(self.parent.len())) else {
-            return false;
-        };
-        to.extend_from_slice(&cid.to_le_bytes());
-        to.extend_from_slice(self.cid);
-        to.extend_from_slice(&parent.to_le_bytes());
-        to.extend_from_slice(self.parent);
+    /// Appends the step as bytes. Links are no longer than [`MAX_LINK`]; a parent that is has no block, and no name here.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        for part in [self.cid, self.parent] {
+            let (len, part) = u16::try_from(part.len()).map_or((0, &[][..]), |len| (len, part));
+            to.extend_from_slice(&len.to_le_bytes());
+            to.extend_from_slice(part);
+        }
         to.extend_from_slice(&self.tipset.to_le_bytes());
         to.extend_from_slice(&self.epoch.unwrap_or(NO_EPOCH).to_le_bytes());
-        true
     }
 }
 
@@ -284,7 +282,7 @@ mod tests {
             let mut queue = Queue::new(budget, dir.path());
             for numbers in (0..count).collect::<Vec<_>>().chunks(100) {
                 let mut encoded = Vec::new();
-                numbers.iter().for_each(|&number| assert!(step(number).encode(&mut encoded)));
+                numbers.iter().for_each(|&number| step(number).encode(&mut encoded));
                 queue.append(&encoded, numbers.len() as u64).expect("append");
             }
             let bytes = queue.bytes();

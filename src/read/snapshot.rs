@@ -100,7 +100,7 @@ impl<'a> Snapshot<'a> {
         });
         let chunks = pull.finish()?;
         if stop.is_cancelled() {
-            return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
+            return Err(Error::interrupted_reading());
         }
         Ok(chunks.tail())
     }

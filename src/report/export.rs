@@ -43,7 +43,8 @@ pub struct ExportReport {
     pub missing_allowed: u64,
     /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,
-    /// Blocks whose links cannot be read: they are not what their codec says.
+    /// Blocks whose links cannot be read, because they are not what their codec says; and links that are no CIDs, or longer
+    /// than 65,535 bytes.
     pub malformed: u64,
     /// Whether nothing is missing that may not be, or the database never held more than this.
     pub complete: bool,

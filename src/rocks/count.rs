@@ -96,7 +96,7 @@ impl FamilyScan<'_> {
                 self.progress.add(pending.0, pending.1);
                 pending = (0, 0);
                 if self.stop.is_cancelled() {
-                    return Err(Error::Interrupted { hint: "run it again".into() });
+                    return Err(Error::interrupted_reading());
                 }
             }
             scan.next();

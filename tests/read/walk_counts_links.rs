@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::common::car;
 use crate::common::database::{bedload, generate, import, json, open, some_keys};
 use cid::Cid;
 use serde_json::Value;
@@ -65,4 +66,33 @@ fn without_any_root_the_walk_says_what_to_do() {
         .assert()
         .code(2)
         .stderr("error: no root to walk from: the import recorded none\nhint: name one with --root\n");
+}
+
+/// A dag-cbor link.
+fn link(cid: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(cid.len() + 1).expect("a length");
+    [&[0xd8, 0x2a, 0x5a][..], &len.to_be_bytes(), &[0], cid].concat()
+}
+
+#[test]
+fn a_link_that_is_too_long_to_follow_is_counted_whatever_the_memory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let leaf = car::block(b"a block that only the long link leads to");
+    let inside = [&[0x82, 0x5a, 0, 1, 0x10, 0][..], &vec![7; 0x1_1000], &link(&leaf.0)].concat();
+    let (long, _) = car::identity(0x71, &inside);
+    let root = car::blake(0x71, &[&[0x81][..], &link(&long)].concat());
+    let path = dir.path().join("long.car");
+    std::fs::write(&path, car::car(std::slice::from_ref(&root.0), &[root.clone(), leaf])).expect("write");
+    let db = import(dir.path(), &path, &[]);
+    for memory in ["32MiB", "1GiB"] {
+        let report = json(&["walk"], &db, &["--memory", memory], 0);
+        assert_eq!(
+            (&report["malformed"], &report["reachable"], &report["unreachable"]),
+            (&1.into(), &1.into(), &1.into())
+        );
+        let out = dir.path().join(format!("{memory}.car"));
+        let file = out.to_str().expect("text");
+        let report = json(&["export", file], &db, &["--memory", memory], 0);
+        assert_eq!((&report["malformed"], &report["blocks"]), (&1.into(), &1.into()), "{report:#}");
+    }
 }

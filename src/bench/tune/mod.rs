@@ -28,7 +28,7 @@ use self::halving::{Measure, Rung};
 use self::run_store::{RunStore, Stage};
 use super::matrix::Variant;
 use super::measure::{Runner, Turn, WorkDir};
-use super::{Clock, absolute, interrupted, machine, object, snapshot, text_digest};
+use super::{Clock, absolute, machine, object, snapshot, text_digest};
 use crate::error::{Error, Result};
 use crate::preset::Preset;
 use crate::progress::CancellationToken;
@@ -228,7 +228,7 @@ impl Measure for Bench<'_> {
             for step in 0..=list.len() {
                 let index = (step + turn) % (list.len() + 1);
                 if self.options.stop.is_cancelled() {
-                    return Err(interrupted());
+                    return Err(Error::interrupted());
                 }
                 if !self.search.allows(Duration::ZERO) {
                     return Ok(None);
@@ -357,7 +357,7 @@ impl Bench<'_> {
         let wall = |run: &Run| run.process.as_ref().map_or(0.0, |process| process.seconds);
         for round in 0..self.options.pairs {
             if self.options.stop.is_cancelled() {
-                return Err(interrupted());
+                return Err(Error::interrupted());
             }
             let begun = std::time::Instant::now();
             if !clock.allows(longest) {

@@ -26,7 +26,7 @@ use crate::parallel;
 use crate::read::header::chain_header;
 use crate::read::links::{codec, links};
 use crate::read::missing::Missing;
-use crate::read::queue::{Queue, Step};
+use crate::read::queue::{MAX_LINK, Queue, Step};
 use crate::read::visited::{Visited, fingerprint};
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
@@ -177,12 +177,15 @@ impl<'a> DepthFirst<'a> {
     /// to parents that have to wait.
     fn steps_of(&mut self, step: &Step, codec: u64, block: &[u8]) -> (Vec<Step>, Option<u64>, usize) {
         let mut steps = Vec::new();
+        let mut too_long = 0;
         let scanned = links(codec, block, &mut |cid| {
-            if !is_commitment(cid) {
+            if cid.len() > MAX_LINK {
+                too_long += 1;
+            } else if !is_commitment(cid) {
                 steps.push(Step { cid: cid.to_vec(), parent: step.cid.clone(), tipset: 0, epoch: None });
             }
         });
-        self.malformed += u64::from(scanned.is_err());
+        self.malformed += u64::from(scanned.is_err()) + too_long;
         let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
         let Some(header) = header else { return (steps, step.epoch, 0) };
         let parents = usize::try_from(header.parents).unwrap_or(usize::MAX).min(steps.len());

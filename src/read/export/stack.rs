@@ -69,7 +69,6 @@ impl Stack {
         let mut bytes = Vec::new();
         for step in &lower {
             self.bytes -= bytes_of(step);
-            // What is longer than an entry may be is an identity CID of that size, which has no block to look for.
             step.encode(&mut bytes);
         }
         let from = self.parts.last().copied().unwrap_or(0);

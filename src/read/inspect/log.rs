@@ -116,7 +116,7 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
         let mut counted = Counted::default();
         loop {
             if options.resources.stop.is_cancelled() {
-                return Err(interrupted());
+                return Err(Error::interrupted_reading());
             }
             let Chain { next, before, unpacker, .. } = &mut chain;
             if !reader.next(batch, *next, before.as_ref(), unpacker)? {
@@ -175,7 +175,7 @@ pub(super) fn each_batch(
     let mut batch = Batch::default();
     while forward.next(&mut batch, WINDOW, None)? {
         if options.resources.stop.is_cancelled() {
-            return Err(interrupted());
+            return Err(Error::interrupted_reading());
         }
         let first = forward.first.unwrap_or(1);
         let chain = chain
@@ -218,8 +218,4 @@ impl Counted {
         self.last = other.last.or(self.last);
         self
     }
-}
-
-pub(super) fn interrupted() -> Error {
-    Error::Interrupted { hint: "nothing was changed; run it again".into() }
 }

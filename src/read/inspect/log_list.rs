@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::log::{WINDOW, each_batch, expectations, interrupted};
+use super::log::{WINDOW, each_batch, expectations};
 use super::options::InspectOptions;
 use crate::error::{Error, Result};
 use crate::schema::NUMBER;
@@ -47,7 +47,7 @@ fn list_files(files: &LogFiles, log: &Log, options: &InspectOptions, out: &mut d
         let mut chain = Chain::new(files.framing(), &expectations, unpacker, range.first, range.before);
         loop {
             if options.resources.stop.is_cancelled() {
-                return Err(interrupted());
+                return Err(Error::interrupted_reading());
             }
             let Chain { next, before, unpacker, .. } = &mut chain;
             if !reader.next(&mut batch, *next, before.as_ref(), unpacker)? {

@@ -24,7 +24,10 @@ pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, 
         let number = OptionsFile::number(Path::new(name));
         let newer = newest.as_deref().filter(|newest| number.is_some() && OptionsFile::number(newest) > number);
         if let Some(newer) = newer.and_then(Path::file_name) {
-            notes.push(format!("a node has opened it since the import: its options are those of {}", newer.display()));
+            let note = format!("a node has opened it since the import: its options are those of {}", newer.display());
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
         }
         let path = db.join(name);
         let message = match read_regular(&path, MAX_FILE) {

@@ -42,7 +42,7 @@ impl Job<'_> {
         }
         for file in files {
             if self.options.resources.stop.is_cancelled() {
-                return Err(interrupted());
+                return Err(Error::interrupted_reading());
             }
             if let Some(message) = check.fault(file, files) {
                 self.problems.add(ProblemKind::Checksum, Some(&file.path), message);
@@ -74,9 +74,4 @@ pub(super) fn compare(
         let message = format!("the content digest{of} is {}, the import recorded {}", found.1, recorded.1);
         problems.add(ProblemKind::Digest, None, message);
     }
-}
-
-/// The error for a verification that the caller has cancelled.
-pub(super) fn interrupted() -> Error {
-    Error::Interrupted { hint: "nothing was changed; run it again".into() }
 }

@@ -5,10 +5,10 @@
 //! bytes. Whether `block_ids` holds exactly these ids is decided by content digests, which do not depend on order: the
 //! digest of the records it must have is computed on the way.
 
-use super::job::{Job, compare, interrupted, ranges_of};
+use super::job::{Job, compare, ranges_of};
 use super::scan::{Totals, for_each};
 use crate::chain::{self, Header, TransactionOptions};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::progress::Phase;
 use crate::report::record::ImportRecord;
@@ -156,7 +156,7 @@ fn verify_range(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Rang
             job.progress.add(pending.0, pending.1);
             pending = (0, 0);
             if job.options.resources.stop.is_cancelled() {
-                return Err(interrupted());
+                return Err(Error::interrupted_reading());
             }
         }
         scan.next();

@@ -1,9 +1,9 @@
 //! Verifies a range of records: reads, hashes in batches, compares, and skips what cannot be read.
 
 use super::against::{Entries, record_hash};
-use super::job::{Job, interrupted};
+use super::job::Job;
 use super::problems::Collector;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
 use crate::parallel;
@@ -110,7 +110,7 @@ impl<'a> Worker<'a> {
                     self.check_batch();
                 }
                 if self.job.options.resources.stop.is_cancelled() {
-                    return Err(interrupted());
+                    return Err(Error::interrupted_reading());
                 }
                 scan.next();
             }
@@ -134,7 +134,7 @@ impl<'a> Worker<'a> {
         let mut scan = job.reader.pick(job.family)?;
         for key in keys {
             if job.options.resources.stop.is_cancelled() {
-                return Err(interrupted());
+                return Err(Error::interrupted_reading());
             }
             scan.seek(key);
             match scan.item() {

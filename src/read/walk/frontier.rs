@@ -110,11 +110,10 @@ impl Depth {
 }
 
 impl Gathered {
-    /// Adds a link. CIDs longer than a queue takes are those of identity blocks of that size: they are left out.
+    /// Adds a link.
     pub fn push(&mut self, kind: Kind, step: StepRef<'_>) {
-        if let Some((bytes, count)) = self.kinds.get_mut(kind as usize)
-            && step.encode(bytes)
-        {
+        if let Some((bytes, count)) = self.kinds.get_mut(kind as usize) {
+            step.encode(bytes);
             *count += 1;
         }
     }

@@ -20,7 +20,7 @@ use super::access::{Location, Resources};
 use super::header::chain_header;
 use super::links::{codec, links};
 use super::missing::{LISTED, Missing};
-use super::queue::StepRef;
+use super::queue::{MAX_LINK, StepRef};
 use super::visited::{Visited, fingerprint};
 use derive_setters::Setters;
 
@@ -221,7 +221,7 @@ impl Walk<'_> {
         let batches = sorted.len().div_ceil(BATCH);
         let workers = for_each(self.options.resources.thread_count(), batches, Found::default, |found, batch| {
             if self.options.resources.stop.is_cancelled() {
-                return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() });
+                return Err(Error::interrupted_reading());
             }
             let batch: Vec<Lookup<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
             self.follow(&batch, found, frontier)
@@ -302,7 +302,8 @@ impl Walk<'_> {
 
     /// Visits a link: whether it is to be followed and has not been visited before.
     fn mark_visited(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
-        let Some(span) = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len()) else {
+        let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len() && cid.len() <= MAX_LINK);
+        let Some(span) = span else {
             found.malformed += 1;
             return Ok(false);
         };
@@ -322,6 +323,9 @@ impl Walk<'_> {
         let mut listed = Vec::new();
         let mut scan = self.reader.scan(self.family, None, None)?;
         while let Some((key, _)) = scan.item() {
+            if self.options.resources.stop.is_cancelled() {
+                return Err(Error::interrupted_reading());
+            }
             if !self.visited.contains(fingerprint(key))? {
                 listed.push(super::key_text(self.layout, key));
                 if listed.len() >= LISTED {
