@@ -133,7 +133,7 @@ impl Function {
     /// A digest shorter than the function gives is its prefix: that is what Go's multihash makes of a wanted length, and
     /// Go's CAR tools check it so. Fewer than [`MIN_TRUNCATED`] bytes prove nothing and are refused, unless the function
     /// itself is that short. A longer digest than the function gives is refused, except for blake3, which gives as many
-    /// bytes as one asks for, here up to [`MAX_DIGEST`].
+    /// bytes as are wanted, here up to [`MAX_DIGEST`].
     pub fn digest_lengths(self) -> RangeInclusive<usize> {
         match self {
             Self::Identity => 0..=usize::MAX,
