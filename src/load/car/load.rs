@@ -15,7 +15,7 @@ use crate::report::SortPlan;
 use crate::rocks::{Level, SstOptions};
 use crate::source::car::chunks::Chunks;
 
-/// From the first block to a database that is closed and ready, not yet under its name.
+/// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result<Loaded> {
     let Job { options, plan, target, progress, journal, resumed, .. } = *job;
     let sst = SstOptions::new(job.loading, &target.sst)?;
@@ -62,7 +62,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     })
 }
 
-/// Ingests what was built into the database, a new one or one that is there. Its levels.
+/// Ingests what was built into the database, a new or an existing one. Returns its levels.
 fn into_database(job: &Job<'_>, built: FamilyDone) -> Result<Vec<Level>> {
     job.progress.begin(Phase::Ingest, None);
     if let Some(existing) = job.existing {

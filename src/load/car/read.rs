@@ -49,7 +49,7 @@ pub(in crate::load) enum Held {
     Spilled(Spill),
 }
 
-/// What reading needs to know.
+/// The input of reading.
 pub(in crate::load) struct ReadContext<'a> {
     pub options: &'a ImportOptions,
     pub plan: &'a Plan,
@@ -61,7 +61,7 @@ pub(in crate::load) struct ReadContext<'a> {
     pub resumed: &'a ResumedState,
 }
 
-/// What the workers share.
+/// The state that the workers share.
 struct Shared<'a> {
     reading: &'a ReadContext<'a>,
     router: &'a Router,
@@ -80,7 +80,7 @@ struct Shared<'a> {
 /// The part of reading that one thread does at a time.
 struct Source {
     chunks: Chunks,
-    /// The chunk the keys were learned from: taken by no worker yet, though the source is read beyond it.
+    /// The chunk that the router learned from: no worker has taken it yet, though the source is read beyond it.
     first: Option<Chunk>,
     clock: Clock,
 }
@@ -133,7 +133,7 @@ impl ReadContext<'_> {
         let pull = Pull::new(Source { chunks, first, clock });
         let mut workers: Vec<_> = shared.pieces.iter().map(|pieces| Worker::new(&shared, pieces)).collect();
         std::thread::scope(|scope| {
-            // With the end of this scope: the thread that keeps checkpoints makes the last one durable and ends.
+            // The sender is dropped at the end of this scope: the keeper then makes the last checkpoint durable and ends.
             let (checkpoints, pending) = checkpoint::channel();
             let (pull, spill) = (&pull, &spill);
             let keep = move || checkpoint::keep(&pending, spill, self.journal, |error| pull.fail(error));
@@ -141,7 +141,7 @@ impl ReadContext<'_> {
             pull.run(&mut workers, |worker| {
                 let next = |source: &mut Source, worker: &mut &mut Worker<'_>| {
                     let next = match source.first.take() {
-                        // Taken even when asked to stop: what was read counts.
+                        // Taken even after a cancellation: the source is read beyond it.
                         Some(chunk) => Some(chunk),
                         None if self.options.stop.is_cancelled() => None,
                         None => {
@@ -217,7 +217,7 @@ impl ReadContext<'_> {
         Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, mark, tail })
     }
 
-    /// Takes up the work of an earlier run that needs nothing more from the source; `None` if there is none.
+    /// Resumes the work of an earlier run that needs nothing more from the source; `None` if there is none.
     pub fn done_before(&self, chunks: &mut Chunks) -> Result<Option<Blocks>> {
         let Some(router) = &self.resumed.router else { return Ok(None) };
         if let (true, Some((mark, padding))) = (self.resumed.ingested, self.resumed.held) {
@@ -240,11 +240,11 @@ impl ReadContext<'_> {
     }
 }
 
-/// Passes over what an earlier run has taken, and makes sure that it is still the same: of a stream by its checksum, of
-/// a plain file that was `touched` by the content digest of its blocks.
+/// Skips what an earlier run has taken, and checks that it is still the same: of a stream by its checksum, of a plain file
+/// that was `touched` by the content digest of its blocks.
 ///
 /// # Errors
-/// [`Error::State`] where it is something else.
+/// [`Error::State`]: it is another source.
 pub(in crate::load) fn skip(
     chunks: &mut Chunks,
     mark: &Checkpoint,
@@ -255,7 +255,7 @@ pub(in crate::load) fn skip(
         compare(chunks, mark, options)?;
     }
     match chunks.skip_to(mark.offset) {
-        // What was taken was whole.
+        // What was taken was valid.
         Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
         outcome => outcome?,
     }
@@ -268,7 +268,7 @@ pub(in crate::load) fn skip(
 /// Checks that the source is what an earlier run has read to its end. An untouched file is.
 ///
 /// # Errors
-/// [`Error::State`] where it is something else, also where more follows.
+/// [`Error::State`]: it is another source, or has become longer.
 pub(in crate::load) fn is_whole(chunks: &mut Chunks, resumed: &ResumedState, options: &ImportOptions) -> Result<()> {
     if !resumed.touched {
         return Ok(());
@@ -282,14 +282,14 @@ pub(in crate::load) fn is_whole(chunks: &mut Chunks, resumed: &ResumedState, opt
     }
 }
 
-/// Reads the blocks before `mark` again: their records must come to the same.
+/// Reads the blocks before `mark` again: their records must have the same content.
 fn compare(chunks: &mut Chunks, mark: &Checkpoint, options: &ImportOptions) -> Result<()> {
     let mut found = Content::default();
     let mut spare = None;
     while chunks.position() < mark.offset {
         let chunk = match chunks.next(spare.take()) {
             Ok(Some(chunk)) => chunk,
-            // What was taken was whole.
+            // What was taken was valid.
             Ok(None) | Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
             Err(error) => return Err(error),
         };
@@ -307,7 +307,7 @@ fn compare(chunks: &mut Chunks, mark: &Checkpoint, options: &ImportOptions) -> R
     if found == mark.content() { Ok(()) } else { Err(identity::another_source(options)) }
 }
 
-/// Learns what the keys look like from the first chunk.
+/// Learns the classes of keys from the first chunk.
 fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
     let sample = first.into_iter().flat_map(|chunk| {
         chunk.starts.iter().filter_map(move |&start| {
@@ -345,7 +345,7 @@ impl Shared<'_> {
         if !source.clock.is_due(source.chunks.position()) {
             return Ok(());
         }
-        // Half a chunk, of a worker that failed, must not count as taken.
+        // Half a chunk of a worker that failed must not count as taken.
         let Some(nothing_in_hand) = pull.idle() else { return Ok(()) };
         for pieces in &self.pieces {
             pieces.lock().flush(self.spill)?;
@@ -432,7 +432,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Whether this chunk must go to disk, because the budget says so or said so before.
+    /// Whether this chunk must go to disk, because the budget is exhausted.
     fn may_not_hold(&mut self, chunk: &Chunk) -> Result<bool> {
         let shared = self.shared;
         if !shared.spilling.load(Ordering::Relaxed) {
