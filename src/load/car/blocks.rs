@@ -68,13 +68,13 @@ impl<'a> BlockReader<'a> {
     /// [`Error::BadInput`]: a section cannot be read, or a block does not match its hash; [`Error::Io`]: the source shrank;
     /// or what `take` returns.
     pub fn each<'c>(&mut self, chunk: &'c Chunk, take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
-        let outcome = self.each_unchecked(chunk, take);
+        let outcome = self.read_each(chunk, take);
         // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
         chunk.bytes.check()?;
         outcome
     }
 
-    fn each_unchecked<'c>(&mut self, chunk: &'c Chunk, mut take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
+    fn read_each<'c>(&mut self, chunk: &'c Chunk, mut take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
         let mut blocks = Vec::with_capacity(LANES);
         for group in chunk.starts.chunks(LANES) {
             blocks.clear();
