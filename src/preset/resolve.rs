@@ -1,4 +1,4 @@
-//! Layers to one answer: which value each option has, and who said so.
+//! Resolves the layers: the value of each option, and where it was set.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::rocks::options_file::{Line, OptionsFile};
 
-/// A preset with everything laid on top of it, checked against RocksDB.
+/// A preset with its overrides, checked with RocksDB.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// Name of the preset.
@@ -26,18 +26,19 @@ pub struct Resolved {
     pub summary: String,
     /// Its loader.
     pub loader: Loader,
-    /// What `cores` and `open_files` stood for.
+    /// The values of `cores` and `open_files`.
     pub machine: Machine,
-    /// What the user should know: values that RocksDB adjusts, options that were left out, and why.
+    /// Notes for the user: values that RocksDB adjusts, options that were left out, and why.
     pub notes: Vec<String>,
     pub(super) settings: BTreeMap<Key, Setting>,
     pub(super) defaults: &'static OptionMap,
 }
 
-/// Lays `overrides` on top of a preset, and asks RocksDB about every name, every value, and all of them together.
+/// Applies `overrides` to a preset, and checks every name, every value, and all of them together with RocksDB.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place; a file that cannot be read.
+/// [`Error::Preset`] with a [`PresetProblem`]: the first thing that is wrong, with its place; [`Error::Io`],
+/// [`Error::Usage`]: a file cannot be read.
 pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     let defaults = options::defaults()?;
     let machine = overrides.machine.unwrap_or_else(Machine::here);
@@ -68,7 +69,7 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
 }
 
 impl Resolved {
-    /// One layer: what a shorthand of it sets goes below what it names itself.
+    /// Applies one layer: options that it names override those of its shorthands.
     fn apply(&mut self, validator: &Validator, layer: &[Asked]) -> Result<()> {
         let mut settings = Vec::new();
         for asked in layer {
@@ -79,9 +80,9 @@ impl Resolved {
         Ok(())
     }
 
-    /// A configuration is written once for all presets, so what is meant for the other loader is left out, aloud.
+    /// A configuration is written once for all presets, so options of the other loader are left out, with a note.
     fn apply_config(&mut self, validator: &Validator, layer: &[Asked]) -> Result<()> {
-        let mut heard = Vec::new();
+        let mut effective = Vec::new();
         for asked in layer {
             match validator.validate(asked) {
                 Err(Error::Preset(problem))
@@ -90,10 +91,10 @@ impl Resolved {
                     self.notes.push(format!("left out: {problem}"));
                 }
                 Err(error) => return Err(error),
-                Ok(_) => heard.push(asked.clone()),
+                Ok(_) => effective.push(asked.clone()),
             }
         }
-        self.apply(validator, &heard)
+        self.apply(validator, &effective)
     }
 
     fn apply_options_file(&mut self, validator: &Validator, path: &Path, family: &str) -> Result<()> {
@@ -119,8 +120,8 @@ impl Resolved {
         Ok(())
     }
 
-    /// One line of a node's OPTIONS file. What equals RocksDB's default needs no mention; what this RocksDB does not take
-    /// (an option of another version, an operator that lives in the node's program) is left out, aloud.
+    /// Applies one line of a node's OPTIONS file, unless it has RocksDB's default. An option that this RocksDB does not
+    /// take (of another version, an operator that the node's program defines) is left out, with a note.
     fn apply_line(&mut self, validator: &Validator, path: &Path, group: Group, line: &Line) -> Result<()> {
         let origin = Origin::OptionsFile { file: path.to_owned(), line: line.line };
         let asked = |name: &str, value: &str| Asked {
@@ -160,8 +161,8 @@ impl Resolved {
         Ok(())
     }
 
-    /// What RocksDB makes of the options together. A value that it does not keep is refused if it fell back to the default
-    /// (that is how it treats objects it cannot make), and noted if RocksDB adjusted it.
+    /// Checks what RocksDB makes of the options together. A value that it does not keep is refused if it fell back to the
+    /// default (that is how it treats objects it cannot make), and noted if RocksDB adjusted it.
     fn try_together(&mut self, section: &'static str, map: OptionMap) -> Result<()> {
         let effective = match options::effective(&map) {
             Ok(effective) => effective,

@@ -1,4 +1,4 @@
-//! What the loaders ask of a resolved preset: option maps for RocksDB, plain structures for single operations, and the
+//! A resolved preset as the loaders use it: option maps for RocksDB, plain structures for single operations, and the
 //! report of effective values.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 
-/// One option as RocksDB works with it, for the report.
+/// One effective option of RocksDB, for the report.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct EffectiveOption {
     /// `scope.option`.
@@ -19,12 +19,12 @@ pub struct EffectiveOption {
     pub value: String,
     /// RocksDB's default.
     pub default: String,
-    /// Who asked for it; none if RocksDB chose it.
+    /// Where it was set; none if RocksDB chose it.
     pub from: Option<Origin>,
 }
 
 impl Resolved {
-    /// All settings, shorthands and structures spelt out, by stage, scope and name.
+    /// All settings, shorthands and structures expanded, by stage, scope and name.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         self.settings.values()
     }
@@ -99,7 +99,7 @@ impl Resolved {
         }
     }
 
-    /// How SST files are taken over.
+    /// How SST files are ingested.
     pub fn ingest(&self) -> IngestSettings {
         let flag = |name| self.flag(Scope::Ingest, name);
         IngestSettings {
@@ -138,7 +138,7 @@ impl Resolved {
         }
     }
 
-    /// The report: every option that was asked for or that differs from RocksDB's default, with the value read back from
+    /// The report: every option that was set or that differs from RocksDB's default, with the value read back from
     /// RocksDB (`effective`, from the finished database's OPTIONS file) and where it came from.
     pub fn effective_node(&self, effective: &OptionMap) -> Vec<EffectiveOption> {
         let mut rows: BTreeMap<(Scope, String), EffectiveOption> = BTreeMap::new();
