@@ -21,7 +21,7 @@ pub enum Error {
         /// The input as the user named it; `-` for a pipe.
         path: PathBuf,
         /// Where in the input, in bytes from its start. For a compressed input this is an offset in the unpacked data
-        /// when the problem lies there.
+        /// when the problem is there.
         offset: Option<u64>,
         /// What is wrong there.
         #[source]
@@ -93,7 +93,7 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
-    /// Something that was asked for is not in the database.
+    /// The key or block that was looked up is not in the database.
     #[error("get from {}: {reason}", path.display())]
     NotFound {
         /// The database.
@@ -197,12 +197,12 @@ impl Error {
         Self::damaged_work(path, format_args!("lacks {what}"))
     }
 
-    /// The caller asked an import to stop; the same command goes on.
+    /// The caller cancelled an import; the same command continues.
     pub(crate) fn interrupted() -> Self {
         Self::Interrupted { hint: "run the same command again to go on from here".into() }
     }
 
-    /// The exit code this error stands for.
+    /// The exit code of this error.
     pub fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,

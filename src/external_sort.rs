@@ -169,7 +169,7 @@ impl<T: Fixed> Run<T> {
 struct Reader<'a, T: Fixed> {
     buffer: Cow<'a, [T]>,
     next: usize,
-    /// What the buffer is filled from, where that goes on, and how many records at once.
+    /// The run that fills the buffer, the next record in it, and how many are read at once.
     run: Option<(&'a Run<T>, u64, usize)>,
 }
 

@@ -14,7 +14,7 @@ use blake2b_simd::many::{HashManyJob, hash_many};
 
 use super::function::Function;
 
-/// One block to check: the hash function's multicodec, the digest its CID carries, and its bytes.
+/// One block to check: the hash function's multicodec, the digest in its CID, and its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim<'a> {
     /// Multicodec of the hash function, e.g. `0xb220` for blake2b-256.

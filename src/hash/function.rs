@@ -128,7 +128,7 @@ impl Function {
         }
     }
 
-    /// How many bytes of digest a CID may carry for this function.
+    /// How many bytes of digest a CID may have for this function.
     ///
     /// A digest shorter than the function gives is its prefix: that is what Go's multihash makes of a wanted length, and
     /// Go's CAR tools check it so. Fewer than [`MIN_TRUNCATED`] bytes prove nothing and are refused, unless the function

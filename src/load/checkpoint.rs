@@ -31,7 +31,7 @@ fn every_bytes(files: u32) -> u64 {
 
 /// A checkpoint to be made durable.
 pub(in crate::load) struct PendingCheckpoint {
-    pub mark: Checkpoint,
+    pub checkpoint: Checkpoint,
     pub extents: Vec<(u32, Extent)>,
 }
 
@@ -97,10 +97,10 @@ pub(in crate::load) fn keep(
 }
 
 fn make_durable(checkpoint: PendingCheckpoint, spill: &Spill, journal: &Journal) -> Result<()> {
-    let PendingCheckpoint { mark, extents } = checkpoint;
+    let PendingCheckpoint { checkpoint, extents } = checkpoint;
     spill.sync(&extents)?;
     failpoint::reach("read-synced");
-    journal.append(&Entry::Read { mark, extents })?;
+    journal.append(&Entry::Read { checkpoint, extents })?;
     failpoint::reach("read");
     Ok(())
 }

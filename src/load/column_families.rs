@@ -9,7 +9,7 @@ use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 
 /// The options of families of ids that differ from the preset's for blocks, with the reason.
 const OF_IDS: [(Group, &str, &str); 3] = [
-    // Most ids that are asked for are not there, or are those of the other family.
+    // Most ids that are looked up are missing, or are those of the other family.
     (Group::Table, "filter_policy", "bloomfilter:10:false"),
     // Records of a few bytes: a larger block would be searched for long.
     (Group::Table, "block_size", "16384"),

@@ -61,7 +61,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<V
             ("database", with_overhead.map(|bytes| bytes * 2))
         }
         Method::CarSst { sort } if sort.spill => {
-            // What each thread builds is there twice: in its partitions, and in the SST in the making.
+            // What each thread builds is there twice: in its partitions, and in the SST that it writes.
             let in_hand = data.map_or(0, |bytes| {
                 let part = plan.sst_target(bytes).max(bytes >> sort.partitions.bits);
                 (plan.threads as u64 * part).min(bytes)

@@ -36,7 +36,7 @@ pub(super) struct Identity {
     log: String,
 }
 
-/// Where an import's bytes come from, as far as its identity goes.
+/// The parts of the source that its identity is made from.
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
     /// The beginning of the source.

@@ -45,12 +45,25 @@ pub(super) enum Entry {
     /// Hash functions that keys are digests of: at least those of all blocks of later entries. Only where keys do not name
     /// their function.
     Hashed { functions: Vec<u64> },
-    /// All blocks before `mark` are in the partitions, which are at least as long as `extents` say.
-    Read { mark: Checkpoint, extents: Vec<(u32, Extent)> },
+    /// All blocks before `checkpoint` are in the partitions, which are at least as long as `extents` say.
+    Read {
+        #[serde(rename = "mark")]
+        checkpoint: Checkpoint,
+        extents: Vec<(u32, Extent)>,
+    },
     /// The source has been read to its end, into memory: what is built from here on is built from these blocks.
-    Held { mark: Checkpoint, padding: u64 },
+    Held {
+        #[serde(rename = "mark")]
+        checkpoint: Checkpoint,
+        padding: u64,
+    },
     /// The source has been read to its end.
-    ReadDone { mark: Checkpoint, extents: Vec<(u32, Extent)>, padding: u64 },
+    ReadDone {
+        #[serde(rename = "mark")]
+        checkpoint: Checkpoint,
+        extents: Vec<(u32, Extent)>,
+        padding: u64,
+    },
     /// The partitions from `first` to before `end` are in finished files; their own may be gone.
     Built { first: u32, end: u32, files: Vec<BuiltFile>, tally: Tally },
     /// Consecutive blocks of a log are in finished files.
@@ -108,7 +121,7 @@ pub(super) struct ResumedState {
     pub touched: bool,
     pub router: Option<Router>,
     pub functions: BTreeSet<u64>,
-    /// The last durable mark and the partitions' lengths at it.
+    /// The last durable checkpoint, and the partitions' lengths at it.
     pub read: Option<(Checkpoint, Vec<(u32, Extent)>)>,
     /// Bytes of null padding, once the source has been read to its end.
     pub read_done: Option<u64>,
@@ -146,10 +159,10 @@ impl ResumedState {
             Entry::Start { identity, .. } => self.identity = Some(*identity),
             Entry::Routed { router } => self.router = Some(router),
             Entry::Hashed { functions } => self.functions.extend(functions),
-            Entry::Held { mark, padding } => self.held = Some((mark, padding)),
-            Entry::Read { mark, extents } => self.read = Some((mark, extents)),
-            Entry::ReadDone { mark, extents, padding } => {
-                self.read = Some((mark, extents));
+            Entry::Held { checkpoint, padding } => self.held = Some((checkpoint, padding)),
+            Entry::Read { checkpoint, extents } => self.read = Some((checkpoint, extents)),
+            Entry::ReadDone { checkpoint, extents, padding } => {
+                self.read = Some((checkpoint, extents));
                 self.read_done = Some(padding);
             }
             Entry::Built { first, end, files, tally } => {
@@ -182,7 +195,7 @@ impl ResumedState {
 
     /// How far a CAR was read, and its null padding, if that was to its end.
     pub fn whole(&self) -> Option<(Checkpoint, u64)> {
-        let read = self.read.as_ref().zip(self.read_done).map(|((mark, _), padding)| (*mark, padding));
+        let read = self.read.as_ref().zip(self.read_done).map(|((checkpoint, _), padding)| (*checkpoint, padding));
         read.or(self.held)
     }
 
@@ -367,7 +380,7 @@ impl JournalBench {
 
     /// Appends what is durable after reading up to `offset` into so many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
-        let mark = Checkpoint {
+        let checkpoint = Checkpoint {
             offset,
             consumed: offset,
             checksum: None,
@@ -378,7 +391,7 @@ impl JournalBench {
         let extent =
             Extent { bytes: offset / u64::from(partitions.max(1)), blocks: offset / 1000, ..Extent::default() };
         let extents = (0..partitions).map(|partition| (partition, extent)).collect();
-        self.0.append(&Entry::Read { mark, extents })
+        self.0.append(&Entry::Read { checkpoint, extents })
     }
 }
 
@@ -387,7 +400,7 @@ mod tests {
     use super::*;
 
     fn entries() -> Vec<Entry> {
-        let mark = Checkpoint {
+        let checkpoint = Checkpoint {
             offset: 1 << 28,
             consumed: 9,
             checksum: Some(u64::MAX),
@@ -398,7 +411,7 @@ mod tests {
         let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12 }];
         let tally = Tally { records: 3, duplicates: 1, ..Tally::default() };
         vec![
-            Entry::Read { mark, extents: vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })] },
+            Entry::Read { checkpoint, extents: vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })] },
             Entry::Built { first: 0, end: 4, files, tally },
             Entry::Ingested,
         ]

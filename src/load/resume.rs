@@ -83,7 +83,7 @@ fn continue_with(
     }
     target.reconcile(&resumed)?;
     progress.report(&Event::Resumed {
-        source_bytes: resumed.read.as_ref().map_or(0, |(mark, _)| mark.consumed)
+        source_bytes: resumed.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.consumed)
             + resumed.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
         built_files: resumed.files.len() as u64,
     });

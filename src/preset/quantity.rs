@@ -1,6 +1,6 @@
 //! Numbers as RocksDB reads them: `64M` is 64 MiB, for counts as well as for bytes.
 //!
-//! RocksDB's own reader looks at one letter after the digits and ignores the rest (`64MB` is `64M`, `64X` is 64), and
+//! RocksDB's own reader uses one letter after the digits and ignores the rest (`64MB` is `64M`, `64X` is 64), and
 //! shifts without a check for overflow; so numbers are read here and passed on in plain digits.
 
 use crate::size;

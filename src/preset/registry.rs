@@ -65,7 +65,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         // RocksDB's PrepareForBulkLoad: triggers lifted, no automatic compaction, two levels, six write buffers.
-        // Default: it switches off what keeps reads fast, so it is asked for by name.
+        // Default: it switches off what keeps reads fast, so it must be named.
         name: "prepare_for_bulk_load",
         scope: Scope::Db,
         owner: Owner::Shorthand,

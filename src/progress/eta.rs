@@ -181,8 +181,8 @@ mod tests {
         PhaseWeights { phases, ..PhaseWeights::default() }
     }
 
-    /// An import that takes [`READ`] and [`BUILD`] seconds, looked at ten times a second, until `until`; what is then
-    /// said to be left, and what is.
+    /// An import that takes [`READ`] and [`BUILD`] seconds, looked at ten times a second, until `until`; the estimate
+    /// then, and what is really left.
     fn at(weights: Option<PhaseWeights>, until: f64, knows_total: bool) -> (Option<f64>, f64) {
         let mut eta = Eta::default();
         eta.begin(Phase::Plan, 0.0, None);

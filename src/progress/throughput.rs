@@ -109,7 +109,7 @@ mod tests {
             seconds += if step <= steps / 2 { 1.0 } else { 2.0 };
             marks.reach(seconds, total * step / steps, total);
         }
-        // The end is asked for once more, when there is nothing left to take.
+        // The end is noted once more, when there is nothing left to take.
         marks.reach(seconds + 1000.0, total, total);
         marks.of_ends()
     }

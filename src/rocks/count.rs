@@ -10,7 +10,7 @@ use crate::progress::{CancellationToken, Progress};
 /// Records between two bumps of the progress counters.
 const BATCH: u64 = 1024;
 
-/// Ranges for each thread where files of level 0 overlap: each range has to look into all of them.
+/// Ranges for each thread where files of level 0 overlap: each range reads all of them.
 const PARTS: usize = 4;
 
 /// A visitor of the records of one range of keys, in ascending order.

@@ -2,7 +2,7 @@
 //!
 //! Both are logs: blocks of 32 KiB of records, each with a header of a masked CRC-32C, a length and a type (RocksDB's wiki,
 //! "Write Ahead Log File Format"). Records of some types belong to a file that is reused and have a longer header.
-//! RocksDB's reader (11.12, `ReadPhysicalRecord`) looks at the type before the checksum: where such a record follows one
+//! RocksDB's reader (11.12, `ReadPhysicalRecord`) reads the type before the checksum: where such a record follows one
 //! of the other types it neither takes nor skips it, and reads it again for ever. This check reads a log as RocksDB does,
 //! but that record is an error.
 
@@ -219,7 +219,7 @@ mod tests {
             let length = bit / 8 - at == 4 || bit / 8 - at == 5;
             match check(&log, Kind::Manifest) {
                 Some((found, _)) => assert_eq!(found, at as u64, "bit {bit}"),
-                // A length beyond the end, or a first record of a file that is used again, is RocksDB's to judge.
+                // A length beyond the end, or a first record of a file that is reused, is left to RocksDB.
                 None => assert!(length || bit / 8 == 6, "bit {bit} is not found"),
             }
         }

@@ -319,7 +319,7 @@ mod tests {
     }
 
     /// Loads records with a preset as its loader would, opens the database as the node does, reads everything back, and
-    /// hands over what its OPTIONS file says.
+    /// returns its OPTIONS file.
     fn database_of(preset: &str, dir: &std::path::Path) -> OptionMap {
         let found = crate::preset::Preset::builtin(preset).expect(preset);
         let resolved = crate::preset::resolve(&found, &crate::preset::Overrides::default()).expect(preset);

@@ -190,7 +190,7 @@ mod tests {
                 let mut prefix = [0; 8];
                 prefix.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
                 entries.push(Entry::new(u64::from_be_bytes(prefix), piece, bytes.len() as u32));
-                // The value says where it stood.
+                // The value is its place.
                 let value = bytes.len() as u32;
                 bytes.extend([digest.len() as u8 + 8, 1, 0x55, 0, digest.len() as u8]);
                 bytes.extend(digest);

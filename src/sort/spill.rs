@@ -205,7 +205,7 @@ impl Spill {
         })
     }
 
-    /// Reads bytes of a partition; the caller asks for no more than [`Spill::extent`] says.
+    /// Reads bytes of a partition, which must be within its [`Spill::extent`].
     pub fn read(&self, partition: u32, at: u64, into: &mut [u8]) -> Result<()> {
         let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
         let Some(file) = file else { return Ok(()) };

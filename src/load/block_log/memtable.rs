@@ -43,7 +43,7 @@ fn write(job: &Job<'_>, input: &Log) -> Result<Loaded> {
         identity.still_holds(job.options)?;
     }
     if job.resumed.read_done.is_none() {
-        job.journal.append(&Entry::ReadDone { mark: Checkpoint::default(), extents: Vec::new(), padding: 0 })?;
+        job.journal.append(&Entry::ReadDone { checkpoint: Checkpoint::default(), extents: Vec::new(), padding: 0 })?;
     }
     failpoint::reach("read-done");
     let compacted = compact(job, store, &families, &meter)?;

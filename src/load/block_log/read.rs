@@ -238,7 +238,7 @@ impl<'a> LogReader<'a> {
         if forward.last().is_some_and(|last| last >= to) {
             return Ok(None);
         }
-        // A batch lies inside a range that is done, or outside of all of them.
+        // A batch is inside a finished range, or outside of all of them.
         let edges = self
             .job
             .resumed

@@ -39,9 +39,9 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let before = job.resumed.read.as_ref();
     chunks.map();
     let fingerprints = match before {
-        Some((mark, extents)) => {
-            reading::skip(&mut chunks, mark, options, job.resumed.touched)?;
-            job.progress.take_up(mark.consumed, mark.blocks);
+        Some((checkpoint, extents)) => {
+            reading::skip(&mut chunks, checkpoint, options, job.resumed.touched)?;
+            job.progress.take_up(checkpoint.consumed, checkpoint.blocks);
             Fingerprints::resume(&target.spill, job.plan.expected_bytes, extents)?
         }
         None => Fingerprints::resume(&target.spill, job.plan.expected_bytes, &[])?,
@@ -164,8 +164,8 @@ impl Load<'_> {
         let clock = Clock::new(chunks.position(), 1);
         let mut source = Source { chunks, clock, paused: false, ended: false };
         let mut all = Mutex::new(Written::default());
-        if let Some((mark, _)) = &self.job.resumed.read {
-            let Checkpoint { blocks, payload, digest, .. } = *mark;
+        if let Some((checkpoint, _)) = &self.job.resumed.read {
+            let Checkpoint { blocks, payload, digest, .. } = *checkpoint;
             *all.lock() = Written { blocks, payload, digest, ..Written::default() };
         }
         watched(self.job, self.store, None, || {
@@ -197,7 +197,7 @@ impl Load<'_> {
             return Err(Error::interrupted());
         }
         let extents = self.fingerprints.sync()?;
-        let mark = Checkpoint {
+        let checkpoint = Checkpoint {
             offset: source.chunks.position(),
             consumed: written.consumed,
             checksum: source.chunks.checksum(),
@@ -207,10 +207,10 @@ impl Load<'_> {
         };
         failpoint::reach("read-synced");
         if source.ended {
-            self.job.journal.append(&Entry::ReadDone { mark, extents, padding: written.tail.padding })?;
+            self.job.journal.append(&Entry::ReadDone { checkpoint, extents, padding: written.tail.padding })?;
             failpoint::reach("read-done");
         } else {
-            self.job.journal.append(&Entry::Read { mark, extents })?;
+            self.job.journal.append(&Entry::Read { checkpoint, extents })?;
             failpoint::reach("read");
         }
         Ok(())
