@@ -1,14 +1,14 @@
 //! The one error type of the library.
 //!
-//! Rules of the house: an error carries fields, not sentences; its text is verb and object plus the reason; the cause
-//! is a `source()` and is not repeated in the text; [`Error::hint`] names the next step and [`Error::exit`] the exit
-//! code. Errors of RocksDB are wrapped once, in `rocks`.
+//! An error carries fields, not sentences. Its text is a verb, an object and the reason; its cause is its `source()` and is
+//! not repeated in the text. [`Error::hint`] names the next step, [`Error::exit`] the exit code. Only `rocks` wraps errors
+//! of RocksDB.
 
 use std::path::{Path, PathBuf};
 
 use crate::size::human;
 
-/// What every fallible function of the library returns.
+/// The result of every fallible function of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong.
@@ -21,7 +21,7 @@ pub enum Error {
         /// The input as the user named it; `-` for a pipe.
         path: PathBuf,
         /// Where in the input, in bytes from its start. For a compressed input this is an offset in the unpacked data
-        /// when the problem lies there.
+        /// when the problem is there.
         offset: Option<u64>,
         /// What is wrong there.
         #[source]
@@ -34,7 +34,7 @@ pub enum Error {
         action: &'static str,
         /// What it was done to.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -70,7 +70,7 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
-    /// The caller asked for something that cannot be: a wrong value, two options that exclude each other.
+    /// The caller asked for something impossible: a wrong value, two options that exclude each other.
     #[error("{reason}")]
     Usage {
         /// What is wrong.
@@ -78,10 +78,10 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
-    /// A preset, or something laid on top of it, cannot be.
+    /// A preset, or an override of it, is invalid.
     #[error(transparent)]
     Preset(Cause),
-    /// A database that was looked through is not sound, or lacks something; what was found has been reported.
+    /// A verification found a database damaged or incomplete; the report has the details.
     #[error("{action} {}: {problems} found", path.display())]
     VerificationFailed {
         /// What was being done: `verify`, `walk`.
@@ -93,7 +93,7 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
-    /// Something that was asked for is not in the database.
+    /// The key or block that was looked up is not in the database.
     #[error("get from {}: {reason}", path.display())]
     NotFound {
         /// The database.
@@ -101,7 +101,7 @@ pub enum Error {
         /// What is not there.
         reason: String,
     },
-    /// The user or the embedding program asked to stop; the same command goes on from here.
+    /// The user or the embedding program cancelled the work; the same command continues from here.
     #[error("interrupted")]
     Interrupted {
         /// How to go on.
@@ -109,7 +109,7 @@ pub enum Error {
     },
 }
 
-/// What a module found wrong, which knows the next step. It is defined beside the code that finds it.
+/// A problem that a module found, with the next step for the user. It is defined beside the code that finds it.
 pub trait Problem: std::error::Error + Send + Sync + 'static {
     /// The next step for the person who sees it: one line.
     fn hint(&self) -> String;
@@ -164,13 +164,13 @@ pub enum Exit {
 }
 
 impl Error {
-    /// Wraps an [`std::io::Error`] with what was being done to what.
+    /// Wraps an [`std::io::Error`] with the action that failed and its object.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
     }
 
-    /// What RocksDB says: as the system's error where its words name one.
+    /// An error of RocksDB; [`Error::Io`] where its message names an error of the system.
     pub(crate) fn of_rocks(action: &'static str, path: &Path, message: String) -> Self {
         match errno_of(&message) {
             Some(errno) => Self::io(action, path)(errno.into()),
@@ -197,7 +197,7 @@ impl Error {
         Self::damaged_work(path, format_args!("lacks {what}"))
     }
 
-    /// The caller asked an import to stop; the same command goes on.
+    /// The caller cancelled an import; the same command continues.
     pub(crate) fn interrupted() -> Self {
         Self::Interrupted { hint: "run the same command again to go on from here".into() }
     }
@@ -207,7 +207,7 @@ impl Error {
         Self::Interrupted { hint: "nothing was changed; run it again".into() }
     }
 
-    /// The exit code this error stands for.
+    /// The exit code of this error.
     pub fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,
@@ -241,7 +241,7 @@ impl Error {
     }
 }
 
-/// RocksDB tells its errors as text only; the system's part of it is the C library's.
+/// The system's error in a message of RocksDB, which reports errors as text only, with the C library's words.
 pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {
     use rustix::io::Errno;
     let known = [

@@ -1,7 +1,7 @@
 //! Sorting records of one fixed size that may not fit the memory: sorted runs on disk, merged.
 //!
-//! A run is a file of records as they lie in memory: it has no name, so it is gone when it is dropped and only this
-//! process can read it. Errors are the system's; the caller knows the place, the directory of the runs.
+//! A run is a file of records in their layout in memory. It has no name, so it is deleted when it is dropped and only this
+//! process can read it. Errors are the system's; the caller adds the directory of the runs to them.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -40,7 +40,7 @@ pub(crate) struct Sorter<T> {
 }
 
 impl<T: Fixed> Sorter<T> {
-    /// Sorts within `memory` bytes, 16 KiB at least, and files in `dir`. `expected` records come, where that is known.
+    /// Sorts within `memory` bytes, 16 KiB at least, and files in `dir`. Reserves room for up to `expected` records.
     pub fn new(dir: impl Into<PathBuf>, memory: usize, expected: usize) -> Self {
         let memory = memory.max(MIN_READ);
         let most_held = memory / size_of::<T>();
@@ -113,7 +113,7 @@ impl<T: Fixed> Sorted<T> {
     }
 }
 
-/// Sorted sequences as one.
+/// The merge of sorted sequences.
 pub(crate) struct Records<'a, T: Fixed>(Merge<Reader<'a, T>>);
 
 impl<'a, T: Fixed> Records<'a, T> {
@@ -169,7 +169,7 @@ impl<T: Fixed> Run<T> {
 struct Reader<'a, T: Fixed> {
     buffer: Cow<'a, [T]>,
     next: usize,
-    /// What the buffer is filled from, where that goes on, and how many records at once.
+    /// The run that fills the buffer, the next record in it, and how many are read at once.
     run: Option<(&'a Run<T>, u64, usize)>,
 }
 
@@ -194,7 +194,7 @@ impl<T: Fixed> Cursor for Reader<'_, T> {
     }
 }
 
-/// What steps through a sorted sequence.
+/// A position in a sorted sequence.
 pub(crate) trait Cursor {
     type Key: Ord;
     type Error;
@@ -206,7 +206,7 @@ pub(crate) trait Cursor {
 /// Steps through several sorted sequences as if they were one.
 pub(crate) struct Merge<C: Cursor> {
     cursors: Vec<C>,
-    /// Where each cursor is; the least one is what was handed out last, once it has `begun`.
+    /// The current key of each cursor; once `begun`, the least is the one that was returned last.
     heads: BinaryHeap<Reverse<(C::Key, usize)>>,
     begun: bool,
 }

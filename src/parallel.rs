@@ -16,8 +16,8 @@ pub(crate) fn cores() -> usize {
 /// Starts a thread in `scope`.
 ///
 /// # Errors
-/// [`Error::Io`]: the system has no thread, or no memory for its stack. Threads of the scope that run already must then
-/// be told to end.
+/// [`Error::Io`]: the system has no thread, or no memory for its stack. The caller must then end the threads of the scope
+/// that already run.
 pub(crate) fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
@@ -52,17 +52,17 @@ pub(crate) fn pool(count: usize) -> Result<rayon::ThreadPool> {
     pool.map_err(|error| Error::io("start", "a thread")(refused(error)))
 }
 
-/// Starts the threads of the process that rayon shares work among, unless this thread is one of another pool.
+/// Starts rayon's global pool, unless this thread belongs to another pool.
 ///
 /// # Errors
-/// What the system says.
+/// [`std::io::Error`]: the system refuses a thread.
 pub(crate) fn start_shared() -> std::io::Result<()> {
     use std::error::Error as _;
     if rayon::current_thread_index().is_some() {
         return Ok(());
     }
     match rayon::ThreadPoolBuilder::new().build_global() {
-        // Without a cause they run already.
+        // An error without a source says that the pool exists already.
         Err(error) if error.source().is_some() => Err(std::io::Error::new(std::io::ErrorKind::WouldBlock, error)),
         _ => Ok(()),
     }
@@ -80,7 +80,7 @@ pub(crate) fn for_each<W: Send>(
     let mut workers: Vec<W> = (0..threads.min(items).max(1)).map(|_| make()).collect();
     let run = |worker| pull.each(worker, |items, _| Ok(items.next()), |worker, item, _| work(worker, item));
     match workers.as_mut_slice() {
-        // Not worth a thread.
+        // One worker needs no other thread.
         [worker] => run(worker),
         workers => pull.run(workers, run),
     }
@@ -151,26 +151,26 @@ impl<S: Send> Pull<S> {
                 match next(source, worker) {
                     Ok(Some(item)) => (item, turn, self.in_hand.read()),
                     Ok(None) => return,
-                    // While the source is held: no other worker may ask it again.
+                    // Noted while the source is locked: no other worker may read from it again.
                     Err(error) => return self.faults.note(turn.number, error),
                 }
             };
             if let Err(error) = work(worker, item, &turn) {
-                // Before the item leaves the hand: see `idle`.
+                // Noted while `in_hand` is locked: see `idle`.
                 return self.faults.note(turn.number, error);
             }
             drop(in_hand);
         }
     }
 
-    /// Waits until no worker has an item in hand, and keeps it so; `None` if one has failed with its item. Only what
-    /// takes the next item may call it: nothing is given out meanwhile.
+    /// Waits until no worker has an item in hand; none gets one while the guard lives. `None` if a worker has failed. Only
+    /// the `next` of [`Pull::each`] may call it: it holds the source, so no item is given out meanwhile.
     pub fn idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         let idle = self.in_hand.write();
         (self.faults.at.load(Ordering::Acquire) == Faults::NONE).then_some(idle)
     }
 
-    /// Notes a fault beside the work, which ends all of it.
+    /// Notes a fault that belongs to no item; it ends the pull.
     pub fn fail(&self, error: Error) {
         self.faults.note(0, error);
     }
@@ -178,7 +178,7 @@ impl<S: Send> Pull<S> {
     /// The source, when all threads have ended.
     ///
     /// # Errors
-    /// The first fault.
+    /// The first fault; [`Error::Interrupted`] only where there is no other.
     pub fn finish(self) -> Result<S> {
         self.faults.first.into_inner().map_or(Ok(self.source.into_inner().1), Err)
     }
@@ -186,7 +186,7 @@ impl<S: Send> Pull<S> {
 
 impl Faults {
     const NONE: u64 = u64::MAX;
-    /// Where an interruption is noted: it never hides what is wrong.
+    /// The number of an interruption: any other fault takes its place.
     const INTERRUPTED: u64 = u64::MAX - 1;
 
     fn note(&self, number: u64, error: Error) {

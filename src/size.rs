@@ -7,7 +7,7 @@
 /// The units, the smallest first: letter and bytes.
 const UNITS: [(char, u64); 4] = [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40)];
 
-/// Digits after the point that are read; more would say nothing about whole bytes of a TiB.
+/// The most digits after the point: more cannot change the whole bytes of a TiB.
 const MAX_FRACTION: usize = 12;
 
 /// A text that is not a size.
@@ -19,10 +19,10 @@ pub enum SizeError {
         /// The text.
         text: String,
     },
-    /// What stands behind the number is not a unit.
+    /// The text after the number is not a unit.
     #[error("`{unit}` is not a unit of size: use K, M, G or T (or KiB, MiB, GiB, TiB), powers of 1024")]
     UnknownUnit {
-        /// What stands behind the number.
+        /// The text after the number.
         unit: String,
     },
     /// A decimal unit, which people read in two ways.
@@ -60,7 +60,7 @@ pub enum SizeError {
 /// Reads a size. With a unit, a fraction is allowed and rounded down to whole bytes: `1.5GiB`.
 ///
 /// # Errors
-/// Says what is wrong and how to write it.
+/// [`SizeError`]: what is wrong and how to write it.
 ///
 /// ```
 /// use bedload::testing::size::parse;

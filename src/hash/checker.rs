@@ -14,12 +14,12 @@ use blake2b_simd::many::{HashManyJob, hash_many};
 
 use super::function::Function;
 
-/// One block to check: the hash function's multicodec, the digest its CID carries, and its bytes.
+/// One block to check: the hash function's multicodec, the digest in its CID, and its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim<'a> {
     /// Multicodec of the hash function, e.g. `0xb220` for blake2b-256.
     pub code: u64,
-    /// The digest as it stands in the CID.
+    /// The digest in the CID.
     pub digest: &'a [u8],
     /// The block's bytes.
     pub data: &'a [u8],
@@ -95,7 +95,7 @@ impl Checker {
     /// Checks all claims. Pass many at once, best [`BATCH`] or a multiple of it.
     ///
     /// # Errors
-    /// The first claim, in the order of `claims`, that does not hold.
+    /// [`Failure`]: the first claim, in the order of `claims`, that does not hold.
     pub fn check(&mut self, claims: &[Claim<'_>]) -> Result<(), Failure> {
         for (batch, claims) in claims.chunks(BATCH).enumerate() {
             self.check_batch(claims).map_err(|failure| Failure { index: batch * BATCH + failure.index, ..failure })?;
@@ -110,7 +110,7 @@ impl Checker {
             match triage(claim) {
                 Ok(Rest::Nothing) => {}
                 Ok(Rest::Lanes) => self.order.push(sort_key(index, claim.data.len())),
-                // Whatever the lanes find below lies before this claim.
+                // A failure that the lanes find below is of a claim before this one.
                 Err(kind) => {
                     failed = Some(Failure { index, kind });
                     break;

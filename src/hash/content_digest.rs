@@ -4,9 +4,9 @@
 //! digest = sum over all records of XXH3-128(key ‖ value, seed = bytes in key)   modulo 2^128
 //! ```
 //!
-//! It adds up over partitions and threads, costs next to nothing beside the verification of the blocks, and can be
-//! computed from a snapshot, during an import and from a finished database. It finds accidents, not forgers. The seed
-//! tells `ab ‖ c` from `a ‖ bc`.
+//! It adds up over partitions and threads, is cheap compared to the verification of the blocks, and can be computed from a
+//! snapshot, during an import and from a finished database. It detects accidents, not forgery. The seed distinguishes
+//! `ab ‖ c` from `a ‖ bc`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,7 +38,7 @@ use twox_hash::xxhash3_128::{DEFAULT_SECRET_LENGTH, Hasher, RawHasher, SecretBuf
 pub struct ContentDigest(u128);
 
 impl ContentDigest {
-    /// Adds a record whose key and value lie in different places. Prefer [`ContentDigest::add_section`] where they do
+    /// Adds a record whose key and value are in different places. Prefer [`ContentDigest::add_section`] where they do
     /// not: it is up to twice as fast.
     pub fn add_record(&mut self, key: &[u8], value: &[u8]) {
         // Below a kibibyte or so, copying is cheaper than the bookkeeping of a hash in pieces.
@@ -50,13 +50,13 @@ impl ContentDigest {
         self.0 = self.0.wrapping_add(hash);
     }
 
-    /// Adds a record whose value lies right behind its key, as in a section of a CAR. `key_length` is in bytes.
+    /// Adds a record whose value follows its key, as in a section of a CAR. `key_length` is in bytes.
     #[inline]
     pub fn add_section(&mut self, key_and_value: &[u8], key_length: usize) {
         self.0 = self.0.wrapping_add(hash(key_length, key_and_value));
     }
 
-    /// That of one such record.
+    /// The digest of one such record.
     #[inline]
     pub(crate) fn of_section(key_and_value: &[u8], key_length: usize) -> Self {
         Self(hash(key_length, key_and_value))
@@ -79,8 +79,8 @@ impl ContentDigest {
     }
 }
 
-/// How many records there are, and their content digest: what one stage of an import hands to the next must come to the
-/// same here as there.
+/// A number of records and their content digest: each stage of an import compares what it has received with what the stage
+/// before has passed on.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Content {
     pub records: u64,
@@ -112,10 +112,10 @@ impl fmt::Display for Content {
     }
 }
 
-/// The hash of a record that lies in one piece.
+/// The hash of a record in one piece.
 ///
 /// XXH3 derives a secret from the seed. For one record that is as much work as hashing some 200 bytes, so the secrets of
-/// the seeds that occur, lengths of keys, are kept.
+/// the seeds that occur, lengths of keys, are cached.
 #[inline]
 fn hash(key_length: usize, key_and_value: &[u8]) -> u128 {
     static SECRETS: [OnceLock<Box<[u8]>>; 64] = [const { OnceLock::new() }; 64];

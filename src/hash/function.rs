@@ -128,12 +128,12 @@ impl Function {
         }
     }
 
-    /// How many bytes of digest a CID may carry for this function.
+    /// How many bytes of digest a CID may have for this function.
     ///
     /// A digest shorter than the function gives is its prefix: that is what Go's multihash makes of a wanted length, and
     /// Go's CAR tools check it so. Fewer than [`MIN_TRUNCATED`] bytes prove nothing and are refused, unless the function
     /// itself is that short. A longer digest than the function gives is refused, except for blake3, which gives as many
-    /// bytes as one asks for, here up to [`MAX_DIGEST`].
+    /// bytes as are wanted, here up to [`MAX_DIGEST`].
     pub fn digest_lengths(self) -> RangeInclusive<usize> {
         match self {
             Self::Identity => 0..=usize::MAX,

@@ -37,7 +37,7 @@ pub enum HashProblem {
         /// Bytes in the CID's digest.
         length: usize,
     },
-    /// A hash function that is not known here.
+    /// A hash function that is not supported.
     #[error("block {cid} uses the hash function 0x{code:x}, which is not supported")]
     UnknownFunction {
         /// The CID in its usual text form.
@@ -58,7 +58,7 @@ impl Problem for HashProblem {
     }
 }
 
-/// What to tell about a claim that did not hold. `cid` are the bytes of the block's CID; bytes that cannot be written as
+/// The problem of a claim that did not hold. `cid` are the bytes of the block's CID; bytes that cannot be written as
 /// one (an identity digest of more than 64 bytes) are shown as hex.
 pub fn problem_of(cid: &[u8], claim: &Claim<'_>, failure: &Failure) -> HashProblem {
     let cid = cid::Cid::try_from(cid).map_or_else(|_| shown(cid), |cid| cid.to_string());

@@ -23,11 +23,11 @@ pub(in crate::load) struct BuiltFile {
 pub(in crate::load) struct Tally {
     /// Records.
     pub records: u64,
-    /// Blocks that were there more than once.
+    /// Blocks that came more than once.
     pub duplicates: u64,
     /// Content digest of the records.
     pub digest: ContentDigest,
-    /// Content digest of the duplicates, each as often as it was met.
+    /// Content digest of the duplicates, each as often as it came.
     pub duplicate_digest: ContentDigest,
 }
 
@@ -154,7 +154,7 @@ impl RangeDone {
         self.blocks.files.iter().chain(&self.ids.files)
     }
 
-    /// Takes the range behind this one in, if that follows without a gap; otherwise gives it back.
+    /// Appends the range `next`, if it follows without a gap; otherwise returns it.
     pub fn join(&mut self, next: Self) -> Option<Self> {
         let follows = self.part == next.part && self.end == next.start && self.last.id == next.before;
         if !follows {

@@ -23,7 +23,7 @@ const EVERY_BYTES_MOST: u64 = 256 << 20;
 /// Time between two checkpoints at most.
 pub(in crate::load) const EVERY: Duration = Duration::from_secs(10);
 
-/// Bytes between two checkpoints, unless a test takes more of them.
+/// Bytes between two checkpoints, unless a test wants more of them.
 fn every_bytes(files: u32) -> u64 {
     let rule = (u64::from(files) * EVERY_BYTES_PER_FILE).clamp(EVERY_BYTES_LEAST, EVERY_BYTES_MOST);
     failpoint::durable_bytes().unwrap_or(rule)
@@ -31,7 +31,7 @@ fn every_bytes(files: u32) -> u64 {
 
 /// A checkpoint to be made durable.
 pub(in crate::load) struct PendingCheckpoint {
-    pub mark: Checkpoint,
+    pub checkpoint: Checkpoint,
     pub extents: Vec<(u32, Extent)>,
 }
 
@@ -53,8 +53,8 @@ impl Clock {
         self.last_time = Instant::now();
     }
 
-    /// Whether a checkpoint is due by time alone, where each costs a flush; if so, the next one is counted from here. In the
-    /// second half of the time a `good_moment` is taken when it comes.
+    /// Whether a checkpoint is due by time alone, where each costs a flush; if so, the next one is counted from here. In
+    /// the second half of the time a `good_moment` is taken when it comes.
     pub fn is_due_by_time(&mut self, offset: u64, good_moment: impl FnOnce() -> bool) -> bool {
         let elapsed = self.last_time.elapsed();
         let due = elapsed >= EVERY
@@ -76,8 +76,8 @@ impl Clock {
     }
 }
 
-/// Makes checkpoints durable one after the other, until the sender goes. After a failure, which `fail` is told, checkpoints
-/// are taken and dropped: no thread may wait for a disk that is full.
+/// Makes checkpoints durable one after the other, until the sender is dropped. A failure goes to `fail`; after it
+/// checkpoints are received and dropped: no thread may wait for a disk that is full.
 pub(in crate::load) fn keep(
     checkpoints: &Receiver<PendingCheckpoint>,
     spill: &Spill,
@@ -97,10 +97,10 @@ pub(in crate::load) fn keep(
 }
 
 fn make_durable(checkpoint: PendingCheckpoint, spill: &Spill, journal: &Journal) -> Result<()> {
-    let PendingCheckpoint { mark, extents } = checkpoint;
+    let PendingCheckpoint { checkpoint, extents } = checkpoint;
     spill.sync(&extents)?;
     failpoint::reach("read-synced");
-    journal.append(&Entry::Read { mark, extents })?;
+    journal.append(&Entry::Read { checkpoint, extents })?;
     failpoint::reach("read");
     Ok(())
 }

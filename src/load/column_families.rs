@@ -1,5 +1,5 @@
-//! The column families of a database in the making: their names, and what each has while it is loaded, while it settles,
-//! and in the end.
+//! The column families of an import: their names, and the options of each for loading, for the final compaction and for
+//! the node.
 
 use crate::error::Result;
 use crate::load::context::Job;
@@ -7,9 +7,9 @@ use crate::rocks::SstOptions;
 use crate::rocks::option_map::{Group, OptionMap};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 
-/// What families of ids have instead of what the preset says about blocks, with the reason.
+/// The options of families of ids that differ from the preset's for blocks, with the reason.
 const OF_IDS: [(Group, &str, &str); 3] = [
-    // Most ids that are asked for are not there, or are those of the other family.
+    // Most ids that are looked up are missing, or are those of the other family.
     (Group::Table, "filter_policy", "bloomfilter:10:false"),
     // Records of a few bytes: a larger block would be searched for long.
     (Group::Table, "block_size", "16384"),
@@ -20,26 +20,26 @@ const OF_IDS: [(Group, &str, &str); 3] = [
 /// The families of an import, and their options.
 pub(in crate::load) struct ColumnFamilies<'a> {
     all: Vec<Family<'a>>,
-    /// How many of them are loaded; behind those is what RocksDB wants to be there.
+    /// How many of them are loaded; the others are those that RocksDB requires.
     loaded: usize,
 }
 
 struct Family<'a> {
     name: &'a str,
     loading: OptionMap,
-    settling: OptionMap,
+    compacting: OptionMap,
     node: OptionMap,
 }
 
 impl<'a> ColumnFamilies<'a> {
-    /// The one that takes the blocks of a CAR.
+    /// The family of the blocks of a CAR.
     pub fn of_car(job: &Job<'a>) -> Self {
         let own = job.options.column_family.as_str();
         let names = std::iter::once(own).chain((own != DEFAULT).then_some(DEFAULT));
         Self { all: names.map(|name| Family::of_blocks(job, name)).collect(), loaded: 1 }
     }
 
-    /// Those of a log: blocks, and what finds them.
+    /// The families of a log: blocks, and the indexes of ids.
     pub fn of_log(job: &Job<'_>) -> Self {
         let log = &job.options.log;
         let ids = (!log.no_id_index).then_some(BLOCK_IDS);
@@ -49,12 +49,12 @@ impl<'a> ColumnFamilies<'a> {
         Self { loaded: all.len(), all }
     }
 
-    /// The same for a database that is written to: what is not flushed when the caller cancels is not flushed then,
-    /// because that can take long, and is read again.
+    /// The same for the memtable loader: when the caller cancels, memtables are not flushed, because that can take long;
+    /// their blocks are read again.
     pub fn written_to(mut self) -> Self {
-        for Family { loading, settling, .. } in &mut self.all {
+        for Family { loading, compacting, .. } in &mut self.all {
             loading.set(Group::Db, "avoid_flush_during_shutdown", "true");
-            settling.set(Group::Db, "avoid_flush_during_shutdown", "true");
+            compacting.set(Group::Db, "avoid_flush_during_shutdown", "true");
         }
         self
     }
@@ -76,15 +76,15 @@ impl<'a> ColumnFamilies<'a> {
 
     /// Options for the final compaction.
     pub fn compacting(&self) -> Vec<(&str, &OptionMap)> {
-        self.all.iter().map(|family| (family.name, &family.settling)).collect()
+        self.all.iter().map(|family| (family.name, &family.compacting)).collect()
     }
 
-    /// Those of the finished database.
+    /// Options of the finished database.
     pub fn node(&self) -> Vec<(&str, &OptionMap)> {
         self.all.iter().map(|family| (family.name, &family.node)).collect()
     }
 
-    /// What files of a family are built with; `None` when it is not made.
+    /// The options that files of a family are built with; `None` when the import does not make it.
     pub fn sst(&self, job: &Job<'_>, name: &str) -> Result<Option<SstOptions>> {
         let found = self.all.iter().find(|family| family.name == name);
         found.map(|family| SstOptions::new(&family.loading, &job.target.sst)).transpose()
@@ -93,17 +93,17 @@ impl<'a> ColumnFamilies<'a> {
 
 impl<'a> Family<'a> {
     fn of_blocks(job: &Job<'_>, name: &'a str) -> Self {
-        Self { name, loading: job.loading.clone(), settling: job.preset.compacting(), node: job.preset.node() }
+        Self { name, loading: job.loading.clone(), compacting: job.preset.compacting(), node: job.preset.node() }
     }
 
     fn of_ids(job: &Job<'_>, name: &'a str) -> Self {
         let mut family = Self::of_blocks(job, name);
-        [&mut family.loading, &mut family.settling, &mut family.node].into_iter().for_each(set_for_ids);
+        [&mut family.loading, &mut family.compacting, &mut family.node].into_iter().for_each(set_for_ids);
         family
     }
 }
 
-/// Makes options for blocks those of a family of ids.
+/// Turns options for blocks into those of a family of ids.
 fn set_for_ids(map: &mut OptionMap) {
     OF_IDS.iter().for_each(|(group, name, value)| map.set(*group, *name, *value));
 }

@@ -19,7 +19,7 @@ use crate::rocks::{self, options_of};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 
-/// Writes the record of the import, makes the database durable and gives it its name. The report.
+/// Writes the record of the import, makes the database durable and gives it its name. Returns the report.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Rocks`]: the disk is full or fails; the same command goes on.
@@ -42,16 +42,16 @@ pub(super) fn commit(job: &Job<'_>, source: SourceInfo, size: Option<u64>, loade
     Ok(report)
 }
 
-/// The report of a loaded source, but for what is measured.
+/// The report of a loaded source, without measurements.
 fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportReport> {
     let Job { options, preset, plan, target, progress, .. } = *job;
     let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
-    // The functions of records that were there before are not known.
     let mut plan = plan.clone();
     if let Method::CarSst { sort } = &mut plan.method {
         // What happened, not what was expected.
         sort.spill = loaded.spilled;
     }
+    // The functions of records that were there before are not known.
     let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;
     Ok(ImportReport {
         schema: SCHEMA.into(),
@@ -87,7 +87,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportRep
     })
 }
 
-/// Fills in what is measured: as far as it has come.
+/// Fills in the measurements so far.
 fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
     let mut seconds = Map::new();
     seconds.insert("total".into(), progress.now().seconds.into());
@@ -103,10 +103,10 @@ fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
     report.samples = progress.samples();
 }
 
-/// The files of the database in `dir` that say which it is and how it is opened, for its record.
+/// The files that identify the database in `dir` and say how it is opened, for its record.
 ///
 /// # Errors
-/// There is no OPTIONS file, or one of them cannot be read.
+/// [`Error::State`]: there is no OPTIONS file; [`Error::Io`]: one of them cannot be read.
 fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
     // The options may leave this one out.
     let identity = Some(dir.join("IDENTITY")).filter(|path| path.exists());
@@ -121,7 +121,7 @@ fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
 /// Makes the finished database durable under its working name.
 ///
 /// # Errors
-/// [`Error::Io`]: the disk fails; [`Error::State`]: something that is not of the import stands there.
+/// [`Error::Io`]: the disk fails; [`Error::State`]: there is a file that is not of the import.
 fn sync(target: &Target) -> Result<()> {
     if !target.into_existing {
         target.has_only_the_database()?;
@@ -143,8 +143,8 @@ fn rename(target: &Target) -> Result<()> {
     target.remove_leftovers()
 }
 
-/// RocksDB's own log files name the directory they were written in, and beside the newest OPTIONS it keeps one that says
-/// how the database was loaded; nothing else remembers either.
+/// Removes RocksDB's own log files, which name the directory they were written in, and the older OPTIONS file, which has
+/// the options of loading.
 fn remove_leftovers(dir: &Path) -> Result<()> {
     let newest = OptionsFile::latest_path(dir)?;
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {

@@ -1,4 +1,4 @@
-//! From the last flush to a database that is closed and ready: the final compaction, and a look at what came out.
+//! The final compaction, and the check of its result.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::parallel;
 use crate::progress::{Backlog, Phase};
 use crate::rocks::{DataFile, Level, Meter, Reader, ReaderOptions, Store, levels_of};
 
-/// How often RocksDB is asked what lies before it.
+/// How often RocksDB's backlog is read.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// A database that is settled, opened to be looked at.
+/// A database after the final compaction, open for reading.
 pub(in crate::load) struct Compacted {
     pub reader: Reader,
     pub files: Vec<DataFile>,
@@ -30,8 +30,8 @@ impl Compacted {
     }
 }
 
-/// The final compaction of all that was loaded; then the database is opened once as its node will open it, so that
-/// its OPTIONS say so.
+/// The final compaction of all that was loaded; then the database is opened once with the options of its node, so that
+/// its OPTIONS file has them.
 pub(in crate::load) fn compact(
     job: &Job<'_>,
     store: Store,
@@ -56,7 +56,7 @@ pub(in crate::load) fn compact(
     Ok(compacted)
 }
 
-/// Compacts what lies in the levels of `before`, and closes the database.
+/// Compacts the levels of `before`, and closes the database.
 fn compact_levels(
     job: &Job<'_>,
     store: Store,
@@ -70,7 +70,7 @@ fn compact_levels(
         store.close();
         return Ok(());
     }
-    // What lies in the last level already stays where it is.
+    // Files in the last level stay where they are.
     let above = |levels: &Vec<Level>| -> u64 {
         let last = levels.iter().map(|level| level.level).max().filter(|&level| level > 0);
         levels.iter().filter(|level| Some(level.level) != last).map(|level| level.bytes).sum()
@@ -96,11 +96,11 @@ fn compact_levels(
     Ok(())
 }
 
-/// Whether a compaction that has not failed has also done its work.
+/// Checks that a compaction that has not failed has also done its work.
 fn check_compacted(job: &Job<'_>, family: &str, levels: &[Level]) -> Result<()> {
     let compacted = match levels {
         [] => true,
-        // In a database that was there, its own compactions may be at work.
+        // In an existing database its own compactions may be running.
         [first, ..] if job.options.into_existing => first.level != 0,
         [only] => only.level != 0,
         _ => false,
@@ -117,8 +117,8 @@ fn check_compacted(job: &Job<'_>, family: &str, levels: &[Level]) -> Result<()> 
     })
 }
 
-/// Runs `work` while a thread beside it shows what lies before RocksDB, and stops a compaction when asked to.
-/// `moving` is how many bytes a final compaction has to move.
+/// Runs `work` while another thread reports RocksDB's backlog, and stops a compaction on cancellation. `moving` is how
+/// many bytes a final compaction has to move.
 pub(in crate::load) fn watched<T>(job: &Job<'_>, store: &Store, moving: Option<u64>, work: impl FnOnce() -> T) -> T {
     let (over, is_over) = bounded::<()>(0);
     let written = || resources::io_bytes().map_or(0, |(_, written)| written);
@@ -127,7 +127,7 @@ pub(in crate::load) fn watched<T>(job: &Job<'_>, store: &Store, moving: Option<u
         let watch = move || {
             let mut cancelled = false;
             loop {
-                // What cannot be told is not shown; whatever is wrong, the work will hear of it.
+                // A backlog that is not known is not shown; `work` reports what is wrong.
                 let backlog = store.backlog().ok();
                 job.progress.set_backlog(match moving {
                     Some(moving) => {
@@ -146,7 +146,7 @@ pub(in crate::load) fn watched<T>(job: &Job<'_>, store: &Store, moving: Option<u
                 }
             }
         };
-        // Without a thread to show it the work goes on all the same.
+        // Without the thread the work goes on without a backlog.
         let _ = parallel::start(scope, watch);
         let result = work();
         drop(over);

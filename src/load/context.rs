@@ -1,4 +1,4 @@
-//! One import once its plan is made, and what loading it comes to.
+//! The context of an import once its plan is made, and the result of loading.
 
 use crate::error::{Error, errno_of};
 use crate::hash::content_digest::ContentDigest;
@@ -19,7 +19,7 @@ pub(super) struct Job<'a> {
     pub plan: &'a Plan,
     pub preset: &'a Resolved,
     pub target: &'a Target,
-    /// The database that is added to, where it was there before.
+    /// The existing database that is added to.
     pub existing: Option<&'a Existing<'a>>,
     pub journal: &'a Journal,
     /// What an earlier run has done.
@@ -29,7 +29,7 @@ pub(super) struct Job<'a> {
     pub loading: &'a OptionMap,
 }
 
-/// What a loader did.
+/// The result of a loader.
 #[derive(Debug)]
 pub(super) struct Loaded {
     /// Blocks read, duplicates included.
@@ -61,7 +61,7 @@ impl Job<'_> {
         FamilyScan { reader, files, family, threads: plan.threads, progress, stop: &options.stop }
     }
 
-    /// What RocksDB says of files that an earlier run has left, where it is not the system that fails.
+    /// An error of RocksDB about files that an earlier run has left, as damage to these unless the system failed.
     pub fn damaged(&self, error: Error) -> Error {
         if self.uses_earlier_work() { damaged_by(error) } else { error }
     }
@@ -75,7 +75,7 @@ impl Job<'_> {
     }
 }
 
-/// What RocksDB says of what an earlier run has left, where it is not the system that fails.
+/// An error of RocksDB about the work of an earlier run, as damage to that unless the system failed.
 pub(super) fn damaged_by(error: Error) -> Error {
     match error {
         Error::Rocks { message, path, .. } if errno_of(&message).is_none() => {

@@ -1,4 +1,4 @@
-//! What tells which program opened an existing database for writing last.
+//! The state of an existing database, which shows whether another program has opened it for writing.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -11,9 +11,8 @@ use crate::os::files::read_regular;
 /// The most bytes that are read of CURRENT and of IDENTITY.
 const MOST: u64 = 256 << 10;
 
-/// What tells whether a database has been opened for writing since: RocksDB then begins another MANIFEST and replaces
-/// CURRENT, which names it. Names repeat after a way back and in databases that were made alike; times and identities do
-/// not.
+/// The state changes when a database is opened for writing: RocksDB then begins another MANIFEST and replaces CURRENT,
+/// which names it. Names repeat after a restore and in databases that were made alike; times and identities do not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DatabaseState {
     /// The text of CURRENT.
@@ -32,7 +31,7 @@ impl DatabaseState {
         Ok(Self {
             manifest: text(&current).map_err(Error::io("read", &current))?,
             written_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
-            // RocksDB can be told to keep none.
+            // RocksDB can be configured to keep none.
             identity: text(&identity).unwrap_or_default(),
         })
     }

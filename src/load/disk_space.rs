@@ -7,8 +7,8 @@
 //! memtable           twice the database: the final compaction writes everything again before it deletes anything
 //! ```
 //!
-//! A database that is added to takes its size once more: what it was is kept until the import is complete, and the final
-//! compaction writes it again.
+//! An existing database takes its size once more: its checkpoint is kept until the import is complete, and the final
+//! compaction writes the database again.
 //!
 //! The database is counted as large as the blocks, which compression may undercut by any factor. So too little space
 //! for it is a warning; a full disk later loses nothing, and the same command goes on once there is room. Partitions
@@ -28,10 +28,10 @@ use crate::size::human;
 /// RocksDB's own files, the journal, indexes and filters: a share of the blocks, as its reciprocal.
 const OVERHEAD: u64 = 25;
 
-/// Works out what an import needs where.
+/// Works out how much space an import needs on each file system.
 ///
 /// # Errors
-/// A file system does not answer.
+/// [`Error::Io`]: a file system does not answer.
 pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<Vec<Space>> {
     let database = FileSystem::of(target.working())?;
     let partitions = FileSystem::of(&target.spill)?;
@@ -41,7 +41,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<V
     let data = plan.expected_bytes;
     let with_overhead = data.map(|bytes| bytes + bytes / OVERHEAD);
     let spills = plan.spills();
-    // Once everything is in partitions, they only get fewer.
+    // Once everything is read into partitions, they only shrink.
     let reads = Journal::peek(&target.partial).read_done.is_none();
     let certain = if spills && exact && reads { data.unwrap_or_default() } else { 0 };
 
@@ -61,7 +61,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<V
             ("database", with_overhead.map(|bytes| bytes * 2))
         }
         Method::CarSst { sort } if sort.spill => {
-            // What each thread builds is there twice: in its partitions, and in the SST in the making.
+            // What each thread builds is there twice: in its partitions, and in the SST that it writes.
             let in_hand = data.map_or(0, |bytes| {
                 let part = plan.sst_target(bytes).max(bytes >> sort.partitions.bits);
                 (plan.threads as u64 * part).min(bytes)
@@ -79,7 +79,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<V
 /// Refuses what cannot succeed; returns a warning for what may not.
 ///
 /// # Errors
-/// [`Error::NoSpace`].
+/// [`Error::NoSpace`]: it cannot succeed.
 pub(in crate::load) fn check(space: &[Space]) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     for Space { path, needed_bytes, certain_bytes, free_bytes, holds, .. } in space {
@@ -128,7 +128,7 @@ fn needs(place: FileSystem, holds: &str, needed_bytes: Option<u64>, certain_byte
     }
 }
 
-/// Bytes that the files in a directory take; what cannot be looked at takes none.
+/// Bytes that the files in a directory take; a file that cannot be read takes none.
 fn size_of(dir: &Path) -> u64 {
     let Ok(entries) = dir.read_dir() else { return 0 };
     let size = |entry: std::fs::DirEntry| Some(entry.metadata().ok()?.blocks() * 512);

@@ -1,21 +1,21 @@
-//! A database that was there before: what lets an import go back, and what it held.
+//! An existing database that is added to: its checkpoint, how an import goes back to it, and the records it held.
 //!
 //! Before anything is changed in it, `<db>.partial/checkpoint` gets all that RocksDB needs to open it as it is: hard links
 //! to its SST and blob files, copies of the small files. This is made while nothing has the database open, because opening
 //! it for writing already changes it: RocksDB replays its WAL, begins another MANIFEST and deletes what is replayed.
 //!
 //! ```text
-//! checkpoint.new/   in the making
-//! checkpoint/       whole: nothing in the database is changed before it stands
+//! checkpoint.new/   incomplete
+//! checkpoint/       complete: nothing in the database is changed before it exists
 //! ```
 //!
 //! After a failure the database goes back to it: missing files are linked, the small ones put in place by rename, CURRENT
-//! last, and what came later is deleted. The journal says so before it begins and when it is done, so that a run that
-//! dies on the way is followed by one that begins again; it can be done any number of times.
+//! last, and what came later is deleted. The journal has an entry before that begins and one when it is done, so after
+//! a crash on the way the next run begins again; it can be done any number of times.
 //!
-//! A run that is killed leaves a database that opens. The next run takes back what that run did in it, and does it again,
-//! unless another program has opened the database since: then what that has written is kept, and a checkpoint of it is
-//! taken. [`DatabaseState`] tells which. Where it cannot be told, nothing is changed.
+//! A run that is killed leaves a database that opens. The next run undoes what that run did in it, and does it again,
+//! unless another program has opened the database since: then what that has written is kept, and a new checkpoint is
+//! taken. [`DatabaseState`] shows which. Where it does not, nothing is changed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -42,26 +42,26 @@ use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
 use crate::schema::RECORD_FILE;
 
-/// What is said of one whose files are not that.
+/// The reason in the error for a checkpoint with missing or changed files.
 const NOT_WHOLE: &str = "its files are not what was put there";
 
 /// Bytes that are copied at once.
 const PIECE: usize = 256 << 10;
 
-/// How what was there is looked through: by keys in any order. Each open file has its index and its filter in memory.
+/// How the checkpoint is read: by keys in any order. Each open file has its index and its filter in memory.
 const LOOKING_UP: ReaderOptions = ReaderOptions { cache: 16 << 20, open_files: 128, lenient: false, in_order: false };
 
 /// An existing database that only this process may open.
 pub(super) struct Existing<'a> {
     target: &'a Target,
-    /// RocksDB's own lock file. The lock belongs to the process, so that RocksDB can open the database here; when it closes
-    /// that, the lock is gone and is taken again.
+    /// RocksDB's own lock file. The lock belongs to the process, so RocksDB can open the database here; when RocksDB closes
+    /// it, the lock is lost and must be taken again.
     file: File,
     /// Whether this run has begun to open it for writing.
     opened: AtomicBool,
 }
 
-/// What a file of a database is, by its name.
+/// The kind of a database's file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Never changed once it is written: a link keeps it.
@@ -79,7 +79,7 @@ enum Writer {
     Import,
     /// Another program.
     Other,
-    /// Nothing tells, and why.
+    /// It is not known, with the reason.
     Unknown(&'static str),
 }
 
@@ -104,7 +104,7 @@ impl<'a> Existing<'a> {
     /// Takes the lock of the database, as RocksDB does.
     ///
     /// # Errors
-    /// [`Error::State`] when another process has it open.
+    /// [`Error::State`]: another process has it open; [`Error::Io`]: the system refuses it.
     pub fn lock(target: &'a Target) -> Result<Self> {
         let path = target.db.join("LOCK");
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
@@ -114,7 +114,7 @@ impl<'a> Existing<'a> {
         Ok(existing)
     }
 
-    /// Takes the lock that RocksDB has given back when it closed the database.
+    /// Takes the lock again after RocksDB has closed the database.
     ///
     /// # Errors
     /// As [`Existing::lock`].
@@ -130,11 +130,12 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// Takes back what an earlier run has done in the database, unless another program has opened it since. What the user
-    /// should hear about that.
+    /// Undoes what an earlier run has done in the database, unless another program has opened it since. Returns a warning
+    /// for the user.
     ///
     /// # Errors
-    /// The disk fails, the checkpoint is gone, or nothing tells who has changed the database.
+    /// [`Error::Io`]: the disk fails; [`Error::State`]: the checkpoint is gone, or it is not known which program has
+    /// changed the database.
     pub fn take_up(&self, journal: &Journal, before: &mut ResumedState) -> Result<Option<String>> {
         if before.complete {
             return Ok(None);
@@ -168,7 +169,7 @@ impl<'a> Existing<'a> {
         }))
     }
 
-    /// Goes back before all that an earlier run has left is thrown away, unless another program has opened the database
+    /// Goes back before all that an earlier run has left is deleted, unless another program has opened the database
     /// since.
     ///
     /// # Errors
@@ -186,7 +187,7 @@ impl<'a> Existing<'a> {
         self.restore_with(&Journal::open(&self.target.partial)?.0)
     }
 
-    /// Checks that the journal tells who has changed the database last.
+    /// Checks that it is known which program has changed the database last.
     ///
     /// # Errors
     /// [`Error::State`]: it is damaged, and the database is not what it was.
@@ -201,11 +202,11 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// Which program did the last thing that was done in the database.
+    /// The program that changed the database last.
     fn last_writer(&self, known: &ResumedState) -> Result<Writer> {
         let Target { db, checkpoint, .. } = self.target;
         let now = DatabaseState::of(db)?;
-        // On its way back, it has CURRENT of the checkpoint at the end.
+        // A restore puts CURRENT of the checkpoint in place last.
         let is_kept = DatabaseState::of(checkpoint)
             .is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
         if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) {
@@ -223,7 +224,7 @@ impl<'a> Existing<'a> {
         Ok(if is_last { Writer::Import } else { Writer::Unknown("it does not open any more") })
     }
 
-    /// The error where nothing tells which program has changed the database.
+    /// The error where it is not known which program has changed the database.
     fn unknown(&self, why: &str) -> Error {
         let Target { db, partial, checkpoint, .. } = self.target;
         Error::State {
@@ -240,10 +241,10 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// Keeps what RocksDB needs to go back to what the database is now, unless an earlier run has.
+    /// Makes a checkpoint of the database, unless an earlier run has.
     ///
     /// # Errors
-    /// The disk is full or fails, or the database has files elsewhere.
+    /// [`Error::Io`]: the disk is full or fails; [`Error::State`]: the database has its WAL in another directory.
     pub fn keep(&self) -> Result<()> {
         let Target { db, partial, checkpoint, .. } = self.target;
         if checkpoint.exists() {
@@ -273,7 +274,7 @@ impl<'a> Existing<'a> {
         Ok(())
     }
 
-    /// A WAL elsewhere could not be brought back.
+    /// Refuses a database with its WAL elsewhere, which could not be restored.
     fn has_all_in_one_place(&self) -> Result<()> {
         let db = &self.target.db;
         let options = OptionsFile::latest(db)?;
@@ -289,17 +290,18 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// What the database held before this import.
+    /// The records that the database held before this import.
     ///
     /// # Errors
-    /// The checkpoint is damaged, or the disk fails.
+    /// [`Error::State`]: the checkpoint is damaged; [`Error::Rocks`]: the database itself is; [`Error::Io`]: the disk
+    /// fails.
     pub fn held(&self, family: &str) -> Result<Held> {
         let checkpoint = &self.target.checkpoint;
         if !is_whole(checkpoint) {
             return Err(damaged(checkpoint, NOT_WHOLE));
         }
         let reader = Reader::open(checkpoint, &LOOKING_UP).map_err(|error| match error {
-            // A checkpoint of a damaged database is damaged, too: then that is what the user must hear of.
+            // A checkpoint of a damaged database is damaged, too: then the error is that of the database.
             Error::Rocks { message, .. } if errno_of(&message).is_none() => {
                 let own = Reader::open(&self.target.db, &LOOKING_UP).err();
                 own.unwrap_or_else(|| damaged(checkpoint, &message))
@@ -310,7 +312,7 @@ impl<'a> Existing<'a> {
         Ok(Held { reader, family })
     }
 
-    /// Opens the database for writing, with its checkpoint made, and says in the journal how it is left.
+    /// Makes the checkpoint, opens the database for writing, and notes its state in the journal.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -325,16 +327,15 @@ impl<'a> Existing<'a> {
         Ok(store)
     }
 
-    /// After a failure: brings the database back to what it was, where this run has opened it. Whether there was anything
-    /// to do.
+    /// After a failure: brings the database back to what it was, where this run has opened it. Returns whether it did.
     ///
     /// # Errors
-    /// The disk fails; the next run tries again.
+    /// [`Error::Io`]: the disk fails; [`Error::State`]: the checkpoint is damaged. The next run tries again.
     pub fn go_back(&self) -> Result<bool> {
         if !self.opened.load(Ordering::Relaxed) || !self.target.checkpoint.exists() {
             return Ok(false);
         }
-        // The journal in hand may be what has failed.
+        // The journal of this run may be what has failed.
         let (journal, known) = Journal::open(&self.target.partial)?;
         if known.complete {
             return Ok(false);
@@ -343,14 +344,14 @@ impl<'a> Existing<'a> {
         Ok(true)
     }
 
-    /// What is said of a database that has gone back.
+    /// The message about a database that has gone back.
     pub fn restored(&self) -> String {
         format!("{} is again as it was before the import", self.target.db.display())
     }
 
     fn restore_with(&self, journal: &Journal) -> Result<()> {
         self.lock_again()?;
-        // What it goes back to must be better than what there is.
+        // A damaged checkpoint must not replace the database.
         if !is_whole(&self.target.checkpoint) {
             return Err(damaged(&self.target.checkpoint, NOT_WHOLE));
         }
@@ -376,12 +377,12 @@ impl<'a> Existing<'a> {
         failpoint::reach("restore");
         let names: BTreeSet<&str> = kept.iter().map(|(name, _)| name.as_str()).collect();
         let later: Vec<_> = files(db)?.into_iter().filter(|(name, _)| !names.contains(name.as_str())).collect();
-        // A WAL of later would be replayed.
+        // RocksDB would replay a later WAL.
         let (wal, rest): (Vec<_>, Vec<_>) = later.into_iter().partition(|(name, _)| name.ends_with(".log"));
         let delete = |(name, _): &(String, Kind)| {
             let path = db.join(name);
             match std::fs::remove_file(&path) {
-                // A run that died has left a file in the making, which the way back has used.
+                // A temporary file of a run that died: this restore has renamed one of the same name.
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
                 outcome => outcome.map_err(Error::io("delete", &path)),
             }
@@ -407,7 +408,7 @@ impl Held {
     /// Looks up `keys`, which ascend where `sorted`, and hands each value to `found` with the key's index.
     ///
     /// # Errors
-    /// RocksDB's refusal, or what `found` says.
+    /// As [`Reader::get_many`], or what `found` returns.
     pub fn look_up<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -433,10 +434,10 @@ fn damaged(checkpoint: &Path, why: &str) -> Error {
     Error::damaged_work(checkpoint, format!("is damaged: {why}"))
 }
 
-/// Whether RocksDB finds all that belongs to the database in `dir`.
+/// Whether RocksDB finds all files of the database in `dir`.
 ///
 /// # Errors
-/// The system refuses to read it, which says nothing about the database.
+/// [`Error::Io`]: the system refuses to read it, which says nothing about the database.
 pub(super) fn opens(dir: &Path) -> Result<bool> {
     match Reader::open(dir, &ReaderOptions::once()).and_then(|found| found.files()) {
         Ok(_) => Ok(true),
@@ -463,7 +464,7 @@ fn files(dir: &Path) -> Result<Vec<(String, Kind)>> {
     Ok(found)
 }
 
-/// A second name for a file; another file where the file system has no links, or another one begins.
+/// Links a file; copies it where the file system has no links, or `to` is on another one.
 fn link(from: &Path, to: &Path) -> Result<()> {
     match std::fs::hard_link(from, to).map_err(|error| (Errno::from_io_error(&error), error)) {
         Ok(()) => Ok(()),
@@ -472,7 +473,7 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-/// Whether all files of a checkpoint are there as they were put there. One that is not could lose records of the WAL.
+/// Whether a checkpoint has all its files unchanged. An incomplete one could lose records of the WAL.
 fn is_whole(checkpoint: &Path) -> bool {
     let look = || {
         let sums = std::fs::read_to_string(checkpoint.join(SUMS)).ok()?;
@@ -492,7 +493,7 @@ fn is_whole(checkpoint: &Path) -> bool {
     look() == Some(true)
 }
 
-/// Copies a file and syncs the copy; the checksum of what was copied.
+/// Copies a file and syncs the copy; returns the checksum of what was copied.
 fn copy(from: &Path, to: &Path) -> Result<u64> {
     let mut file = File::create(to).map_err(Error::io("create", to))?;
     let sum = copy_to(from, &mut file).map_err(Error::io("copy", from))?;
@@ -515,7 +516,7 @@ fn copy_to(from: &Path, mut to: impl Write) -> std::io::Result<u64> {
     }
 }
 
-/// Puts a copy of a file in place, whole or not at all.
+/// Replaces a file by a copy of another, atomically.
 fn put(from: &Path, to: &Path) -> Result<()> {
     let making = in_the_making(to);
     copy(from, &making)?;

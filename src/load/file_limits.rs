@@ -1,4 +1,4 @@
-//! How many files an import will have open at once, worked out before it starts: better to hear the number now than
+//! How many files an import will have open at once, worked out before it starts: better an error with the number now than
 //! "Too many open files" an hour later.
 
 use crate::error::{Error, Result};
@@ -47,7 +47,7 @@ pub(in crate::load) fn of_memtable(plan: &Plan, loading: &OptionMap, level0: u64
 /// Checks that this process may open as many.
 ///
 /// # Errors
-/// It may not.
+/// [`Error::State`]: it may not.
 pub(in crate::load) fn check(needed: u64, limit: u64, options: &ImportOptions) -> Result<()> {
     if needed <= limit {
         return Ok(());

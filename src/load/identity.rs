@@ -1,4 +1,4 @@
-//! What an unfinished import belongs to: going on is only right if all of it is the same.
+//! The identity of an import: an unfinished import may only be resumed by one with the same identity.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -31,33 +31,33 @@ pub(super) struct Identity {
     work_dir: Option<PathBuf>,
     spill: bool,
     partition_bits: u32,
-    /// What was chosen for a block log; empty for others.
+    /// The options of a block log; empty for others.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     log: String,
 }
 
-/// Where an import's bytes come from, as far as its identity goes.
+/// The parts of the source that its identity is made from.
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
-    /// What the source begins with.
+    /// The beginning of the source.
     pub head: Vec<u8>,
-    /// The files it consists of, when it is not a pipe: those that are read, whatever their names stand for by now.
+    /// The files it consists of, when it is not a pipe: those that are open, whatever files have their names by now.
     pub files: Vec<(PathBuf, &'a File)>,
-    /// What was chosen for a block log.
+    /// The options of a block log.
     pub log: String,
 }
 
-/// What tells a source from another one.
+/// What distinguishes a source from another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SourceIdentity {
-    /// Of version and roots.
+    /// Digest of version and roots.
     header: String,
     /// `None` for a pipe; its bytes are compared while they are skipped.
     file: Option<FileIdentity>,
     /// The other files of a source that consists of several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     more: Vec<FileIdentity>,
-    /// Of all its files.
+    /// The inodes of all its files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inodes: Vec<Inode>,
     #[serde(skip)]
@@ -73,8 +73,7 @@ struct FileIdentity {
     tail: String,
 }
 
-/// What only the system sets, and sets anew whenever a file is replaced or changed: unlike other times, a ctime cannot
-/// be put back.
+/// Data that only the system sets, whenever a file is replaced or changed: unlike other times, no program can set a ctime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Inode {
     number: u64,
@@ -83,12 +82,12 @@ struct Inode {
 }
 
 impl Identity {
-    /// Works out the identity of an import.
+    /// The identity of an import.
     ///
     /// # Errors
-    /// The source cannot be read.
+    /// [`Error::Io`]: the source cannot be read.
     pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, origin: Origin<'_>) -> Result<Self> {
-        // What follows from the limits of a process may change with a reboot, and changes nothing that is written.
+        // A value from the limits of the process may change with a reboot, and changes nothing that is written.
         let settings: String = preset
             .settings()
             .filter(|setting| setting.key.name != "max_open_files")
@@ -121,7 +120,7 @@ impl Identity {
     /// different times.
     ///
     /// # Errors
-    /// It changed, or cannot be looked at.
+    /// [`Error::State`]: it changed or is gone; [`Error::Io`]: it cannot be read.
     pub fn still_holds(&self, options: &ImportOptions) -> Result<()> {
         // A pipe has no paths.
         if let Some(missing) = self.source.paths.iter().find(|path| !path.exists()) {
@@ -140,19 +139,19 @@ impl Identity {
         Err(changed(&options.source, "its size, its times, its inode or its ends are not what they were"))
     }
 
-    /// Where the partitions lie, when not beside the database.
+    /// The directory of the partitions, when not beside the database.
     pub fn work_dir(&self) -> Option<&Path> {
         self.work_dir.as_deref()
     }
 
     /// Whether the files of the source have another inode or ctime than those in the journal, or none that are known:
-    /// only their content then tells whether they are the same.
+    /// only their content then shows whether they are the same.
     pub fn is_touched_since(&self, journal: &Self) -> bool {
         self.source.inodes.is_empty() || self.source.inodes != journal.source.inodes
     }
 
-    /// What differs between this import and the one in the journal: name, there, here. A copy of the same source is no
-    /// difference: see [`Identity::is_touched_since`].
+    /// What differs between this import and the one in the journal: name, value there, value here. A copy of the same
+    /// source is no difference: see [`Identity::is_touched_since`].
     pub fn differences(&self, journal: &Self) -> Vec<(String, String, String)> {
         let value = |identity: &Self| {
             let mut identity = identity.clone();
@@ -188,7 +187,7 @@ impl SourceIdentity {
     }
 }
 
-/// A path as JSON can carry it, absolute: the next run may start elsewhere.
+/// A path as JSON can represent it, absolute: the next run may start elsewhere.
 fn portable(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     path.to_string_lossy().into_owned().into()
@@ -212,7 +211,7 @@ pub(super) fn another_source(options: &ImportOptions) -> Error {
     }
 }
 
-/// Whether a source is a plain file, which can be told from another one without reading all of it.
+/// Whether a source is a plain file, which can be identified without reading all of it.
 pub(super) fn is_file(path: &Path) -> bool {
     path.as_os_str() != "-" && path.is_file()
 }
@@ -237,7 +236,7 @@ fn file_identity(path: &Path, file: &File) -> Result<(FileIdentity, Inode)> {
     let sample = |at: u64| -> Result<String> {
         let mut bytes = vec![0; SAMPLE.min(metadata.len()) as usize];
         file.read_exact_at(&mut bytes, at).map_err(|error| match error.kind() {
-            // It had this size when it was looked at.
+            // It had this size a moment ago.
             std::io::ErrorKind::UnexpectedEof => crate::os::mmap::shrank(path),
             _ => Error::io("read", path)(error),
         })?;

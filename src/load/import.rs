@@ -19,30 +19,32 @@ use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{ImportReport, Plan};
 
-/// How much later a signal may arrive here than at the other side of a pipe.
+/// How much later a signal may arrive here than at the other end of a pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
 
-/// Imports a snapshot. See [`ImportOptions`] for what can be chosen.
+/// Imports a snapshot, as [`ImportOptions`] say.
 ///
 /// It writes into `<db>.partial` beside the database, into the work directory where one is given, and gives the database
-/// its name in the end. Before that, RocksDB is asked what it makes of the options: in an empty database that lives for
-/// some milliseconds in a directory in memory (`/dev/shm`, or a temporary directory where there is none).
+/// its name in the end. Before that it checks the options with RocksDB: in an empty database that lives for some
+/// milliseconds in a directory in memory (`/dev/shm`, or a temporary directory where there is none).
 ///
-/// Of the process it changes nothing but that threads which RocksDB and rayon share among all their users stay when it
-/// returns. Limits and signals are the program's: see [`crate::raise_open_files`] and [`crate::handle_sigbus`].
+/// It changes nothing in the process, except that the shared threads of RocksDB and rayon stay when it returns. Limits and
+/// signals are the program's: see [`crate::raise_open_files`] and [`crate::handle_sigbus`].
 ///
 /// # Errors
-/// Bad input, a target that forbids it, or whatever the system or RocksDB refuse; in every case nothing stands under
-/// the final name that was not there before.
+/// [`Error::BadInput`]: the source is damaged or not supported; [`Error::Usage`], [`Error::Preset`]: options are wrong;
+/// [`Error::State`]: the target forbids it; [`Error::NoSpace`], [`Error::Io`], [`Error::Rocks`]: the system or RocksDB
+/// refuses something; [`Error::Interrupted`]: the caller cancelled it. In every case the final name has only what it had
+/// before.
 pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcome> {
     let progress = Progress::new(observer);
     progress.sampled(|| Import { options, progress: &progress }.run())
 }
 
-/// How an import ended well.
+/// The result of an import without an error.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The database stands.
+    /// The database is complete.
     Imported(Box<ImportReport>),
     /// A dry run: this is what would be done.
     Planned(Plan),
@@ -104,7 +106,7 @@ impl Import<'_> {
         })
     }
 
-    /// Opens the source. The preset, which depends on what that is.
+    /// Opens the source. Also returns the preset, which depends on the kind of source.
     fn open(&self) -> Result<(OpenSource, Resolved)> {
         let options = self.options;
         let mut preset = self.preset(preset::DEFAULT)?;
@@ -135,7 +137,7 @@ impl Import<'_> {
         Ok(planned)
     }
 
-    /// Finishes what an earlier run left that died after it had given the database its name.
+    /// Cleans up after an earlier run that died after it had given the database its name.
     fn finish_earlier(
         &self,
         prepared: &Prepared,
@@ -170,7 +172,7 @@ impl Import<'_> {
         }
     }
 
-    /// With the lock on the target: takes up what an earlier run has left, does `work`, and cleans up after a failure.
+    /// With the lock on the target: resumes what an earlier run has left, does `work`, and cleans up after a failure.
     fn locked(
         &self,
         mut target: Target,
@@ -178,9 +180,9 @@ impl Import<'_> {
         prepared: &Prepared,
         work: impl FnOnce(&Job<'_>) -> Result<ImportReport>,
     ) -> Result<Outcome> {
-        // Another process may have been here until now.
+        // Another process may have worked on it until now.
         target.check().or_else(|error| target.remove_if_unused().and(Err(error)))?;
-        // The paths that a checkpoint has; those of partitions are chosen later.
+        // `existing` uses the paths of the checkpoint; those of partitions are chosen later.
         let paths = target.clone();
         let existing = if paths.into_existing { Some(Existing::lock(&paths)) } else { None };
         let existing = existing.transpose().or_else(|error| target.remove_if_unused().and(Err(error)))?;
@@ -195,7 +197,7 @@ impl Import<'_> {
             (Some(existing), Err(error)) if !matches!(error, Error::Interrupted { .. }) => self.go_back(existing),
             _ => true,
         };
-        // Going on would only meet the same fault again; and what is left could mislead.
+        // The next run would only find the same fault, so nothing is kept for it.
         if is_bad
             && has_gone_back
             && let Err(error) = target.remove()
@@ -215,7 +217,7 @@ impl Import<'_> {
         messages.into_iter().for_each(|message| self.progress.report(&Event::Warning { message }));
     }
 
-    /// After a failure: an existing database is brought back to what it was. Whether it is that now.
+    /// After a failure: brings an existing database back to what it was. Returns whether it is that now.
     fn go_back(&self, existing: &Existing<'_>) -> bool {
         let (has_gone_back, message) = match existing.go_back() {
             Ok(false) => return true,
@@ -230,8 +232,8 @@ impl Import<'_> {
         has_gone_back
     }
 
-    /// Ctrl-C also ends the program that writes a pipe: what then looks like a snapshot that is cut, or another one, is
-    /// an interruption.
+    /// Ctrl-C also ends the program that writes a pipe: a snapshot that is cut then, or looks like another one, is an
+    /// interruption.
     fn cut_by_signal(&self, error: Error) -> Error {
         if !matches!(error, Error::BadInput { .. } | Error::State { .. }) || identity::is_file(&self.options.source) {
             return error;
@@ -252,7 +254,7 @@ impl Prepared {
 /// Checks that an import may write here, before it has the lock.
 fn check_target(target: &Target) -> Result<()> {
     let Err(error) = target.check() else { return Ok(()) };
-    // Perhaps an import that was complete died over its very last file.
+    // A complete import may have died before it removed its last file.
     if target.partial.exists()
         && let Ok(lock) = target.lock()
     {

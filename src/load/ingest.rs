@@ -14,7 +14,7 @@ use crate::progress::Phase;
 use crate::report::FamilyReport;
 use crate::rocks::{Level, Reader, ReaderOptions, Store, TableCheck};
 
-/// From the files that were built for each family to a closed database, and what is in it.
+/// Ingests the files that were built for each family. Returns what the database has, which is closed.
 ///
 /// # Errors
 /// [`Error::State`]: files are missing or damaged; [`Error::Rocks`]: RocksDB refuses them.
@@ -52,7 +52,7 @@ pub(super) fn ingest(
     built.iter().zip(levels).zip(found).map(report).collect()
 }
 
-/// Lets RocksDB ingest the files of one family, unless it has them.
+/// Ingests the files of one family, unless RocksDB has them.
 fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) -> Result<()> {
     // Ingesting is one step for RocksDB: after a crash a family has all files or none.
     let (found, records) = (store.records(name)?, family.tally.records);
@@ -64,7 +64,7 @@ fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) 
         let what = format!("records in {name}: it has {found} of {records}");
         return Err(Error::work_lacks(&job.target.partial, what));
     }
-    // Says before it happens that files may leave.
+    // Noted before any file moves.
     if !job.resumed.ingesting {
         job.journal.append(&Entry::Ingesting)?;
     }
@@ -74,7 +74,7 @@ fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) 
     Ok(())
 }
 
-/// Checks that all `records` of a family have come to the last level.
+/// Checks that all `records` of a family are in the database, and none at level 0.
 fn check_ingested(job: &Job<'_>, name: &str, levels: &[Level], found: u64, records: u64) -> Result<()> {
     let staging = &job.target.staging;
     if let Some(level) = levels.iter().find(|level| level.level == 0) {
@@ -91,11 +91,11 @@ fn check_ingested(job: &Job<'_>, name: &str, levels: &[Level], found: u64, recor
     Ok(())
 }
 
-/// Files that lay on the disk between two runs are read back before the database gets its name: each of the column
-/// families must have the content that went into its files.
+/// Reads back files that were on the disk between two runs, before the database gets its name: each column family must
+/// have the content that went into its files.
 ///
 /// # Errors
-/// [`Error::State`] where it has another one, or a block does not match its checksum.
+/// [`Error::State`]: it has another one, or a block does not match its checksum.
 fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()> {
     if !job.uses_earlier_work() {
         return Ok(());
@@ -104,7 +104,7 @@ fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()>
     job.progress.begin(Phase::Check, None);
     let reader = Reader::open(staging, &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
     let files = reader.files()?;
-    // Filters, and what else going through the records does not touch.
+    // Filters, and other blocks that a scan of the records does not read.
     let check = TableCheck::open(staging).map_err(|error| job.damaged(error))?;
     if let Some((_, error)) = check.fault_at_open(&files) {
         return Err(damaged_by(error));

@@ -1,4 +1,4 @@
-//! What is done and durable: the file `journal` in `<db>.partial`.
+//! The journal of what is done and durable: the file `journal` in `<db>.partial`.
 //!
 //! One line an entry, only ever appended, and only after what it names is on the disk:
 //!
@@ -28,7 +28,7 @@ use crate::os::private;
 use crate::sort::router::Router;
 use crate::sort::spill::Extent;
 
-/// Of the form of all entries, [`Identity`] among them: a change of what is written raises it.
+/// The version of the form of all entries, [`Identity`] among them.
 const VERSION: u32 = 1;
 
 /// A journal longer than this is not ours: a line is written every few seconds.
@@ -40,22 +40,35 @@ const MAX_JOURNAL: u64 = 256 << 20;
 pub(super) enum Entry {
     /// The first line: what is imported, and how.
     Start { version: u32, identity: Box<Identity> },
-    /// How keys are routed; everything later is counted in these partitions.
+    /// How keys are routed; later entries count in these partitions.
     Routed { router: Router },
-    /// Hash functions that keys are digests of: at least those of all blocks that later entries speak of. Only where keys
-    /// do not name their function.
+    /// Hash functions that keys are digests of: at least those of all blocks of later entries. Only where keys do not name
+    /// their function.
     Hashed { functions: Vec<u64> },
-    /// All blocks before `mark` are in the partitions, which are at least as long as `extents` say.
-    Read { mark: Checkpoint, extents: Vec<(u32, Extent)> },
-    /// The source has been read to its end, into memory: what is built from here on is built from exactly this.
-    Held { mark: Checkpoint, padding: u64 },
+    /// All blocks before `checkpoint` are in the partitions, which are at least as long as `extents` say.
+    Read {
+        #[serde(rename = "mark")]
+        checkpoint: Checkpoint,
+        extents: Vec<(u32, Extent)>,
+    },
+    /// The source has been read to its end, into memory: what is built from here on is built from these blocks.
+    Held {
+        #[serde(rename = "mark")]
+        checkpoint: Checkpoint,
+        padding: u64,
+    },
     /// The source has been read to its end.
-    ReadDone { mark: Checkpoint, extents: Vec<(u32, Extent)>, padding: u64 },
+    ReadDone {
+        #[serde(rename = "mark")]
+        checkpoint: Checkpoint,
+        extents: Vec<(u32, Extent)>,
+        padding: u64,
+    },
     /// The partitions from `first` to before `end` are in finished files; their own may be gone.
     Built { first: u32, end: u32, files: Vec<BuiltFile>, tally: Tally },
     /// Consecutive blocks of a log are in finished files.
     Range(Box<RangeDone>),
-    /// RocksDB begins to take the files over; from here on they may leave one by one.
+    /// RocksDB begins to ingest the files; from here on they may move one by one.
     Ingesting,
     /// RocksDB has all files.
     Ingested,
@@ -63,7 +76,7 @@ pub(super) enum Entry {
     Opened { state: DatabaseState },
     /// The existing database goes back to its checkpoint.
     Restoring,
-    /// The existing database has nothing of this import, or nothing that counts.
+    /// The existing database has nothing of this import, or nothing that is used.
     Undone,
     /// The database is complete; all that is left is its name.
     Complete,
@@ -92,14 +105,14 @@ impl Checkpoint {
         Content { records: self.blocks, digest: self.digest }
     }
 
-    /// Whether both stand for the same blocks.
+    /// Whether both are of the same blocks.
     pub fn is_same(&self, other: &Self) -> bool {
         // How far a decoder has read ahead says nothing.
         Self { consumed: 0, ..*self } == Self { consumed: 0, ..*other }
     }
 }
 
-/// Everything a journal says, put together.
+/// The state of an import after all entries of its journal.
 #[derive(Debug, Default)]
 pub(super) struct ResumedState {
     pub identity: Option<Identity>,
@@ -108,7 +121,7 @@ pub(super) struct ResumedState {
     pub touched: bool,
     pub router: Option<Router>,
     pub functions: BTreeSet<u64>,
-    /// The last durable mark and the partitions' lengths at it.
+    /// The last durable checkpoint, and the partitions' lengths at it.
     pub read: Option<(Checkpoint, Vec<(u32, Extent)>)>,
     /// Bytes of null padding, once the source has been read to its end.
     pub read_done: Option<u64>,
@@ -134,7 +147,7 @@ pub(super) struct ResumedState {
 }
 
 impl Entry {
-    /// The first line of a journal in the form of today.
+    /// The first line of a journal in the current form.
     pub fn start(identity: Identity) -> Self {
         Self::Start { version: VERSION, identity: Box::new(identity) }
     }
@@ -146,10 +159,10 @@ impl ResumedState {
             Entry::Start { identity, .. } => self.identity = Some(*identity),
             Entry::Routed { router } => self.router = Some(router),
             Entry::Hashed { functions } => self.functions.extend(functions),
-            Entry::Held { mark, padding } => self.held = Some((mark, padding)),
-            Entry::Read { mark, extents } => self.read = Some((mark, extents)),
-            Entry::ReadDone { mark, extents, padding } => {
-                self.read = Some((mark, extents));
+            Entry::Held { checkpoint, padding } => self.held = Some((checkpoint, padding)),
+            Entry::Read { checkpoint, extents } => self.read = Some((checkpoint, extents)),
+            Entry::ReadDone { checkpoint, extents, padding } => {
+                self.read = Some((checkpoint, extents));
                 self.read_done = Some(padding);
             }
             Entry::Built { first, end, files, tally } => {
@@ -171,8 +184,8 @@ impl ResumedState {
         }
     }
 
-    /// Nothing counts as being in an existing database any more. What is in files of our own stays: only blocks that went
-    /// through memtables, which are not partitioned, are read again.
+    /// The existing database has nothing of this import any more. Files of the import stay: only blocks that went through
+    /// memtables, which are not partitioned, are read again.
     fn undo(&mut self) {
         (self.restoring, self.opened, self.ingesting, self.ingested) = (false, None, false, false);
         if self.router.is_none() {
@@ -182,7 +195,7 @@ impl ResumedState {
 
     /// How far a CAR was read, and its null padding, if that was to its end.
     pub fn whole(&self) -> Option<(Checkpoint, u64)> {
-        let read = self.read.as_ref().zip(self.read_done).map(|((mark, _), padding)| (*mark, padding));
+        let read = self.read.as_ref().zip(self.read_done).map(|((checkpoint, _), padding)| (*checkpoint, padding));
         read.or(self.held)
     }
 
@@ -199,13 +212,13 @@ impl ResumedState {
 
 /// An open journal.
 pub(super) struct Journal {
-    /// Gone after a failure: a line behind half a line would be lost without a word.
+    /// `None` after a failure: a line behind a torn one would be lost without an error.
     file: Mutex<Option<File>>,
     path: PathBuf,
     functions: Mutex<Functions>,
 }
 
-/// Hash functions that have been met.
+/// Hash functions of blocks that were read.
 #[derive(Debug, Default)]
 struct Functions {
     met: BTreeSet<u64>,
@@ -219,10 +232,10 @@ impl Journal {
         partial.join("journal")
     }
 
-    /// Opens the journal of a partial directory, or makes one, and puts together what it says.
+    /// Opens the journal of a partial directory, or makes one, and replays it.
     ///
     /// # Errors
-    /// The system refuses it, or it is no journal.
+    /// [`Error::Io`]: the system refuses it; [`Error::State`]: it is no regular file.
     pub fn open(partial: &Path) -> Result<(Self, ResumedState)> {
         let path = Self::path(partial);
         let mut file = private::open_file(&path, true)?;
@@ -231,13 +244,12 @@ impl Journal {
         let (entries, valid) = parse(&text);
         let mut resumed = ResumedState { is_damaged: valid < text.len(), ..ResumedState::default() };
         entries.into_iter().for_each(|entry| resumed.take(entry));
-        // What is torn goes now, so that the next line begins where a line begins.
-        let cut = || {
+        // A torn line is cut off, so that the next one begins at the start of a line.
+        let mut cut = || {
             file.set_len(valid as u64)?;
             file.seek(SeekFrom::Start(valid as u64))?;
             file.sync_all()
         };
-        let mut cut = cut;
         cut().map_err(Error::io("cut", &path))?;
         sync_dir(partial)?;
         let met = resumed.functions.clone();
@@ -245,10 +257,10 @@ impl Journal {
         Ok((Self { file: Mutex::new(Some(file)), path, functions }, resumed))
     }
 
-    /// Makes sure that a journal, where there is one, has the form of today.
+    /// Checks that a journal, where there is one, has the current form.
     ///
     /// # Errors
-    /// [`Error::State`] where another version of bedload began it: its lines would be taken for torn ones.
+    /// [`Error::State`]: another version of bedload began it: its lines would be taken for torn ones.
     pub fn check_version(partial: &Path) -> Result<()> {
         #[derive(Deserialize)]
         struct Start {
@@ -259,7 +271,7 @@ impl Journal {
         }
         let mut line = Vec::new();
         if let Ok(file) = private::read_file(&Self::path(partial)) {
-            // What cannot be read is found when it is opened.
+            // `open` reports what cannot be read.
             let _ = BufReader::new(file).take(MAX_JOURNAL).read_until(b'\n', &mut line);
         }
         match checked(&line).and_then(|json| serde_json::from_slice(json).ok()) {
@@ -292,7 +304,7 @@ impl Journal {
     /// Appends an entry and waits until it is on the disk. What it names must be there already.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// [`Error::Io`]: the disk is full or fails.
     pub fn append(&self, entry: &Entry) -> Result<()> {
         let mut line = self.functions_entry().map(|entry| self.line(&entry)).transpose()?.unwrap_or_default();
         line.push_str(&self.line(entry)?);
@@ -311,17 +323,17 @@ impl Journal {
         self.functions.lock().met.insert(function);
     }
 
-    /// All that were met, also by earlier runs.
+    /// All that were noted, also by earlier runs.
     pub fn functions(&self) -> Vec<u64> {
         self.functions.lock().met.iter().copied().collect()
     }
 
-    /// What is to be written of that, if anything.
+    /// The entry for functions that are not in the file yet, if any.
     fn functions_entry(&self) -> Option<Entry> {
         let mut functions = self.functions.lock();
-        let news = functions.met.len() > functions.written;
+        let has_new = functions.met.len() > functions.written;
         functions.written = functions.met.len();
-        news.then(|| Entry::Hashed { functions: functions.met.iter().copied().collect() })
+        has_new.then(|| Entry::Hashed { functions: functions.met.iter().copied().collect() })
     }
 
     fn line(&self, entry: &Entry) -> Result<String> {
@@ -336,7 +348,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     twox_hash::XxHash3_64::oneshot(bytes)
 }
 
-/// Reads lines as long as they are right: the entries, and how many bytes they take.
+/// Reads lines up to the first invalid one: the entries, and how many bytes they take.
 fn parse(text: &[u8]) -> (Vec<Entry>, usize) {
     let mut entries = Vec::new();
     let mut valid = 0;
@@ -348,7 +360,7 @@ fn parse(text: &[u8]) -> (Vec<Entry>, usize) {
     (entries, valid)
 }
 
-/// The JSON of a line that is whole and matches its checksum.
+/// The JSON of a line that is complete and matches its checksum.
 fn checked(line: &[u8]) -> Option<&[u8]> {
     let (sum, json) = line.strip_suffix(b"\n")?.split_at_checked(16)?;
     let json = json.strip_prefix(b" ")?;
@@ -368,7 +380,7 @@ impl JournalBench {
 
     /// Appends what is durable after reading up to `offset` into so many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
-        let mark = Checkpoint {
+        let checkpoint = Checkpoint {
             offset,
             consumed: offset,
             checksum: None,
@@ -379,7 +391,7 @@ impl JournalBench {
         let extent =
             Extent { bytes: offset / u64::from(partitions.max(1)), blocks: offset / 1000, ..Extent::default() };
         let extents = (0..partitions).map(|partition| (partition, extent)).collect();
-        self.0.append(&Entry::Read { mark, extents })
+        self.0.append(&Entry::Read { checkpoint, extents })
     }
 }
 
@@ -388,7 +400,7 @@ mod tests {
     use super::*;
 
     fn entries() -> Vec<Entry> {
-        let mark = Checkpoint {
+        let checkpoint = Checkpoint {
             offset: 1 << 28,
             consumed: 9,
             checksum: Some(u64::MAX),
@@ -399,7 +411,7 @@ mod tests {
         let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12 }];
         let tally = Tally { records: 3, duplicates: 1, ..Tally::default() };
         vec![
-            Entry::Read { mark, extents: vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })] },
+            Entry::Read { checkpoint, extents: vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })] },
             Entry::Built { first: 0, end: 4, files, tally },
             Entry::Ingested,
         ]

@@ -1,8 +1,8 @@
-//! From a snapshot to a database that stands under its name.
+//! Importing a snapshot into a database.
 //!
 //! [`import()`] does all of it. Two loaders, chosen by the preset, share its steps: `ingest` reads, builds SST files and
 //! lets RocksDB ingest them; `memtable` writes batches and compacts. Each step has a file here; `car` and `block_log`
-//! have what only one kind of source needs, `sink` what takes records.
+//! have the code for one kind of source, `sink` that for one kind of write path.
 
 mod block_log;
 mod built;

@@ -1,4 +1,4 @@
-//! Opening the source: its format, its compression, and what tells it from another one.
+//! Opening the source: its format, its compression, and its identity.
 
 use std::fs::File;
 
@@ -19,7 +19,7 @@ const BLOCK_SHARE: u64 = 4;
 /// The least that decompressing a source can work with, in bytes.
 const MIN_DECOMPRESSION: u64 = 20 << 20;
 
-/// Bytes of a pipe that tell it from another one.
+/// Bytes of a pipe that identify it.
 const HEAD: usize = 4096;
 
 /// A source that is open; of a CAR the header is not read yet.
@@ -33,7 +33,7 @@ pub(super) struct OpenSource {
     pub plain: bool,
 }
 
-/// A source that stands before its first block.
+/// A source at its first block.
 pub(super) enum Source {
     Car(Box<Car>),
     BlockLog(Box<Log>),
@@ -43,12 +43,12 @@ pub(super) enum Source {
 pub(super) struct Car {
     header: Header,
     pub chunks: Chunks,
-    /// What is read, where it is a file that was opened by its name.
+    /// The source, where it is a file that was opened by its name.
     file: Option<File>,
 }
 
 impl OpenSource {
-    /// Opens the source, which is decompressed on up to `threads` threads, and finds out what it is.
+    /// Opens the source, which is decompressed on up to `threads` threads, and detects its format.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), [`Error::BadInput`](crate::Error::BadInput): it is not there, or is nothing that
@@ -105,7 +105,7 @@ impl OpenSource {
 }
 
 impl Source {
-    /// What tells the source from another one.
+    /// What identifies the source.
     pub fn origin(&self, options: &ImportOptions) -> Origin<'_> {
         match self {
             Self::BlockLog(log) => origin_of_log(log, options),
@@ -117,7 +117,7 @@ impl Source {
         }
     }
 
-    /// What the report says about it, before it is read.
+    /// The source in the report, before it is read.
     pub fn info(&self, options: &ImportOptions, compression: Compression) -> SourceInfo {
         let (format, version) = match self {
             Self::Car(car) => ("car", car.header.version),
@@ -142,10 +142,11 @@ impl Source {
     }
 }
 
-/// Looks whether an opened input is a log, and opens it as one.
+/// Detects whether an opened input is a log, and opens it as one.
 ///
 /// # Errors
-/// It is one, or should be by the caller's word, and cannot be read.
+/// [`Error::BadInput`](crate::Error::BadInput), [`Error::Io`](crate::Error::Io): it is one, or the caller says so, and it
+/// cannot be read.
 fn detect(input: Input, options: &ImportOptions, dictionaries: &Dictionaries) -> Result<Opened> {
     let sought = match options.format {
         Format::Car => return Ok(Opened::Other(input)),
@@ -155,12 +156,12 @@ fn detect(input: Input, options: &ImportOptions, dictionaries: &Dictionaries) ->
     Log::detect(input, sought, options.log.tail, dictionaries)
 }
 
-/// What tells a log from another one.
+/// What identifies a log.
 fn origin_of_log<'a>(log: &'a Log, options: &ImportOptions) -> Origin<'a> {
     let chosen = chosen(&options.log);
     match &log.body {
         LogBody::Files(files) => {
-            // Standard input has no name to look at later.
+            // Standard input has no name to open later.
             let named = files.parts.iter().filter(|part| is_file(&part.path));
             let files = named.map(|part| (part.path.clone(), part.file())).collect();
             Origin { head: Vec::new(), files, log: chosen }
@@ -173,7 +174,7 @@ fn origin_of_log<'a>(log: &'a Log, options: &ImportOptions) -> Origin<'a> {
     }
 }
 
-/// What was chosen, as the command line says it; nothing where that is the default.
+/// The options that are not defaults, as on the command line.
 fn chosen(options: &LogOptions) -> String {
     let LogOptions {
         dictionaries,

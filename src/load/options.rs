@@ -1,4 +1,4 @@
-//! What the caller of an import can choose.
+//! The options of an import.
 
 use std::path::PathBuf;
 
@@ -23,14 +23,14 @@ pub struct ImportOptions {
     pub source: PathBuf,
     /// What the source is. Defaults to what its first bytes say.
     pub format: Format,
-    /// Where the database will stand.
+    /// The path of the database.
     pub db: PathBuf,
     /// Memory in bytes that the import may use. Defaults to half of what the machine, or its cgroup, has.
     pub memory: Option<u64>,
-    /// Threads that work: that read and check and, with the ingest loader, build SST files. Goes before the preset's
+    /// Threads that read and check and, with the ingest loader, build SST files. Overrides the preset's
     /// `load.ingest.threads`, which is the default. The memtable loader's writers are `load.write.writer_threads`.
     pub threads: Option<usize>,
-    /// What a block is stored under. Defaults to the CID.
+    /// The key that a block is stored under. Defaults to the CID.
     pub key: KeyLayout,
     /// The column family that takes the blocks. Defaults to `default`.
     pub column_family: String,
@@ -40,15 +40,15 @@ pub struct ImportOptions {
     pub null_padding: NullPadding,
     /// The longest block in bytes. Defaults to one byte less than 2 GiB.
     pub max_block_size: u64,
-    /// What only block logs have.
+    /// Options of block logs.
     pub log: LogOptions,
     /// Where partitions are spilled to. Defaults to `<db>.partial`.
     pub work_dir: Option<PathBuf>,
     /// Whether blocks go through memory or through files. Defaults to what fits.
     pub plan: PlanChoice,
-    /// Add to a database that is already there.
+    /// Add to an existing database.
     pub into_existing: bool,
-    /// Throw away what an earlier import left unfinished.
+    /// Delete the unfinished work of an earlier import.
     pub restart: bool,
     /// Leave the final compaction out; only where there is one. The report says so.
     pub no_compact: bool,
@@ -56,13 +56,13 @@ pub struct ImportOptions {
     pub dry_run: bool,
     /// The preset, by name or path. Defaults to what `overrides` say, and else to `ingest`.
     pub preset: Option<String>,
-    /// What is laid on top of the preset. Defaults to nothing.
+    /// Overrides of the preset. Defaults to none.
     pub overrides: Overrides,
     /// Cancelled by the caller to end the import.
     pub stop: CancellationToken,
 }
 
-/// What a source is.
+/// The format of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -76,12 +76,12 @@ pub enum Format {
     BlockLog,
 }
 
-/// What only block logs have.
+/// Options of block logs.
 #[derive(Debug, Clone, PartialEq, Default, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct LogOptions {
-    /// Where Hive's dictionaries are. Defaults to nowhere.
+    /// The directory of Hive's dictionaries. Defaults to none.
     pub dictionaries: Option<PathBuf>,
     /// What to do with a log that ends inside a block. Defaults to an error.
     pub tail: TornTail,
@@ -90,9 +90,9 @@ pub struct LogOptions {
     pub from: Option<u32>,
     /// The last block to import. Defaults to the last one of the log.
     pub to: Option<u32>,
-    /// What the last block must be.
+    /// The number and id that the last block must have.
     pub expect_head: Option<(u32, Id)>,
-    /// What these blocks must be.
+    /// Numbers of blocks, and the ids that they must have.
     pub checkpoints: Vec<(u32, Id)>,
     /// Leave out the family that finds blocks by their ids.
     pub no_id_index: bool,
@@ -153,7 +153,7 @@ impl ImportOptions {
         }
     }
 
-    /// The memory that the import may use, in bytes: what was asked for, or half of what there is.
+    /// The memory that the import may use, in bytes: as requested, or half of what there is.
     pub(crate) fn memory_budget(&self) -> u64 {
         self.memory.or_else(|| resources::memory().map(|all| all / 2)).unwrap_or(1 << 30)
     }

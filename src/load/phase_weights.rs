@@ -1,5 +1,5 @@
-//! How long the phases of an import take in proportion to each other: with these the time that is left is told from the
-//! progress of the phase that is under way.
+//! How long the phases of an import take in proportion to each other: with these the remaining time is estimated from the
+//! progress of the current phase.
 //!
 //! The proportions are those of imports that were measured: of 2 GiB of blocks of 1.1 KB on two cores, from the page
 //! cache.
@@ -20,7 +20,7 @@ const INGEST: [(Phase, f64); 3] = [(Phase::Ingest, 0.02), (Phase::Compact, 0.01)
 /// The compaction of files that were ingested into a database that holds others, over reading.
 const COMPACT_ADDED: f64 = 0.8;
 
-/// What follows on writing through memtables, over writing: the final compaction, of everything where RocksDB has not
+/// The phases after writing through memtables, over writing: the final compaction, of everything where RocksDB has not
 /// compacted by itself and else of what is left; and the check.
 const COMPACT_ALL: f64 = 0.85;
 const COMPACT_REST: f64 = 0.7;
@@ -55,7 +55,7 @@ pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plai
             phases.iter_mut().filter(|(phase, _)| *phase == Phase::Compact).for_each(|row| row.1 = COMPACT_ADDED);
         }
     }
-    // What is written while it is read makes the disk wait, later as well; a source that is only read may be waited for.
+    // Where reading also writes, the disk delays later phases as well; a source that is only read may be slow by itself.
     let cores = crate::parallel::cores().min(plan.threads);
     let waits = plan.memtable().is_none() && !(plan.spills() && plain);
     PhaseWeights { phases, busy_threads: waits.then_some(cores as f64), tail }

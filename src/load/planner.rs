@@ -16,11 +16,11 @@ use crate::source::block_log::Log;
 /// The least budget an import can work with, in bytes.
 pub const MIN_MEMORY: u64 = 16 << 20;
 
-/// What each worker uses beside the blocks, at least, in bytes: buffers of an SST being built.
+/// The least memory of each worker beside the blocks, in bytes: buffers of an SST being built.
 const WORKER_FIXED: u64 = 2 << 20;
 
-/// What RocksDB keeps of an SST until it is finished, as a share of its size, as its reciprocal: hashes of the keys, the
-/// filter made of them, the index. Ten bytes for a block of 1 KiB come to half of that.
+/// The memory that RocksDB uses for an SST until it is finished, as a share of its size, as its reciprocal: hashes of the
+/// keys, the filter made of them, the index. Ten bytes for a block of 1 KiB come to half of that.
 const SST_KEPT: u64 = 64;
 
 /// The share of the budget, as its reciprocal, beyond which that is not counted: a small budget would have nothing left
@@ -35,8 +35,8 @@ const MAX_CHUNK: u64 = 512 << 10;
 const MIN_PIECE: u64 = 4 << 10;
 const LEAST_PIECE: u64 = 512;
 
-/// What a source of unknown size is planned as: so many budgets, and no more bytes than this. A larger guess makes more
-/// partitions and so smaller pieces; a larger source has its partitions sorted in runs and merged.
+/// The size that is assumed for a source of unknown size: so many budgets, and no more bytes than this. A larger guess
+/// makes more partitions and so smaller pieces; a larger source has its partitions sorted in runs and merged.
 const UNKNOWN: u64 = 32;
 const UNKNOWN_MOST: u64 = 64 << 30;
 
@@ -58,8 +58,8 @@ const BESIDE: u64 = 96 << 20;
 /// Files of level 0 beyond which the user is warned of one compaction of all of them.
 const MANY_LEVEL0: u64 = 500;
 
-/// Bytes a second at which a slow disk or a slow option set still takes records. Each durable point flushes, so that at
-/// this speed no file of level 0 holds more than what comes in between two of them.
+/// Bytes a second at which a slow disk or a slow option set still takes records. Each checkpoint flushes, so that at
+/// this speed no file of level 0 holds more than what comes between two of them.
 const SLOW: u64 = 48 << 20;
 
 /// The share of the budget, as its reciprocal, that all batches together may take; and the smallest batch worth a write,
@@ -67,19 +67,19 @@ const SLOW: u64 = 48 << 20;
 const BATCHES_SHARE: u64 = 8;
 const LEAST_BATCH: u64 = 4 << 10;
 
-/// The most bytes of a log that one thread takes at once: so blocks are written nearly in their order, and a durable
-/// point need not wait long for what is in hand.
+/// The most bytes of a log that one thread takes at once: so blocks are written nearly in their order, and a checkpoint
+/// need not wait long for unfinished ranges.
 const RANGE: u64 = 8 << 20;
 
 /// Files that may be open where the system names no limit.
 const UNLIMITED_FILES: u64 = 1 << 20;
 
-/// What is decided about an import.
+/// The plan of an import.
 pub(super) struct Planned {
     pub plan: Plan,
     /// The options of the database while it is loaded.
     pub loading: OptionMap,
-    /// What the user should read about them.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn plan(
 ) -> Result<Planned> {
     let memory = options.memory_budget();
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
-    // State packs to about a third; a wrong guess costs partitions that are too small, or a merge.
+    // State compresses to about a third; a wrong guess costs partitions that are too small, or a merge.
     let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
     let own = if plain { memory } else { memory - memory / 4 };
     let threads = threads(options, preset);
@@ -117,12 +117,12 @@ pub(super) fn plan(
     Ok(Planned { plan, loading, warnings })
 }
 
-/// Threads that work: as many as the caller says, or else the preset.
+/// The number of worker threads: the caller's, or else the preset's.
 pub(super) fn threads(options: &ImportOptions, preset: &Resolved) -> usize {
     options.threads.unwrap_or_else(|| preset.sst_threads()).max(1)
 }
 
-/// The options while importing: the preset's, or those of the database that is already there.
+/// The options while importing: the preset's, or those of the existing database.
 fn loading(options: &ImportOptions, preset: &Resolved) -> Result<OptionMap> {
     if options.into_existing
         && let Some(own) = options_of(&options.db, &options.column_family)?
@@ -135,7 +135,7 @@ fn loading(options: &ImportOptions, preset: &Resolved) -> Result<OptionMap> {
 /// Checks that a budget is large enough to work with, and that this process may have as much.
 ///
 /// # Errors
-/// Less than [`MIN_MEMORY`], or more than the limit of the address space leaves.
+/// [`Error::Usage`]: less than [`MIN_MEMORY`]; [`Error::State`]: more than the limit of the address space leaves.
 pub(super) fn check_memory(options: &ImportOptions) -> Result<()> {
     let memory = options.memory_budget();
     let needed = memory.max(MIN_MEMORY) + BESIDE;
@@ -213,7 +213,7 @@ pub(crate) fn choose(
     }
 }
 
-/// Makes it the plan for a block log of so many bytes, which comes through a pipe where `piped`.
+/// Turns a plan into that for a block log, which comes through a pipe where `piped`.
 pub(super) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
     let held = plan.memory / (4 * (plan.threads as u64 + 2));
     let range_bytes = match plan.expected_bytes {
@@ -226,10 +226,10 @@ pub(super) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
     plan.method = Method::BlockLogSst { log: LogPlan { range_bytes, families, transactions } };
 }
 
-/// Adds to a plan what the options in `loading` come to, and returns warnings for the user.
+/// Turns a plan into that for the memtable loader with the options in `loading`, and returns warnings for the user.
 ///
 /// # Errors
-/// The write buffers do not fit into a budget that the user has named.
+/// [`Error::Usage`]: the write buffers do not fit into a budget that the user has named.
 pub(super) fn for_memtable(
     plan: &mut Plan,
     options: &ImportOptions,
@@ -249,10 +249,10 @@ pub(super) fn for_memtable(
         None => None,
         Some(bytes) => {
             let merged = number(Group::Cf, "min_write_buffer_number_to_merge")?.max(1) as u64;
-            let between_points = SLOW * checkpoint::EVERY.as_secs();
-            let blocks = bytes.div_ceil(buffer.saturating_mul(merged).min(cap).min(between_points)) + 1;
-            // What finds blocks fills its memtables slowly: each durable point makes a file of them.
-            let others = (families - 1) * (bytes.div_ceil(between_points) + 1);
+            let between_checkpoints = SLOW * checkpoint::EVERY.as_secs();
+            let blocks = bytes.div_ceil(buffer.saturating_mul(merged).min(cap).min(between_checkpoints)) + 1;
+            // Indexes of ids fill their memtables slowly: each checkpoint makes a file of them.
+            let others = (families - 1) * (bytes.div_ceil(between_checkpoints) + 1);
             let never = loading.get(Group::Cf, "disable_auto_compactions") == Some("true")
                 || loading.get(Group::Cf, "compaction_style") == Some("kCompactionStyleNone");
             let stop = number(Group::Cf, "level0_stop_writes_trigger")?.max(1) as u64;

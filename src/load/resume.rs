@@ -1,4 +1,4 @@
-//! What an earlier run has left: taken up, thrown away, or finished.
+//! The work of an earlier run: resumed, deleted, or finished.
 
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -14,7 +14,7 @@ use crate::progress::{Event, Progress};
 use crate::report::ImportReport;
 use crate::report::record::ImportRecord;
 
-/// Takes up what an earlier run has left, or starts a journal.
+/// Resumes what an earlier run has left, or starts a journal.
 ///
 /// # Errors
 /// [`Error::State`]: it is the work of another import, or something of it is missing.
@@ -74,7 +74,7 @@ fn continue_with(
     journal: Journal,
     mut resumed: ResumedState,
 ) -> Result<(Journal, ResumedState)> {
-    // The journal does not name the files; this one does.
+    // The journal's identity has no paths; this one has.
     resumed.touched = resumed.identity.as_ref().is_none_or(|known| identity.is_touched_since(known));
     resumed.identity = Some(identity.clone());
     target.create()?;
@@ -83,7 +83,7 @@ fn continue_with(
     }
     target.reconcile(&resumed)?;
     progress.report(&Event::Resumed {
-        source_bytes: resumed.read.as_ref().map_or(0, |(mark, _)| mark.consumed)
+        source_bytes: resumed.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.consumed)
             + resumed.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
         built_files: resumed.files.len() as u64,
     });
@@ -101,8 +101,8 @@ fn start(target: &mut Target, existing: Option<&Existing<'_>>, identity: &Identi
     Ok((journal, resumed))
 }
 
-/// An earlier run had given the database its name and died before it had cleaned up: that is made good. Its report, if
-/// it was this import of the same source; `None` if it was another import, which this one leaves alone.
+/// Cleans up after an earlier run that had given the database its name and died. Returns its report if it was this import
+/// of the same source; `None` if it was another import, whose database stays as it is.
 ///
 /// # Errors
 /// [`Error::State`]: it was this import, and the source is another one; or the database does not open any more.
@@ -128,7 +128,7 @@ pub(super) fn finish_earlier(
     if let Some(work_dir) = known.and_then(Identity::work_dir) {
         target.clear_spill_below(work_dir)?;
     }
-    // What it was before is kept until it is known to open.
+    // The checkpoint is kept until the database is known to open.
     if !opens(&target.db)? {
         return Err(does_not_open(target));
     }

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! <db>.partial/
-//!   lock        held while an import runs; says whose it is
+//!   lock        held while an import runs; names the process
 //!   journal     what is done and durable, line by line
 //!   spill/      partitions (in `<name>.<hash of where it is>.<random>.spill` below --work-dir when that is given)
-//!   sst/        finished SST files, until RocksDB takes them over
+//!   sst/        finished SST files, until RocksDB ingests them
 //!   db/         the database, until it gets its name
 //!   checkpoint/ what an existing database was before the import, until that is complete
 //!   check/      finished SST files while they are compared with an existing database
 //! ```
 //!
-//! Both directories are this user's own and closed to others (`own`): what lies in them was put there by this user.
+//! Both directories are this user's own and closed to others ([`private`]): only this user has put files into them.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -35,7 +35,7 @@ use crate::sort::spill::is_partition;
 /// Held while an import runs.
 const LOCK: &str = "lock";
 
-/// What a checkpoint's files are: each with its checksum, or its length where it is a link.
+/// The list of a checkpoint's files, each with its checksum, or its length where it is a link.
 pub(super) const SUMS: &str = "sums";
 
 /// What the names of directories with partitions end with, in a work directory.
@@ -48,30 +48,30 @@ pub(super) struct Target {
     pub db: PathBuf,
     /// `<db>.partial`.
     pub partial: PathBuf,
-    /// Partitions. In a work directory the place is certain only behind [`Target::create`].
+    /// Partitions. In a work directory the path is certain only after [`Target::create`].
     pub spill: PathBuf,
     /// SST files before they are ingested.
     pub sst: PathBuf,
     /// The database before it has its name.
     pub staging: PathBuf,
-    /// What an existing database was before anything was changed in it.
+    /// The checkpoint of an existing database before the import.
     pub checkpoint: PathBuf,
-    /// A database of the finished files alone, to be looked through.
+    /// A database of the finished files alone, to be scanned.
     pub scratch: PathBuf,
-    /// Whether the database is there already and is added to.
+    /// Whether the import adds to an existing database.
     pub into_existing: bool,
     work_dir: Option<PathBuf>,
     restart: bool,
 }
 
-/// The right to work on a target; given back when it is dropped, and by the system when its owner dies.
+/// The lock on a target; released when it is dropped, and by the system when its owner dies.
 pub(super) struct Lock(File);
 
 impl Target {
-    /// Works out the paths; looks at nothing and creates nothing.
+    /// Works out the paths; creates nothing.
     ///
     /// # Errors
-    /// A name that no directory can have.
+    /// [`Error::Usage`]: a name that no directory can have.
     pub fn new(options: &ImportOptions) -> Result<Self> {
         let db = options.db.clone();
         let Some(name) = db.file_name() else {
@@ -93,13 +93,13 @@ impl Target {
         let mut target =
             Self { spill, sst, staging, checkpoint, scratch, partial, db, into_existing, work_dir, restart };
         target.spill = target.spills().pop().unwrap_or_else(|| {
-            // Nothing is there yet; this only tells where room is needed.
+            // It does not exist yet; the path only shows where room is needed.
             options.work_dir.as_deref().unwrap_or(&target.partial).join(spill_prefix(&target.partial))
         });
         Ok(target)
     }
 
-    /// Where this import has partitions: in a work directory all that its runs may have left.
+    /// The directories of this import's partitions: in a work directory all that its runs may have left.
     fn spills(&self) -> Vec<PathBuf> {
         match &self.work_dir {
             Some(dir) => spills_below(dir, &self.partial),
@@ -115,7 +115,7 @@ impl Target {
     /// Checks that an import may write here.
     ///
     /// # Errors
-    /// A database that is already there without `into_existing`, or is not there with it.
+    /// [`Error::State`]: a database that exists without `into_existing`, or does not exist with it.
     pub fn check(&self) -> Result<()> {
         // An empty directory is replaced by the rename; a link to one is not.
         let exists = self.db.symlink_metadata().is_ok_and(|there| !there.is_dir() || !is_empty_dir(&self.db));
@@ -154,8 +154,8 @@ impl Target {
     /// Takes the lock, making the partial directory.
     ///
     /// # Errors
-    /// [`Error::State`] when another import holds it, or another user may have prepared the directory; or it cannot be
-    /// made.
+    /// [`Error::State`]: another import holds it, or another user may have prepared the directory; [`Error::Io`]: it cannot
+    /// be made.
     pub fn lock(&self) -> Result<Lock> {
         loop {
             if let Some(lock) = self.try_lock()? {
@@ -189,7 +189,7 @@ impl Target {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut owner = String::new();
-                // Who it is only helps; that it is taken is certain.
+                // The name of the owner is only a help in the message.
                 let _ = (&mut file).take(200).read_to_string(&mut owner);
                 return Err(Error::State {
                     path: self.db.clone(),
@@ -213,7 +213,7 @@ impl Target {
     /// Makes the directories that are missing.
     ///
     /// # Errors
-    /// [`Error::State`] when something else stands in the place of one.
+    /// [`Error::State`]: there is something else in the place of one; [`Error::Io`]: the system refuses one.
     pub fn create(&mut self) -> Result<()> {
         for dir in [&self.sst, &self.staging, &self.partial.join("spill")] {
             if dir.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
@@ -233,18 +233,18 @@ impl Target {
     /// Removes everything an import has left but the lock, so that it can start over.
     ///
     /// # Errors
-    /// [`Error::State`] when the user has files where the database is made: they would be in it.
+    /// As [`Target::has_only_the_database`]; [`Error::Io`]: the system refuses to remove something.
     pub fn clear(&self) -> Result<()> {
-        // The journal first: without it nothing here means anything.
+        // The journal first: without it no run uses the rest.
         private::remove(&Journal::path(&self.partial))?;
         self.remove_work()?;
         self.has_only_the_database()
     }
 
-    /// Checks that nothing but an import's files would be published with the database.
+    /// Checks that the directory that becomes the database has only an import's files.
     ///
     /// # Errors
-    /// [`Error::State`] when something else stands where the database is made.
+    /// [`Error::State`]: there is another file.
     pub fn has_only_the_database(&self) -> Result<()> {
         let names = self.staging.read_dir().into_iter().flatten().flatten();
         match names.map(|entry| entry.file_name()).find(|name| !name.to_str().is_some_and(is_ours)) {
@@ -257,7 +257,7 @@ impl Target {
         }
     }
 
-    /// What is left behind a complete import; `None` when another import has begun there.
+    /// A file that is left after a complete import; `None` when another import has begun there.
     pub fn foreign(&self) -> Option<PathBuf> {
         let all = self.spills().into_iter().chain([self.partial.clone()]);
         let path =
@@ -265,7 +265,7 @@ impl Target {
         Some(first_in(&path).unwrap_or(path))
     }
 
-    /// Removes a directory of an import, but not what is not of one.
+    /// Removes a directory of an import, but no file that is not of one.
     pub fn remove_dir(&self, dir: &Path) -> Result<()> {
         private::remove_dir(dir, is_ours)
     }
@@ -281,7 +281,7 @@ impl Target {
         self.remove_dir(&self.staging)
     }
 
-    /// Removes the checkpoint of an existing database: whole or not at all.
+    /// Removes the checkpoint of an existing database, atomically.
     pub fn remove_checkpoint(&self) -> Result<()> {
         let going = self.checkpoint.with_extension("new");
         self.remove_dir(&going)?;
@@ -302,7 +302,7 @@ impl Target {
         }
     }
 
-    /// Removes what a complete import has left. The journal goes last: until then it says that all this may go.
+    /// Removes what a complete import has left, the journal last: until then a next run sees that the import is complete.
     pub fn remove_leftovers(&self) -> Result<()> {
         self.remove_work()?;
         self.remove()
@@ -313,7 +313,7 @@ impl Target {
         if Journal::path(&self.partial).exists() { Ok(()) } else { self.remove() }
     }
 
-    /// Where the database is while it is worked on.
+    /// The path of the database while the import works on it.
     pub fn working(&self) -> &Path {
         if self.into_existing { &self.db } else { &self.staging }
     }
@@ -321,7 +321,7 @@ impl Target {
     /// Checks that what the journal names is there, and removes what it does not name.
     ///
     /// # Errors
-    /// [`Error::State`]: something is missing, so another program was here.
+    /// [`Error::State`]: something is missing: another program has changed it.
     pub fn reconcile(&self, known: &ResumedState) -> Result<()> {
         if known.ingested || known.complete {
             return Ok(());
@@ -332,7 +332,7 @@ impl Target {
             match path.symlink_metadata() {
                 Ok(there) if there.is_file() && there.len() == file.bytes => {}
                 Ok(_) => return missing(format!("a whole {}", path.display())),
-                // While RocksDB takes files over they leave one by one; the database then knows them all.
+                // While RocksDB ingests files they move one by one; the database then has them all.
                 Err(_) if known.ingesting => {}
                 Err(_) => return missing(path.display().to_string()),
             }
@@ -349,13 +349,13 @@ impl Target {
 }
 
 impl Lock {
-    /// Gives the lock back.
+    /// Releases the lock.
     pub fn release(self) {
         drop(self.0);
     }
 }
 
-/// What the names of directories begin with that hold partitions of the import in `partial`. Several imports may share
+/// The prefix of the names of directories with partitions of the import in `partial`. Several imports may share
 /// a work directory, also those of databases with the same name in different places.
 fn spill_prefix(partial: &Path) -> OsString {
     let whole = std::path::absolute(partial).unwrap_or_else(|_| partial.to_owned());
@@ -364,8 +364,8 @@ fn spill_prefix(partial: &Path) -> OsString {
     name
 }
 
-/// The directories in a work directory that hold partitions of the import in `partial`. Others may write there too: what
-/// they have made is passed over.
+/// The directories in a work directory that hold partitions of the import in `partial`. Other users may write there too:
+/// their directories are skipped.
 fn spills_below(work_dir: &Path, partial: &Path) -> Vec<PathBuf> {
     let prefix = spill_prefix(partial);
     let is_spill = |path: &PathBuf| {
@@ -376,7 +376,7 @@ fn spills_below(work_dir: &Path, partial: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_spill).collect()
 }
 
-/// Makes one, under an unpredictable name.
+/// Makes a new such directory, with an unpredictable name.
 fn new_spill_below(work_dir: &Path, partial: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(work_dir).map_err(Error::io("create", work_dir))?;
     let made = tempfile::Builder::new()

@@ -1,4 +1,4 @@
-//! What an import refuses before it begins, because it would have no effect: better an error than a choice ignored.
+//! Refuses options that have no effect, before an import begins.
 
 use crate::error::{Error, Result};
 use crate::load::options::{ImportOptions, LogOptions, PlanChoice};
@@ -6,7 +6,7 @@ use crate::preset::Loader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 
-/// Where there is no final compaction.
+/// The error for `--no-compact` where there is no final compaction.
 fn nothing_to_compact() -> Error {
     Error::Usage {
         reason: "--no-compact has no effect with the ingest loader: its files arrive at the last level".into(),
@@ -14,10 +14,10 @@ fn nothing_to_compact() -> Error {
     }
 }
 
-/// Refuses what has no effect on a block log, or cannot be done with one.
+/// Refuses options that have no effect on a block log, or are impossible with one.
 ///
 /// # Errors
-/// Something of that is chosen.
+/// [`Error::Usage`]: such an option is given.
 pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) -> Result<()> {
     let usage = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
     let log = &options.log;
@@ -58,10 +58,10 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) 
     Ok(())
 }
 
-/// Refuses options of block logs for what has turned out to be a CAR: a damaged log does not.
+/// Refuses options of block logs for a valid CAR; a damaged log is never taken for one.
 ///
 /// # Errors
-/// There are some.
+/// [`Error::Usage`]: such an option is given.
 pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Result<()> {
     if options.log == LogOptions::default() {
         return Ok(());
@@ -72,10 +72,10 @@ pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Resu
     })
 }
 
-/// Refuses what would have no effect on a CAR with this loader.
+/// Refuses options that have no effect on a CAR with this loader.
 ///
 /// # Errors
-/// Something of that is chosen.
+/// [`Error::Usage`]: such an option is given.
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
     let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
     match loader {

@@ -1,4 +1,4 @@
-//! Large buffers for data in bulk: anonymous memory that costs nothing before it is written, in huge pages where the
+//! Large buffers: anonymous memory that costs nothing before it is written, in huge pages where the
 //! system gives them. Reading blocks in key order jumps through all of the data; with small pages every jump would
 //! also miss the TLB.
 
@@ -9,7 +9,7 @@ use memmap2::MmapMut;
 
 use crate::error::{Error, Result};
 
-/// From this size on huge pages are asked for, in bytes.
+/// From this size on, in bytes, huge pages are requested.
 const HUGE_FROM: usize = 2 << 20;
 
 /// A fixed piece of zeroed memory outside the heap; it goes back to the system at once when dropped.
@@ -19,7 +19,7 @@ impl Buffer {
     /// Reserves `len` bytes; pages are taken from the system when they are first written.
     ///
     /// # Errors
-    /// When the system has no address space left, or refuses to promise the memory.
+    /// [`Error::Io`]: the system has no address space left, or refuses to commit the memory.
     pub fn new(len: usize) -> Result<Self> {
         let map = MmapMut::map_anon(len.max(1)).map_err(Error::io("reserve memory for", Path::new("a buffer")))?;
         if len >= HUGE_FROM {

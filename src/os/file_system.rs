@@ -21,10 +21,10 @@ pub(crate) struct FileSystem {
 }
 
 impl FileSystem {
-    /// Looks at the nearest directory that exists.
+    /// The file system of the nearest directory that exists.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// [`Error::Io`]: the system does not report it.
     pub fn of(path: &Path) -> Result<Self> {
         let path = std::path::absolute(path).map_err(Error::io("look at", path))?;
         let path = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned();
@@ -42,14 +42,14 @@ impl FileSystem {
         })
     }
 
-    /// Whether it lies in memory.
+    /// Whether it is in memory.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.kind.as_str(), "tmpfs" | "ramfs")
     }
 
-    /// Whether its disk turns; `None` where the system does not know a disk behind it.
+    /// Whether its disk rotates; `None` where the system does not know a disk behind it.
     pub fn rotational(&self) -> Option<bool> {
-        let turns = |device: u64| {
+        let rotates = |device: u64| {
             let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
             let dir = PathBuf::from(format!("/sys/dev/block/{major}:{minor}")).canonicalize().ok()?;
             // A partition's queue is that of its disk.
@@ -58,7 +58,7 @@ impl FileSystem {
                 .find_map(|dir| std::fs::read_to_string(dir.join("queue/rotational")).ok())?;
             Some(text.trim() == "1")
         };
-        turns(self.device).or_else(|| turns(self.mounted_device()?))
+        rotates(self.device).or_else(|| rotates(self.mounted_device()?))
     }
 
     /// The device that is mounted, where the file system has a number of its own (btrfs).

@@ -1,4 +1,4 @@
-//! Files that stand under their names whole or not at all, and files that are read only when they are files.
+//! Files that appear under their names complete or not at all; reading of regular files only.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read};
@@ -11,16 +11,16 @@ use rustix::fs::{AtFlags, CWD, linkat};
 use crate::error::{Error, Result};
 use crate::os::private;
 
-/// As any other program makes files; the umask takes away what it should.
+/// The mode of new files before the umask, as of most programs.
 const MODE: u32 = 0o666;
 
-/// Behind the name of a file of an import that is being put in place.
+/// The suffix of a file of an import until it is complete and renamed.
 pub(crate) const IN_THE_MAKING: &str = ".bedload";
 
-/// Opens a regular file to be read. A named pipe is not waited for, and a device has no end.
+/// Opens a regular file for reading, without waiting for a named pipe.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidData`] when it is something else; or what the system says.
+/// [`io::Error`]: of the kind [`ErrorKind::InvalidData`] when it is something else, otherwise the system's.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -30,10 +30,10 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads a regular file that has `limit` bytes at most, whatever its length is said to be.
+/// Reads a regular file of at most `limit` bytes, whatever length its metadata says.
 ///
 /// # Errors
-/// As [`open_regular`], of which kind is a longer file as well.
+/// As [`open_regular`]; [`ErrorKind::InvalidData`] also when the file is longer.
 pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(limit + 1).read_to_end(&mut bytes)?;
@@ -48,7 +48,7 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))
 }
 
-/// Writes a small file into `dir` so that it is there whole or as it was before.
+/// Writes a small file into `dir`, atomically and durably.
 pub(crate) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = dir.join(name);
     if path.symlink_metadata().is_ok_and(|there| there.is_dir()) {
@@ -66,7 +66,7 @@ pub(crate) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     sync_dir(dir)
 }
 
-/// Where a file lies until it is whole.
+/// The name of a file until it is complete.
 pub(crate) fn in_the_making(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(IN_THE_MAKING);
@@ -78,26 +78,26 @@ pub(crate) fn in_the_making(path: &Path) -> PathBuf {
 pub enum Output {
     /// A file; what is written appears under its name with [`Output::commit`].
     File(NewFile),
-    /// A device or a named pipe: nothing to replace, nothing to publish.
+    /// A device or a named pipe: nothing to replace, nothing to commit.
     Stream(File),
 }
 
-/// A file that does not have its name yet. Dropped, it is gone.
+/// A file that does not have its name yet; dropping it deletes it.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    /// Its name for now. Where the file system has files without one it has none: a process that is killed leaves nothing.
+    /// Its temporary name; `None` where the file system supports files without one: a killed process then leaves nothing.
     named: Option<tempfile::TempPath>,
     path: PathBuf,
     folder: PathBuf,
 }
 
 impl Output {
-    /// Opens what stands at `path`, or begins a new file in its folder. A file that is there is only replaced when
-    /// `replace` says so.
+    /// Opens the device or pipe at `path`, or creates a new file in its directory. An existing file is only replaced with
+    /// `replace`.
     ///
     /// # Errors
-    /// There is a directory, or a file that may not be replaced; or the system refuses.
+    /// [`Error::State`]: there is a directory, or a file that may not be replaced; [`Error::Io`]: the system refuses.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         match std::fs::metadata(path) {
             Ok(there) if !there.is_file() && !there.is_dir() => {
@@ -117,7 +117,7 @@ impl Output {
             }
             _ => {}
         }
-        // Where a link leads, not the link, is replaced.
+        // The target of a link is replaced, not the link.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let unnamed = OpenOptions::new().read(true).write(true).mode(MODE).custom_flags(libc::O_TMPFILE).open(folder);
@@ -143,7 +143,7 @@ impl Output {
     /// Makes what was written durable, and then gives it its name.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// [`Error::Io`]: the disk is full or fails.
     pub fn commit(self) -> Result<()> {
         let Self::File(NewFile { file, named, path, folder }) = self else { return Ok(()) };
         file.sync_all().map_err(Error::io("sync", &path))?;
@@ -158,14 +158,14 @@ impl Output {
     }
 }
 
-/// Files that are about to get their names.
+/// Makes files with temporary names.
 fn builder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".bedload-");
     builder
 }
 
-/// By what a file without a name can be linked.
+/// The path by which a file without a name can be linked.
 fn link_of(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }

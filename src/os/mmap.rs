@@ -1,9 +1,9 @@
-//! A file in memory as the page cache has it: nothing is copied, no page is cleared.
+//! Memory maps of files: the page cache itself, without a copy.
 //!
 //! Touching a mapped page that the file no longer has (it was cut), or that the disk cannot deliver, raises SIGBUS,
-//! which would end the program without a word. So files are mapped only where the program has called [`handle_sigbus`]:
+//! which would kill the process without a message. So files are mapped only where the program has called [`handle_sigbus`]:
 //! for an address inside one of our maps the handler notes the fault and puts empty pages in the place of the whole map,
-//! and the reader asks [`Mapped::check`] before it believes what it has read. Any other SIGBUS goes on to the handler that
+//! and the reader calls [`Mapped::check`] before it uses what it has read. Any other SIGBUS goes on to the handler that
 //! was there before.
 //!
 //! The whole map and not the page: a process has some 65,530 maps at most, and a large file that is cut has more pages.
@@ -23,7 +23,7 @@ const SLOTS: usize = 256;
 
 /// One watched map. Only atomics: the handler may run between any two instructions.
 struct Slot {
-    /// Odd while `start` and `len` are being written: the two are believed only together.
+    /// Odd while `start` and `len` are being written: the two are valid only together.
     epoch: AtomicUsize,
     /// Address of the map; 0 while the slot is free.
     start: AtomicUsize,
@@ -54,7 +54,7 @@ impl Slot {
         true
     }
 
-    /// Gives the slot back; before its map goes, so that no two slots ever tell of the same address.
+    /// Frees the slot, before its map is unmapped: no two slots ever name the same address.
     fn free(&self) {
         let epoch = self.epoch.load(Ordering::Relaxed) + 1;
         self.epoch.store(epoch, Ordering::Relaxed);
@@ -80,10 +80,10 @@ impl Slot {
 
 static WATCHED: [Slot; SLOTS] = [const { Slot::vacant() }; SLOTS];
 
-/// What SIGBUS did before us.
+/// The handler of SIGBUS before [`handle_sigbus`], and its flags.
 static BEFORE: [AtomicUsize; 2] = [AtomicUsize::new(libc::SIG_DFL), AtomicUsize::new(0)];
 
-/// What a file says that is shorter than it was a moment ago.
+/// The error for a file that became shorter while it was read.
 pub(crate) fn shrank(path: &Path) -> Error {
     let reason = "the file shrank, or the disk failed, while it was being read";
     Error::io("read", path)(std::io::Error::other(reason))
@@ -103,17 +103,17 @@ impl Mapped {
         if !HANDLED.is_completed() {
             return None;
         }
-        // SAFETY: the bytes may change under us if another process writes to the file. They are only ever read as bytes, every
-        // length found in them is checked against the map each time it is used, and a vanished page is handled below.
+        // SAFETY: the bytes may change under us if another process writes to the file. They are only ever read as bytes,
+        // every length found in them is checked against the map each time it is used, and a vanished page is handled below.
         let map = unsafe { memmap2::MmapOptions::new().len(len).map(file) }.ok()?;
         let slot = WATCHED.iter().find(|slot| slot.take(map.as_ptr() as usize, map.len()))?;
         Some(Self { map, slot, path: path.to_owned() })
     }
 
-    /// Whether everything read so far was really there.
+    /// Checks that everything read so far came from the file.
     ///
     /// # Errors
-    /// A page could not be had: the file was cut, or the disk failed.
+    /// [`Error::Io`]: a page could not be read: the file was cut, or the disk failed.
     pub fn check(&self) -> Result<()> {
         if !self.slot.tripped.load(Ordering::Acquire) {
             return Ok(());
@@ -121,22 +121,22 @@ impl Mapped {
         Err(shrank(&self.path))
     }
 
-    /// Tells the system in which order the file will be read.
+    /// Advises the system in which order the file will be read.
     pub fn advise(&self, advice: memmap2::Advice) {
-        // Advice only: it works as well without.
+        // Without it the reads are only slower.
         let _ = self.map.advise(advice);
     }
 
-    /// Lets go of the memory of `len` bytes at `at`: they stay in the page cache, but no longer count as ours. They can
-    /// still be read.
+    /// Releases the memory of `len` bytes at `at`: they stay in the page cache and can be read, but no longer count as
+    /// memory of this process.
     pub fn release(&self, at: usize, len: usize) {
-        // Pages at the edges may be in use by another thread; asking again for one costs little.
+        // Pages at the edges may be in use by another thread; a second fault costs little.
         let Some(bytes) = self.map.get(at..at.saturating_add(len)) else { return };
         let page = rustix::param::page_size();
         let from = bytes.as_ptr() as usize / page * page;
         let end = bytes.as_ptr() as usize + bytes.len();
         // SAFETY: the range lies inside of our map, which is shared and only read: dropped pages come back from the
-        // file. Advice only: without it the pages stay ours until the map goes.
+        // file. Advice only: without it the pages stay resident until the map is dropped.
         unsafe { libc::madvise(from as *mut libc::c_void, end - from, libc::MADV_DONTNEED) };
     }
 }
@@ -188,10 +188,10 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
         if address < start || address - start >= len {
             continue;
         }
-        // Before the empty pages are there: another thread may read them at once, and must not believe them.
+        // Set before the empty pages are mapped: another thread may read them at once, and must see it in `check`.
         slot.tripped.store(true, Ordering::SeqCst);
         // SAFETY: replaces our own read-only map, which starts at a page and which the thread that this handler
-        // interrupted borrows; nothing holds a promise about its bytes. The system rounds the length up to a page.
+        // interrupted borrows; no code relies on its bytes. The system rounds the length up to a page.
         let put = unsafe {
             libc::mmap(
                 start as *mut libc::c_void,
@@ -209,7 +209,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
     pass_on(signal, info, context);
 }
 
-/// Not ours: as if this handler did not exist.
+/// Passes on a SIGBUS that is not of a map, as if this handler did not exist.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let handler = BEFORE[0].load(Ordering::Acquire);
     let flags = BEFORE[1].load(Ordering::Acquire) as libc::c_int;

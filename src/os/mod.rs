@@ -1,4 +1,4 @@
-//! What the operating system gives: memory maps, buffers, files, file systems, limits.
+//! Resources of the operating system: memory maps, buffers, files, file systems, limits.
 
 pub(crate) mod buffer;
 pub(crate) mod file_system;

@@ -1,8 +1,8 @@
 //! Directories and files that no other user can have prepared.
 //!
-//! Work lies under names that others may foretell, and sometimes in a directory where they may write. What stands there
-//! is used only when it is a real directory of this user that no other user may write to; then no other user can have put
-//! a link into it. Files in it are opened without following links, which guards against links of the user's own.
+//! An import works under names that other users can predict, sometimes in a directory that they may write to. A path there
+//! is used only if it is a real directory of this user that no other user may write to; then no other user can have put a
+//! link into it. Files in it are opened without following links, which guards against links of the user's own.
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -13,16 +13,17 @@ use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 
-/// What directories may be used for: by this user only.
+/// The mode of directories: for this user only.
 const MODE: u32 = 0o700;
 
-/// The rights of others to write.
+/// The permissions of other users to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Makes a directory with all above it, or takes the one that is there.
+/// Creates a directory and its parents, or accepts the existing one.
 ///
 /// # Errors
-/// [`Error::State`] when it is a link or a file, belongs to another user, or others may write to it.
+/// [`Error::State`]: it is a link or a file, belongs to another user, or others may write to it; [`Error::Io`]: the system
+/// refuses it.
 pub(crate) fn create_dir(path: &Path) -> Result<()> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
@@ -40,7 +41,7 @@ pub(crate) fn is_own_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|there| refusal(path, &there).is_none())
 }
 
-/// Why what stands there is not used: others may have prepared it.
+/// The error for an existing path that other users may have prepared; `None` where they cannot have.
 fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
     let refuse = |reason: String| {
         let hint =
@@ -54,7 +55,7 @@ fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
     if there.uid() == own && there.mode() & OTHERS_WRITE == 0 {
         return None;
     }
-    // Some file systems give every directory the same owner and mode, or hide root's: then it is as ours come out there.
+    // Some file systems give every directory the same owner and mode, or hide root's: then a new one has the same there.
     let made = tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempdir_in(path);
     if let Ok(ours) = made.and_then(|made| made.path().symlink_metadata())
         && there.uid() == ours.uid()
@@ -71,7 +72,7 @@ fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
 /// Opens a file for reading and writing; `create` makes it where there is none.
 ///
 /// # Errors
-/// [`Error::State`] when it is a link, has a second name, or is no regular file. Otherwise what the system says.
+/// [`Error::State`]: it is a link, has a second name, or is no regular file; [`Error::Io`]: the system refuses it.
 pub(crate) fn open_file(path: &Path, create: bool) -> Result<File> {
     let mut options = File::options();
     open(options.write(true).create(create), path)
@@ -111,7 +112,7 @@ fn no_file(path: &Path, there: &Metadata) -> Error {
     Error::damaged_work(path, format!("has {} here, not a file", kind(there)))
 }
 
-/// What it is, for a reason.
+/// The kind of a file, for messages.
 fn kind(there: &Metadata) -> &'static str {
     match there.file_type() {
         kind if kind.is_symlink() => "a symbolic link",
@@ -121,19 +122,19 @@ fn kind(there: &Metadata) -> &'static str {
     }
 }
 
-/// Removes a file; follows no link. Nothing there is right as well, and a directory goes when it is empty.
+/// Removes a file or an empty directory, and follows no link. A missing file is no error; a directory with files stays.
 ///
 /// # Errors
-/// The system refuses it.
+/// [`Error::Io`]: the system refuses it.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     remove_dir(path, |_| false)
 }
 
-/// The same of a directory with all in it whose name `is_ours`. What has another name the user has put there: it stays,
+/// Removes a directory with all in it whose name `is_ours`. The user has put the files with other names there: they stay,
 /// and so does the directory.
 ///
 /// # Errors
-/// The system refuses it.
+/// As [`remove`].
 pub(crate) fn remove_dir(path: &Path, is_ours: fn(&str) -> bool) -> Result<()> {
     let removed = match path.symlink_metadata() {
         Ok(there) if there.is_dir() => {

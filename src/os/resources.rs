@@ -1,4 +1,4 @@
-//! What the system says about this process and this machine.
+//! Resources of this process and this machine, as the system reports them.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub fn machine_memory() -> Option<u64> {
     field("/proc/meminfo", "MemTotal:").map(|kib| kib * 1024)
 }
 
-/// Memory that could be had now without swapping, in bytes; the page cache gives way.
+/// Memory that is available without swapping, in bytes: the page cache counts as free.
 pub fn available_memory() -> Option<u64> {
     field("/proc/meminfo", "MemAvailable:").map(|kib| kib * 1024)
 }
@@ -68,15 +68,15 @@ pub fn cgroup_memory() -> Option<u64> {
     limits.min().filter(|&limit| limit < 1 << 60)
 }
 
-/// Descriptors that this process may have, and to how many it may raise that; `None` is without limit.
+/// The soft and the hard limit of open files of this process; `None` is unlimited.
 pub fn open_files() -> (Option<u64>, Option<u64>) {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     (limit.current, limit.maximum)
 }
 
-/// Raises this process's limit of open files to what the system allows at most. An import, and whatever reads a database,
-/// keeps within the limit that it finds: the program calls this before them where the database has many files. What the
-/// system refuses stays as it is.
+/// Raises this process's limit of open files to its hard limit. Imports and readers of databases keep within the limit
+/// that they find: the program calls this before them where a database has many files. Where the system refuses it, the
+/// limit stays as it is.
 pub fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -88,7 +88,7 @@ fn field(path: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
 }
 
-/// Asks for the cache line of a byte that will be looked at soon; does nothing where that is not known how.
+/// Prefetches the cache line of a byte that will be read soon; only on x86-64.
 #[inline]
 pub(crate) fn prefetch(byte: &u8) {
     #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
-//! Directories that live for a moment beside the work of others.
+//! Short-lived directories in places that processes share.
 //!
-//! A killed process leaves its directory. Each process holds a lock on its own, so the next one can tell and removes
-//! what the same user has left: never what is in use, and never what another user has made.
+//! A killed process leaves its directory. Each process locks its own, so the next one recognizes and removes what processes
+//! of the same user have left: never a directory in use, and never one of another user.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// Random letters and digits of a name.
 const RANDOM: usize = 6;
 
-/// A directory that is in use as long as this lives, and then goes.
+/// A locked directory, which is deleted when this is dropped.
 pub(crate) struct ScratchDir {
     dir: TempDir,
     /// Open and locked.
@@ -26,7 +26,7 @@ impl ScratchDir {
     /// have left there under such names.
     ///
     /// # Errors
-    /// The system's, when no directory can be created there.
+    /// [`std::io::Error`]: no directory can be created there.
     pub fn create(place: &Path, prefix: &str) -> std::io::Result<Self> {
         sweep(place, prefix);
         loop {
@@ -56,19 +56,19 @@ impl ScratchDir {
     }
 }
 
-/// Opens a directory that is no link.
+/// Opens a directory; a link to one is an error.
 pub(crate) fn open(dir: &Path) -> Result<File, Errno> {
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::open(dir, how, Mode::empty()).map(File::from)
 }
 
-/// Whether `path` is what has been opened, and no other file under its name.
+/// Whether `path` still names the directory that was opened.
 fn is_still(path: &Path, opened: &File) -> bool {
     let (Ok(there), Ok(here)) = (path.symlink_metadata(), opened.metadata()) else { return false };
     (there.dev(), there.ino()) == (here.dev(), here.ino())
 }
 
-/// Removes what killed processes of this user have left: what has our form of name and is not locked.
+/// Removes what killed processes of this user have left: directories with a name of this form that are not locked.
 pub(crate) fn sweep(place: &Path, prefix: &str) {
     for entry in place.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name();

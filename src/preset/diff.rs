@@ -21,7 +21,7 @@ pub struct Difference {
 }
 
 /// The options that two presets name with different values, or that only one of them names with a value other than the
-/// default. What `load` does not name holds as `node` has it.
+/// default. An option that `load` does not name has its value from `node`.
 pub fn diff(a: &Resolved, b: &Resolved) -> Vec<Difference> {
     let keys: BTreeSet<&Key> = a.settings.keys().chain(b.settings.keys()).collect();
     let mut differences = Vec::new();

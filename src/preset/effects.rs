@@ -14,7 +14,7 @@ pub(super) struct Effect {
     pub load: String,
     /// In the finished database.
     pub after: String,
-    /// Whether a value that held only while loading is felt afterwards, because files were shaped by it.
+    /// Whether a value of `load` has an effect afterwards, because files were written with it.
     #[serde(default)]
     pub stays: bool,
 }
@@ -24,7 +24,7 @@ type Effects = BTreeMap<String, BTreeMap<String, Effect>>;
 static EFFECTS: LazyLock<Effects> =
     LazyLock::new(|| toml::from_str(include_str!("effects.toml")).expect("effects.toml is checked by a test"));
 
-/// What is known of an option; a field of a structure may stand for itself or be covered by the structure.
+/// The effect of an option; a field of a structure may have its own entry or that of the structure.
 pub(super) fn of(scope: Scope, name: &str) -> Option<&'static Effect> {
     let options = EFFECTS.get(&scope.to_string())?;
     options.get(name).or_else(|| options.get(name.split_once('.')?.0))

@@ -27,7 +27,7 @@ pub struct Explanation {
     pub loader: Loader,
     /// One row for each option that differs from its default.
     pub options: Vec<Row>,
-    /// What the user should know besides.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -38,11 +38,11 @@ pub struct Row {
     pub option: Key,
     /// Its value as RocksDB or bedload is given it.
     pub value: String,
-    /// How it was written, e.g. `cores`; none where that is the value.
+    /// Its value as written, e.g. `cores`; none where both are equal.
     pub written: Option<String>,
-    /// What holds without the preset.
+    /// The value without the preset.
     pub default: String,
-    /// Whose default that is: RocksDB's, or bedload's own where the option is.
+    /// Whose default that is: RocksDB's, or bedload's for options of its own.
     pub default_of: &'static str,
     /// Why, in the preset's words.
     pub reason: Option<String>,
@@ -50,7 +50,7 @@ pub struct Row {
     pub effect: Option<String>,
     /// What it costs or changes afterwards; none if the catalogue has no entry for it.
     pub cost: Option<String>,
-    /// Who asked for it.
+    /// Where it was set.
     pub from: Origin,
     /// The shorthand it came out of.
     pub via: Option<&'static str>,
@@ -101,7 +101,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// What an option holds without the preset, in plain digits, and whose default that is.
+/// The value of an option without the preset, in plain digits, and whose default that is.
 pub(super) fn default_value(resolved: &Resolved, key: &Key) -> (String, &'static str) {
     if let Some(row) = registry::row(key.scope, &key.name) {
         let owner = if row.owner == Owner::Bedload { "bedload" } else { "RocksDB" };

@@ -1,9 +1,8 @@
-//! RocksDB's options that the ingest loader goes around: nothing passes through a memtable, the WAL or a compaction
-//! while it loads, so naming one of these under `load` would have no effect. Under `node` they are as good as
-//! any.
+//! RocksDB's options that have no effect with the ingest loader: nothing passes through a memtable, the WAL or a
+//! compaction while it loads. Only naming them under `load` is refused, not under `node`.
 //!
-//! Which options there are comes from RocksDB; this list only says which of them belong to a path not taken. A test
-//! holds that each pattern meets at least one of RocksDB's names.
+//! RocksDB says which options there are; this list only says which of them belong to an unused path. A test checks that
+//! each pattern matches at least one of RocksDB's names.
 
 use super::key::Scope;
 

@@ -5,21 +5,21 @@ use std::path::PathBuf;
 
 use crate::rocks::option_map::Group;
 
-/// Which way the records take into the database.
+/// How the records get into the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loader {
-    /// Sorted, built into SST files outside, taken over at the last level.
+    /// Sorted, built into SST files outside of the database, ingested at the last level.
     Ingest,
     /// Written in batches through memtables, then compacted.
     Memtable,
 }
 
-/// When an option holds.
+/// When an option is effective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// While importing only; never survives.
+    /// While importing only.
     Load,
     /// In the finished database, and while importing wherever `load` does not say otherwise.
     Node,
@@ -102,7 +102,7 @@ names!(Scope { Db = "db", Cf = "cf", Table = "table", Write = "write", Ingest = 
 /// An option's full name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// When it holds.
+    /// When it is effective.
     pub stage: Stage,
     /// What it belongs to.
     pub scope: Scope,

@@ -1,22 +1,22 @@
-//! Choices that RocksDB takes without a word and people regret: told, not forbidden, since each has a use.
+//! Choices that RocksDB accepts silently and users regret: warned of, not refused, since each has a use.
 
 use super::key::{Key, Loader, Scope, Stage};
 use super::resolved::Resolved;
 use super::validate::Setting;
 use crate::size::human;
 
-/// What the user should hear about a resolved preset.
+/// Warnings about a resolved preset.
 pub(super) fn warnings(resolved: &Resolved) -> Vec<String> {
     resolved
         .settings()
-        .filter_map(|setting| Some(format!("{}: `{}`: {}", setting.origin, setting.key, trap(resolved, setting)?)))
+        .filter_map(|setting| Some(format!("{}: `{}`: {}", setting.origin, setting.key, lint(resolved, setting)?)))
         .collect()
 }
 
-fn trap(resolved: &Resolved, Setting { key, value, .. }: &Setting) -> Option<String> {
+fn lint(resolved: &Resolved, Setting { key, value, .. }: &Setting) -> Option<String> {
     let Key { stage, scope, name } = key;
     let ingest = resolved.loader == Loader::Ingest;
-    let said = match (stage, scope, name.as_str(), value.as_str()) {
+    let warning = match (stage, scope, name.as_str(), value.as_str()) {
         (_, Scope::Cf, "level0_file_num_compaction_trigger", "0") => {
             "0 means always, not never; to lift a trigger, make it large (1G)"
         }
@@ -49,10 +49,10 @@ fn trap(resolved: &Resolved, Setting { key, value, .. }: &Setting) -> Option<Str
         }
         _ => return None,
     };
-    Some(said.to_owned())
+    Some(warning.to_owned())
 }
 
-/// A builder keeps a whole file in memory to train a dictionary, unless it is told how much to keep.
+/// A builder keeps a whole file in memory to train a dictionary, unless an option limits that.
 fn dictionary(resolved: &Resolved, key: &Key) -> Option<String> {
     let bound = key.name.replace(".max_dict_bytes", ".max_dict_buffer_bytes");
     let loading = resolved.loading();

@@ -1,11 +1,11 @@
-//! What a preset may ask of the machine: values written as `cores` and `open_files`.
+//! Values of presets that depend on the machine: `cores` and `open_files`.
 
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors that stay free for what is not an SST file: logs, the snapshot, spills, sockets of a node.
+/// Descriptors that stay free for other files: logs, the snapshot, spills, sockets of a node.
 const RESERVED_FILES: u64 = 256;
 
-/// What is taken for "unlimited" descriptors: more SST files than any database here has.
+/// The number that stands for "unlimited" descriptors: more SST files than any database here has.
 const MANY_FILES: u64 = 1 << 20;
 
 /// The numbers behind the words.
@@ -18,8 +18,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine. `open_files` is the hard limit of descriptors (the program raises the soft one to it before a load) less a
-    /// reserve, or half of it where the limit is small.
+    /// This machine. `open_files` is the hard limit of descriptors (the program raises the soft one to it before a load)
+    /// less a reserve, or half of it where the limit is small.
     pub fn here() -> Self {
         let cores = crate::parallel::cores() as u64;
         let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(MANY_FILES).min(MANY_FILES);
@@ -31,7 +31,7 @@ impl Machine {
         limit.saturating_sub(RESERVED_FILES).max(limit / 2)
     }
 
-    /// The number behind a word, or none if it is not one of ours.
+    /// The number behind a word, or none if it is not one of these words.
     pub fn number(&self, word: &str) -> Option<u64> {
         match word {
             "cores" => Some(self.cores),

@@ -2,8 +2,8 @@
 //!
 //! A preset is a file of data (`configs/*.toml`): a loader, and options under RocksDB's own names for two stages, `load`
 //! (while importing) and `node` (the finished database; also while importing wherever `load` does not say otherwise, so
-//! that SST files are built as the node wants them). [`resolve()`] lays the overrides on top, asks RocksDB about every name
-//! and value, and yields what the loaders need.
+//! that SST files are built as the node wants them). [`resolve()`] applies the overrides, checks every name and value
+//! with RocksDB, and yields the options of the loaders.
 //!
 //! Precedence, highest first: `--set`, `--options-file` (which replaces all of `node` below it), environment
 //! (`BEDLOAD_SET_LOAD_CF_WRITE_BUFFER_SIZE=64M`; `BEDLOAD_PRESET`), the user's configuration
@@ -53,7 +53,7 @@ pub const DEFAULT: &str = "ingest";
 /// The preset of block logs when the user names none.
 pub const DEFAULT_OF_LOGS: &str = "block-log";
 
-/// A preset as it was written: names and values have not been looked at yet.
+/// A preset as it was written: names and values have not been checked yet.
 #[derive(Debug, Clone)]
 pub struct Preset {
     /// Its name.
@@ -77,7 +77,7 @@ impl Preset {
     /// A preset that is built in.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// [`Error::Preset`] with [`PresetProblem::NoSuchPreset`]: there is none of that name.
     pub fn builtin(name: &str) -> Result<Self> {
         let Some((name, text)) = builtin::PRESETS.iter().find(|(known, _)| *known == name) else {
             let nearest = problem::nearest_of(name, Self::builtin_names()).map(str::to_owned);
@@ -89,7 +89,8 @@ impl Preset {
     /// A preset in a file.
     ///
     /// # Errors
-    /// The file cannot be read or is not of the form of a preset.
+    /// [`Error::Io`], [`Error::Usage`]: the file cannot be read as text; [`Error::Preset`]: it is not of the form of a
+    /// preset.
     pub fn from_file(path: &Path) -> Result<Self> {
         Self::parse(Cow::Owned(parse::read(path)?), path)
     }

@@ -1,4 +1,4 @@
-//! What is laid on top of a preset, and which preset it is.
+//! The overrides of a preset, and the choice of the preset.
 
 use std::path::PathBuf;
 
@@ -19,23 +19,23 @@ const SET_PREFIX: &str = "BEDLOAD_SET_";
 /// The environment variable that names the preset.
 const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
 
-/// Everything that stands above the preset. The default is nothing at all: a program that embeds the library says what it
-/// wants; [`Overrides::from_environment`] looks around as the command line does.
+/// Everything that overrides the preset. The default is nothing: a program that embeds the library sets what it wants;
+/// [`Overrides::from_environment`] reads the environment and the user's configuration, as the command line does.
 #[derive(Debug, Clone, Default, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct Overrides {
     /// `--set` arguments, e.g. `load.cf.write_buffer_size=64M`; a later one wins.
     pub set: Vec<String>,
-    /// `--options-file`: a node's OPTIONS file that takes the place of all `node` options below it.
+    /// `--options-file`: a node's OPTIONS file that replaces all `node` options of lower precedence.
     pub options_file: Option<PathBuf>,
     /// The column family of that file whose options are taken. Defaults to `default`.
     pub column_family: Option<String>,
-    /// Environment variables; those that do not begin with `BEDLOAD_SET_` and are not `BEDLOAD_PRESET` are not looked at.
+    /// Environment variables; only `BEDLOAD_PRESET` and those that begin with `BEDLOAD_SET_` are used.
     pub environment: Vec<(String, String)>,
     /// The user's configuration.
     pub user_config: Option<PathBuf>,
-    /// What `cores` and `open_files` stand for. Defaults to this machine.
+    /// The values of `cores` and `open_files`. Defaults to this machine's.
     #[setters(skip)]
     pub(crate) machine: Option<Machine>,
 }
@@ -59,7 +59,7 @@ impl Overrides {
     /// The preset to take: the one that is named, or `BEDLOAD_PRESET`, or the user's, or `ingest`.
     ///
     /// # Errors
-    /// There is no such preset, or a file cannot be read.
+    /// As [`Preset::find`]; also for the user's configuration, where it names the preset.
     pub(crate) fn preset(&self, named: Option<&str>) -> Result<Preset> {
         self.preset_or(named, DEFAULT)
     }

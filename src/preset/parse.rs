@@ -1,5 +1,5 @@
-//! The text of a preset, or of the user's configuration, to settings with line numbers. Syntax only: what names and
-//! values mean is `validator`'s business.
+//! Parses the text of a preset, or of the user's configuration, into settings with line numbers. Syntax only: `validate`
+//! checks names and values.
 //!
 //! ```toml
 //! name = "ingest"
@@ -38,7 +38,7 @@ pub struct Asked {
     pub origin: Origin,
 }
 
-/// What a text may hold besides settings.
+/// The content of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub name: Option<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Document {
     pub asked: Vec<Asked>,
 }
 
-/// Which kind of text it is: they differ in what may stand at the top and in the origin of their lines.
+/// The kind of a text: they differ in the allowed entries at the top and in the origin of their lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Preset,

@@ -3,7 +3,7 @@
 use super::key::{Key, Loader, Origin};
 use crate::error::Problem;
 
-/// A preset, or something laid on top of it, that cannot be.
+/// An invalid preset, or an invalid override of one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PresetProblem {
@@ -58,10 +58,10 @@ pub enum PresetProblem {
         value: String,
         /// RocksDB's words.
         message: String,
-        /// What it holds by default: an example of the form.
+        /// Its default: an example of the form.
         default: String,
     },
-    /// The option changes nothing with this loader.
+    /// The option has no effect with this loader.
     #[error("{at}: `{key}` has no effect with the {loader} loader: {reason}")]
     NoEffect {
         /// Where.

@@ -1,14 +1,14 @@
 //! Numbers as RocksDB reads them: `64M` is 64 MiB, for counts as well as for bytes.
 //!
-//! RocksDB's own reader looks at one letter after the digits and ignores the rest (`64MB` is `64M`, `64X` is 64), and
-//! shifts without looking for overflow; so numbers are read here and handed on in plain digits.
+//! RocksDB's own reader uses one letter after the digits and ignores the rest (`64MB` is `64M`, `64X` is 64), and
+//! shifts without a check for overflow; so numbers are read here and passed on in plain digits.
 
 use crate::size;
 
 /// Reads a whole number with an optional sign and binary unit.
 ///
 /// # Errors
-/// In words: what is wrong with the text.
+/// The text of the [`size::SizeError`]: what is wrong with the number.
 pub(crate) fn whole(text: &str) -> Result<i128, String> {
     let (sign, number) = text.strip_prefix('-').map_or((1, text), |number| (-1, number));
     size::parse(number).map(|number| sign * i128::from(number)).map_err(|error| error.to_string())

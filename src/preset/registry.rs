@@ -7,7 +7,7 @@
 
 use super::key::{Loader, Scope};
 
-/// What values an option takes.
+/// The values that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `true` or `false`.
@@ -40,9 +40,9 @@ pub struct Row {
     pub scope: Scope,
     /// Whose it is.
     pub owner: Owner,
-    /// What it takes; says the unit.
+    /// The values that it takes, and their unit.
     pub kind: Kind,
-    /// What holds when the user sets nothing else, in the form of a preset.
+    /// Its value when the user sets none, in the form of a preset.
     pub default: &'static str,
     /// The loader it has an effect with; none means both.
     pub loader: Option<Loader>,
@@ -54,7 +54,7 @@ pub struct Row {
 pub const ROWS: &[Row] = &[
     Row {
         // Background threads for flush and compaction together: max_background_jobs. Default: RocksDB runs two jobs
-        // unless told otherwise.
+        // unless configured otherwise.
         name: "increase_parallelism",
         scope: Scope::Db,
         owner: Owner::Shorthand,
@@ -65,7 +65,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         // RocksDB's PrepareForBulkLoad: triggers lifted, no automatic compaction, two levels, six write buffers.
-        // Default: it switches off what keeps reads fast, so it is asked for by name.
+        // Default: it switches off what keeps reads fast, so it must be named.
         name: "prepare_for_bulk_load",
         scope: Scope::Db,
         owner: Owner::Shorthand,
@@ -97,7 +97,7 @@ pub const ROWS: &[Row] = &[
         in_node: true,
     },
     Row {
-        // A batch is written when it holds this many bytes. Default: large enough that the write queue is not felt,
+        // A batch is written when it holds this many bytes. Default: large enough that the write queue costs little,
         // small enough to stay in cache.
         name: "batch_bytes",
         scope: Scope::Write,
@@ -158,7 +158,7 @@ pub const ROWS: &[Row] = &[
         in_node: false,
     },
     Row {
-        // Remember, within a batch, where the last key went; helps when a batch is nearly sorted. Default: RocksDB's
+        // Remember, within a batch, the position of the last key; helps when a batch is nearly sorted. Default: RocksDB's
         // default.
         name: "memtable_insert_hint_per_batch",
         scope: Scope::Write,

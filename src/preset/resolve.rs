@@ -1,4 +1,4 @@
-//! Layers to one answer: which value each option has, and who said so.
+//! Resolves the layers: the value of each option, and where it was set.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,10 +17,11 @@ use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::rocks::options_file::{Line, OptionsFile};
 
-/// Lays `overrides` on top of a preset, and asks RocksDB about every name, every value, and all of them together.
+/// Applies `overrides` to a preset, and checks every name, every value, and all of them together with RocksDB.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place; a file that cannot be read.
+/// [`Error::Preset`] with a [`PresetProblem`]: the first thing that is wrong, with its place; [`Error::Io`],
+/// [`Error::Usage`]: a file cannot be read.
 pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     let defaults = options::defaults()?;
     let machine = overrides.machine.unwrap_or_else(Machine::here);
@@ -58,7 +59,7 @@ struct Layers<'a> {
 }
 
 impl Layers<'_> {
-    /// One layer: what a shorthand of it sets goes below what it names itself.
+    /// Applies one layer: options that it names override those of its shorthands.
     fn apply(&mut self, layer: &[Asked]) -> Result<()> {
         let mut settings = Vec::new();
         for asked in layer {
@@ -69,9 +70,9 @@ impl Layers<'_> {
         Ok(())
     }
 
-    /// A configuration is written once for all presets, so what is meant for the other loader is left out, aloud.
+    /// A configuration is written once for all presets, so options of the other loader are left out, with a note.
     fn apply_config(&mut self, layer: &[Asked]) -> Result<()> {
-        let mut heard = Vec::new();
+        let mut effective = Vec::new();
         for asked in layer {
             match self.validator.validate(asked) {
                 Err(Error::Preset(problem))
@@ -80,10 +81,10 @@ impl Layers<'_> {
                     self.resolved.notes.push(format!("left out: {problem}"));
                 }
                 Err(error) => return Err(error),
-                Ok(_) => heard.push(asked.clone()),
+                Ok(_) => effective.push(asked.clone()),
             }
         }
-        self.apply(&heard)
+        self.apply(&effective)
     }
 
     fn apply_options_file(&mut self, path: &Path, family: &str) -> Result<()> {
@@ -152,8 +153,8 @@ impl Layers<'_> {
         Ok(())
     }
 
-    /// What RocksDB makes of the options together. A value that it does not keep is refused if it fell back to the default
-    /// (that is how it treats objects it cannot make), and noted if RocksDB adjusted it.
+    /// Checks what RocksDB makes of the options together. A value that it does not keep is refused if it fell back to the
+    /// default (that is how it treats objects it cannot make), and noted if RocksDB adjusted it.
     fn try_together(&mut self, section: &'static str, map: OptionMap) -> Result<()> {
         let effective = match options::effective(&map) {
             Ok(effective) => effective,

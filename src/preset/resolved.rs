@@ -1,4 +1,4 @@
-//! What the loaders ask of a resolved preset: option maps for RocksDB, plain structures for single operations, and the
+//! A resolved preset as the loaders use it: option maps for RocksDB, plain structures for single operations, and the
 //! report of effective values.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 
-/// A preset with everything laid on top of it, checked against RocksDB.
+/// A preset with its overrides, checked with RocksDB.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// Name of the preset.
@@ -19,15 +19,15 @@ pub struct Resolved {
     pub summary: String,
     /// Its loader.
     pub loader: Loader,
-    /// What `cores` and `open_files` stood for.
+    /// The values of `cores` and `open_files`.
     pub machine: Machine,
-    /// What the user should know: values that RocksDB adjusts, options that were left out, and why.
+    /// Notes for the user: values that RocksDB adjusts, options that were left out, and why.
     pub notes: Vec<String>,
     pub(super) settings: BTreeMap<Key, Setting>,
     pub(super) defaults: &'static OptionMap,
 }
 
-/// One option as RocksDB works with it, for the report.
+/// One effective option of RocksDB, for the report.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct EffectiveOption {
     /// `scope.option`.
@@ -36,12 +36,12 @@ pub struct EffectiveOption {
     pub value: String,
     /// RocksDB's default.
     pub default: String,
-    /// Who asked for it; none if RocksDB chose it.
+    /// Where it was set; none if RocksDB chose it.
     pub from: Option<Origin>,
 }
 
 impl Resolved {
-    /// All settings, shorthands and structures spelt out, by stage, scope and name.
+    /// All settings, shorthands and structures expanded, by stage, scope and name.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         self.settings.values()
     }
@@ -116,7 +116,7 @@ impl Resolved {
         }
     }
 
-    /// How SST files are taken over.
+    /// How SST files are ingested.
     pub fn ingest(&self) -> IngestSettings {
         let flag = |name| self.flag(Scope::Ingest, name);
         IngestSettings {
@@ -155,7 +155,7 @@ impl Resolved {
         }
     }
 
-    /// The report: every option that was asked for or that differs from RocksDB's default, with the value read back from
+    /// The report: every option that was set or that differs from RocksDB's default, with the value read back from
     /// RocksDB (`effective`, from the finished database's OPTIONS file) and where it came from.
     pub fn effective_node(&self, effective: &OptionMap) -> Vec<EffectiveOption> {
         let mut rows: BTreeMap<(Scope, String), EffectiveOption> = BTreeMap::new();

@@ -1,11 +1,11 @@
-//! RocksDB's functions that set several options at once, spelt out as the options they set.
+//! RocksDB's functions that set several options at once, expanded into the options they set.
 //!
-//! Spelt out, so that each value is visible, can be overridden and is explained like any other. Tests compare each with
-//! what RocksDB's own function does.
+//! So each value is visible, can be overridden and is explained like any other. Tests compare each with RocksDB's own
+//! function.
 
 use super::key::Scope;
 
-/// What a shorthand sets, in RocksDB's names; empty if it is switched off.
+/// The options that a shorthand sets, by RocksDB's names; empty if it is switched off.
 pub(super) fn expand(name: &str, value: i128) -> Vec<(Scope, &'static str, String)> {
     use Scope::{Cf, Db, Table};
     let fixed = |list: &[(Scope, &'static str, &str)]| {

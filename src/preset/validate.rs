@@ -1,5 +1,5 @@
-//! From what was written to what it means: names against RocksDB and the registry, words and units to plain values,
-//! shorthands and structures to single options. Everything that can be said of one option alone is said here.
+//! Validates options one by one: checks names with RocksDB and the registry, turns words and units into plain values, and
+//! expands shorthands and structures into single options.
 
 use super::ineffective;
 use super::key::{Key, Loader, Origin, Scope, Stage};
@@ -30,17 +30,17 @@ pub struct Setting {
     pub via: Option<&'static str>,
 }
 
-/// What a judgement needs to know.
+/// The context of a validation.
 pub(super) struct Validator<'a> {
     pub loader: Loader,
     pub machine: Machine,
     pub defaults: &'a OptionMap,
 }
 
-/// Places on the disk: they belong to the program that opens the database, and the finished one is moved into place.
+/// Options that are paths: the program that opens the database sets them, and the finished database is moved.
 const PLACES: &[&str] = &["wal_dir", "db_log_dir", "db_paths", "cf_paths"];
 
-/// Words for filters as people say them.
+/// RocksDB's name for a filter policy, which presets may write as `bloom:10`, `ribbon:10` or `none`.
 fn filter_policy(value: &str) -> String {
     match value.split_once(':').unwrap_or((value, "")) {
         ("none", "") => "nullptr".into(),
@@ -51,7 +51,7 @@ fn filter_policy(value: &str) -> String {
 }
 
 impl Validator<'_> {
-    /// What one written option comes to; several for a shorthand or a structure.
+    /// The settings of one written option; several for a shorthand or a structure.
     pub fn validate(&self, asked: &Asked) -> Result<Vec<Setting>> {
         let settings = self.expand(asked)?;
         for setting in &settings {
@@ -175,7 +175,7 @@ impl Validator<'_> {
             return Ok(());
         }
         match ineffective::why(*scope, name) {
-            // One of the several options of a shorthand may fall beside the loader; the others do not.
+            // One of the options of a shorthand may have no effect with the loader; the others have.
             Some(reason) if setting.via.is_none() => {
                 Err(self.no_effect(setting.key.clone(), setting.origin.clone(), reason).into())
             }
@@ -214,7 +214,7 @@ impl Validator<'_> {
             .filter(|row| *stage == Stage::Load || row.in_node)
             .map(|row| (row.scope, row.name.to_owned()));
         let (here, elsewhere): (Vec<_>, Vec<_>) = of_rocksdb.chain(ours).partition(|(of, _)| of == scope);
-        // The same name in another scope is more likely meant than another name in this one.
+        // The same name in another scope is more likely than another name in this one.
         let nearest = elsewhere
             .iter()
             .find(|(_, other)| other == name)

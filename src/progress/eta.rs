@@ -4,9 +4,9 @@
 //! left = (1 - done) * expected * pace  +  what the phases behind it are expected to take * pace
 //! ```
 //!
-//! `expected` is the weight of the phase, which the caller that begins the job gives: only the proportions between the
+//! `expected` is the weight of the phase, which the job gives when it begins: only the proportions between the
 //! phases count. `pace` is how many seconds a unit of weight takes, and is corrected as the job proceeds: by what reading
-//! takes, then by what building takes. Nothing here looks at a clock.
+//! takes, then by what building takes. The caller passes the time.
 
 use super::Phase;
 
@@ -14,7 +14,7 @@ use super::Phase;
 const TRUST: f64 = 0.05;
 
 /// The pace is that of the last part of a phase: of this share of the time it has taken, and of these seconds at least;
-/// but no more times slower than all of the phase was, because what stands still for a while goes on.
+/// but at most this many times slower than the whole phase, because a pause ends.
 const RECENT: f64 = 0.5;
 const RECENT_LEAST: f64 = 3.0;
 const SLOWER: f64 = 2.0;
@@ -22,18 +22,18 @@ const SLOWER: f64 = 2.0;
 /// The most marks kept of a phase; beyond it every second one is dropped.
 const MAX_MARKS: usize = 128;
 
-/// Less of a phase than this says nothing about its pace.
+/// The least share of a phase that shows its pace.
 const LEAST_DONE: f64 = 0.002;
 
 /// How long the phases of a job take in proportion to each other.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PhaseWeights {
-    /// Phases in their order, and the weight of each; the first phase that is under way gives the scale.
+    /// Phases in their order, and the weight of each; the first phase that runs gives the scale.
     pub phases: Vec<(Phase, f64)>,
     /// Threads that the first phase would keep busy: where it waits for its source, only the time in which it works
-    /// tells how long other phases take. `None` where waiting counts as well.
+    /// shows how long other phases take. `None` where waiting counts as well.
     pub busy_threads: Option<f64>,
-    /// The share of the first phase that comes when its counters are full: what was read has still to be flushed.
+    /// The share of the first phase that is left when its counters are full: what was read must still be flushed.
     pub tail: f64,
 }
 
@@ -45,7 +45,7 @@ struct Mark {
     cpu: Option<f64>,
 }
 
-/// The estimate, and what it is made from.
+/// The estimate and its inputs.
 #[derive(Debug, Default)]
 pub(super) struct Eta {
     weights: PhaseWeights,
@@ -57,13 +57,13 @@ pub(super) struct Eta {
 }
 
 impl Eta {
-    /// What is ahead, from the next phase on.
+    /// Sets the weights of the phases from the next one on.
     pub fn expect(&mut self, weights: PhaseWeights) {
         self.pace = None;
         self.weights = weights;
     }
 
-    /// A phase begins; what was seen of the one before holds for it.
+    /// A phase begins, with the pace of the one before.
     pub fn begin(&mut self, phase: Phase, seconds: f64, cpu: Option<f64>) {
         if self.is_expected() {
             let whole = self.marks.first().map(|first| (*first, Mark { done: 1.0, seconds, cpu }));
@@ -85,8 +85,8 @@ impl Eta {
         done.clamp(0.0, 1.0) * (1.0 - tail)
     }
 
-    /// Notes that the share `done` of the phase is done after `seconds` and `cpu` seconds of the processor, and tells
-    /// how many seconds are left.
+    /// Notes that the share `done` of the phase is done after `seconds` and `cpu` seconds of the processor, and returns how
+    /// many seconds are left.
     pub fn seconds_left(&mut self, done: Option<f64>, seconds: f64, cpu: Option<f64>) -> Option<f64> {
         let done = done.map(|done| self.without_tail(done));
         if let Some(done) = done {
@@ -94,7 +94,7 @@ impl Eta {
         }
         let rest = match (done, self.pace_of_this(self.recent())) {
             (Some(done), Some(pace)) => (1.0 - done) * self.expected() * pace,
-            // How far it is is unknown: what is expected of it, less what it has had.
+            // The share that is done is unknown: the expected time, less the time it has had.
             (_, pace) if self.is_expected() => (self.expected() * pace? - (seconds - self.began)).max(0.0),
             _ => return None,
         };
@@ -122,8 +122,7 @@ impl Eta {
         from.filter(far_enough).or(Some(first).filter(far_enough)).map(|from| (from, last))
     }
 
-    /// The first mark and the last, when enough was done in between: what stands still for a while in this phase must not
-    /// make others look slow.
+    /// The first mark and the last, when enough was done in between: a pause in this phase must not make others look slow.
     fn whole(&self) -> Option<(Mark, Mark)> {
         let (first, last) = (*self.marks.first()?, *self.marks.last()?);
         (last.done - first.done >= LEAST_DONE).then_some((first, last))
@@ -182,8 +181,8 @@ mod tests {
         PhaseWeights { phases, ..PhaseWeights::default() }
     }
 
-    /// An import that takes [`READ`] and [`BUILD`] seconds, looked at ten times a second, until `until`; what is then
-    /// said to be left, and what is.
+    /// An import that takes [`READ`] and [`BUILD`] seconds, looked at ten times a second, until `until`; the estimate
+    /// then, and what is really left.
     fn at(weights: Option<PhaseWeights>, until: f64, knows_total: bool) -> (Option<f64>, f64) {
         let mut eta = Eta::default();
         eta.begin(Phase::Plan, 0.0, None);

@@ -24,13 +24,13 @@ use crate::parallel;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Opening, looking, choosing a plan.
+    /// Opening the source and choosing a plan.
     Plan,
     /// Reading the source, checking every block, and spilling what does not fit.
     Read,
     /// Sorting, and building SST files.
     Build,
-    /// Handing the files to RocksDB.
+    /// RocksDB ingests the files.
     Ingest,
     /// Bringing the database into its final form.
     Compact,
@@ -77,7 +77,7 @@ impl Phase {
     }
 }
 
-/// A look at the counters.
+/// The counters at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sample {
@@ -85,7 +85,7 @@ pub struct Sample {
     pub seconds: f64,
     /// The phase at that time.
     pub phase: Phase,
-    /// Bytes done in this phase: of the source as it lies on disk while reading, of blocks while building.
+    /// Bytes done in this phase: of the source as stored on disk while reading, of blocks while building.
     pub bytes: u64,
     /// Bytes this phase has in all, where that is known.
     pub total: Option<u64>,
@@ -93,20 +93,19 @@ pub struct Sample {
     pub blocks: u64,
     /// Blocks this phase has in all, where an index says so.
     pub total_blocks: Option<u64>,
-    /// What lies before RocksDB, while it is written to or compacts.
+    /// RocksDB's backlog, while it is written to or compacts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
     /// Blocks a second over the last whole 100,000 blocks, while a block log is read; none before the first of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stretch_blocks_per_second: Option<f64>,
-    /// How many seconds are left, as far as that can be told: of this phase and those that follow.
+    /// How many seconds are left of this phase and those that follow, where that can be estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_left: Option<f64>,
 }
 
 impl Sample {
-    /// The share of this phase that is done, from 0 to 1. Blocks say it exactly where an index has counted them, else
-    /// bytes do.
+    /// The share of this phase that is done, from 0 to 1: of blocks where an index has counted them, else of bytes.
     pub fn done(&self) -> Option<f64> {
         let of = |done: u64, total: u64| done.min(total) as f64 / total.max(1) as f64;
         match (self.total_blocks, self.total) {
@@ -116,7 +115,7 @@ impl Sample {
     }
 }
 
-/// What lies before RocksDB.
+/// RocksDB's backlog.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Backlog {
@@ -124,11 +123,11 @@ pub struct Backlog {
     pub level0_files: u64,
     /// Bytes that compactions have yet to move: RocksDB's estimate, or what is left of the final compaction.
     pub pending_bytes: u64,
-    /// Whether it lets writers write.
+    /// Whether it stalls writers.
     pub writes: Writes,
 }
 
-/// Whether RocksDB lets writers write.
+/// Whether RocksDB stalls writers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -141,7 +140,7 @@ pub enum Writes {
     Stopped,
 }
 
-/// Rare things worth telling at once.
+/// Rare events, which are reported at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -167,21 +166,22 @@ pub enum Event {
         /// Blocks it went through.
         blocks: u64,
     },
-    /// An earlier run is taken up.
+    /// An earlier run is resumed.
     Resumed {
         /// Bytes of the source that need not be read again.
         source_bytes: u64,
         /// SST files that are built already.
         built_files: u64,
     },
-    /// Something the user should know but that stops nothing.
+    /// A problem that the user should know and that does not stop the import.
     Warning {
-        /// In words.
+        /// The text of the warning.
         message: String,
     },
 }
 
-/// Receives the progress of an import. Called from a thread of bedload's own; both methods must return quickly.
+/// Receives the progress of an import: events from the thread that runs it, samples from a thread of bedload's own. Both
+/// methods must return quickly.
 ///
 /// ```
 /// use bedload::progress::{Event, Observer, Sample};
@@ -201,12 +201,12 @@ pub enum Event {
 /// }
 /// ```
 pub trait Observer: Sync {
-    /// Something rare has happened.
+    /// Receives an event.
     fn event(&self, event: &Event) {
         let _ = event;
     }
 
-    /// The counters now; called about ten times a second.
+    /// Receives the counters, about ten times a second.
     fn sample(&self, sample: &Sample) {
         let _ = sample;
     }
@@ -218,7 +218,7 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// Asks an import to stop at its next safe point. Cheap to clone and to look at.
+/// Asks an import to stop at its next safe point. Cheap to clone and to read.
 #[derive(Debug, Clone, Default)]
 pub struct CancellationToken(std::sync::Arc<AtomicBool>);
 
@@ -259,7 +259,7 @@ struct Times {
     phase_start: f64,
     done: Vec<(Phase, f64)>,
     samples: Vec<Sample>,
-    marks: throughput::Marks,
+    throughput: throughput::SampledThroughput,
     rates: rates::IntervalRates,
     eta: eta::Eta,
     every: u32,
@@ -281,7 +281,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Ends the phase in hand and begins `phase`, which has `total` bytes to go through.
+    /// Ends the current phase and begins `phase`, which has `total` bytes to go through.
     pub fn begin(&self, phase: Phase, total: Option<u64>) {
         self.end();
         let cpu = resources::cpu_seconds();
@@ -298,7 +298,7 @@ impl<'a> Progress<'a> {
         self.observer.event(&Event::Phase { phase });
     }
 
-    /// Ends the phase in hand.
+    /// Ends the current phase.
     pub fn end(&self) {
         let sample = self.now();
         let mut times = self.lock();
@@ -315,12 +315,12 @@ impl<'a> Progress<'a> {
         self.observer.event(event);
     }
 
-    /// Tells how many blocks this phase will have, when an index knows.
+    /// Sets how many blocks this phase will have, where an index says so.
     pub fn expect_blocks(&self, blocks: u64) {
         self.expected_blocks.store(blocks, Ordering::Relaxed);
     }
 
-    /// Tells how long the phases from the next on take in proportion to each other.
+    /// Sets how long the phases from the next on take in proportion to each other.
     pub fn expect(&self, weights: PhaseWeights) {
         self.lock().eta.expect(weights);
     }
@@ -338,11 +338,11 @@ impl<'a> Progress<'a> {
         let total = self.total.load(Ordering::Relaxed);
         let mut times = self.lock();
         let since = self.start.elapsed().as_secs_f64() - times.phase_start;
-        times.marks.reach(since, bytes, total);
+        times.throughput.reach(since, bytes, total);
         times.rates.reach(before, before + blocks, since);
     }
 
-    /// So much of this phase was done by an earlier run: it counts as done, but says nothing about speed.
+    /// Adds what an earlier run has done of this phase: it counts as done, but not for the speed.
     pub fn take_up(&self, bytes: u64, blocks: u64) {
         self.add(bytes, blocks);
         let cpu = resources::cpu_seconds();
@@ -351,12 +351,12 @@ impl<'a> Progress<'a> {
         times.eta.take_up(sample.done().unwrap_or_default(), sample.seconds, cpu);
         if sample.phase == Phase::Read {
             let since = sample.seconds - times.phase_start;
-            times.marks.reach(since, sample.bytes, self.total.load(Ordering::Relaxed));
+            times.throughput.reach(since, sample.bytes, self.total.load(Ordering::Relaxed));
             times.rates.begin_behind(sample.blocks, since);
         }
     }
 
-    /// How fast blocks were read, stretch by stretch.
+    /// How fast blocks were read, interval by interval.
     pub fn speed(&self) -> Vec<Speed> {
         self.lock().rates.rows()
     }
@@ -365,26 +365,26 @@ impl<'a> Progress<'a> {
     pub fn reach(&self, bytes: u64) {
         self.bytes.fetch_max(bytes, Ordering::Relaxed);
         if self.phase.load(Ordering::Relaxed) != Phase::Read as u8 {
-            // How the source was read is told by reading alone.
+            // The throughput is that of reading alone.
             return;
         }
         let total = self.total.load(Ordering::Relaxed);
         let mut times = self.lock();
         let since = self.start.elapsed().as_secs_f64() - times.phase_start;
-        times.marks.reach(since, bytes, total);
+        times.throughput.reach(since, bytes, total);
     }
 
     /// How fast the ends of the source were read, as far as that is known.
     pub fn throughput(&self) -> Throughput {
-        self.lock().marks.throughput()
+        self.lock().throughput.of_ends()
     }
 
     /// When each step of the source had been taken, as far as that is known.
     pub fn reading_steps(&self) -> Vec<ReadStep> {
-        self.lock().marks.steps()
+        self.lock().throughput.steps()
     }
 
-    /// Tells what lies before RocksDB; the next phase begins without.
+    /// Sets RocksDB's backlog; the next phase begins without one.
     pub fn set_backlog(&self, backlog: Option<Backlog>) {
         *self.backlog.lock() = backlog;
     }
@@ -410,8 +410,8 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// The counters now, and how long it will still take.
-    fn look(&self) -> Sample {
+    /// The counters now, and the estimate of the seconds left.
+    fn sample(&self) -> Sample {
         let cpu = resources::cpu_seconds();
         let mut times = self.lock();
         let sample = self.counters(&times);
@@ -434,7 +434,7 @@ impl<'a> Progress<'a> {
         std::thread::scope(|scope| {
             let sample = move || {
                 while is_over.recv_timeout(INTERVAL) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
-                    let sample = self.look();
+                    let sample = self.sample();
                     self.keep(sample);
                     self.observer.sample(&sample);
                 }

@@ -14,10 +14,10 @@ pub struct Speed {
     pub blocks_per_second: f64,
 }
 
-/// Blocks of a log between two notes of the time.
-const STRETCH: u64 = 100_000;
+/// Blocks of a log in an interval.
+const INTERVAL: u64 = 100_000;
 
-/// The notes that were taken.
+/// The times at which intervals ended.
 #[derive(Debug, Default)]
 pub(super) struct IntervalRates {
     /// Blocks that an earlier run had read, and seconds until they were counted.
@@ -27,15 +27,15 @@ pub(super) struct IntervalRates {
 }
 
 impl IntervalRates {
-    /// Blocks up to `counted` were read by an earlier run, at an unknown speed.
+    /// Begins after the blocks that an earlier run had read, up to `counted`, at an unknown speed.
     pub fn begin_behind(&mut self, counted: u64, seconds: f64) {
         self.start = (counted, seconds);
     }
 
-    /// Blocks `before` have become blocks `after`, so many seconds after the phase began.
+    /// Notes that the counter has gone from `before` to `after`, so many seconds after the phase began.
     pub fn reach(&mut self, before: u64, after: u64, seconds: f64) {
-        let whole = |blocks: u64| blocks.saturating_sub(self.start.0) / STRETCH;
-        // A thread that comes late with its note would say that the next stretch took no time.
+        let whole = |blocks: u64| blocks.saturating_sub(self.start.0) / INTERVAL;
+        // A thread that notes late would make the next interval too short.
         let is_late = self.marks.last().is_some_and(|(known, _)| *known >= after);
         if whole(before) != whole(after) && !is_late {
             self.marks.push((after, seconds));

@@ -1,11 +1,11 @@
 //! How fast the first and the last tenth of a source were read: whether an import slows down as it goes on.
 //!
-//! Samples at fixed intervals are too far apart for that in a short import, so the reader's own steps are looked at:
-//! the step that crosses a tenth of the source and those from nine tenths on, each at its exact place and time.
+//! Samples at fixed intervals are too far apart for that in a short import, so the reader's own steps are noted: the
+//! step that crosses a tenth of the source and those from nine tenths on, each at its exact place and time.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes per second at both ends of a source, as it lies on disk.
+/// Bytes per second at both ends of a source, as stored on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Throughput {
@@ -23,7 +23,7 @@ const STEPS: u64 = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReadStep {
-    /// Bytes taken, of the source as it lies on disk.
+    /// Bytes taken, of the source as stored on disk.
     pub bytes: u64,
     /// Seconds since reading began.
     pub seconds: f64,
@@ -43,9 +43,9 @@ impl Mark {
     }
 }
 
-/// What is remembered on the way.
+/// The marks that were noted while reading.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct SampledThroughput {
     /// The first step at or beyond one tenth.
     tenth: Option<Mark>,
     /// The first step at or beyond nine tenths.
@@ -53,12 +53,12 @@ pub(super) struct Marks {
     /// The last step that went further than the one before.
     last: Option<Mark>,
     total: u64,
-    /// The first mark at or beyond each of the equal steps; where one mark goes beyond several, it stands once.
+    /// The first mark at or beyond each of the equal steps; a mark beyond several is there once.
     steps: Vec<Mark>,
 }
 
-impl Marks {
-    /// `bytes` of `total` have been reached after `seconds`.
+impl SampledThroughput {
+    /// Notes that `bytes` of `total` have been taken after `seconds`.
     pub fn reach(&mut self, seconds: f64, bytes: u64, total: u64) {
         let mark = Mark { bytes, seconds };
         self.total = total;
@@ -84,8 +84,8 @@ impl Marks {
         self.steps.iter().map(|&Mark { bytes, seconds }| ReadStep { bytes, seconds }).collect()
     }
 
-    /// Steps must be well below a tenth for this to mean anything.
-    pub fn throughput(&self) -> Throughput {
+    /// The throughput of both ends; `None` where the steps were not well below a tenth.
+    pub fn of_ends(&self) -> Throughput {
         let half_a_tenth = self.total / 20;
         let near = |mark: &Mark, place: u64| mark.bytes <= place + half_a_tenth;
         let tenth = self.tenth.filter(|mark| near(mark, self.total / 10));
@@ -103,15 +103,15 @@ mod tests {
 
     /// Reads `total` bytes in equal steps: a second each in the first half, two in the second.
     fn slowing_down(total: u64, steps: u64) -> Throughput {
-        let mut marks = Marks::default();
+        let mut marks = SampledThroughput::default();
         let mut seconds = 0.0;
         for step in 1..=steps {
             seconds += if step <= steps / 2 { 1.0 } else { 2.0 };
             marks.reach(seconds, total * step / steps, total);
         }
-        // The end is asked for once more, when there is nothing left to take.
+        // The end is noted once more, when there is nothing left to take.
         marks.reach(seconds + 1000.0, total, total);
-        marks.throughput()
+        marks.of_ends()
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_way_through_the_source_is_kept_in_equal_steps() {
-        let mut marks = Marks::default();
+        let mut marks = SampledThroughput::default();
         for step in 1..=1000 {
             marks.reach(step as f64, step * 640, 640_000);
         }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(steps.len(), 64);
         assert_eq!(steps[0], ReadStep { bytes: 10_240, seconds: 16.0 });
         assert_eq!(steps[63], ReadStep { bytes: 640_000, seconds: 1000.0 });
-        let mut pipe = Marks::default();
+        let mut pipe = SampledThroughput::default();
         pipe.reach(1.0, 5000, u64::MAX);
         assert_eq!(pipe.steps(), [], "without a size there are no steps");
     }
@@ -144,13 +144,13 @@ mod tests {
     fn too_few_steps_tell_nothing() {
         assert_eq!(slowing_down(1000, 1), Throughput::default());
         assert_eq!(slowing_down(1000, 4), Throughput::default());
-        assert_eq!(Marks::default().throughput(), Throughput::default());
+        assert_eq!(SampledThroughput::default().of_ends(), Throughput::default());
     }
 
     #[test]
     fn a_source_of_unknown_size_has_no_tenths() {
-        let mut marks = Marks::default();
+        let mut marks = SampledThroughput::default();
         (1..100).for_each(|step| marks.reach(step as f64, step << 20, u64::MAX));
-        assert_eq!(marks.throughput(), Throughput::default());
+        assert_eq!(marks.of_ends(), Throughput::default());
     }
 }

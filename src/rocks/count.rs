@@ -10,21 +10,21 @@ use crate::progress::{CancellationToken, Progress};
 /// Records between two bumps of the progress counters.
 const BATCH: u64 = 1024;
 
-/// Ranges for each thread where files of level 0 overlap: each range has to look into all of them.
+/// Ranges for each thread where files of level 0 overlap: each range reads all of them.
 const PARTS: usize = 4;
 
-/// What looks at the records of one range of keys, which come in ascending order.
+/// A visitor of the records of one range of keys, in ascending order.
 pub(crate) trait Visit: Send {
     /// Takes the next record.
     ///
     /// # Errors
-    /// What ends the scan.
+    /// The [`Error`] that ends the scan.
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// There are no more in this range.
+    /// The range has no more records.
     ///
     /// # Errors
-    /// What ends the scan.
+    /// As [`Visit::record`].
     fn end(&mut self) -> Result<()> {
         Ok(())
     }
@@ -71,7 +71,7 @@ impl FamilyScan<'_> {
     /// Goes through all records with a visitor for each range of keys, and returns the visitors.
     ///
     /// # Errors
-    /// [`Error::Rocks`] for a block that does not match its checksum, [`Error::Interrupted`], or what a visitor says.
+    /// [`Error::Rocks`] for a block that does not match its checksum, [`Error::Interrupted`], or what a visitor returns.
     pub fn visit<V: Visit>(&self, new: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let files: Vec<&DataFile> = self.files.iter().filter(|file| file.family == self.family).collect();
         let mut ranges = ranges(&files);
@@ -116,7 +116,7 @@ fn coarse(ranges: &[KeyRange], count: usize) -> Vec<KeyRange> {
     ranges.chunks(ranges.len().div_ceil(count.max(1)).max(1)).filter_map(join).collect()
 }
 
-/// The first key of `family` that `wanted` knows.
+/// The first key of `family` that is `wanted`.
 ///
 /// # Errors
 /// [`Error::Rocks`] for a block that does not match its checksum.

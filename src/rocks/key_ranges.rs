@@ -1,4 +1,4 @@
-//! The key space in ranges: what threads share among themselves, and how a scan steps over what cannot be read.
+//! The key space in ranges: the units of work of threads, and of scans that step over unreadable data.
 
 use super::reader::DataFile;
 
@@ -15,8 +15,8 @@ pub(crate) struct KeyRange {
     pub to: Option<Vec<u8>>,
 }
 
-/// Cuts the whole key space where files begin, and large files in equal parts of their keys' distance. However the files
-/// lie, the ranges cover every key there can be, once.
+/// Cuts the whole key space where files begin, and large files in equal parts of their keys' distance. Whatever the
+/// files, the ranges cover every possible key once.
 pub(crate) fn ranges(files: &[&DataFile]) -> Vec<KeyRange> {
     let bytes: u64 = files.iter().map(|file| file.size).sum();
     let target = RANGE_BYTES.max(bytes / MAX_RANGES);
@@ -41,7 +41,7 @@ pub(crate) fn range_of(ranges: &[KeyRange], key: &[u8]) -> usize {
 }
 
 /// The keys between two keys, as numbers: the eight bytes behind what both begin with. Keys are hashes, so that is fine
-/// enough to tell any two of them apart.
+/// enough to distinguish any two of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Window {
     prefix: Vec<u8>,
@@ -50,7 +50,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// `None` when nothing lies between.
+    /// `None` when no number is between them.
     pub fn between(low: &[u8], high: &[u8]) -> Option<Self> {
         let shared = low.iter().zip(high).take_while(|(low, high)| low == high).count();
         let number = |key: &[u8]| {
@@ -64,10 +64,10 @@ impl Window {
         (window.low < window.high).then_some(window)
     }
 
-    /// The number that is `part` of `parts` on the way.
+    /// The number at `part` of `parts` between both ends.
     pub fn part(&self, part: u64, parts: u64) -> u64 {
-        let way = u128::from(self.high - self.low) * u128::from(part) / u128::from(parts.max(1));
-        self.low + u64::try_from(way).unwrap_or(u64::MAX)
+        let offset = u128::from(self.high - self.low) * u128::from(part) / u128::from(parts.max(1));
+        self.low + u64::try_from(offset).unwrap_or(u64::MAX)
     }
 
     /// The first key with this number.

@@ -1,10 +1,10 @@
-//! Looks through a database's MANIFEST and WAL files before RocksDB does, because one flipped bit in them makes it spin.
+//! Checks a database's MANIFEST and WAL files before RocksDB reads them: one flipped bit makes it loop for ever.
 //!
 //! Both are logs: blocks of 32 KiB of records, each with a header of a masked CRC-32C, a length and a type (RocksDB's wiki,
-//! "Write Ahead Log File Format"). Records of some types belong to a file that is used again and have a longer header.
-//! RocksDB's reader (11.12, `ReadPhysicalRecord`) looks at the type before the checksum: where such a record follows one
-//! of the other types it neither takes nor skips it, and meets it again for ever. Here everything goes as it goes there,
-//! but for that record, which is an error.
+//! "Write Ahead Log File Format"). Records of some types belong to a file that is reused and have a longer header.
+//! RocksDB's reader (11.12, `ReadPhysicalRecord`) reads the type before the checksum: where such a record follows one
+//! of the other types it neither takes nor skips it, and reads it again for ever. This check reads a log as RocksDB does,
+//! but that record is an error.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -20,18 +20,18 @@ const BLOCK: usize = 32 << 10;
 /// Bytes of a header: checksum, length, type.
 const HEADER: usize = 7;
 
-/// Bytes of the header in a file that is used again: the number of the file follows.
+/// Bytes of the header in a file that is reused: the number of the file follows.
 const REUSED_HEADER: usize = 11;
 
-/// The bytes of CURRENT that are looked at; it holds one file name.
+/// The bytes of CURRENT that are read; it holds one file name.
 const CURRENT: u64 = 256;
 
-/// What a log is read for, which decides what RocksDB makes of damage.
+/// The kind of a log, which decides how RocksDB treats damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Damage is an error.
     Manifest,
-    /// Damage ends what is taken from it: behind it a crash may have left anything.
+    /// Damage ends the replay: a crash may have left anything behind it.
     Wal { number: u64 },
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn is_database_file(name: &str) -> bool {
 }
 
 /// Checks the MANIFEST and the WAL files of the database in `dir`, and that all its files are files: RocksDB would wait
-/// for a pipe and read a device without end. Without a database there, nothing is wrong.
+/// for a pipe and read a device without end. A directory without a database passes.
 ///
 /// # Errors
 /// [`Error::Rocks`] with the damaged file, or [`Error::Io`].
@@ -67,7 +67,7 @@ pub(super) fn check(dir: &Path) -> Result<()> {
     }
     let elsewhere = OptionsFile::latest(dir).ok().and_then(|file| wal_dir(&file));
     for dir in std::iter::once(dir.to_owned()).chain(elsewhere.filter(|other| other != dir)) {
-        // What is not there RocksDB misses by itself.
+        // RocksDB itself reports a file that is missing.
         for entry in dir.read_dir().into_iter().flatten().flatten() {
             let path = entry.path();
             if let Some(number) = numbered(&path, "", ".log") {
@@ -78,12 +78,12 @@ pub(super) fn check(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where the WAL lies, as the database's options have it.
+/// The directory of the WAL, by the database's options.
 fn wal_dir(file: &OptionsFile) -> Option<PathBuf> {
     file.db.iter().find(|line| line.name == "wal_dir" && !line.value.is_empty()).map(|line| PathBuf::from(&line.value))
 }
 
-/// The MANIFEST that CURRENT names; `None` when it names none, which RocksDB then says.
+/// The MANIFEST that CURRENT names; `None` when it names none, which RocksDB reports.
 fn manifest(dir: &Path) -> Result<Option<PathBuf>> {
     let Some(file) = open(&dir.join("CURRENT"))? else { return Ok(None) };
     let mut name = Vec::new();
@@ -98,7 +98,7 @@ fn numbered(path: &Path, begin: &str, end: &str) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix(begin)?.strip_suffix(end)?.parse().ok()
 }
 
-/// Opens a file to be read; `None` where it is not, as while a node replaces it.
+/// Opens a file for reading; `None` where it is missing, as while a node replaces it.
 fn open(path: &Path) -> Result<Option<File>> {
     match open_regular(path) {
         Ok(file) => Ok(Some(file)),
@@ -124,7 +124,7 @@ fn check_file(path: &Path, kind: Kind) -> Result<()> {
 /// Goes through the records of a log: the first fault that counts, and where it is.
 fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'static str)>> {
     let mut block = Vec::with_capacity(BLOCK);
-    // Whether a whole record has been met, and whether one of a file that is used again.
+    // Whether a whole record has been read, and whether one of a file that is reused.
     let (mut begun, mut reused) = (false, false);
     for number in 0u64.. {
         block.clear();
@@ -141,7 +141,7 @@ fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'
             let header = if is_reused { REUSED_HEADER } else { HEADER };
             let end = header + usize::from(u16::from_le_bytes([low, high]));
             let Some(record) = rest.get(..end) else {
-                // At the end of the file its writer has died, or is at work.
+                // At the end of the file: its writer has died, or is still writing.
                 if kind == Kind::Manifest && !is_last {
                     return Ok(Some((at, "is longer than its block")));
                 }
@@ -151,11 +151,11 @@ fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'
                 && is_reused
                 && owner != (number as u32).to_le_bytes()
             {
-                // From here on the file holds what it held before.
+                // From here on the file has records of its former use.
                 return Ok(None);
             }
             if kind_of_record == 0 && end == HEADER {
-                // Room that was allocated and not written.
+                // Space that was allocated and not written.
                 break;
             }
             if unmasked(u32::from_le_bytes([a, b, c, d])) != crc32c::crc32c(&record[HEADER - 1..]) {
@@ -219,7 +219,7 @@ mod tests {
             let length = bit / 8 - at == 4 || bit / 8 - at == 5;
             match check(&log, Kind::Manifest) {
                 Some((found, _)) => assert_eq!(found, at as u64, "bit {bit}"),
-                // A length beyond the end, or a first record of a file that is used again, is RocksDB's to judge.
+                // A length beyond the end, or a first record of a file that is reused, is left to RocksDB.
                 None => assert!(length || bit / 8 == 6, "bit {bit} is not found"),
             }
         }

@@ -1,8 +1,8 @@
-//! Counting what RocksDB does on its own: flushes, compactions, and when it holds writers back.
+//! Counters of RocksDB's background work: flushes, compactions and write stalls.
 //!
-//! The numbers are RocksDB's statistics, which live as long as the options they were switched on in. They are bumped per
-//! batch and per block of a file, not per record, so they cost next to nothing here. Event listeners would tell as much,
-//! but do not link against a RocksDB that was built without run-time type information.
+//! The numbers are RocksDB's statistics, which live as long as the options they were switched on in. They are updated per
+//! batch and per block of a file, not per record, so they are cheap here. Event listeners would report as much, but do not
+//! link against a RocksDB that was built without run-time type information.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use rust_rocksdb::statistics::{Histogram, Ticker};
 #[derive(Default)]
 pub(crate) struct Meter(Mutex<Vec<Options>>);
 
-/// What has been counted.
+/// The counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Metered {
     /// Memtables written to level 0.
@@ -29,7 +29,7 @@ pub(crate) struct Metered {
     pub compaction_read: u64,
     /// Bytes they wrote.
     pub compaction_written: u64,
-    /// How often a write was held back.
+    /// How often a write was stalled.
     pub stalls: u64,
     /// How long, in all.
     pub stalled: Duration,
@@ -41,7 +41,7 @@ impl Meter {
         options.enable_statistics();
     }
 
-    /// Takes the options it was opened with.
+    /// Adds the options that a database was opened with.
     pub(super) fn keep(&self, options: Options) {
         self.lock().push(options);
     }

@@ -1,5 +1,4 @@
-//! The only module that names `rust_rocksdb`: everything else speaks of stores, SSTs, option
-//! maps and settings.
+//! The only module that names `rust_rocksdb`: all others use stores, SSTs, option maps and settings.
 
 mod count;
 pub(crate) mod key_ranges;
@@ -33,7 +32,7 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// Wraps RocksDB's words with what was being done to what: the one place where its errors become ours.
+/// Wraps RocksDB's message with the action and its object: the one place where its errors become ours.
 fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
     let path = path.to_owned();
     move |error| Error::Rocks { action, path, message: error.into_string() }

@@ -1,4 +1,4 @@
-//! Options as text, under RocksDB's own names: what its option parser takes and what its OPTIONS file says.
+//! Options as text, under RocksDB's own names: the input of its option parser, the content of its OPTIONS file.
 //!
 //! No type of RocksDB appears here, so every module may pass these maps around.
 
@@ -49,7 +49,7 @@ impl OptionMap {
         self.entries.get(&(group, name.to_owned())).map(String::as_str)
     }
 
-    /// Forgets an option and says what it was.
+    /// Removes an option and returns its value.
     pub fn remove(&mut self, group: Group, name: &str) -> Option<String> {
         self.entries.remove(&(group, name.to_owned()))
     }
@@ -64,7 +64,7 @@ impl OptionMap {
         self.iter().filter(move |(of, ..)| *of == group).map(|(_, name, _)| name)
     }
 
-    /// These options with those of `over` laid on top.
+    /// These options, overridden by those of `over`.
     pub fn overlaid(&self, over: &Self) -> Self {
         let mut entries = self.entries.clone();
         entries.extend(over.entries.iter().map(|(key, value)| (key.clone(), value.clone())));

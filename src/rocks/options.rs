@@ -2,8 +2,8 @@
 //!
 //! Values go in through RocksDB's own parser (`GetOptionsFromString`) and come back from the OPTIONS file that RocksDB
 //! writes when it opens a database: so every option it knows works without code here, its names and defaults are never
-//! written down, and what is reported is what it does, not what it was asked. What its parser does not read, the options
-//! of single operations, is copied field by field.
+//! written down, and reports show the options that it uses, not those that were requested. Options of single operations,
+//! which its parser does not read, are copied field by field.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::parallel;
 
-/// RocksDB's own words about options it does not take.
+/// RocksDB's message about options that it refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
@@ -31,19 +31,19 @@ impl From<rust_rocksdb::Error> for Refusal {
     }
 }
 
-/// Why the effective options could not be had.
+/// Why the effective options are not known.
 #[derive(Debug)]
 pub enum ProbeError {
     /// RocksDB does not open a database with these options.
     Refused(Refusal),
-    /// There was no place to try it, or its OPTIONS file could not be read.
+    /// No directory to try it in could be used, or its OPTIONS file could not be read.
     Failed(Error),
 }
 
 /// Turns a map into RocksDB's options, with `base` for what it does not name.
 ///
 /// # Errors
-/// RocksDB's parser refuses a name or a value.
+/// [`Refusal`]: RocksDB's parser refuses a name or a value.
 pub(crate) fn build_on(base: &mut Options, map: &OptionMap) -> Result<Options, Refusal> {
     Ok(base.get_options_from_string(map.to_parser_string())?)
 }
@@ -51,15 +51,15 @@ pub(crate) fn build_on(base: &mut Options, map: &OptionMap) -> Result<Options, R
 /// Turns a map into RocksDB's options, with RocksDB's defaults for what it does not name.
 ///
 /// # Errors
-/// RocksDB's parser refuses a name or a value.
+/// [`Refusal`]: RocksDB's parser refuses a name or a value.
 pub(crate) fn build(map: &OptionMap) -> Result<Options, Refusal> {
     build_on(&mut Options::default(), map)
 }
 
-/// Asks RocksDB's parser whether it takes this map. It looks at each option alone; [`effective`] opens a database.
+/// Checks that RocksDB's parser takes this map. It reads each option alone; [`effective`] opens a database.
 ///
 /// # Errors
-/// RocksDB's words, if it does not.
+/// As [`build`].
 pub fn check(map: &OptionMap) -> Result<(), Refusal> {
     build(map).map(drop)
 }
@@ -68,19 +68,20 @@ pub fn check(map: &OptionMap) -> Result<(), Refusal> {
 /// RocksDB adjusts. Opens an empty database in a temporary directory, in memory where there is one.
 ///
 /// # Errors
-/// RocksDB refuses the options together, or the temporary directory fails.
+/// [`ProbeError::Refused`]: RocksDB refuses the options together; [`ProbeError::Failed`]: the temporary directory fails.
 pub fn effective(map: &OptionMap) -> Result<OptionMap, ProbeError> {
     probe(build(map).map_err(ProbeError::Refused)?, map)
 }
 
-/// Checks that RocksDB can start the threads that it starts when it opens a database: where one is refused it throws what
-/// no caller can catch, with its locks held. It keeps them, so only more than before are looked for.
+/// Checks that RocksDB can start the threads that it starts when it opens a database: where the system refuses one, it
+/// throws an exception that no caller can catch, with its locks held. It keeps its threads, so only more than before are
+/// checked.
 ///
 /// # Errors
-/// The system refuses one.
+/// [`Error::Io`]: the system refuses one.
 pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
     static FOUND: Mutex<usize> = Mutex::new(0);
-    /// For what is done from time to time, and one to spare.
+    /// One for periodic tasks, and a spare one.
     const BESIDE: usize = 2;
     let jobs = map.get(Group::Db, "max_background_jobs").and_then(|jobs| jobs.parse().ok()).unwrap_or(2);
     let mut found = FOUND.lock();
@@ -122,10 +123,10 @@ fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError>
     Ok(effective)
 }
 
-/// RocksDB's defaults, under its own names: what an empty map comes to.
+/// RocksDB's defaults, under its own names: the effective options of an empty map.
 ///
 /// # Errors
-/// A temporary directory fails.
+/// [`Error::Io`]: a temporary directory fails; [`Error::Rocks`]: RocksDB opens no database in it.
 pub fn defaults() -> Result<&'static OptionMap> {
     static DEFAULTS: OnceLock<OptionMap> = OnceLock::new();
     if let Some(defaults) = DEFAULTS.get() {
@@ -150,7 +151,7 @@ pub(crate) fn write_options(settings: &WriteSettings) -> WriteOptions {
     options
 }
 
-/// RocksDB's options for taking over SST files.
+/// RocksDB's options for ingesting SST files.
 pub(crate) fn ingest_options(settings: &IngestSettings) -> IngestExternalFileOptions {
     let mut options = IngestExternalFileOptions::default();
     options.set_move_files(settings.move_files);
@@ -186,7 +187,7 @@ pub(crate) fn compact_options(settings: &CompactionSettings) -> CompactOptions {
     options
 }
 
-/// RocksDB's functions that set several options at once, for comparison with what `preset` spells out.
+/// RocksDB's functions that set several options at once, for comparison with what `preset` expands.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shorthand {
@@ -242,7 +243,7 @@ pub(crate) fn default_compaction_settings() -> CompactionSettings {
     let options = CompactOptions::default();
     CompactionSettings {
         max_subcompactions: options.get_max_subcompactions() as u32,
-        // The getter tells only whether it is `kSkip`, which is zero.
+        // The getter returns only whether it is `kSkip`, which is zero.
         bottommost_level_compaction: match options.get_bottommost_level_compaction() {
             true => BottommostLevel::IfHaveCompactionFilter,
             false => BottommostLevel::Skip,
@@ -318,7 +319,7 @@ mod tests {
     }
 
     /// Loads records with a preset as its loader would, opens the database as the node does, reads everything back, and
-    /// hands over what its OPTIONS file says.
+    /// returns its OPTIONS file.
     fn database_of(preset: &str, dir: &std::path::Path) -> OptionMap {
         let found = crate::preset::Preset::builtin(preset).expect(preset);
         let resolved = crate::preset::resolve(&found, &crate::preset::Overrides::default()).expect(preset);

@@ -1,4 +1,4 @@
-//! RocksDB's OPTIONS files: what a database says it was opened with.
+//! RocksDB's OPTIONS files: the options that a database was opened with.
 //!
 //! ```text
 //! # This is a RocksDB option file. ..
@@ -52,7 +52,7 @@ pub struct Family {
     pub table: Vec<Line>,
 }
 
-/// `name=value` and where it stands.
+/// `name=value` and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// Name of the option.
@@ -75,7 +75,7 @@ impl OptionsFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read, or a line in it is not what an OPTIONS file has.
+    /// [`Error::Io`]: the file cannot be read; [`Error::Usage`]: it is no OPTIONS file, or a line in it is not of its form.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = match read_regular(path, MAX_FILE) {
             Err(error) if error.kind() == ErrorKind::InvalidData => {
@@ -90,7 +90,7 @@ impl OptionsFile {
     /// Reads the newest OPTIONS file of the database in `dir`.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// As [`OptionsFile::latest_path`] and [`OptionsFile::read`].
     pub fn latest(dir: &Path) -> Result<Self> {
         Self::read(&Self::latest_path(dir)?)
     }
@@ -98,7 +98,7 @@ impl OptionsFile {
     /// The newest OPTIONS file of the database in `dir`.
     ///
     /// # Errors
-    /// There is none, or the directory cannot be read.
+    /// [`Error::State`]: there is none; [`Error::Io`]: the directory cannot be read.
     pub fn latest_path(dir: &Path) -> Result<PathBuf> {
         let mut newest: Option<(u64, PathBuf)> = None;
         for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {
@@ -121,7 +121,7 @@ impl OptionsFile {
         path.file_name()?.to_str()?.strip_prefix("OPTIONS-")?.parse().ok()
     }
 
-    /// Reads the text of a file; what is wrong with it, and in which line.
+    /// Parses the text of a file. An error is a line and its fault.
     pub(crate) fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut file = Self::default();
         let mut section = Section::Other;

@@ -1,4 +1,4 @@
-//! Reading a database without touching it: opened read-only, with the options it was written with.
+//! Reading a database without changing it: opened read-only, with the options it was written with.
 //!
 //! Read-only means that nothing is written, not even a log, that no lock is taken, and that a node may go on using the
 //! database meanwhile; what it writes after the opening is not seen.
@@ -28,12 +28,12 @@ pub(crate) struct ReaderOptions {
     pub open_files: i32,
     /// Open even when files are missing or damaged: reading them fails.
     pub lenient: bool,
-    /// Most look-ups ascend: the system may read ahead, which it is told not to do otherwise.
+    /// Most look-ups ascend: the system may read ahead, which is switched off otherwise.
     pub in_order: bool,
 }
 
 impl ReaderOptions {
-    /// For going once through all records of a database that nothing else has open: nothing is read twice.
+    /// For one scan of all records of a database that no other program has open: nothing is read twice.
     pub fn once() -> Self {
         Self { cache: 8 << 20, open_files: 64, lenient: false, in_order: false }
     }
@@ -51,7 +51,7 @@ pub(crate) struct Reader {
 pub(crate) struct DataFile {
     /// The column family it belongs to.
     pub family: String,
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
     /// The level it is at.
     pub level: i32,
@@ -63,7 +63,7 @@ pub(crate) struct DataFile {
     pub largest: Vec<u8>,
 }
 
-/// What the files of a column family have together.
+/// Totals of the files of a column family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileTotals {
     pub entries: u64,
@@ -71,7 +71,7 @@ pub(crate) struct FileTotals {
     pub index_bytes: u64,
 }
 
-/// A value found by key. It pins the block it lies in.
+/// A value found by key. It pins the block that holds it.
 pub(crate) struct Value<'a>(DBPinnableSlice<'a>);
 
 impl AsRef<[u8]> for Value<'_> {
@@ -81,16 +81,17 @@ impl AsRef<[u8]> for Value<'_> {
 }
 
 impl Reader {
-    /// Opens the database at `path` with the options that lie in it, or RocksDB's own where none do.
+    /// Opens the database at `path` with the options stored in it, or RocksDB's defaults where there are none.
     ///
     /// # Errors
-    /// There is no database, or RocksDB refuses it.
+    /// [`Error::State`]: there is no database; [`Error::Rocks`], [`Error::Io`]: RocksDB refuses it, or its files cannot be
+    /// read.
     pub fn open(path: &Path, options: &ReaderOptions) -> Result<Self> {
         Ok(Self::open_with(path, options, |_, families| families)?.0)
     }
 
     /// Opens the database as [`Reader::open`] does, with the options and the column families that `adjust` makes of its
-    /// own; the options it was opened with come back.
+    /// own. Also returns the options it was opened with.
     pub(super) fn open_with(
         path: &Path,
         options: &ReaderOptions,
@@ -116,7 +117,7 @@ impl Reader {
     }
 
     /// Opens the database at `path` read-only as a node would: with all its own options, also the number of open files,
-    /// and a block cache of `cache` bytes, which no options file tells.
+    /// and a block cache of `cache` bytes, which no OPTIONS file has.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -130,7 +131,7 @@ impl Reader {
     /// Looks up one key; the size of its value.
     ///
     /// # Errors
-    /// No such column family, or RocksDB's refusal.
+    /// [`Error::State`]: no such column family; [`Error::Rocks`]: RocksDB's refusal.
     pub fn size_of(&self, family: &str, key: &[u8]) -> Result<Option<usize>> {
         let found = self.db.get_pinned_cf(self.family(family)?, key).map_err(wrap("read from", &self.path))?;
         Ok(found.map(|value| value.len()))
@@ -139,7 +140,7 @@ impl Reader {
     /// About how many bytes the records of a range take. Opens the files that begin or end in it.
     ///
     /// # Errors
-    /// No such column family, or RocksDB's refusal.
+    /// [`Error::State`]: no such column family; [`Error::Rocks`]: RocksDB's refusal.
     pub(super) fn approximate_size(&self, family: &str, range: Range<'_>) -> Result<u64> {
         let sizes = self.db.get_approximate_sizes_cf(self.family(family)?, &[range]);
         Ok(sizes.map_err(wrap("look at", &self.path))?.into_iter().sum())
@@ -148,7 +149,7 @@ impl Reader {
     /// Reads all files, filters as well as records.
     ///
     /// # Errors
-    /// The first block that does not match its checksum, by file and offset.
+    /// [`Error::Rocks`]: the first block that does not match its checksum, by file and offset.
     pub(super) fn verify_checksum(&self) -> Result<()> {
         self.db.verify_checksum_opt(&scan_options()).map_err(wrap("read from", &self.path))
     }
@@ -166,7 +167,7 @@ impl Reader {
     /// The SST files of all column families.
     ///
     /// # Errors
-    /// RocksDB's refusal.
+    /// [`Error::Rocks`]: RocksDB's refusal.
     pub fn files(&self) -> Result<Vec<DataFile>> {
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
         // RocksDB's names come as text, which not every path is; files may also lie elsewhere (`cf_paths`).
@@ -187,7 +188,7 @@ impl Reader {
     /// reads is checked against its checksum, and none stays in the block cache.
     ///
     /// # Errors
-    /// No such column family.
+    /// [`Error::State`]: no such column family.
     pub fn scan(&self, family: &str, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Scan<'_>> {
         let mut options = scan_options();
         options.set_readahead_size(SCAN_AHEAD);
@@ -202,10 +203,10 @@ impl Reader {
         Ok(Scan { iterator, path: self.path.clone() })
     }
 
-    /// A scan for jumping about: it stands nowhere yet and reads nothing ahead.
+    /// A scan for random access: it has no position yet and reads nothing ahead.
     ///
     /// # Errors
-    /// No such column family.
+    /// [`Error::State`]: no such column family.
     pub fn pick(&self, family: &str) -> Result<Scan<'_>> {
         let iterator = self.db.raw_iterator_cf_opt(self.family(family)?, scan_options());
         Ok(Scan { iterator, path: self.path.clone() })
@@ -214,7 +215,7 @@ impl Reader {
     /// Looks up many keys at once; the results are in the order of the keys. `sorted` says that these ascend.
     ///
     /// # Errors
-    /// No such column family; and for each key, RocksDB's refusal.
+    /// [`Error::State`]: no such column family; and for each key [`Error::Rocks`]: RocksDB's refusal.
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         family: &str,
@@ -229,10 +230,10 @@ impl Reader {
         Ok(found.into_iter().map(value).collect())
     }
 
-    /// What all files of a column family have together, from their properties; 0 where RocksDB does not tell.
+    /// Totals of all files of a column family, from their properties; 0 where RocksDB does not report them.
     ///
     /// # Errors
-    /// RocksDB's refusal, or no such column family.
+    /// As [`Reader::size_of`].
     pub fn totals(&self, family: &str) -> Result<FileTotals> {
         let property = self.db.property_value_cf(self.family(family)?, "rocksdb.aggregated-table-properties");
         let text = property.map_err(wrap("look at", &self.path))?.unwrap_or_default();
@@ -257,7 +258,7 @@ impl Reader {
     }
 }
 
-/// The options that lie in a database, with a block cache of `cache` bytes.
+/// The options stored in a database, with a block cache of `cache` bytes.
 fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
     log_format::check(path)?;
     check_table_formats(path)?;
@@ -275,10 +276,10 @@ fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescripto
     }
 }
 
-/// RocksDB takes a format of tables that it does not know for none at all, and then dies by a null pointer.
+/// RocksDB takes an unknown table format for none at all, and then crashes on a null pointer.
 fn check_table_formats(path: &Path) -> Result<()> {
     let Ok(options) = OptionsFile::latest_path(path) else { return Ok(()) };
-    // What else is wrong with the file, RocksDB says.
+    // RocksDB reports what else is wrong with the file.
     let families = OptionsFile::read(&options).map(|file| file.families).unwrap_or_default();
     let unknown = |format: &String| !TABLE_FORMATS.contains(&format.as_str());
     match families.into_iter().filter_map(|family| family.table_format).find(unknown) {
@@ -306,7 +307,7 @@ pub(crate) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// The record it stands on; `None` at the end, or when a block cannot be read: [`Scan::status`] tells them apart.
+    /// The current record; `None` at the end, or when a block cannot be read: [`Scan::status`] distinguishes the two.
     pub fn item(&self) -> Option<(&[u8], &[u8])> {
         self.iterator.item()
     }
@@ -321,10 +322,10 @@ impl Scan<'_> {
         self.iterator.seek(key);
     }
 
-    /// Whether everything up to here could be read.
+    /// Checks that everything up to here could be read.
     ///
     /// # Errors
-    /// What could not: a block that does not match its checksum, a file that is gone.
+    /// [`Error::Rocks`]: what could not: a block that does not match its checksum, a file that is gone.
     pub fn status(&self) -> Result<()> {
         self.iterator.status().map_err(wrap("read from", &self.path))
     }

@@ -1,8 +1,8 @@
-//! Where RocksDB is asked what it makes of options: an empty database that lives for some milliseconds.
+//! The directory of an empty database that lives for some milliseconds, to see what RocksDB makes of options.
 //!
-//! It tells its options only as a file in the database's directory, so a directory it must be; in memory where the
-//! system has one there, because there a full or read-only disk does not matter and no sync is waited for. A place that
-//! cannot be used gives way to the next.
+//! RocksDB writes its effective options only to a file in the database's directory. The directory is in memory where the
+//! system has such a file system: there a full or read-only disk does not matter, and a sync takes no time. If one place
+//! cannot be used, the next is tried.
 //!
 //! A killed process leaves its directory, and the next one of the same user removes it ([`ScratchDir`]).
 
@@ -14,13 +14,13 @@ use crate::os::scratch_dir::ScratchDir;
 /// How the directories are named, before random letters and digits.
 const PREFIX: &str = "bedload-options-";
 
-/// What became of a try in one place.
+/// The outcome of an attempt in one place.
 pub(super) enum Tried<T> {
     /// It worked, or failed in a way that has nothing to do with the place.
     Answered(T),
-    /// Perhaps another place can do what this one cannot; this is what to say if none can.
+    /// Another place may support what this one does not; this is the answer if none does.
     Unsupported(T),
-    /// The place failed, which says nothing about what was tried.
+    /// The place failed, which says nothing about the attempt.
     Failed(Error),
 }
 
@@ -34,10 +34,10 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
-/// Tries in a new directory, place after place.
+/// Makes an attempt in a new directory, place after place.
 ///
 /// # Errors
-/// There is no place where a directory can be made.
+/// [`Error::Io`]: there is no place where a directory can be made; or the failure of the last place ([`Tried::Failed`]).
 pub(super) fn try_in_places<T>(attempt: impl FnMut(&Path) -> Tried<T>) -> Result<T> {
     try_in(&places(), attempt)
 }

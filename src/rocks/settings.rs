@@ -16,7 +16,7 @@ pub struct WriteSettings {
     pub memtable_insert_hint_per_batch: bool,
 }
 
-/// `rocksdb::IngestExternalFileOptions`: how finished SST files are taken over.
+/// `rocksdb::IngestExternalFileOptions`: how finished SST files are ingested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct IngestSettings {
     /// Hard-link the files into the database and remove the originals instead of copying.

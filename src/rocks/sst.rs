@@ -8,21 +8,21 @@ use super::option_map::{Group, OptionMap};
 use super::wrap;
 use crate::error::Result;
 
-/// How often, in bytes, a file that is being written is pushed to the disk, so that the final sync finds little to do;
+/// After how many bytes of a file RocksDB starts to write them to the disk, so that the final sync has little left to do;
 /// unless the options name `bytes_per_sync`.
 const BYTES_PER_SYNC: u64 = 4 << 20;
 
-/// What SSTs are built with: the options of the database that will take them.
+/// The options that SSTs are built with: those of the database that will ingest them.
 pub(crate) struct SstOptions {
     options: Options,
     env: EnvOptions,
 }
 
 impl SstOptions {
-    /// Takes the options of the database that will take the files.
+    /// From the options of the database that will ingest the files.
     ///
     /// # Errors
-    /// RocksDB refuses them.
+    /// [`Error::Rocks`](crate::Error::Rocks): RocksDB refuses them.
     pub fn new(map: &OptionMap, path: &Path) -> Result<Self> {
         Ok(Self { options: super::store::build(path, map)?, env: env_options(map) })
     }

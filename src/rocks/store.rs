@@ -26,7 +26,7 @@ const DEFAULT_FAMILY: &str = "default";
 /// Bytes of RocksDB's log that are searched for the reason of a failure.
 const LOG_TAIL: u64 = 64 << 10;
 
-/// An open database, and the column family in it that is worked on.
+/// An open database, and the column family that it works on.
 pub(crate) struct Store {
     db: DB,
     path: PathBuf,
@@ -49,7 +49,7 @@ impl Store {
     /// another is named, and its options are those of the database. A `meter` counts what happens in it.
     ///
     /// # Errors
-    /// RocksDB refuses the options or the directory.
+    /// [`Error::Rocks`]: RocksDB refuses the options or the directory; [`Error::Io`]: the system refuses it a thread.
     pub fn create(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
         Self::with_options(path, families, meter, true)
     }
@@ -57,7 +57,7 @@ impl Store {
     /// Opens a database that [`Store::create`] has made, with the options it is to keep.
     ///
     /// # Errors
-    /// RocksDB refuses the options.
+    /// As [`Store::create`].
     pub fn reopen(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
         Self::with_options(path, families, meter, false)
     }
@@ -83,14 +83,14 @@ impl Store {
         Ok(Self { db, path: path.to_owned(), family })
     }
 
-    /// Takes the database past sequence number 0, where ingesting files leaves it: there, RocksDB before its change
+    /// Moves the database past sequence number 0, where ingesting files leaves it: there, RocksDB before its change
     /// 13155 drops every ingested key when it compacts while a snapshot of number 0 lives.
     ///
     /// The number is spent on deleting a key of `default` that is not there. The deletion goes to a file that a compaction
     /// removes; its key comes before all others, so that the compaction touches no other file.
     ///
     /// # Errors
-    /// RocksDB fails, e.g. because the disk is full.
+    /// [`Error::Rocks`]: RocksDB fails, e.g. because the disk is full.
     pub fn leave_sequence_zero(&self) -> Result<()> {
         if self.db.latest_sequence_number() > 0 {
             return Ok(());
@@ -107,11 +107,12 @@ impl Store {
         Ok(())
     }
 
-    /// Opens a database that is there, each column family with the options it has; `family` is made with those of
-    /// `map` where it is missing. A database at sequence number 0 leaves it.
+    /// Opens an existing database, each column family with the options it has; `family` is made with those of `map` where
+    /// it is missing. A database at sequence number 0 is moved past it.
     ///
     /// # Errors
-    /// It is no database, another process has it open, or its options name something this RocksDB does not know.
+    /// [`Error::State`]: it is no database; [`Error::Rocks`]: another process has it open, or its options name something
+    /// this RocksDB does not know.
     pub fn open(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
         log_format::check(path)?;
         let file = OptionsFile::latest(path)?;
@@ -147,15 +148,15 @@ impl Store {
     /// A writer into a column family, for one thread.
     ///
     /// # Errors
-    /// There is no such column family.
+    /// [`Error::Rocks`]: there is no such column family.
     pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
         Ok(Writer::new(&self.db, &self.path, self.named(family)?, settings))
     }
 
-    /// What lies before the writers and the compactions now.
+    /// The work that waits for flushes and compactions now.
     ///
     /// # Errors
-    /// RocksDB does not tell.
+    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn backlog(&self) -> Result<Backlog> {
         let family = self.family()?;
         let number = |name: &PropName| -> Result<u64> {
@@ -176,7 +177,7 @@ impl Store {
     /// Bytes in the memtable that is written to.
     ///
     /// # Errors
-    /// RocksDB does not tell.
+    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn active_memtable(&self) -> Result<u64> {
         let found = self.db.property_int_value_cf(self.family()?, properties::CUR_SIZE_ACTIVE_MEM_TABLE);
         Ok(found.map_err(wrap("look at", &self.path))?.unwrap_or_default())
@@ -185,7 +186,7 @@ impl Store {
     /// Bytes in all memtables of a column family, those that are being flushed included.
     ///
     /// # Errors
-    /// RocksDB does not tell.
+    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn memtables_of(&self, family: &str) -> Result<u64> {
         let found = self.db.property_int_value_cf(self.named(family)?, properties::CUR_SIZE_ALL_MEM_TABLES);
         Ok(found.map_err(wrap("look at", &self.path))?.unwrap_or_default())
@@ -211,7 +212,7 @@ impl Store {
     /// Ingests finished files into a column family.
     ///
     /// # Errors
-    /// RocksDB refuses them, e.g. because they overlap what is there and `settings` do not allow that.
+    /// [`Error::Rocks`]: RocksDB refuses them, e.g. because they overlap what is there and `settings` do not allow that.
     pub fn ingest(&self, family: &str, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -225,8 +226,8 @@ impl Store {
     /// Compacts a whole column family down to its last level.
     ///
     /// # Errors
-    /// RocksDB fails, e.g. because the disk is full. Its C interface does not say that it did, so its count
-    /// of background errors and what is left at level 0 say so.
+    /// [`Error::Rocks`]: RocksDB fails, e.g. because the disk is full. Its C interface does not report that, but its count
+    /// of background errors does, or files that are left at level 0.
     pub fn compact(&self, family: &str, settings: &CompactionSettings) -> Result<()> {
         let options = options::compact_options(settings);
         self.db.compact_range_cf_opt(self.named(family)?, None::<&[u8]>, None::<&[u8]>, &options);
@@ -250,7 +251,7 @@ impl Store {
     /// Writes what is in the memtables of a column family to files.
     ///
     /// # Errors
-    /// RocksDB fails, e.g. because the disk is full.
+    /// [`Error::Rocks`]: RocksDB fails, e.g. because the disk is full.
     pub fn flush(&self, family: &str) -> Result<()> {
         let mut options = FlushOptions::default();
         options.set_wait(true);
@@ -260,7 +261,7 @@ impl Store {
     /// Records in the files of a column family, overwritten ones included.
     ///
     /// # Errors
-    /// RocksDB does not tell.
+    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn records(&self, name: &str) -> Result<u64> {
         // From the files' own properties: the list of live files knows only those RocksDB happens to have opened.
         let family = self.named(name)?;
@@ -282,14 +283,14 @@ impl Store {
     /// Files and bytes of each level of a column family that has any.
     ///
     /// # Errors
-    /// RocksDB does not tell.
+    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn levels(&self, family: &str) -> Result<Vec<Level>> {
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
         let own = files.iter().filter(|file| file.column_family_name == family);
         Ok(levels_of(own.map(|file| (file.level, file.size as u64))))
     }
 
-    /// Closes it; what still runs in the background is given up.
+    /// Closes it and aborts its background work.
     pub fn close(self) {}
 }
 
@@ -316,7 +317,7 @@ pub(super) fn build(path: &Path, map: &OptionMap) -> Result<Options> {
 /// The options that a database's column family has, from its OPTIONS file; `None` where it has no such family.
 ///
 /// # Errors
-/// There is no OPTIONS file, or it cannot be read.
+/// As [`OptionsFile::latest`].
 pub(crate) fn options_of(path: &Path, family: &str) -> Result<Option<OptionMap>> {
     let file = OptionsFile::latest(path)?;
     Ok(file.family(family).map(|found| file.options(found)))
@@ -338,7 +339,7 @@ fn tail(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// RocksDB's words for the last failure in its log.
+/// RocksDB's message about the last failure in its log.
 fn last_error(log: &str) -> Option<&str> {
     let begins = |line: &str| ["IO error: ", "Corruption: "].iter().filter_map(|words| line.find(words)).min();
     let error = log.lines().rev().find_map(|line| line.get(begins(line)?..))?;

@@ -15,9 +15,9 @@ use crate::error::{Error, Result};
 /// Files that are open at the same time: RocksDB takes no smaller number.
 const OPEN_FILES: i32 = 20;
 
-/// The options of a column family, with which RocksDB reads its filters: an OPTIONS file may name a policy that RocksDB does
-/// not know when it reads the file again, and all policies of its own read each other's filters. `None` where RocksDB does
-/// not take the options in this form, or the tables have no such filters.
+/// The options of a column family, with which RocksDB reads its filters: an OPTIONS file may name a policy that RocksDB
+/// does not know when it reads the file again, and all policies of its own read each other's filters. `None` where RocksDB
+/// does not take the options in this form, or the tables have no such filters.
 fn with_filters(file: Option<&OptionsFile>, family: &str) -> Option<Options> {
     let mut map = OptionMap::default();
     if let Some(file) = file {
@@ -64,8 +64,8 @@ impl TableCheck {
         Ok(check)
     }
 
-    /// What does not match its checksum in one of the few files that RocksDB opens together with the database: which of
-    /// `files`, and RocksDB's words. Only where there is such damage all files are read, to find it.
+    /// A block that does not match its checksum in one of the few files that RocksDB opens together with the database:
+    /// which of `files`, and RocksDB's error. Only where there is such damage all files are read, to find it.
     pub fn fault_at_open<'a>(&self, files: &'a [DataFile]) -> Option<(Option<&'a Path>, Error)> {
         let error = self.mismatch_at_open.then(|| self.reader.verify_checksum().err()).flatten()?;
         let words = error.to_string();
@@ -73,8 +73,8 @@ impl TableCheck {
         Some((named, error))
     }
 
-    /// Opens `file`, one of `files`; what is wrong with it where a block beside its records does not match its checksum.
-    /// A file that cannot be opened, or whose first record cannot be read, is left to those who read its records.
+    /// Opens `file`, one of `files`. Returns the fault where a block beside its records does not match its checksum. A
+    /// file that cannot be opened, or whose first record cannot be read, is left to the scan of its records.
     pub fn fault(&self, file: &DataFile, files: &[DataFile]) -> Option<String> {
         let before = self.mismatches();
         let sized = self.reader.approximate_size(&file.family, Range::new(&file.smallest, &file.largest));

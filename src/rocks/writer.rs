@@ -54,10 +54,10 @@ impl<'a> Writer<'a> {
         batch.bytes += (key.len() + value.len()) as u64;
     }
 
-    /// Writes a batch. Returns when RocksDB has it, which may be long after if it holds writers back.
+    /// Writes a batch. Returns when RocksDB has it, which takes long while it stalls writers.
     ///
     /// # Errors
-    /// RocksDB fails, e.g. because the disk is full.
+    /// [`Error::Rocks`](crate::Error::Rocks): RocksDB fails, e.g. because the disk is full.
     pub fn write(&self, batch: &Batch) -> Result<()> {
         self.db.write_opt(&batch.inner, &self.options).map_err(wrap("write to", self.path))
     }

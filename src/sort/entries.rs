@@ -10,7 +10,7 @@ use crate::os::resources::prefetch;
 use crate::source::car::chunks::ChunkBytes;
 use crate::source::car::{Step, next_section, varint};
 
-/// One block: the first eight bytes it is sorted by, and where its section lies.
+/// One block: the first eight bytes it is sorted by, and the position of its section.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub prefix: u64,
@@ -52,17 +52,17 @@ pub(crate) struct BlockArena {
     layout: KeyLayout,
 }
 
-/// How many entries are asked for at once.
+/// How many entries are prefetched at once.
 ///
-/// Blocks lie all over the snapshot, so each one means a walk through the page tables, which costs more than fetching
-/// the bytes: on virtual machines half a microsecond. Processors do several walks at a time, but only if the requests
-/// stand close together; and none is free to go on before a prefetch knows its page.
+/// Blocks are spread over the snapshot, so each one means a walk through the page tables, which costs more than fetching
+/// the bytes: on virtual machines half a microsecond. Processors do several walks at a time, but only if the requests are
+/// close together; and a processor waits at a prefetch until the walk has found its page.
 const GROUP: usize = 16;
 
-/// How many entries ahead of the one in hand the bytes of a block are asked for, once its page is known.
+/// How many entries ahead the bytes of a block are prefetched, once its page is known.
 const AHEAD: usize = 6;
 
-/// How many bytes of a block are asked for ahead; the processor follows on its own from there.
+/// How many bytes of a block are prefetched; the processor itself prefetches from there.
 const AHEAD_BYTES: usize = 2048;
 
 impl BlockArena {
@@ -101,8 +101,8 @@ impl BlockArena {
         rest.get(..section.end)
     }
 
-    /// Asks for the first byte of each entry.
-    fn ask_first(&self, entries: &[Entry]) {
+    /// Prefetches the first byte of each entry.
+    fn prefetch_first(&self, entries: &[Entry]) {
         for &entry in entries {
             if let Some(first) = self.at(entry).and_then(<[u8]>::first) {
                 prefetch(first);
@@ -110,8 +110,8 @@ impl BlockArena {
         }
     }
 
-    /// Asks for the last byte of each entry, whose first ones have come by now: it may lie on another page.
-    fn ask_last(&self, entries: &[Entry]) {
+    /// Prefetches the last byte of each entry, whose first ones are in the cache by now: it may be on another page.
+    fn prefetch_last(&self, entries: &[Entry]) {
         for &entry in entries {
             if let Some(last) = self.head_of(entry).and_then(<[u8]>::last) {
                 prefetch(last);
@@ -119,7 +119,7 @@ impl BlockArena {
         }
     }
 
-    fn ask_all(&self, entry: Entry) {
+    fn prefetch_all(&self, entry: Entry) {
         let Some(head) = self.head_of(entry) else { return };
         head.iter().step_by(64).for_each(prefetch);
     }
@@ -131,10 +131,10 @@ impl BlockArena {
         rest.get(..(len as usize).saturating_add(len_bytes).min(AHEAD_BYTES).min(rest.len()))
     }
 
-    /// Whether all that was looked at was really there.
+    /// Checks that everything read so far came from the source.
     ///
     /// # Errors
-    /// A mapped file was cut, or its disk failed, meanwhile.
+    /// [`Error::Io`](crate::Error::Io): a mapped file was cut, or its disk failed, meanwhile.
     pub fn check(&self) -> Result<()> {
         self.pieces.iter().flatten().try_for_each(ChunkBytes::check)
     }
@@ -142,7 +142,7 @@ impl BlockArena {
     /// Sorts entries of one partition by their full keys.
     pub fn sort(&self, entries: &mut [Entry]) {
         entries.sort_unstable_by_key(|entry| entry.prefix);
-        // Equal prefixes are rare among hashes and the rule among adversaries; both end up in order.
+        // Equal prefixes are rare among hashes, and the rule among keys of an adversary.
         for same in entries.chunk_by_mut(|a, b| a.prefix == b.prefix) {
             if same.len() > 1 {
                 same.sort_unstable_by(|a, b| self.compare(*a, *b));
@@ -155,18 +155,18 @@ impl BlockArena {
         key(a).cmp(key(b)).then(a.place.cmp(&b.place))
     }
 
-    /// Walks sorted entries in order, asking the memory ahead.
+    /// Walks sorted entries in order and prefetches what follows.
     pub fn walk<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = Record<'a>> + 'a {
         let group = |number: usize| entries.chunks(GROUP).nth(number).unwrap_or_default();
-        (0..3).for_each(|number| self.ask_first(group(number)));
-        (0..2).for_each(|number| self.ask_last(group(number)));
+        (0..3).for_each(|number| self.prefetch_first(group(number)));
+        (0..2).for_each(|number| self.prefetch_last(group(number)));
         entries.iter().enumerate().filter_map(move |(index, entry)| {
             if index % GROUP == 0 {
-                self.ask_first(group(index / GROUP + 3));
-                self.ask_last(group(index / GROUP + 2));
+                self.prefetch_first(group(index / GROUP + 3));
+                self.prefetch_last(group(index / GROUP + 2));
             }
             if let Some(&ahead) = entries.get(index + AHEAD) {
-                self.ask_all(ahead);
+                self.prefetch_all(ahead);
             }
             self.record(*entry)
         })
@@ -190,7 +190,7 @@ mod tests {
                 let mut prefix = [0; 8];
                 prefix.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
                 entries.push(Entry::new(u64::from_be_bytes(prefix), piece, bytes.len() as u32));
-                // The value says where it stood.
+                // The value is its place.
                 let value = bytes.len() as u32;
                 bytes.extend([digest.len() as u8 + 8, 1, 0x55, 0, digest.len() as u8]);
                 bytes.extend(digest);

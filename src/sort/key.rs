@@ -3,18 +3,18 @@
 use crate::hash::content_digest::ContentDigest;
 use crate::source::car::CidSpan;
 
-/// What a block is stored under.
+/// The key that a block is stored under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyLayout {
-    /// The CID's bytes, as Forest had it. The default.
+    /// The CID's bytes, as in Forest. The default.
     #[default]
     Cid,
-    /// The CID's multihash, as kubo and go-car have it.
+    /// The CID's multihash, as in kubo and go-car.
     Multihash,
     /// The bare digest.
     Digest,
-    /// The block's number, 4 bytes big-endian: what blocks of a log are stored under, and only those.
+    /// The block's number, 4 bytes big-endian: only for the blocks of a block log.
     Number,
 }
 
@@ -39,7 +39,7 @@ impl KeyLayout {
     }
 }
 
-/// A record: a key and a value that lie side by side, because every layout's key is the end of the CID.
+/// A record: a key and the value right after it, because every layout's key is the end of the CID.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
     bytes: &'a [u8],
@@ -55,7 +55,7 @@ impl<'a> Record<'a> {
         (key_len <= bytes.len()).then_some(Self { bytes, key_len })
     }
 
-    /// The record whose key and value lie side by side in `bytes`.
+    /// The record whose value follows its key in `bytes`.
     #[cfg(test)]
     pub fn from_parts(bytes: &'a [u8], key_len: usize) -> Self {
         Self { bytes, key_len }
@@ -69,7 +69,7 @@ impl<'a> Record<'a> {
         &self.bytes[self.key_len..]
     }
 
-    /// Its part of a content digest.
+    /// The record's part of a content digest.
     pub fn digest(&self) -> ContentDigest {
         ContentDigest::of_section(self.bytes, self.key_len)
     }

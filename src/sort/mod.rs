@@ -1,4 +1,4 @@
-//! Sorting blocks by key: once, before RocksDB sees anything.
+//! Sorting blocks by key: once, before RocksDB gets them.
 //!
 //! Keys are routed into partitions whose order is the order of the keys (`router`), so partitions are sorted each on
 //! its own and never merged. What stays in memory is sorted as 16-byte `entries`; what does not is spilled

@@ -1,6 +1,6 @@
 //! Which partition a key belongs to.
 //!
-//! Digests are spread evenly, but the CIDs they stand in begin with the same few bytes (`01 71 a0 e4 02 20` for
+//! Digests are spread evenly, but the CIDs that hold them begin with the same few bytes (`01 71 a0 e4 02 20` for
 //! dag-cbor and blake2b-256). The router therefore knows the *classes* of the source: the common beginnings, found in
 //! its first chunk. Each class is cut into `2^bits` partitions by the first bits of the digest; keys of no known class
 //! go to the gap between their neighbours. Partitions are numbered in the order of their keys:
@@ -23,11 +23,11 @@ const MIN_SHARE: usize = 32;
 /// The longest class beginning; real ones have at most 10 bytes.
 const MAX_PREFIX: usize = 24;
 
-/// Where a key goes, and what it is first sorted by there.
+/// The partition of a key, and its first sort key there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub partition: u32,
-    /// Eight bytes of the key, big-endian, zero-filled: within a partition their order is never against the keys'.
+    /// Eight bytes of the key, big-endian, zero-filled: within a partition it never contradicts the order of the keys.
     pub prefix: u64,
 }
 

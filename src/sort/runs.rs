@@ -1,7 +1,7 @@
 //! Sorting a partition that is larger than the memory for it: sorted runs on disk, merged.
 //!
-//! Hashes never need this. Keys chosen by an adversary, thousands of long identity CIDs, or a pipe whose size no caller
-//! knew do. A run is a file of sections like a partition, in key order; at most [`FAN_IN`] runs are merged at once, in
+//! Hashes never need this. Keys chosen by an adversary, thousands of long identity CIDs, or a pipe of unknown size
+//! do. A run is a file of sections like a partition, in key order; at most [`FAN_IN`] runs are merged at once, in
 //! several rounds if there are more.
 
 use std::fs::File;
@@ -125,7 +125,7 @@ impl Runs<'_> {
             Ok(Step::Section(section)) => Ok(Found::Section(section)),
             Ok(Step::Cut { missing, .. }) => Ok(Found::Cut { needed: bytes.len() - at + missing as usize }),
             Ok(Step::End) => Ok(Found::End),
-            // What was written a moment ago does not read back.
+            // The file does not hold what was written.
             Ok(Step::Padding) | Err(_) => Err(self.spill.damaged(self.partition, Content::default())),
         }
     }

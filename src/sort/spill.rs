@@ -39,7 +39,6 @@ struct Partition {
 
 impl Partition {
     fn content(&self) -> MutexGuard<'_, Content> {
-        // Both numbers change together, so they are right after a panic as well.
         self.content.lock()
     }
 }
@@ -79,11 +78,11 @@ impl Spill {
         Self { dir, partitions: (0..partitions).map(|_| Partition::default()).collect() }
     }
 
-    /// Takes up partitions that an earlier run has left: what it wrote behind `extents` is cut off, files that have no
-    /// extent are removed.
+    /// Reopens the partitions of an earlier run: bytes beyond `extents` are cut off, files without an extent are removed.
     ///
     /// # Errors
-    /// A file is missing or shorter than it was: another program changed it. Or the system refuses it.
+    /// [`Error::State`]: a file is missing or shorter than it was: another program changed it; [`Error::Io`]: the system
+    /// refuses it.
     pub fn resume(dir: PathBuf, partitions: u32, extents: &[(u32, Extent)]) -> Result<Self> {
         let spill = Self::new(dir, partitions);
         for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
@@ -119,7 +118,7 @@ impl Spill {
     /// Waits until all that `extents` name is on the disk.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// [`Error::Io`]: the disk is full or fails.
     pub fn sync(&self, extents: &[(u32, Extent)]) -> Result<()> {
         let mut new_files = false;
         for &(partition, extent) in extents {
@@ -153,7 +152,7 @@ impl Spill {
         self.dir.join(format!("{partition:05}.part"))
     }
 
-    /// Where the partitions lie.
+    /// The directory of the partitions.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -183,7 +182,7 @@ impl Spill {
             Some(file) => file,
             None => {
                 let made = private::open_file(&path(), true)?;
-                // Two workers may open the same file at once; both handles are good, one is kept.
+                // Two workers may open the same file at once; either handle will do.
                 slot.file.get_or_init(|| made)
             }
         };
@@ -206,15 +205,15 @@ impl Spill {
         })
     }
 
-    /// Reads bytes of a partition; the caller asks for no more than [`Spill::extent`] says.
+    /// Reads bytes of a partition, which must be within its [`Spill::extent`].
     pub fn read(&self, partition: u32, at: u64, into: &mut [u8]) -> Result<()> {
         let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
         let Some(file) = file else { return Ok(()) };
         file.read_exact_at(into, at).map_err(Error::io("read", self.path(partition)))
     }
 
-    /// A whole partition: where the page cache has it, or else read into `spare` if that is large enough; memory that
-    /// was used before is cheaper than new.
+    /// A whole partition: mapped, or else read into `spare` if that is large enough; memory that was used before is
+    /// cheaper than new.
     pub fn read_all(&self, partition: u32, spare: Option<Buffer>) -> Result<ChunkBytes> {
         let len = usize::try_from(self.extent(partition).bytes).unwrap_or(usize::MAX);
         let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
@@ -235,7 +234,8 @@ impl Spill {
     /// as `numbers` makes them of their bytes, within `memory` bytes; the first `key_len` bytes of a record are its key.
     ///
     /// # Errors
-    /// What is read is not what was written, or the system refuses it; and what `take` returns.
+    /// [`Error::State`]: what is read is not what was written; [`Error::Io`]: the system refuses it; and what `take`
+    /// returns.
     pub fn sorted<T: Fixed>(
         &self,
         partition: u32,
@@ -266,11 +266,11 @@ impl Spill {
         sorted.iter().map_err(failed())?.try_for_each(|record| take(record.map_err(failed())?))
     }
 
-    /// Deletes a partition's file: its blocks stand safely elsewhere.
+    /// Deletes a partition's file, whose blocks are durable elsewhere.
     pub fn delete(&self, partition: u32) -> Result<()> {
         let Some(slot) = self.partitions.get(partition as usize) else { return Ok(()) };
         if slot.file.get().is_some() {
-            // The handle stays open until the spill goes; its space must not.
+            // The handle stays open until the spill is dropped; the space is freed now.
             let _ = slot.file.get().map(|file| file.set_len(0));
             std::fs::remove_file(self.path(partition)).map_err(Error::io("delete", self.path(partition)))?;
         }

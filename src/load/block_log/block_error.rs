@@ -1,11 +1,11 @@
-//! What is wrong with a block, before it is known where the block is.
+//! Errors of a block, before its place in the log is added.
 
 use std::path::Path;
 
 use crate::error::Error;
 use crate::source::block_log::{LogProblem, Part};
 
-/// What went wrong with a block.
+/// The error of a block.
 pub(super) enum BlockError {
     Problem(LogProblem),
     Other(Error),

@@ -1,4 +1,4 @@
-//! What an import asks of the log it reads.
+//! Requirements of an import on its log.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use crate::load::built::RangeDone;
 use crate::load::options::ImportOptions;
 use crate::source::block_log::{Log, LogBody, LogProblem};
 
-/// Checks the blocks that are asked for against those that are there: the first one, and the last one where that is
-/// known. A log `may_begin_later` than with block 1.
+/// Checks that the log has all requested blocks: its first block, and its last one where that is known. A log
+/// `may_begin_later` than with block 1.
 ///
 /// # Errors
-/// They are not all there.
+/// [`Error::BadInput`] with [`LogProblem::First`] or [`LogProblem::OutOfRange`]: they are not all there.
 pub(super) fn check_bounds(
     name: &Path,
     options: &ImportOptions,
@@ -37,7 +37,7 @@ pub(super) fn check_bounds(
 /// Checks that each range follows the one before it.
 ///
 /// # Errors
-/// One does not.
+/// [`Error::BadInput`] with [`LogProblem::Number`] or [`LogProblem::Link`]: one does not.
 pub(super) fn check_joins(input: &Log, options: &ImportOptions, ranges: &[RangeDone]) -> Result<()> {
     for pair in ranges.windows(2) {
         let [one, next] = pair else { continue };
@@ -67,7 +67,7 @@ pub(super) fn check_joins(input: &Log, options: &ImportOptions, ranges: &[RangeD
 /// Checks that the last block is the one that is expected, if one is.
 ///
 /// # Errors
-/// It is another one.
+/// [`Error::BadInput`] with [`LogProblem::Head`] or [`LogProblem::Checkpoint`]: it is another one.
 pub(super) fn check_head(options: &ImportOptions, ranges: &[RangeDone]) -> Result<()> {
     let last = ranges.last().map(|range| &range.last);
     let (Some((expected, id)), Some(last)) = (options.log.expect_head, last) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! A range in the making: block by block checked, and given to where records go.
+//! Building a range: each block is checked, and its records go to the outputs.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::source::block_log::{Chain, Checked};
 /// The longest record of `block_ids`.
 const ID_RECORD: usize = 32 + NUMBER;
 
-/// A range in the making.
+/// A range that is being built.
 pub(super) struct RangeBuilder<'a> {
     pub chain: Chain<'a>,
     outputs: Outputs<'a>,
@@ -45,7 +45,7 @@ impl<'a> RangeBuilder<'a> {
         }
     }
 
-    /// Builds nothing: what comes is there already.
+    /// From now on only counts records, which are in the database already.
     pub fn only_count(&mut self) {
         self.outputs.only_count();
         self.finder = None;
@@ -74,11 +74,11 @@ impl<'a> RangeBuilder<'a> {
         Ok(header)
     }
 
-    /// Completes the range, whose blocks lie from `start` to `end`; `None` if it had none that are wanted. `partial` is
-    /// where the work lies.
+    /// Completes the range, whose blocks are between `start` and `end`; `None` if it had none that are wanted. `partial` is
+    /// the directory of the work.
     ///
     /// # Errors
-    /// [`Error::State`] when what went to RocksDB is not what was verified; or the disk is full.
+    /// [`Error::State`]: what went to RocksDB is not what was verified; [`Error::Io`], [`Error::Rocks`]: the disk is full.
     pub fn finish(self, part: usize, start: u64, end: u64, partial: &Path) -> Result<Option<RangeDone>> {
         for (output, verified) in [(&self.outputs.blocks, self.blocks), (&self.outputs.ids, self.ids)] {
             let given = output.tally().map_or(verified, |tally| tally.read());

@@ -10,10 +10,10 @@ use crate::load::ingest::ingest;
 use crate::progress::Phase;
 use crate::source::block_log::Log;
 
-/// Makes sure that a log is what a finished import has read to its end. Files that no process has touched are.
+/// Checks that a log is the one that a finished import has read to its end. Files that no process has touched are.
 ///
 /// # Errors
-/// [`Error::State`](crate::error::Error::State) where it is something else, also where more follows.
+/// [`Error::State`](crate::error::Error::State): it is another one, or has become longer.
 pub(in crate::load) fn is_whole(job: &Job<'_>, input: &Log) -> Result<()> {
     if !job.resumed.touched {
         return Ok(());
@@ -22,7 +22,7 @@ pub(in crate::load) fn is_whole(job: &Job<'_>, input: &Log) -> Result<()> {
     LogReader::new(job, input, &write_path).read().map(drop)
 }
 
-/// From the first block of a log to a database that is closed and ready, not yet under its name.
+/// Loads a log from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, input: &Log) -> Result<Loaded> {
     let families = ColumnFamilies::of_log(job);
     let write_path = WritePath::files(job, &families)?;

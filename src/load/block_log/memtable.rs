@@ -1,6 +1,6 @@
 //! A block log through memtables: batches in the order of the log, then the final compaction of each family.
 //!
-//! A node writes like this. All that reads and checks is the same as with files; only where records go is not.
+//! A node writes like this. Reading and checking are the same as with files; only the write path differs.
 
 use std::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ use crate::rocks::Meter;
 use crate::schema::{BLOCK_IDS, NUMBER, PLACE, TRANSACTIONS};
 use crate::source::block_log::Log;
 
-/// From the first block of a log to a database that is closed and ready, not yet under its name.
+/// Loads a log from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, input: &Log) -> Result<Loaded> {
     write(job, input).map_err(|error| job.damaged(error))
 }
@@ -43,7 +43,7 @@ fn write(job: &Job<'_>, input: &Log) -> Result<Loaded> {
         identity.still_holds(job.options)?;
     }
     if job.resumed.read_done.is_none() {
-        job.journal.append(&Entry::ReadDone { mark: Checkpoint::default(), extents: Vec::new(), padding: 0 })?;
+        job.journal.append(&Entry::ReadDone { checkpoint: Checkpoint::default(), extents: Vec::new(), padding: 0 })?;
     }
     failpoint::reach("read-done");
     let compacted = compact(job, store, &families, &meter)?;
@@ -54,7 +54,7 @@ fn write(job: &Job<'_>, input: &Log) -> Result<Loaded> {
     Ok(Loaded { memtable: Some(memtable), rocksdb_written: Some(rocksdb_written), ..loaded })
 }
 
-/// Counts and digests what is in each family, and compares it with what was given to it.
+/// Counts and digests the records in each family, and compares them with those that were written.
 fn check_families(
     job: &Job<'_>,
     compacted: &Compacted,

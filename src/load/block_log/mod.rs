@@ -1,4 +1,4 @@
-//! What only a block log needs. Nothing is sorted but ids of transactions, because blocks come in the order of their keys.
+//! Loading of block logs. Only ids of transactions are sorted, because blocks come in the order of their keys.
 //!
 //! ```text
 //!   ranges of the log ──► read, unpack, check links ──► SSTs of `default` and `block_ids`, one set a range

@@ -1,4 +1,4 @@
-//! Where records of a range go, and what is noted about it when they are there.
+//! The outputs of a range: the destinations of its records, and the tally of what went there.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::rocks::{Batch, Writer};
 /// Bytes of records that are written again at once.
 const REWRITE_BYTES: u64 = 1 << 20;
 
-/// One family's part of a range in the making, records in ascending order.
+/// One family's part of a range that is being built, records in ascending order.
 pub(super) struct Output<'a> {
     to: Destination<'a>,
     tally: Tally,
@@ -20,9 +20,9 @@ pub(super) struct Output<'a> {
 
 /// Where records go.
 enum Destination<'a> {
-    /// The family is not made.
+    /// The import does not make the family.
     Discard,
-    /// They are there already, and are counted.
+    /// The family has the records already: they are counted.
     CountOnly,
     Files(RotatingSstWriter<'a>),
     Batches(BatchSink<'a>),
@@ -50,29 +50,29 @@ impl BatchSink<'_> {
 }
 
 impl<'a> Output<'a> {
-    /// Records go to files; nowhere without any, and nothing is counted then.
+    /// Records go to files; without any they are discarded and not counted.
     pub fn to_files(files: Option<RotatingSstWriter<'a>>) -> Self {
         Self { to: files.map_or(Destination::Discard, Destination::Files), tally: Tally::default() }
     }
 
-    /// Records go into batches; nowhere without any, and nothing is counted then.
+    /// Records go into batches; without any they are discarded and not counted.
     pub fn to_batches(sink: Option<BatchSink<'a>>) -> Self {
         Self { to: sink.map_or(Destination::Discard, Destination::Batches), tally: Tally::default() }
     }
 
-    /// Records were written in any order, and those that count are written again where that could matter.
-    pub fn again(writer: Writer<'a>) -> Self {
+    /// Records were written in any order; the first one of a repeated key is written again.
+    pub fn rewrite(writer: Writer<'a>) -> Self {
         Self { to: Destination::Rewrite(Rewrite { writer, batch: Batch::default() }), tally: Tally::default() }
     }
 
-    /// From now on records are counted and go nowhere.
+    /// From now on records are only counted.
     pub fn only_count(&mut self) {
         if !matches!(self.to, Destination::Discard) {
             self.to = Destination::CountOnly;
         }
     }
 
-    /// Appends a record whose value lies right behind its key.
+    /// Appends a record whose value follows its key.
     pub fn put(&mut self, record: &[u8], key_len: usize) -> Result<()> {
         if matches!(self.to, Destination::Discard) {
             return Ok(());
@@ -90,22 +90,22 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Counts `record`, whose key is there already, in `kept`, which stays.
+    /// Counts `record` as a duplicate of `kept`, which has the same key and stays.
     pub fn repeated(&mut self, record: &[u8], kept: &[u8], key_len: usize) -> Result<()> {
         self.tally.duplicates += 1;
         self.tally.duplicate_digest.add_section(record, key_len);
         match &mut self.to {
-            Destination::Rewrite(again) => again.put(kept, key_len),
+            Destination::Rewrite(rewrite) => rewrite.put(kept, key_len),
             _ => Ok(()),
         }
     }
 
-    /// What has become of the records so far; `None` where none are wanted.
+    /// The tally so far; `None` where records are discarded.
     pub fn tally(&self) -> Option<Tally> {
         (!matches!(self.to, Destination::Discard)).then_some(self.tally)
     }
 
-    /// Completes and syncs what is open; batches are handed over by who gathers them.
+    /// Completes and syncs open files; the thread that owns the batch builder sends batches.
     pub fn finish(self) -> Result<FamilyDone> {
         let files = match self.to {
             Destination::Files(files) => files.finish()?,

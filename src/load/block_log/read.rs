@@ -1,5 +1,5 @@
-//! Reading a log: every thread takes the next range, or the next batch of a pipe, checks its blocks and gives them to
-//! where records go.
+//! Reading a log: every thread takes the next range, or the next batch of a pipe, checks its blocks and passes their
+//! records to the outputs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ use crate::source::block_log::{Chain, Expectations};
 /// Bytes of a log that are read at once.
 pub(super) const WINDOW: usize = 1 << 20;
 
-/// Blocks of a pipe between two looks at what others do.
+/// Blocks of a pipe between two checks for a cancellation or a fault.
 const STEP: usize = 1024;
 
 /// What the threads share.
@@ -45,8 +45,8 @@ pub(super) struct LogReader<'a> {
     expectations: Expectations,
     range_bytes: u64,
     done: Mutex<Vec<RangeDone>>,
-    /// What a pipe brings again of the ranges of an earlier run, by their first block.
-    again: Mutex<BTreeMap<u32, Tally>>,
+    /// What a pipe repeats of the ranges of an earlier run, by their first block.
+    repeated: Mutex<BTreeMap<u32, Tally>>,
 }
 
 /// A block log that has been read and built.
@@ -74,7 +74,7 @@ impl LogDone {
     }
 }
 
-/// What one thread has for itself.
+/// The state of one thread.
 struct WorkerState {
     batch: Batch,
     /// Gathers records where they are written in batches.
@@ -95,12 +95,12 @@ impl<'a> LogReader<'a> {
             },
             range_bytes: job.plan.log().map_or(u64::MAX, |log| log.range_bytes),
             done: Mutex::default(),
-            again: Mutex::default(),
+            repeated: Mutex::default(),
         }
     }
 
     /// Reads everything that an earlier run has not made durable; where that was all, the source must have nothing more.
-    /// The bytes of it that were taken.
+    /// Returns the bytes of the source that were consumed.
     pub fn read(&self) -> Result<u64> {
         let (job, input) = (self.job, self.input);
         *self.done.lock() = job.resumed.ranges.clone();
@@ -176,7 +176,7 @@ impl<'a> LogReader<'a> {
         )
     }
 
-    /// Reads the ranges that are done again: their blocks must come to the same.
+    /// Reads finished ranges again: their blocks must have the same tally.
     fn compare(&self, files: &LogFiles, done: &[Range]) -> Result<()> {
         let ranges = done.iter().zip(&self.job.resumed.ranges);
         self.pull(
@@ -207,16 +207,16 @@ impl<'a> LogReader<'a> {
         {
             self.input_bounds(first, Some(last), &forward)?;
         }
-        let again = self.again.lock();
+        let repeated = self.repeated.lock();
         let is_same =
-            |range: &RangeDone| again.get(&range.first.number).is_some_and(|tally| *tally == range.blocks.tally);
+            |range: &RangeDone| repeated.get(&range.first.number).is_some_and(|tally| *tally == range.blocks.tally);
         if !self.job.options.stop.is_cancelled() && !self.job.resumed.ranges.iter().all(is_same) {
             return Err(another_source(self.job.options));
         }
         Ok(())
     }
 
-    /// The bounds of a pipe, whose lock the caller holds.
+    /// Checks the bounds of a pipe, whose lock the caller holds.
     fn input_bounds(&self, first: u32, last: Option<u32>, forward: &Forward) -> Result<()> {
         check_bounds(self.name(), self.job.options, first, last, begins_later(forward.preamble.as_ref()))
     }
@@ -238,7 +238,7 @@ impl<'a> LogReader<'a> {
         if forward.last().is_some_and(|last| last >= to) {
             return Ok(None);
         }
-        // A batch lies inside a range that is done, or outside of all of them.
+        // A batch is inside a finished range, or outside of all of them.
         let edges = self
             .job
             .resumed
@@ -324,7 +324,7 @@ impl<'a> LogReader<'a> {
         Ok(RangeBuilder::new(chain, outputs, finder))
     }
 
-    /// Reads a range and builds it; one that is `known` from an earlier run must come to the same as it did then.
+    /// Reads a range and builds it; one that is `known` from an earlier run must have the same tally.
     fn build_range(
         &self,
         files: &LogFiles,
@@ -374,7 +374,7 @@ impl<'a> LogReader<'a> {
             let is_same = builder.counted()? == known.blocks.tally;
             return if is_same { Ok(()) } else { Err(another_source(self.job.options)) };
         }
-        // What was cut apart when the import began must still be there.
+        // The range must still have the blocks that it had when the import began.
         let last = builder.last.map(|header| header.number);
         if to >= range.last && last.is_some_and(|last| last != range.last) {
             let problem = LogProblem::Number { expected: range.last, found: last.unwrap_or_default() };
@@ -421,7 +421,7 @@ impl<'a> LogReader<'a> {
         match known {
             Some(known) => {
                 let tally = builder.counted()?;
-                self.again.lock().entry(known.first.number).or_default().add(tally);
+                self.repeated.lock().entry(known.first.number).or_default().add(tally);
                 Ok(())
             }
             None => self.finish(builder, 0, start, end),

@@ -1,4 +1,4 @@
-//! What only the report of a block log has.
+//! The report of a loaded block log.
 
 use crate::load::block_log::read::LogDone;
 use crate::load::built::RangeDone;
@@ -8,7 +8,7 @@ use crate::report::{FamilyReport, LogReport, LogVerified, Packings, not_covered}
 use crate::source::block_log::Log;
 use crate::source::car::chunks::Tail;
 
-/// Puts together what was done.
+/// The report of what was loaded.
 pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<FamilyReport>) -> Loaded {
     let options = job.options;
     let mut packings = Packings::default();
@@ -46,7 +46,7 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         families: families.clone(),
         speed: job.progress.speed(),
     });
-    // Built once and taken over as they are: what the levels hold is what was written.
+    // Files are ingested as they were built: the levels hold exactly what was written.
     let written = families.iter().flat_map(|family| &family.levels).map(|level| level.bytes).sum();
     let blocks = families.into_iter().find(|family| family.name == "default");
     let (records, digest, levels) =

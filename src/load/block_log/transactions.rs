@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Records of one id come in the order of the chain; the first one is kept. (An Antelope chain names a delayed
-//! transaction twice: when it is put off, and when it is executed.) A range that an interrupted run had begun leaves its
-//! records behind a second time, and equal records are one.
+//! transaction twice: when it is deferred, and when it is executed.) The records of a range that an interrupted run had
+//! begun are written a second time, and equal records count once.
 //!
-//! Through memtables the records are written as they come, by several threads: then the partitions say what must be in
-//! the family, and which records are written once more so that the first one is kept.
+//! With memtables several threads write the records as they come: then the partitions say what must be in the family, and
+//! which records are written once more so that the first one is kept.
 
 use parking_lot::RwLock;
 
@@ -38,7 +38,7 @@ use crate::source::block_log::{Log, LogProblem};
 const SHORT: usize = 20 + PLACE;
 const LONG: usize = 32 + PLACE;
 
-/// What all threads share.
+/// The state that all threads share.
 pub(super) struct Transactions<'a> {
     job: &'a Job<'a>,
     /// Where records go; `None` when transactions are checked and not indexed.
@@ -58,7 +58,7 @@ struct Index<'a> {
 pub(super) struct Finder<'a> {
     all: &'a Transactions<'a>,
     pieces: Option<PartitionBuffers>,
-    /// Where records go at once.
+    /// Where records are also written at once.
     sink: Option<BatchSink<'a>>,
     found: Content,
     unknown_operations: u64,
@@ -77,7 +77,7 @@ pub(super) fn checks_roots(options: &ImportOptions) -> bool {
     options.verify && !options.log.links_only
 }
 
-/// How transactions are looked at, as it is asked.
+/// The checks of transactions that the options request.
 pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> Lookup {
     let options = TransactionOptions {
         ids: asked.log.index_transactions,
@@ -88,7 +88,7 @@ pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> Lookup {
 }
 
 impl<'a> Transactions<'a> {
-    /// What is asked for; `None` when transactions are neither indexed nor checked.
+    /// The work that the options request; `None` when transactions are neither indexed nor checked.
     pub fn new(job: &'a Job<'a>, input: &Log) -> Result<Option<Self>> {
         let log = &job.options.log;
         if !log.index_transactions && !checks_roots(job.options) {
@@ -128,7 +128,7 @@ impl<'a> Transactions<'a> {
         Finder { all: self, pieces, sink, found: Content::default(), unknown_operations: 0 }
     }
 
-    /// Makes durable what all finders have noted, when there are none; the lengths of the partitions.
+    /// Makes durable what all finders have noted, and returns the lengths of the partitions. No finder may be active.
     pub fn sync(&self) -> Result<Vec<(u32, Extent)>> {
         let Some(index) = &self.index else { return Ok(Vec::new()) };
         let extents = index.spill.extents();
@@ -183,7 +183,7 @@ impl<'a> Transactions<'a> {
 }
 
 impl Index<'_> {
-    /// Where a record goes, and what it is sorted by first.
+    /// The number that decides a record's partition, and that it is sorted by first.
     fn prefix(record: &[u8]) -> u64 {
         record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix))
     }
@@ -235,7 +235,7 @@ impl Finder<'_> {
     /// Checks and notes the transactions of one block.
     ///
     /// # Errors
-    /// They are not those the header stands for, or the disk is full.
+    /// [`BlockError::Problem`]: they are not those the header commits to; [`BlockError::Other`]: the disk is full.
     pub fn take(&mut self, block: &[u8], header: &Header, packed: bool) -> Result<(), BlockError> {
         let all = self.all;
         let found = all.lookup.of_block(block, header, packed);
@@ -263,8 +263,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Makes what was noted durable; not yet what is written at once as well, which is made durable with that:
-    /// [`Transactions::sync`].
+    /// Makes what was noted durable; records that are also written at once become durable with [`Transactions::sync`].
     pub fn finish(mut self) -> Result<Found> {
         let mut extents = Vec::new();
         if let (Some(index), Some(pieces)) = (&self.all.index, &mut self.pieces) {
@@ -276,9 +275,9 @@ impl Finder<'_> {
                 let Self { found: transactions, unknown_operations, .. } = self;
                 return Ok(Found { transactions, unknown_operations, extents });
             }
-            let nobody_appends = index.appending.write();
+            let none_appends = index.appending.write();
             extents = index.spill.extents();
-            drop(nobody_appends);
+            drop(none_appends);
             index.spill.sync(&extents)?;
         }
         let Self { found: transactions, unknown_operations, .. } = self;

@@ -32,7 +32,7 @@ pub(super) enum WritePath<'a> {
     Batches(BatchWrites<'a>),
 }
 
-/// SST files in the making.
+/// SST files that are being built.
 pub(super) struct FileWrites<'a> {
     job: &'a Job<'a>,
     blocks: Option<SstOptions>,
@@ -54,7 +54,7 @@ pub(super) struct BatchWrites<'a> {
     pub batches: AtomicU64,
 }
 
-/// When the next durable point is due.
+/// When the next checkpoint is due.
 struct Pause {
     clock: Clock,
     /// Bytes of the log given out.
@@ -67,7 +67,7 @@ struct Pause {
 pub(super) struct Outputs<'a> {
     pub blocks: Output<'a>,
     pub ids: Output<'a>,
-    /// Ids of transactions are sorted, too: see `transactions`.
+    /// Ids of transactions are also sorted: see `transactions`.
     pub transactions: Option<BatchSink<'a>>,
     batches: Option<Rc<RefCell<BatchBuilder>>>,
 }
@@ -131,7 +131,7 @@ impl<'a> WritePath<'a> {
                 Ok(Output::to_files(building.transactions.as_ref().map(|sst| building.folder.writer(sst))))
             }
             Self::Batches(writing) => {
-                Ok(Output::again(writing.store.writer(TRANSACTIONS, &writing.job.preset.write())?))
+                Ok(Output::rewrite(writing.store.writer(TRANSACTIONS, &writing.job.preset.write())?))
             }
         }
     }
@@ -156,14 +156,14 @@ impl<'a> WritePath<'a> {
         pause.paused
     }
 
-    /// So many bytes of the log were given out.
+    /// Notes that so many bytes of the log were given out.
     pub fn given(&self, bytes: u64) {
         if let Self::Batches(writing) = self {
             writing.pause.lock().given += bytes;
         }
     }
 
-    /// Takes a range whose outputs are finished; it is given back if it is durable.
+    /// Takes a range whose outputs are finished; returns it if it is durable.
     pub fn finish(&self, done: RangeDone) -> Result<Option<RangeDone>> {
         match self {
             Self::Files(building) => {
@@ -180,7 +180,7 @@ impl<'a> WritePath<'a> {
         }
     }
 
-    /// Makes all ranges durable that were given out, when no worker holds one, and gives them back.
+    /// Makes all ranges durable that were given out, and returns them. No worker may hold one.
     pub fn make_durable(&self, extents: impl FnOnce() -> Result<Vec<(u32, Extent)>>) -> Result<Vec<RangeDone>> {
         match self {
             Self::Files(_) => Ok(Vec::new()),
@@ -222,14 +222,14 @@ impl BatchWrites<'_> {
 }
 
 impl Outputs<'_> {
-    /// Counts records and puts none of them anywhere: they are there already.
+    /// From now on only counts records, which are in the database already.
     pub fn only_count(&mut self) {
         self.blocks.only_count();
         self.ids.only_count();
         self.transactions = None;
     }
 
-    /// What went to blocks and to ids, once all of it is in files or with the writers.
+    /// Completes the outputs; returns what went to blocks and to ids, which is in files or sent to the writers.
     pub fn finish(self) -> Result<(FamilyDone, FamilyDone)> {
         let done = (self.blocks.finish()?, self.ids.finish()?);
         if let Some(batches) = self.batches {

@@ -1,4 +1,4 @@
-//! Finished files go into a database that is there: compared with what it holds, ingested above it, compacted.
+//! Adding finished files to an existing database: compared with its records, ingested above them, compacted.
 
 use std::path::PathBuf;
 
@@ -15,11 +15,11 @@ use crate::progress::Phase;
 use crate::rocks::settings::IngestSettings;
 use crate::rocks::{Level, Reader, ReaderOptions, Store, Visit};
 
-/// Records that are looked up at once in a database that is there, and their bytes.
+/// Records that are looked up at once in an existing database, and their bytes.
 const LOOKED_UP: usize = 256;
 const LOOKED_UP_BYTES: usize = 1 << 20;
 
-/// A database that is there takes the files over what it has, and is compacted.
+/// Ingests the files into an existing database, above its own, and compacts it.
 pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<Vec<Level>> {
     existing.keep()?;
     let missing = compare(job, built, existing)?;
@@ -53,11 +53,11 @@ pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existin
     Ok(levels)
 }
 
-/// Reads the files back, which must hold what was built, and compares each record with what the database held: whether
-/// there is a key that it did not hold.
+/// Reads the files back, which must hold what was built, and compares each record with those that the database held.
+/// Returns whether it lacked a key.
 ///
 /// # Errors
-/// A key that stands for another block there; files that are damaged.
+/// [`Error::BadInput`]: the database has another block under a key; [`Error::State`], [`Error::Rocks`]: files are damaged.
 fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<bool> {
     let Job { options, target, progress, .. } = *job;
     progress.begin(Phase::Check, None);
@@ -89,14 +89,14 @@ fn paths(job: &Job<'_>, built: &FamilyDone) -> Vec<PathBuf> {
     built.files.iter().map(|file| job.target.sst.join(&file.name)).collect()
 }
 
-/// Records of finished files on their way to being looked up.
+/// Records of finished files that are to be looked up.
 struct Comparison<'a> {
     job: &'a Job<'a>,
     held: &'a Held,
     batch: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
     content: Content,
-    /// Whether a key was not there.
+    /// Whether the database lacked a key.
     missing: bool,
 }
 

@@ -16,7 +16,7 @@ const LANES: usize = 256;
 /// The hash function of CIDs that hold their block instead of a digest.
 const IDENTITY: u64 = 0;
 
-/// A block where it lies in its chunk.
+/// A block in its chunk.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::load) struct Block<'c> {
     /// All of its section: the length, CID and value.
@@ -29,7 +29,7 @@ pub(in crate::load) struct Block<'c> {
 }
 
 impl<'c> Block<'c> {
-    /// The section at `start`, which lies whole in the chunk.
+    /// The section at `start`, which is complete in the chunk.
     pub fn at(chunk: &'c Chunk, start: u32) -> Option<Self> {
         let Ok(Step::Section(found)) = next_section(&chunk.bytes, start as usize, u64::MAX) else { return None };
         let section = chunk.bytes.get(found.start..found.end)?;
@@ -65,15 +65,16 @@ impl<'a> BlockReader<'a> {
     /// Hands the blocks of a chunk to `take`, in their order.
     ///
     /// # Errors
-    /// A section that cannot be read, a block that does not match its hash; whatever `take` says.
+    /// [`Error::BadInput`]: a section cannot be read, or a block does not match its hash; [`Error::Io`]: the source shrank;
+    /// or what `take` returns.
     pub fn each<'c>(&mut self, chunk: &'c Chunk, take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
-        let outcome = self.each_as_it_looks(chunk, take);
-        // Of a file that shrank zeros are left; what they were taken for must not hide why.
+        let outcome = self.read_each(chunk, take);
+        // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
         chunk.bytes.check()?;
         outcome
     }
 
-    fn each_as_it_looks<'c>(&mut self, chunk: &'c Chunk, mut take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
+    fn read_each<'c>(&mut self, chunk: &'c Chunk, mut take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
         let mut blocks = Vec::with_capacity(LANES);
         for group in chunk.starts.chunks(LANES) {
             blocks.clear();
@@ -91,10 +92,11 @@ impl<'a> BlockReader<'a> {
         Ok(())
     }
 
-    /// A later verification of a bare digest must know what it may be of.
+    /// Notes the hash functions of blocks, which a later verification of bare digests must know.
     ///
     /// # Errors
-    /// A block that is in its CID: what stands there for the digest is the block, which may be the digest of another.
+    /// [`Error::BadInput`] with [`CarProblem::NoDigest`]: a block is in its CID in place of a digest, and may be the digest
+    /// of another block.
     fn note_functions(&mut self, chunk: &Chunk, blocks: &[Block<'_>]) -> Result<()> {
         for Block { cid, start, .. } in blocks {
             if !self.functions.contains(&cid.hash) {
@@ -122,7 +124,7 @@ impl<'a> BlockReader<'a> {
         })
     }
 
-    /// A section that cannot be read: says why, as reading it one by one does.
+    /// The error for a section that cannot be read, the same as when sections are read one by one.
     fn explain(&self, chunk: &Chunk, start: usize) -> Error {
         let (problem, at) = match next_section(&chunk.bytes, start, self.options.max_block_size) {
             Err(found) => found,
@@ -132,7 +134,7 @@ impl<'a> BlockReader<'a> {
     }
 }
 
-/// The error for a key that stands for two blocks.
+/// The error for a key with two blocks.
 pub(in crate::load) fn conflict(options: &ImportOptions, key: &[u8], at: Option<u64>) -> Error {
     // As a CID where it is one.
     let key = cid::Cid::try_from(key).map_or_else(|_| HEXLOWER.encode(key), |cid| cid.to_string());

@@ -32,7 +32,7 @@ use crate::source::car::{Section, Step, next_section};
 /// Records between two bumps of the progress counters.
 const BATCH: u64 = 256;
 
-/// What building needs to know.
+/// The input of building.
 pub(in crate::load) struct BuildContext<'a> {
     pub options: &'a ImportOptions,
     pub plan: &'a Plan,
@@ -140,13 +140,13 @@ impl Builder<'_> {
         self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally })?;
         failpoint::reach("built");
         if let Held::Spilled(spill) = held {
-            // Their blocks stand in synced files now; the disk never holds both for long.
+            // Their blocks are in synced files now; the disk never holds both for long.
             job.clone().try_for_each(|partition| spill.delete(partition))?;
         }
         Ok(mine)
     }
 
-    /// Looked at every few hundred records: a stop leaves the file in hand unfinished and everything else whole.
+    /// Checked every few hundred records: a stop leaves the current file unfinished and everything else complete.
     fn may_go_on(&self) -> Result<()> {
         if self.stopped.load(Ordering::Relaxed) || self.options.stop.is_cancelled() {
             return Err(Error::interrupted());
@@ -207,7 +207,7 @@ fn sections(bytes: &[u8]) -> impl Iterator<Item = (usize, Section)> + '_ {
     })
 }
 
-/// What a partition's bytes hold.
+/// The content of a partition's bytes.
 fn content(bytes: &[u8], layout: KeyLayout) -> Content {
     let mut content = Content::default();
     for (_, section) in sections(bytes) {
@@ -221,17 +221,17 @@ fn content(bytes: &[u8], layout: KeyLayout) -> Content {
 struct Output<'a> {
     builder: &'a Builder<'a>,
     writer: RotatingSstWriter<'a>,
-    /// What has become of the partitions that are ended.
+    /// Tally of the finished partitions.
     tally: Tally,
-    /// What has become of the partition in hand.
+    /// Tally of the current partition.
     partition: Tally,
     /// Bytes and records not yet reported to the progress counters.
     pending: (u64, u64),
-    /// The last record of a merge, whose bytes are gone: its key, and what tells its value from another.
+    /// The last record of a merge, whose bytes are gone: its key, and the fingerprint of its value.
     last: Option<(Vec<u8>, Fingerprint)>,
 }
 
-/// Tells two values apart without keeping them: blocks may have hundreds of MiB.
+/// Distinguishes two values without keeping them: blocks may have hundreds of MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fingerprint {
     len: usize,
@@ -259,7 +259,7 @@ impl<'a> Output<'a> {
     /// Sorts a partition that is in memory and appends its records.
     fn sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
         let outcome = self.put_sorted(arena, entries);
-        // Of a file that shrank zeros are left; what they were taken for must not hide why.
+        // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
         arena.check()?;
         outcome
     }
@@ -313,8 +313,8 @@ impl<'a> Output<'a> {
         self.report(record)
     }
 
-    /// Ends a partition, of which `verified` was read: what went into files and what was there twice must come to the
-    /// same. Otherwise what was found.
+    /// Ends a partition, of which `verified` was read: records and duplicates together must have the same content. The
+    /// error is the content that was found.
     fn end_partition(&mut self, verified: Content) -> Result<(), Content> {
         let done = std::mem::take(&mut self.partition);
         self.tally.add(done);

@@ -1,7 +1,7 @@
 //! Fingerprints of all blocks that the memtable loader has read, kept beside the database.
 //!
-//! A memtable takes the last value of a key and forgets those before, so the database alone cannot tell what came from
-//! the source. Each block leaves
+//! A memtable keeps the last value of a key only, so the database alone does not show what came from the source. Each
+//! block leaves
 //!
 //! ```text
 //! XXH3-128 of the key (16 bytes) | its part of the content digest (16 bytes)
@@ -52,7 +52,7 @@ pub(in crate::load) struct FingerprintWriter<'a> {
     pieces: PartitionBuffers,
 }
 
-/// What the entries come to.
+/// The sum of the entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::load) struct Sum {
     /// All blocks, each time they were read.
@@ -61,11 +61,11 @@ pub(in crate::load) struct Sum {
     pub records: Content,
     /// Those of them that an existing database did not hold before.
     pub fresh: Content,
-    /// The hash of a key that stands for two different blocks.
+    /// The hash of a key with two different blocks.
     pub conflict: Option<u128>,
 }
 
-/// What a key is known by: its hash without the lowest bit.
+/// The hash of a key without the lowest bit.
 pub(in crate::load) fn key_hash(key: &[u8]) -> u128 {
     XxHash3_128::oneshot(key) & !HELD
 }
@@ -81,19 +81,19 @@ impl Fingerprints {
         Self { spill: Spill::new(PathBuf::from(dir), partitions as u32) }
     }
 
-    /// Takes up what an earlier run has noted and synced.
+    /// Reopens what an earlier run has noted and synced.
     ///
     /// # Errors
-    /// A file is missing or shorter than it was.
+    /// As [`Spill::resume`]: a file is missing or shorter than it was.
     pub fn resume(dir: &Path, expected: Option<u64>, extents: &[(u32, Extent)]) -> Result<Self> {
         let partitions = Self::new(dir, expected).spill.partitions();
         Ok(Self { spill: Spill::resume(dir.to_owned(), partitions, extents)? })
     }
 
-    /// Makes what was noted durable; all pens must be put down. What it holds then.
+    /// Makes what was noted durable, and returns what each partition holds. All writers must be finished.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// As [`Spill::sync`]: the disk is full or fails.
     pub fn sync(&self) -> Result<Vec<(u32, Extent)>> {
         let extents = self.spill.extents();
         self.spill.sync(&extents)?;
@@ -104,7 +104,7 @@ impl Fingerprints {
         FingerprintWriter { fingerprints: self, pieces: PartitionBuffers::new(self.spill.partitions(), PIECE) }
     }
 
-    /// Adds everything up, when all pens have been put down. Each thread sorts within `memory` bytes.
+    /// Adds everything up, when all writers are finished. Each thread sorts within `memory` bytes.
     pub fn sum(&self, memory: usize) -> Result<Sum> {
         (0..self.spill.partitions())
             .into_par_iter()
@@ -148,12 +148,12 @@ impl FingerprintWriter<'_> {
         let partitions = u128::from(self.fingerprints.spill.partitions());
         // The high bits, so that the low ones stay free for sorting.
         let partition = ((key >> 96) * partitions) >> 32;
-        // What the entry adds to the digest of its partition, with which that is compared when it is read back.
+        // What the entry adds to the digest of its partition, which is compared when the partition is read back.
         let digest = ContentDigest::of_section(&entry, KEY);
         self.pieces.add(&self.fingerprints.spill, partition as u32, &entry, digest)
     }
 
-    /// Writes down what is left.
+    /// Writes what is left.
     pub fn finish(mut self) -> Result<()> {
         self.pieces.flush(&self.fingerprints.spill)
     }

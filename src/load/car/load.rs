@@ -15,7 +15,7 @@ use crate::report::SortPlan;
 use crate::rocks::{Level, SstOptions};
 use crate::source::car::chunks::Chunks;
 
-/// From the first block to a database that is closed and ready, not yet under its name.
+/// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result<Loaded> {
     let Job { options, plan, target, progress, journal, resumed, .. } = *job;
     let sst = SstOptions::new(job.loading, &target.sst)?;
@@ -25,19 +25,19 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         None => reading.run(chunks)?,
     };
 
-    progress.begin(Phase::Build, Some(blocks.mark.payload));
+    progress.begin(Phase::Build, Some(blocks.checkpoint.payload));
     let done = resumed.tally.records + resumed.tally.duplicates;
     if done > 0 {
-        let share = done as f64 / blocks.mark.blocks.max(1) as f64;
-        progress.take_up((blocks.mark.payload as f64 * share) as u64, resumed.tally.records);
+        let share = done as f64 / blocks.checkpoint.blocks.max(1) as f64;
+        progress.take_up((blocks.checkpoint.payload as f64 * share) as u64, resumed.tally.records);
     }
     let spilled = matches!(blocks.held, Held::Spilled(_));
     let context = BuildContext { options, plan, sort, sst: &sst, dir: &target.sst, progress, journal, resumed };
     let built = build(&blocks.held, &blocks.router, &context)?;
     drop(blocks.held);
     // Each partition was compared when it was built, some by an earlier run; this is the whole.
-    if built.tally.read() != blocks.mark.content() {
-        let what = format!("holds {}, {} were verified", built.tally.read(), blocks.mark.content());
+    if built.tally.read() != blocks.checkpoint.content() {
+        let what = format!("holds {}, {} were verified", built.tally.read(), blocks.checkpoint.content());
         return Err(Error::damaged_work(&target.partial, what));
     }
     if let Some(identity) = &resumed.identity {
@@ -47,9 +47,9 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     let tally = built.tally;
     let levels = into_database(job, built)?;
     Ok(Loaded {
-        blocks: blocks.mark.blocks,
-        payload: blocks.mark.payload,
-        consumed: blocks.mark.consumed,
+        blocks: blocks.checkpoint.blocks,
+        payload: blocks.checkpoint.payload,
+        consumed: blocks.checkpoint.consumed,
         tail: blocks.tail,
         spilled,
         records: tally.records,
@@ -62,7 +62,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     })
 }
 
-/// Ingests what was built into the database, a new one or one that is there. Its levels.
+/// Ingests what was built into the database, a new or an existing one. Returns its levels.
 fn into_database(job: &Job<'_>, built: FamilyDone) -> Result<Vec<Level>> {
     job.progress.begin(Phase::Ingest, None);
     if let Some(existing) = job.existing {

@@ -1,8 +1,9 @@
-//! A CAR with the memtable loader: batches into memtables with whatever options the preset names, then one final compaction.
+//! A CAR with the memtable loader: batches into memtables with whatever options the preset names, then one final
+//! compaction.
 //!
 //! It is slower than building SSTs, and exists because option sets must be compared, and because a database that holds
 //! data may need it. Threads take chunks, check the blocks and gather batches; others write the batches, and wait there
-//! when RocksDB holds writers back. What came out is counted and digested from the finished database.
+//! while RocksDB stalls writers. The records of the finished database are counted and digested.
 
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -26,7 +27,7 @@ use crate::sort::key::Record;
 use crate::source::car::chunks::{Chunk, Chunks, Tail};
 use parking_lot::Mutex;
 
-/// From the first block to a database that is closed and ready, not yet under its name.
+/// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, chunks: Chunks) -> Result<Loaded> {
     write_all(job, chunks).map_err(|error| explain(job, error))
 }
@@ -38,9 +39,9 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let before = job.resumed.read.as_ref();
     chunks.map();
     let fingerprints = match before {
-        Some((mark, extents)) => {
-            reading::skip(&mut chunks, mark, options, job.resumed.touched)?;
-            job.progress.take_up(mark.consumed, mark.blocks);
+        Some((checkpoint, extents)) => {
+            reading::skip(&mut chunks, checkpoint, options, job.resumed.touched)?;
+            job.progress.take_up(checkpoint.consumed, checkpoint.blocks);
             Fingerprints::resume(&target.spill, job.plan.expected_bytes, extents)?
         }
         None => Fingerprints::resume(&target.spill, job.plan.expected_bytes, &[])?,
@@ -77,8 +78,8 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     })
 }
 
-/// Compares what was read with what was noted, and the distinct records of that with what the finished database has
-/// more than before; those records.
+/// Compares the blocks that were read with the fingerprints, and the distinct records of these with what the finished
+/// database has more than before. Returns the distinct records.
 fn check(
     job: &Job<'_>,
     compacted: &Compacted,
@@ -112,7 +113,7 @@ fn check(
     Ok(noted.records)
 }
 
-/// A database that was there before is not as it was; what an earlier run has written elsewhere may be damaged.
+/// Adapts an error: an existing database is changed when this stops; the work of an earlier run may be damaged.
 fn explain(job: &Job<'_>, error: Error) -> Error {
     match error {
         Error::Interrupted { .. } if job.options.into_existing => Error::Interrupted {
@@ -123,19 +124,19 @@ fn explain(job: &Job<'_>, error: Error) -> Error {
     }
 }
 
-/// What the threads share while they write.
+/// The state that the threads share.
 struct Load<'a> {
     job: &'a Job<'a>,
     store: &'a Store,
     families: &'a ColumnFamilies<'a>,
     fingerprints: &'a Fingerprints,
-    /// What the database held before, where it was there.
+    /// What an existing database held before.
     held: Option<&'a Held>,
     /// Bytes from which on a memtable is as good as full.
     full_from: u64,
 }
 
-/// What the threads take their chunks from.
+/// The source of the threads' chunks.
 struct Source {
     chunks: Chunks,
     clock: Clock,
@@ -157,14 +158,14 @@ struct Written {
 }
 
 impl Load<'_> {
-    /// Reads everything and writes it, until the last memtable has become a file.
+    /// Reads everything and writes it, until the last memtable is flushed.
     fn run(&self, chunks: Chunks) -> Result<Written> {
         let Job { options, plan, preset, .. } = *self.job;
         let clock = Clock::new(chunks.position(), 1);
         let mut source = Source { chunks, clock, paused: false, ended: false };
         let mut all = Mutex::new(Written::default());
-        if let Some((mark, _)) = &self.job.resumed.read {
-            let Checkpoint { blocks, payload, digest, .. } = *mark;
+        if let Some((checkpoint, _)) = &self.job.resumed.read {
+            let Checkpoint { blocks, payload, digest, .. } = *checkpoint;
             *all.lock() = Written { blocks, payload, digest, ..Written::default() };
         }
         watched(self.job, self.store, None, || {
@@ -190,13 +191,13 @@ impl Load<'_> {
         })
     }
 
-    /// Everything given out so far is in files; the journal says so.
+    /// Flushes everything given out so far, and notes it in the journal.
     fn make_durable(&self, source: &Source, written: &Written) -> Result<()> {
         if !flush(self.job, self.store, self.families)? {
             return Err(Error::interrupted());
         }
         let extents = self.fingerprints.sync()?;
-        let mark = Checkpoint {
+        let checkpoint = Checkpoint {
             offset: source.chunks.position(),
             consumed: written.consumed,
             checksum: source.chunks.checksum(),
@@ -206,10 +207,10 @@ impl Load<'_> {
         };
         failpoint::reach("read-synced");
         if source.ended {
-            self.job.journal.append(&Entry::ReadDone { mark, extents, padding: written.tail.padding })?;
+            self.job.journal.append(&Entry::ReadDone { checkpoint, extents, padding: written.tail.padding })?;
             failpoint::reach("read-done");
         } else {
-            self.job.journal.append(&Entry::Read { mark, extents })?;
+            self.job.journal.append(&Entry::Read { checkpoint, extents })?;
             failpoint::reach("read");
         }
         Ok(())
@@ -277,7 +278,7 @@ impl Load<'_> {
     }
 }
 
-/// What one reading thread does.
+/// The state of one reading thread.
 struct Part<'a> {
     load: &'a Load<'a>,
     writer: Writer<'a>,
@@ -288,7 +289,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Adds the blocks of a chunk, each of which the database holds in the same form or not at all.
+    /// Adds the blocks of a chunk; it is an error if the database held another block under one of the keys.
     fn add_unless_other(&mut self, held: &Held, chunk: &Chunk, blocks: &[(u32, Record<'_>)]) -> Result<()> {
         let keys: Vec<&[u8]> = blocks.iter().map(|(_, record)| record.key()).collect();
         let mut holds = vec![false; keys.len()];

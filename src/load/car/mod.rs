@@ -1,4 +1,4 @@
-//! What only a CAR needs: its blocks come in any order, so they are sorted before they are built.
+//! Loading of CARs: the blocks come in any order, so they are sorted before SST files are built.
 
 pub(super) mod add;
 pub(super) mod blocks;

@@ -31,7 +31,7 @@ use crate::source::car::{Step, next_section};
 pub(in crate::load) struct Blocks {
     pub router: Router,
     pub held: Held,
-    pub mark: Checkpoint,
+    pub checkpoint: Checkpoint,
     pub tail: Tail,
 }
 
@@ -49,7 +49,7 @@ pub(in crate::load) enum Held {
     Spilled(Spill),
 }
 
-/// What reading needs to know.
+/// The input of reading.
 pub(in crate::load) struct ReadContext<'a> {
     pub options: &'a ImportOptions,
     pub plan: &'a Plan,
@@ -61,7 +61,7 @@ pub(in crate::load) struct ReadContext<'a> {
     pub resumed: &'a ResumedState,
 }
 
-/// What the workers share.
+/// The state that the workers share.
 struct Shared<'a> {
     reading: &'a ReadContext<'a>,
     router: &'a Router,
@@ -80,7 +80,7 @@ struct Shared<'a> {
 /// The part of reading that one thread does at a time.
 struct Source {
     chunks: Chunks,
-    /// The chunk the keys were learned from: taken by no worker yet, though the source is read beyond it.
+    /// The chunk that the router learned from: no worker has taken it yet, though the source is read beyond it.
     first: Option<Chunk>,
     clock: Clock,
 }
@@ -93,11 +93,11 @@ impl ReadContext<'_> {
         if !spilling {
             chunks.map();
         }
-        let mut mark = Checkpoint::default();
+        let mut checkpoint = Checkpoint::default();
         if let Some((known, _)) = before {
-            mark = *known;
-            skip(&mut chunks, &mark, self.options, self.resumed.touched)?;
-            self.progress.take_up(mark.consumed, mark.blocks);
+            checkpoint = *known;
+            skip(&mut chunks, &checkpoint, self.options, self.resumed.touched)?;
+            self.progress.take_up(checkpoint.consumed, checkpoint.blocks);
         }
         let first = chunks.next(None)?;
         let router = match &self.resumed.router {
@@ -112,7 +112,7 @@ impl ReadContext<'_> {
         let extents = before.map_or(&[][..], |(_, extents)| extents);
         let spill = Spill::resume(dir, router.partitions(), extents)?;
 
-        let clock = Clock::new(mark.offset, router.partitions());
+        let clock = Clock::new(checkpoint.offset, router.partitions());
         let pieces = || {
             Mutex::new(PartitionBuffers::new(
                 router.partitions(),
@@ -127,13 +127,13 @@ impl ReadContext<'_> {
             spilling: AtomicBool::new(spilling),
             holders: AtomicUsize::new(if spilling { 0 } else { self.plan.threads }),
             held_bytes: AtomicU64::new(0),
-            blocks: AtomicU64::new(mark.blocks),
-            payload: AtomicU64::new(mark.payload),
+            blocks: AtomicU64::new(checkpoint.blocks),
+            payload: AtomicU64::new(checkpoint.payload),
         };
         let pull = Pull::new(Source { chunks, first, clock });
         let mut workers: Vec<_> = shared.pieces.iter().map(|pieces| Worker::new(&shared, pieces)).collect();
         std::thread::scope(|scope| {
-            // With the end of this scope: the thread that keeps checkpoints makes the last one durable and ends.
+            // The sender is dropped at the end of this scope: the keeper then makes the last checkpoint durable and ends.
             let (checkpoints, pending) = checkpoint::channel();
             let (pull, spill) = (&pull, &spill);
             let keep = move || checkpoint::keep(&pending, spill, self.journal, |error| pull.fail(error));
@@ -141,7 +141,7 @@ impl ReadContext<'_> {
             pull.run(&mut workers, |worker| {
                 let next = |source: &mut Source, worker: &mut &mut Worker<'_>| {
                     let next = match source.first.take() {
-                        // Taken even when asked to stop: what was read counts.
+                        // Taken even after a cancellation: the source is read beyond it.
                         Some(chunk) => Some(chunk),
                         None if self.options.stop.is_cancelled() => None,
                         None => {
@@ -172,18 +172,18 @@ impl ReadContext<'_> {
         }
         let mut verified = spill.content();
         contents.iter().for_each(|content| verified.merge(*content));
-        let mark = shared.mark(&chunks, verified);
+        let checkpoint = shared.checkpoint(&chunks, verified);
         let tail = chunks.tail();
         if self.options.stop.is_cancelled() {
             if spilled {
                 let extents = spill.extents();
                 spill.sync(&extents)?;
-                self.journal.append(&Entry::Read { mark, extents })?;
+                self.journal.append(&Entry::Read { checkpoint, extents })?;
             }
             return Err(Error::interrupted());
         }
         if let Some((known, _)) = &self.resumed.held
-            && !known.is_same(&mark)
+            && !known.is_same(&checkpoint)
         {
             return Err(identity::another_source(self.options));
         }
@@ -191,13 +191,13 @@ impl ReadContext<'_> {
             let extents = spill.extents();
             spill.sync(&extents)?;
             failpoint::reach("read-done-synced");
-            self.journal.append(&Entry::ReadDone { mark, extents, padding: tail.padding })?;
+            self.journal.append(&Entry::ReadDone { checkpoint, extents, padding: tail.padding })?;
             failpoint::reach("read-done");
             drop(workers);
-            return Ok(Blocks { held: Held::Spilled(spill), router, mark, tail });
+            return Ok(Blocks { held: Held::Spilled(spill), router, checkpoint, tail });
         }
         if self.resumed.held.is_none() {
-            self.journal.append(&Entry::Held { mark, padding: tail.padding })?;
+            self.journal.append(&Entry::Held { checkpoint, padding: tail.padding })?;
         }
         failpoint::reach("held");
         let bytes = shared.held_bytes.load(Ordering::Relaxed);
@@ -214,20 +214,20 @@ impl ReadContext<'_> {
                 }
             }
         }
-        Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, mark, tail })
+        Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, checkpoint, tail })
     }
 
-    /// Takes up the work of an earlier run that needs nothing more from the source; `None` if there is none.
+    /// Resumes the work of an earlier run that needs nothing more from the source; `None` if there is none.
     pub fn done_before(&self, chunks: &mut Chunks) -> Result<Option<Blocks>> {
         let Some(router) = &self.resumed.router else { return Ok(None) };
-        if let (true, Some((mark, padding))) = (self.resumed.ingested, self.resumed.held) {
+        if let (true, Some((checkpoint, padding))) = (self.resumed.ingested, self.resumed.held) {
             is_whole(chunks, self.resumed, self.options)?;
             let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
             let contents = vec![Content::default(); router.partitions() as usize];
             let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents, bytes: 0 };
-            return Ok(Some(Blocks { router: router.clone(), held, mark, tail: Tail { padding } }));
+            return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail: Tail { padding } }));
         }
-        let (Some((mark, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
+        let (Some((checkpoint, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
             return Ok(None);
         };
         is_whole(chunks, self.resumed, self.options)?;
@@ -236,30 +236,30 @@ impl ReadContext<'_> {
             extents.iter().copied().filter(|(partition, _)| !self.resumed.is_built(*partition)).collect();
         let spill = Spill::resume(self.spill_dir.to_owned(), router.partitions(), &extents)?;
         let tail = Tail { padding };
-        Ok(Some(Blocks { held: Held::Spilled(spill), router: router.clone(), mark: *mark, tail }))
+        Ok(Some(Blocks { held: Held::Spilled(spill), router: router.clone(), checkpoint: *checkpoint, tail }))
     }
 }
 
-/// Passes over what an earlier run has taken, and makes sure that it is still the same: of a stream by its checksum, of
-/// a plain file that was `touched` by the content digest of its blocks.
+/// Skips what an earlier run has taken, and checks that it is still the same: of a stream by its checksum, of a plain file
+/// that was `touched` by the content digest of its blocks.
 ///
 /// # Errors
-/// [`Error::State`] where it is something else.
+/// [`Error::State`]: it is another source.
 pub(in crate::load) fn skip(
     chunks: &mut Chunks,
-    mark: &Checkpoint,
+    checkpoint: &Checkpoint,
     options: &ImportOptions,
     touched: bool,
 ) -> Result<()> {
-    if touched && mark.checksum.is_none() {
-        compare(chunks, mark, options)?;
+    if touched && checkpoint.checksum.is_none() {
+        compare(chunks, checkpoint, options)?;
     }
-    match chunks.skip_to(mark.offset) {
-        // What was taken was whole.
+    match chunks.skip_to(checkpoint.offset) {
+        // What was taken was valid.
         Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
         outcome => outcome?,
     }
-    if mark.checksum.is_some() && chunks.checksum() != mark.checksum {
+    if checkpoint.checksum.is_some() && chunks.checksum() != checkpoint.checksum {
         return Err(identity::another_source(options));
     }
     Ok(())
@@ -268,13 +268,13 @@ pub(in crate::load) fn skip(
 /// Checks that the source is what an earlier run has read to its end. An untouched file is.
 ///
 /// # Errors
-/// [`Error::State`] where it is something else, also where more follows.
+/// [`Error::State`]: it is another source, or has become longer.
 pub(in crate::load) fn is_whole(chunks: &mut Chunks, resumed: &ResumedState, options: &ImportOptions) -> Result<()> {
     if !resumed.touched {
         return Ok(());
     }
-    let Some((mark, padding)) = resumed.whole() else { return Err(identity::another_source(options)) };
-    skip(chunks, &mark, options, true)?;
+    let Some((checkpoint, padding)) = resumed.whole() else { return Err(identity::another_source(options)) };
+    skip(chunks, &checkpoint, options, true)?;
     match chunks.next(None) {
         Ok(None) if chunks.tail().padding == padding => Ok(()),
         Ok(_) | Err(Error::BadInput { .. }) => Err(identity::another_source(options)),
@@ -282,18 +282,18 @@ pub(in crate::load) fn is_whole(chunks: &mut Chunks, resumed: &ResumedState, opt
     }
 }
 
-/// Reads the blocks before `mark` again: their records must come to the same.
-fn compare(chunks: &mut Chunks, mark: &Checkpoint, options: &ImportOptions) -> Result<()> {
+/// Reads the blocks before `checkpoint` again: their records must have the same content.
+fn compare(chunks: &mut Chunks, checkpoint: &Checkpoint, options: &ImportOptions) -> Result<()> {
     let mut found = Content::default();
     let mut spare = None;
-    while chunks.position() < mark.offset {
+    while chunks.position() < checkpoint.offset {
         let chunk = match chunks.next(spare.take()) {
             Ok(Some(chunk)) => chunk,
-            // What was taken was whole.
+            // What was taken was valid.
             Ok(None) | Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
             Err(error) => return Err(error),
         };
-        let before = |start: &&u32| chunk.base + u64::from(**start) < mark.offset;
+        let before = |start: &&u32| chunk.base + u64::from(**start) < checkpoint.offset;
         for &start in chunk.starts.iter().take_while(before) {
             let record = Block::at(&chunk, start).and_then(|block| block.record(options.key));
             found.add(record.map(|record| record.digest()).unwrap_or_default());
@@ -304,10 +304,10 @@ fn compare(chunks: &mut Chunks, mark: &Checkpoint, options: &ImportOptions) -> R
         }
         spare = chunk.bytes.release();
     }
-    if found == mark.content() { Ok(()) } else { Err(identity::another_source(options)) }
+    if found == checkpoint.content() { Ok(()) } else { Err(identity::another_source(options)) }
 }
 
-/// Learns what the keys look like from the first chunk.
+/// Learns the classes of keys from the first chunk.
 fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
     let sample = first.into_iter().flat_map(|chunk| {
         chunk.starts.iter().filter_map(move |&start| {
@@ -321,7 +321,7 @@ fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
 }
 
 impl Shared<'_> {
-    fn mark(&self, chunks: &Chunks, verified: Content) -> Checkpoint {
+    fn checkpoint(&self, chunks: &Chunks, verified: Content) -> Checkpoint {
         Checkpoint {
             offset: chunks.position(),
             consumed: chunks.consumed(),
@@ -345,13 +345,15 @@ impl Shared<'_> {
         if !source.clock.is_due(source.chunks.position()) {
             return Ok(());
         }
-        // Half a chunk, of a worker that failed, must not count as taken.
+        // Half a chunk of a worker that failed must not count as taken.
         let Some(nothing_in_hand) = pull.idle() else { return Ok(()) };
         for pieces in &self.pieces {
             pieces.lock().flush(self.spill)?;
         }
-        let checkpoint =
-            PendingCheckpoint { mark: self.mark(&source.chunks, self.spill.content()), extents: self.spill.extents() };
+        let checkpoint = PendingCheckpoint {
+            checkpoint: self.checkpoint(&source.chunks, self.spill.content()),
+            extents: self.spill.extents(),
+        };
         drop(nothing_in_hand);
         // The keeper is gone only after a failure, which is reported where it is noted.
         let _ = checkpoints.send(checkpoint);
@@ -432,7 +434,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Whether this chunk must go to disk, because the budget says so or said so before.
+    /// Whether this chunk must go to disk, because the budget is exhausted.
     fn may_not_hold(&mut self, chunk: &Chunk) -> Result<bool> {
         let shared = self.shared;
         if !shared.spilling.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Batches on their way from the threads that gather them to the threads that write them.
+//! Batches, from the threads that gather them to the threads that write them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,14 +19,14 @@ pub(in crate::load) fn most_batches(writers: usize, gatherers: usize) -> usize {
     writers * (AHEAD + 1) + gatherers
 }
 
-/// Where full batches go and empty ones come from.
+/// The channels of full and of empty batches.
 #[derive(Clone)]
 pub(in crate::load) struct BatchChannel {
     full: Sender<Batch>,
     empty: Receiver<Batch>,
 }
 
-/// What one thread gathers.
+/// The batch that one thread gathers.
 pub(in crate::load) struct BatchBuilder {
     batch: Batch,
     /// Bytes and records at which a batch is written.
@@ -34,8 +34,8 @@ pub(in crate::load) struct BatchBuilder {
     channel: BatchChannel,
 }
 
-/// Runs `work`, whose threads gather batches, while the preset's writers write them; what `work` returns, and how many
-/// batches were written. The first failure of each writer goes to `fail`.
+/// Runs `work`, whose threads gather batches, while the preset's writers write them. Returns what `work` returns, and how
+/// many batches were written. The first failure of each writer goes to `fail`.
 pub(in crate::load) fn write_beside<T>(
     store: &Store,
     preset: &Resolved,
@@ -56,7 +56,7 @@ pub(in crate::load) fn write_beside<T>(
             };
             parallel::start(scope, work).map_or_else(fail, drop);
         }
-        // Without any writer batches must have nowhere to wait.
+        // Without any writer a send must fail instead of waiting.
         drop(to_write);
         // The writers end when the last clone of the channel is gone.
         work(BatchChannel { full, empty })
@@ -64,8 +64,8 @@ pub(in crate::load) fn write_beside<T>(
     (result, batches.into_inner())
 }
 
-/// One thread that writes: how many batches it has written. After a failure it goes on taking batches, so that no reader
-/// waits for it.
+/// One thread that writes; returns how many batches it has written. After a failure it still receives batches, so that no
+/// reader waits for it.
 fn write(
     writer: Result<Writer<'_>>,
     fail: &(dyn Fn(Error) + Sync),
@@ -115,7 +115,7 @@ impl BatchBuilder {
     fn send(&mut self) {
         let next = self.channel.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
-        // Without writers the import has failed already, and the reason is noted.
+        // Without writers the import has failed already, with the reason noted.
         let _ = self.channel.full.send(batch);
     }
 }

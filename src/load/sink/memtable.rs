@@ -9,11 +9,11 @@ use crate::report::MemtableReport;
 use crate::rocks::option_map::Group;
 use crate::rocks::{Meter, Store};
 
-/// What a memtable may lack to count as full, as a share of it, as its reciprocal.
+/// The share of a memtable that may be free when it counts as full, as its reciprocal.
 const NEARLY: u64 = 8;
 
-/// Bytes in memtables up to which they are flushed when the caller asks to stop. More would take too long to wait for: it
-/// is read again instead.
+/// Bytes in memtables up to which they are flushed when the caller cancels. More would take too long: it is read again
+/// instead.
 const QUICK: u64 = 64 << 20;
 
 /// The database under its working name: a new one, or what an earlier run `has_begun` to write.
@@ -35,7 +35,7 @@ pub(in crate::load) fn open_staging(
     if !staging.join("CURRENT").exists() {
         return Err(Error::work_lacks(&job.target.partial, staging.display()));
     }
-    // A compaction may have begun: what it has made is opened as it was being made.
+    // A compaction may have begun: its files need the options it ran with.
     let options = if job.resumed.read_done.is_some() { families.compacting() } else { families.loading() };
     Store::reopen(staging, &options, Some(meter)).map_err(damaged_by)
 }
@@ -46,8 +46,7 @@ pub(in crate::load) fn full_from(job: &Job<'_>) -> Result<u64> {
     Ok(buffer - buffer / NEARLY)
 }
 
-/// Writes the memtables of these column families to files; `false` when the caller has asked to stop and it would take
-/// long.
+/// Flushes the memtables of these column families; `false` when the caller has cancelled and it would take long.
 pub(in crate::load) fn flush(job: &Job<'_>, store: &Store, families: &ColumnFamilies<'_>) -> Result<bool> {
     if job.options.stop.is_cancelled() {
         let held: u64 = families.names().map(|name| store.memtables_of(name)).sum::<Result<_>>()?;
@@ -73,7 +72,7 @@ pub(in crate::load) fn check_content(job: &Job<'_>, found: Content, written: Con
     })
 }
 
-/// What RocksDB did while it was written to, and the bytes that it wrote.
+/// The counters of RocksDB's work, and the bytes that it wrote.
 pub(in crate::load) fn report(
     meter: &Meter,
     batches: u64,

@@ -1,4 +1,4 @@
-//! What takes records: SST files, and the memtables of an open database.
+//! Where records are written: SST files, and the memtables of an open database.
 
 pub(super) mod batches;
 pub(super) mod memtable;

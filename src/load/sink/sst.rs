@@ -1,4 +1,4 @@
-//! SST files in the making: a file is finished at a limit, and the next one begins.
+//! Writing SST files: a file is finished at a limit, and the next one begins.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::load::built::BuiltFile;
 use crate::rocks::{SstOptions, SstWriter};
 
-/// Where the files of an import go; threads share it, so that no two files have one number.
+/// The directory of an import's files; threads share it, so that no two files have one number.
 pub(in crate::load) struct SstFolder<'a> {
     dir: &'a Path,
     numbers: AtomicU32,
@@ -39,7 +39,7 @@ impl<'a> SstFolder<'a> {
 }
 
 impl RotatingSstWriter<'_> {
-    /// Appends a record whose value lies right behind its key.
+    /// Appends a record whose value follows its key.
     ///
     /// # Errors
     /// [`Error::Rocks`]: keys out of order, a disk that is full.
