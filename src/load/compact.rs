@@ -131,7 +131,7 @@ pub(in crate::load) fn watched<T>(job: &Job<'_>, store: &Store, moving: Option<u
                 let backlog = store.backlog().ok();
                 job.progress.set_backlog(match moving {
                     Some(moving) => {
-                        let done = (written() - before).min(moving);
+                        let done = written().saturating_sub(before).min(moving);
                         job.progress.reach(done);
                         backlog.map(|backlog| Backlog { pending_bytes: moving - done, ..backlog })
                     }

@@ -90,7 +90,7 @@ impl Kind {
         match name.rsplit_once('.') {
             Some((stem, "sst" | "blob")) if numbered(stem) => Some(Self::Data),
             Some((stem, "log")) if numbered(stem) => Some(Self::Small),
-            Some((stem, "dbtmp")) if numbered(stem) => Some(Self::Scrap),
+            Some((stem, "dbtmp")) if numbered(stem.strip_prefix("OPTIONS-").unwrap_or(stem)) => Some(Self::Scrap),
             _ if name.ends_with(IN_THE_MAKING) => Some(Self::Scrap),
             _ if ["CURRENT", "IDENTITY", RECORD_FILE].contains(&name) => Some(Self::Small),
             _ if name.strip_prefix("MANIFEST-").is_some_and(numbered) => Some(Self::Small),

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -31,8 +31,8 @@ use crate::sort::spill::Extent;
 /// The version of the form of all entries, [`Identity`] among them.
 const VERSION: u32 = 1;
 
-/// A journal longer than this is not ours: a line is written every few seconds.
-const MAX_JOURNAL: u64 = 256 << 20;
+/// A line longer than this is not ours: the longest one has two numbers and a digest for each of 65,536 partitions.
+const MAX_LINE: u64 = 64 << 20;
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -204,6 +204,13 @@ impl ResumedState {
         self.ingesting || self.read_done.is_some()
     }
 
+    /// Takes the entries of a journal; how many bytes of it are valid.
+    fn replay(&mut self, journal: impl Read) -> io::Result<u64> {
+        let (valid, is_damaged) = parse(journal, |entry| self.take(entry))?;
+        self.is_damaged = is_damaged;
+        Ok(valid)
+    }
+
     /// Whether a partition is in finished files.
     pub fn is_built(&self, partition: u32) -> bool {
         self.built.iter().any(|&(first, end)| (first..end).contains(&partition))
@@ -239,15 +246,12 @@ impl Journal {
     pub fn open(partial: &Path) -> Result<(Self, ResumedState)> {
         let path = Self::path(partial);
         let mut file = private::open_file(&path, true)?;
-        let mut text = Vec::new();
-        (&mut file).take(MAX_JOURNAL).read_to_end(&mut text).map_err(Error::io("read", &path))?;
-        let (entries, valid) = parse(&text);
-        let mut resumed = ResumedState { is_damaged: valid < text.len(), ..ResumedState::default() };
-        entries.into_iter().for_each(|entry| resumed.take(entry));
+        let mut resumed = ResumedState::default();
+        let valid = resumed.replay(&file).map_err(Error::io("read", &path))?;
         // A torn line is cut off, so that the next one begins at the start of a line.
         let mut cut = || {
-            file.set_len(valid as u64)?;
-            file.seek(SeekFrom::Start(valid as u64))?;
+            file.set_len(valid)?;
+            file.seek(SeekFrom::Start(valid))?;
             file.sync_all()
         };
         cut().map_err(Error::io("cut", &path))?;
@@ -272,7 +276,7 @@ impl Journal {
         let mut line = Vec::new();
         if let Ok(file) = private::read_file(&Self::path(partial)) {
             // `open` reports what cannot be read.
-            let _ = BufReader::new(file).take(MAX_JOURNAL).read_until(b'\n', &mut line);
+            let _ = BufReader::new(file).take(MAX_LINE).read_until(b'\n', &mut line);
         }
         match checked(&line).and_then(|json| serde_json::from_slice(json).ok()) {
             Some(Start { entry, version }) if entry == "start" && version != VERSION => Err(Error::State {
@@ -291,12 +295,8 @@ impl Journal {
     pub fn peek(partial: &Path) -> ResumedState {
         let mut resumed = ResumedState::default();
         if let Ok(file) = private::read_file(&Self::path(partial)) {
-            let mut text = Vec::new();
             // What cannot be read is not known.
-            let _ = file.take(MAX_JOURNAL).read_to_end(&mut text);
-            let (entries, valid) = parse(&text);
-            resumed.is_damaged = valid < text.len();
-            entries.into_iter().for_each(|entry| resumed.take(entry));
+            let _ = resumed.replay(&file);
         }
         resumed
     }
@@ -348,16 +348,20 @@ fn checksum(bytes: &[u8]) -> u64 {
     twox_hash::XxHash3_64::oneshot(bytes)
 }
 
-/// Reads lines up to the first invalid one: the entries, and how many bytes they take.
-fn parse(text: &[u8]) -> (Vec<Entry>, usize) {
-    let mut entries = Vec::new();
-    let mut valid = 0;
-    for line in text.split_inclusive(|&byte| byte == b'\n') {
-        let Some(entry) = checked(line).and_then(|json| serde_json::from_slice(json).ok()) else { break };
-        entries.push(entry);
-        valid += line.len();
+/// Passes on the entries of all lines up to the first invalid one. Returns how many bytes they take, and whether more
+/// follows. A journal may be long, so it is read line by line.
+fn parse(text: impl Read, mut take: impl FnMut(Entry)) -> io::Result<(u64, bool)> {
+    let mut text = BufReader::new(text);
+    let (mut valid, mut line) = (0, Vec::new());
+    loop {
+        line.clear();
+        let len = (&mut text).take(MAX_LINE).read_until(b'\n', &mut line)?;
+        match checked(&line).and_then(|json| serde_json::from_slice(json).ok()) {
+            Some(entry) => take(entry),
+            None => return Ok((valid, len > 0)),
+        }
+        valid += len as u64;
     }
-    (entries, valid)
 }
 
 /// The JSON of a line that is complete and matches its checksum.
@@ -425,6 +429,34 @@ mod tests {
         (dir, text)
     }
 
+    fn parsed(text: &[u8]) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        parse(text, |entry| entries.push(entry)).expect("memory");
+        entries
+    }
+
+    #[test]
+    fn a_journal_of_an_import_of_hundreds_of_gigabytes_is_read_to_its_end() {
+        let (dir, text) = written();
+        // As many partitions as an import may have, and a line for each 256 MiB.
+        let extent = |partition| (partition, Extent { bytes: 1 << 40, blocks: 1 << 30, ..Extent::default() });
+        let extents = (0..1 << 16).map(extent).collect();
+        let entry = Entry::Read { checkpoint: Checkpoint::default(), extents };
+        let long = {
+            let dir = tempfile::tempdir().expect("a directory");
+            Journal::open(dir.path()).expect("made").0.append(&entry).expect("appended");
+            std::fs::read(Journal::path(dir.path())).expect("read")
+        };
+        let mut file = File::options().write(true).truncate(true).open(Journal::path(dir.path())).expect("open");
+        let lines = (300 << 20) / long.len();
+        (0..lines).for_each(|_| file.write_all(&long).expect("write"));
+        file.write_all(&text).expect("write");
+        let (_, resumed) = Journal::open(dir.path()).expect("opened");
+        assert!(resumed.ingested && !resumed.is_damaged, "the last lines count");
+        let len = file.metadata().expect("there").len();
+        assert_eq!(len, (lines * long.len() + text.len()) as u64, "nothing is cut off");
+    }
+
     #[test]
     fn what_is_appended_is_read_again() {
         let (dir, _) = written();
@@ -444,7 +476,7 @@ mod tests {
         assert_eq!((journal.functions(), resumed.functions.len()), (vec![0x12, 0xb220], 2));
         let text = std::fs::read(Journal::path(dir.path())).expect("read");
         let all = [entries(), vec![Entry::Hashed { functions: vec![0x12, 0xb220] }], entries()].concat();
-        assert_eq!(parse(&text).0, all, "once, before the first entry that follows");
+        assert_eq!(parsed(&text), all, "once, before the first entry that follows");
     }
 
     #[test]
@@ -456,7 +488,7 @@ mod tests {
             let whole = text[..len].iter().filter(|&&byte| byte == b'\n').count();
             journal.append(&Entry::Complete).expect("appended");
             let now = std::fs::read(Journal::path(dir.path())).expect("read");
-            assert_eq!(parse(&now).0.len(), whole + 1, "cut at {len}");
+            assert_eq!(parsed(&now).len(), whole + 1, "cut at {len}");
         }
     }
 
@@ -467,7 +499,7 @@ mod tests {
             let mut bad = text.clone();
             bad[at] ^= 1;
             let line = text[..at].iter().filter(|&&byte| byte == b'\n').count();
-            assert_eq!(parse(&bad).0, entries()[..line], "flipped at {at}");
+            assert_eq!(parsed(&bad), entries()[..line], "flipped at {at}");
         }
     }
 }

@@ -90,6 +90,8 @@ pub struct NewFile {
     named: Option<tempfile::TempPath>,
     path: PathBuf,
     folder: PathBuf,
+    /// Whether it may take the place of a file.
+    replace: bool,
 }
 
 impl Output {
@@ -129,7 +131,7 @@ impl Output {
                 (file, Some(named))
             }
         };
-        Ok(Self::File(NewFile { file, named, folder: folder.to_owned(), path: target }))
+        Ok(Self::File(NewFile { file, named, folder: folder.to_owned(), path: target, replace }))
     }
 
     /// What to write to.
@@ -143,15 +145,16 @@ impl Output {
     /// Makes what was written durable, and then gives it its name.
     ///
     /// # Errors
-    /// [`Error::Io`]: the disk is full or fails.
+    /// [`Error::Io`]: the disk is full or fails, or a file that may not be replaced has appeared meanwhile.
     pub fn commit(self) -> Result<()> {
-        let Self::File(NewFile { file, named, path, folder }) = self else { return Ok(()) };
+        let Self::File(NewFile { file, named, path, folder, replace }) = self else { return Ok(()) };
         file.sync_all().map_err(Error::io("sync", &path))?;
         let link = |name: &Path| Ok(linkat(CWD, link_of(&file), CWD, name, AtFlags::SYMLINK_FOLLOW)?);
         // A link replaces nothing; a rename does.
         if named.is_some() || link(&path).is_err() {
             let named = named.map_or_else(|| Ok(builder().make_in(&folder, link)?.into_temp_path()), Ok);
-            let persist = named.and_then(|named| Ok(named.persist(&path)?));
+            let persist = named
+                .and_then(|named| Ok(if replace { named.persist(&path)? } else { named.persist_noclobber(&path)? }));
             persist.map_err(Error::io("rename to", &path))?;
         }
         sync_dir(&folder)
@@ -185,5 +188,19 @@ mod tests {
         assert!(!path.exists());
         output.commit().expect("commit");
         assert_eq!(std::fs::read(&path).expect("read"), b"whole");
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_replaced_only_if_asked() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for replace in [false, true] {
+            let path = dir.path().join(replace.to_string());
+            let mut output = Output::create(&path, replace).expect("create");
+            output.file().write_all(b"new").expect("write");
+            std::fs::write(&path, b"old").expect("write");
+            assert_eq!(output.commit().is_ok(), replace);
+            assert_eq!(std::fs::read(&path).expect("read"), if replace { b"new" } else { b"old" });
+        }
+        assert_eq!(dir.path().read_dir().expect("list").count(), 2, "nothing is left over");
     }
 }

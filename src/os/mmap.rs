@@ -100,7 +100,7 @@ impl Mapped {
     /// Maps the first `len` bytes of `file`; `path` is for messages. `None` when nothing handles SIGBUS, too many maps are
     /// watched already, or the system does not map this file.
     pub fn new(file: &File, len: usize, path: &Path) -> Option<Self> {
-        if !HANDLED.is_completed() {
+        if !IS_HANDLED.load(Ordering::Acquire) {
             return None;
         }
         // SAFETY: the bytes may change under us if another process writes to the file. They are only ever read as bytes,
@@ -155,6 +155,8 @@ impl Drop for Mapped {
 }
 
 static HANDLED: Once = Once::new();
+/// Whether the system took the handler.
+static IS_HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Installs a handler of SIGBUS for this process, so that plain files are mapped from now on and not read: an import of a
 /// file that fits in memory copies nothing then. A mapped file that is cut while it is read is an error; any other SIGBUS
@@ -175,6 +177,7 @@ pub fn handle_sigbus() {
             if libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) == 0 {
                 BEFORE[0].store(before.sa_sigaction, Ordering::Release);
                 BEFORE[1].store(before.sa_flags as usize, Ordering::Release);
+                IS_HANDLED.store(true, Ordering::Release);
             }
         }
     });

@@ -22,6 +22,8 @@ use crate::source::car::{Section, Step, next_section};
 
 /// The least a run's reader buffers, in bytes.
 const MIN_READ: usize = 16 << 10;
+/// The most bytes of a partition in one run: entries have 32 bits for the place of a section.
+const MAX_WINDOW: usize = u32::MAX as usize;
 
 /// A partition to be sorted outside of memory.
 pub(crate) struct Runs<'a> {
@@ -65,7 +67,7 @@ impl Runs<'_> {
         let mut paths = Vec::new();
         let mut at = 0;
         // Half for the sections, half for their entries: a section has at least 5 bytes, an entry 16.
-        let mut window = (self.memory / 2).max(MIN_READ);
+        let mut window = (self.memory / 2).clamp(MIN_READ, MAX_WINDOW);
         let max_entries = (self.memory / 2 / size_of::<Entry>()).max(1);
         while at < total {
             let len = usize::try_from(total - at).unwrap_or(usize::MAX).min(window);
