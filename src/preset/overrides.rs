@@ -98,7 +98,7 @@ impl Overrides {
             let (stage, scope, name) = (Stage::named(part()), Scope::named(part()), part());
             let (Some(stage), Some(scope), false) = (stage, scope, name.is_empty()) else {
                 let reason =
-                    format!("the variable is {SET_PREFIX}MOMENT_SCOPE_OPTION, e.g. {SET_PREFIX}LOAD_CF_NUM_LEVELS");
+                    format!("the variable is {SET_PREFIX}STAGE_SCOPE_OPTION, e.g. {SET_PREFIX}LOAD_CF_NUM_LEVELS");
                 return Err(PresetProblem::Form { at: origin, reason }.into());
             };
             let known = scope

@@ -215,7 +215,7 @@ pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Asked> {
     let form = |reason: &str| PresetProblem::Form { at: origin.clone(), reason: reason.to_owned() };
     let (path, value) = argument
         .split_once('=')
-        .ok_or_else(|| form("write it as MOMENT.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7"))?;
+        .ok_or_else(|| form("write it as STAGE.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7"))?;
     let mut parts = path.trim().splitn(3, '.');
     let (Some(stage), Some(scope), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
         return Err(form("the option needs its stage and scope, e.g. node.cf.write_buffer_size").into());

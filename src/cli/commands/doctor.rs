@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE")]
     pub preset: Option<String>,
     /// Override one option of the preset; may be repeated
-    #[arg(long, value_name = "MOMENT.SCOPE.OPTION=VALUE")]
+    #[arg(long, value_name = "STAGE.SCOPE.OPTION=VALUE")]
     pub set: Vec<String>,
 }
 
