@@ -153,8 +153,10 @@ impl Output {
         // A link replaces nothing; a rename does.
         if named.is_some() || link(&path).is_err() {
             let named = named.map_or_else(|| Ok(builder().make_in(&folder, link)?.into_temp_path()), Ok);
-            let persist = named
-                .and_then(|named| Ok(if replace { named.persist(&path)? } else { named.persist_noclobber(&path)? }));
+            let persist = named.and_then(|named| {
+                let named = if replace { named.persist(&path) } else { named.persist_noclobber(&path) };
+                Ok(named?)
+            });
             persist.map_err(Error::io("rename to", &path))?;
         }
         sync_dir(&folder)
