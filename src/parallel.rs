@@ -25,21 +25,64 @@ pub(crate) fn start<'scope, T: Send + 'scope>(
     Builder::new().spawn_scoped(scope, work).map_err(Error::io("start", "a thread"))
 }
 
-/// Checks that `count` more threads can run at once, with stacks as large as those of C++.
+/// Checks that `count` more threads can run at once, with stacks as large as those of C++. None of them is left when this
+/// returns: the caller may start as many.
 ///
 /// # Errors
 /// As [`start`].
 pub(crate) fn check(count: usize) -> Result<()> {
     const STACK: usize = 8 << 20;
-    let gate = parking_lot::RwLock::new(());
+    let gate = RwLock::new(());
     let closed = gate.write();
     std::thread::scope(|scope| {
         let wait = || drop(gate.read());
-        let start = |_| Builder::new().stack_size(STACK).spawn_scoped(scope, wait).map(drop);
-        let started: std::io::Result<()> = (0..count).try_for_each(start);
+        let start = |_| Builder::new().stack_size(STACK).spawn_scoped(scope, wait);
+        let mut started = Vec::with_capacity(count);
+        let all = (0..count).map(start).try_for_each(|thread| thread.map(|thread| started.push(thread)));
         drop(closed);
-        started.map_err(Error::io("start", "a thread"))
+        // A scope waits for what its threads do, not for their end.
+        started.into_iter().for_each(|thread| drop(thread.join()));
+        all.map_err(Error::io("start", "a thread"))
     })
+}
+
+/// Runs `work`, in which RocksDB starts threads, on a thread of its own. Where the system refuses RocksDB one, C++ throws.
+///
+/// The standard library of Rust has a handler under `main` and under each of its threads that stops every exception. On
+/// the way to a handler C++ runs destructors, and here they wait for locks that are held: the program hangs. Under this
+/// thread there is none, so C++ ends the program at once, by `std::terminate`. So does a panic in `work`.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) fn without_handler<T: Send, W: FnOnce() -> T + Send>(work: W) -> Result<T> {
+    use std::ffi::{c_int, c_void};
+    type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+    // As in libc, but for a routine that may unwind: Rust puts a handler into one that may not.
+    unsafe extern "C-unwind" {
+        fn pthread_create(
+            thread: *mut libc::pthread_t,
+            attributes: *const libc::pthread_attr_t,
+            routine: Routine,
+            argument: *mut c_void,
+        ) -> c_int;
+    }
+    struct Task<W, T>(Option<W>, Option<T>);
+    unsafe extern "C-unwind" fn run<T, W: FnOnce() -> T>(task: *mut c_void) -> *mut c_void {
+        // SAFETY: the task that the thread was started with; its owner waits for the end of the thread.
+        let task = unsafe { &mut *task.cast::<Task<W, T>>() };
+        task.1 = task.0.take().map(|work| work());
+        std::ptr::null_mut()
+    }
+
+    let mut task = Task(Some(work), None);
+    // SAFETY: `task` outlives the thread, which is joined once, and what it holds may be sent to another thread.
+    let code = unsafe {
+        let mut thread = std::mem::zeroed();
+        let code = pthread_create(&raw mut thread, std::ptr::null(), run::<T, W>, (&raw mut task).cast());
+        if code == 0 { libc::pthread_join(thread, std::ptr::null_mut()) } else { code }
+    };
+    let refused = std::io::Error::from_raw_os_error(if code == 0 { libc::EAGAIN } else { code });
+    task.1.ok_or_else(|| Error::io("start", "a thread")(refused))
 }
 
 /// A pool of `count` threads.

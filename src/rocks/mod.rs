@@ -30,10 +30,21 @@ pub const VERSION: &str = "11.12.0";
 
 use std::path::Path;
 
-use crate::error::Error;
+use rust_rocksdb::DB;
+
+use crate::error::{Error, Result};
+use crate::parallel;
 
 /// Wraps RocksDB's message with the action and its object: the one place where its errors become ours.
 fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
     let path = path.to_owned();
     move |error| Error::Rocks { action, path, message: error.into_string() }
+}
+
+/// Opens a database at `path` by `open`, in which RocksDB starts threads.
+///
+/// # Errors
+/// [`Error::Rocks`]: RocksDB refuses; [`Error::Io`]: the system refuses a thread.
+fn open_db(path: &Path, open: impl FnOnce() -> Result<DB, rust_rocksdb::Error> + Send) -> Result<DB> {
+    parallel::without_handler(open)?.map_err(wrap("open", path))
 }

@@ -5,6 +5,7 @@
 //! written down, and reports show the options that it uses, not those that were requested. Options of single operations,
 //! which its parser does not read, are copied field by field.
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 use parking_lot::Mutex;
@@ -73,23 +74,23 @@ pub fn effective(map: &OptionMap) -> Result<OptionMap, ProbeError> {
     probe(build(map).map_err(ProbeError::Refused)?, map)
 }
 
-/// Checks that RocksDB can start the threads that it starts when it opens a database: where the system refuses one, it
-/// throws an exception that no caller can catch, with its locks held. It keeps its threads, so only more than before are
-/// checked.
+/// Checks that RocksDB can start the threads that it starts when it opens a database with the options of `map`: where the
+/// system refuses one, it throws an exception that no caller can catch, and that waits for locks on its way.
 ///
 /// # Errors
 /// [`Error::Io`]: the system refuses one.
 pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
-    static FOUND: Mutex<usize> = Mutex::new(0);
+    /// How many of those that RocksDB keeps have been found to start.
+    static KEPT: Mutex<usize> = Mutex::new(0);
     /// One for periodic tasks, and a spare one.
     const BESIDE: usize = 2;
-    let jobs = map.get(Group::Db, "max_background_jobs").and_then(|jobs| jobs.parse().ok()).unwrap_or(2);
-    let mut found = FOUND.lock();
-    let needed = BESIDE + jobs;
-    if needed > *found {
-        parallel::check(needed - *found)?;
-        *found = needed;
-    }
+    let count = |name, default| map.get(Group::Db, name).and_then(|count| count.parse().ok()).unwrap_or(default);
+    let mut kept = KEPT.lock();
+    let needed = (BESIDE + count("max_background_jobs", 2)).max(*kept);
+    // The caller's thread is one of those that open files; the others start at each opening, even without files.
+    let opening = count("max_file_opening_threads", 16).saturating_sub(1);
+    parallel::check(needed - *kept + opening)?;
+    *kept = needed;
     Ok(())
 }
 
@@ -97,14 +98,15 @@ fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError>
     check_threads(map).map_err(ProbeError::Failed)?;
     options.create_if_missing(true);
     options.set_error_if_exists(false);
-    let file = scratch::try_in_places(|dir| match DB::open(&options, dir) {
-        Ok(db) => {
-            drop(db);
+    let open = |dir: &Path| parallel::without_handler(|| DB::open(&options, dir).map(drop));
+    let file = scratch::try_in_places(|dir| match open(dir) {
+        Err(error) => Tried::Answered(Err(ProbeError::Failed(error))),
+        Ok(Ok(())) => {
             failpoint::reach("probed");
             Tried::Answered(OptionsFile::latest(dir).map_err(ProbeError::Failed))
         }
         // A disk that is full, or does not do direct I/O, says nothing about the options.
-        Err(error) => match error.kind() {
+        Ok(Err(error)) => match error.kind() {
             ErrorKind::IOError => {
                 // The directory is gone when this is read.
                 let place = dir.parent().unwrap_or(dir);

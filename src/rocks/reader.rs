@@ -9,8 +9,9 @@ use rust_rocksdb::{
     Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, Options, Range, ReadOptions,
 };
 
+use super::options::check_threads;
 use super::options_file::OptionsFile;
-use super::{log_format, wrap};
+use super::{log_format, open_db, wrap};
 use crate::error::{Error, Result};
 
 /// The formats of tables that an OPTIONS file may name.
@@ -84,8 +85,8 @@ impl Reader {
     /// Opens the database at `path` with the options stored in it, or RocksDB's defaults where there are none.
     ///
     /// # Errors
-    /// [`Error::State`]: there is no database; [`Error::Rocks`], [`Error::Io`]: RocksDB refuses it, or its files cannot be
-    /// read.
+    /// [`Error::State`]: there is no database; [`Error::Rocks`], [`Error::Io`]: RocksDB refuses it, its files cannot be
+    /// read, or the system refuses a thread.
     pub fn open(path: &Path, options: &ReaderOptions) -> Result<Self> {
         Ok(Self::open_with(path, options, |_, families| families)?.0)
     }
@@ -112,7 +113,7 @@ impl Reader {
         db_options.set_advise_random_on_open(!options.in_order);
         let families = adjust(&mut db_options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let db = DB::open_cf_descriptors_read_only(&db_options, path, families, false).map_err(wrap("open", path))?;
+        let db = open_db(path, || DB::open_cf_descriptors_read_only(&db_options, path, families, false))?;
         Ok((Self { db, path: path.to_owned(), families: names }, db_options))
     }
 
@@ -124,7 +125,7 @@ impl Reader {
     pub fn open_as_node(path: &Path, cache: usize) -> Result<Self> {
         let (db_options, families) = load(path, cache)?;
         let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let db = DB::open_cf_descriptors_read_only(&db_options, path, families, false).map_err(wrap("open", path))?;
+        let db = open_db(path, || DB::open_cf_descriptors_read_only(&db_options, path, families, false))?;
         Ok(Self { db, path: path.to_owned(), families: names })
     }
 
@@ -261,7 +262,7 @@ impl Reader {
 /// The options stored in a database, with a block cache of `cache` bytes.
 fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
     log_format::check(path)?;
-    check_table_formats(path)?;
+    check_options(path)?;
     let env = Env::new().map_err(wrap("open", path))?;
     let cache = Cache::new_lru_cache(cache);
     match Options::load_latest(path, env, true, cache) {
@@ -276,20 +277,23 @@ fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescripto
     }
 }
 
-/// RocksDB takes an unknown table format for none at all, and then crashes on a null pointer.
-fn check_table_formats(path: &Path) -> Result<()> {
-    let Ok(options) = OptionsFile::latest_path(path) else { return Ok(()) };
+/// Checks what RocksDB does not survive: it takes an unknown table format for none at all, and then crashes on a null
+/// pointer; or the system refuses it the threads that open files.
+fn check_options(path: &Path) -> Result<()> {
     // RocksDB reports what else is wrong with the file.
-    let families = OptionsFile::read(&options).map(|file| file.families).unwrap_or_default();
-    let unknown = |format: &String| !TABLE_FORMATS.contains(&format.as_str());
-    match families.into_iter().filter_map(|family| family.table_format).find(unknown) {
-        Some(format) => Err(Error::Rocks {
+    let found = OptionsFile::latest_path(path).and_then(|path| Ok((OptionsFile::read(&path)?, path))).ok();
+    let unknown = |format: &&String| !TABLE_FORMATS.contains(&format.as_str());
+    if let Some((file, path)) = &found
+        && let Some(format) = file.families.iter().filter_map(|family| family.table_format.as_ref()).find(unknown)
+    {
+        return Err(Error::Rocks {
             action: "read",
-            path: options,
+            path: path.clone(),
             message: format!("Corruption: RocksDB has no table format `{format}`"),
-        }),
-        None => Ok(()),
+        });
     }
+    let stored = found.and_then(|(file, _)| Some(file.options(file.families.first()?)));
+    check_threads(&stored.unwrap_or_default())
 }
 
 fn scan_options() -> ReadOptions {

@@ -15,7 +15,7 @@ use super::options::{self, Refusal};
 use super::options_file::OptionsFile;
 use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
 use super::writer::Writer;
-use super::{log_format, wrap};
+use super::{log_format, open_db, wrap};
 use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 use crate::progress::{Backlog, Writes};
@@ -77,7 +77,7 @@ impl Store {
             .iter()
             .map(|(name, map)| Ok(ColumnFamilyDescriptor::new(*name, build(path, map)?)))
             .collect::<Result<Vec<_>>>()?;
-        let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
+        let db = open_db(path, || DB::open_cf_descriptors(&options, path, descriptors))?;
         meter.into_iter().for_each(|meter| meter.keep(options.clone()));
         let family = families.first().map_or(DEFAULT_FAMILY, |(name, _)| name).to_owned();
         Ok(Self { db, path: path.to_owned(), family })
@@ -138,7 +138,7 @@ impl Store {
                 Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?))
             })
             .collect::<Result<Vec<_>>>()?;
-        let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(wrap("open", path))?;
+        let db = open_db(path, || DB::open_cf_descriptors(&options, path, descriptors))?;
         meter.into_iter().for_each(|meter| meter.keep(options.clone()));
         let store = Self { db, path: path.to_owned(), family: family.to_owned() };
         store.leave_sequence_zero()?;

@@ -2,7 +2,8 @@
  *
  * BEDLOAD_FAULT=CALL:NUMBER:ERRNO:TEXT fails the calls of CALL (write, read, sync, open or rename), from the NUMBER-th
  * on, on files whose path contains TEXT, or ends with it where TEXT ends with $, with ERRNO. Everything else goes on to the C library.
- * With CALL `thread` fewer than NUMBER threads may run at once beside the first; TEXT is then any.
+ * With CALL `thread` fewer than NUMBER threads may run at once beside the first, with CALL `start` fewer than NUMBER may
+ * ever start; TEXT is then any.
  *
  * CALL may be `change`: every call that changes a file or a directory, whoever makes it. Code that makes its calls
  * without the C library is caught too, because the kernel hands these calls over (seccomp). ERRNO may then be
@@ -96,7 +97,7 @@ static void *map(void *at, size_t len, int protection, int flags, int fd, off64_
   static __typeof__(name) *next; \
   if (next == NULL) next = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
 
-static long threads;
+static long threads, started;
 
 struct thread {
   void *(*start)(void *);
@@ -113,10 +114,12 @@ static void *run_thread(void *given) {
 
 int pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
   NEXT(pthread_create);
-  if (strcmp("thread", wanted) != 0) return next(id, attributes, start, argument);
+  int at_once = strcmp("thread", wanted) == 0;
+  if (!at_once && strcmp("start", wanted) != 0) return next(id, attributes, start, argument);
   struct thread *thread = malloc(sizeof *thread);
   *thread = (struct thread){start, argument};
-  int refused = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED) >= from;
+  long running = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED), so_far = __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED);
+  int refused = (at_once ? running : so_far) >= from;
   int error = refused ? (int)error_number : next(id, attributes, run_thread, thread);
   if (error != 0) {
     free(thread);
