@@ -60,7 +60,7 @@ fn transactions(c: &mut Criterion) {
                 b.iter(|| {
                     for (block, header) in blocks.iter().zip(&headers) {
                         let block = &log[block.clone()];
-                        black_box(check_transactions(family, version(family), block, header, &options).expect("sound"));
+                        black_box(check_transactions(family, version(family), block, header, &options).expect("valid"));
                     }
                 });
             });

@@ -12,7 +12,7 @@ use bedload::testing::source::input::Input;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 fn frame(input: Input, mapped: bool) -> u64 {
-    bench_support::frame(input, mapped).expect("a sound CAR")
+    bench_support::frame(input, mapped).expect("a valid CAR")
 }
 
 fn framing(c: &mut Criterion) {

@@ -35,7 +35,7 @@ fn whole(c: &mut Criterion) {
         options.memory = Some(256 * common::MIB);
         group.bench_function(name, |b| {
             let run = |()| {
-                let outcome = import(&options, &Silent).expect("a sound snapshot");
+                let outcome = import(&options, &Silent).expect("a valid snapshot");
                 assert!(matches!(outcome, Outcome::Imported(_)));
             };
             b.iter_batched(clear, run, BatchSize::PerIteration);

@@ -229,7 +229,7 @@ impl Error {
                 path.display()
             ),
             Self::Rocks { message, path, .. } => errno_of(message).map_or_else(
-                || "the message is RocksDB's own; `bedload verify` tells whether a database is sound".into(),
+                || "the message is RocksDB's own; `bedload verify` tells whether a database is valid".into(),
                 |errno| io_hint(&errno.into(), path),
             ),
             Self::NotFound { .. } => "check the CID, and --key if the database has no BEDLOAD.json".into(),

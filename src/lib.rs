@@ -15,7 +15,7 @@
 //!
 //! // Every file, every value against its key, the whole against the record of the import.
 //! let verified = bedload::verify(&VerifyOptions::new(&db), &Silent)?;
-//! assert!(verified.sound);
+//! assert!(verified.valid);
 //! assert_eq!(verified.digest, Some(report.digest));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -23,7 +23,7 @@ pub fn car(size: u64) -> Vec<u8> {
 pub fn snapshot(size: u64) -> (Snapshot, u64) {
     let car = car(size);
     let len = car.len() as u64;
-    (Snapshot::read(stream(car.into())).expect("a sound CAR"), len)
+    (Snapshot::read(stream(car.into())).expect("a valid CAR"), len)
 }
 
 /// Bytes in memory as a stream: no thread, no system call.

@@ -112,7 +112,7 @@ pub(super) fn claim(path: &Path, identity: &Map<String, Value>, what: &str) -> R
             }
             Err(Error::State {
                 path: path.parent().unwrap_or(path).to_owned(),
-                reason: format!("another {what} lies here: {}", differences.join("; ")),
+                reason: format!("holds another {what}: {}", differences.join("; ")),
                 hint: "give the same command again to go on with it, or another --out".into(),
             })
         }
@@ -218,7 +218,7 @@ mod tests {
         Store::open(dir.path(), &identity("a,b")).map(|_| ()).expect("a new one");
         let Err(error) = Store::open(dir.path(), &identity("a,c")) else { panic!("taken for the same") };
         assert!(
-            error.to_string().ends_with("another comparison lies here: presets was \"a,b\", is \"a,c\""),
+            error.to_string().ends_with("holds another comparison: presets was \"a,b\", is \"a,c\""),
             "{error}"
         );
     }

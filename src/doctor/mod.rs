@@ -1,7 +1,7 @@
 //! What decides how long an import takes on this machine, measured before it starts: the disk, the cores, the limits;
 //! the plan that would be chosen, what it would take, and what could be better.
 //!
-//! [`examine`] measures for some seconds. It writes one file without a name, and imports a sample of the snapshot into a
+//! [`diagnose`] measures for some seconds. It writes one file without a name, and imports a sample of the snapshot into a
 //! directory that is gone when it returns; what a killed process leaves, the next one removes.
 
 mod advice;
@@ -32,7 +32,7 @@ const BLAKE2B_256: u64 = 0xb220;
 /// Rounds of which the best counts: other processes only ever make it slower.
 const ROUNDS: usize = 5;
 
-/// What to examine.
+/// What to diagnose.
 #[derive(Debug, Clone)]
 pub struct DoctorOptions {
     /// The directory of a database, or for one. Defaults to the current directory.
@@ -65,7 +65,7 @@ impl DoctorOptions {
 /// [`Error::BadInput`] or [`Error::Io`]: the snapshot cannot be read; [`Error::Preset`] or [`Error::Usage`]: the preset
 /// cannot be; [`Error::Interrupted`]: the caller cancels it. A directory that cannot be written is no error but a
 /// finding.
-pub fn examine(options: &DoctorOptions) -> Result<DoctorReport> {
+pub fn diagnose(options: &DoctorOptions) -> Result<DoctorReport> {
     let started = Instant::now();
     let import = ImportOptions { stop: options.stop.clone(), ..options.import.clone() };
     let plan = if options.has_source { Some(planned(&import)?) } else { None };

@@ -36,7 +36,7 @@ use crate::load::target::SUMS;
 use crate::load::target::Target;
 use crate::os::files::open_regular;
 use crate::os::files::sync_dir;
-use crate::os::files::{IN_THE_MAKING, in_the_making, write_synced};
+use crate::os::files::{UNFINISHED, unfinished_name, write_synced};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
@@ -91,7 +91,7 @@ impl Kind {
             Some((stem, "sst" | "blob")) if numbered(stem) => Some(Self::Data),
             Some((stem, "log")) if numbered(stem) => Some(Self::Small),
             Some((stem, "dbtmp")) if numbered(stem.strip_prefix("OPTIONS-").unwrap_or(stem)) => Some(Self::Scrap),
-            _ if name.ends_with(IN_THE_MAKING) => Some(Self::Scrap),
+            _ if name.ends_with(UNFINISHED) => Some(Self::Scrap),
             _ if ["CURRENT", "IDENTITY", RECORD_FILE].contains(&name) => Some(Self::Small),
             _ if name.strip_prefix("MANIFEST-").is_some_and(numbered) => Some(Self::Small),
             _ if name.strip_prefix("OPTIONS-").is_some_and(numbered) => Some(Self::Small),
@@ -518,7 +518,7 @@ fn copy_to(from: &Path, mut to: impl Write) -> std::io::Result<u64> {
 
 /// Replaces a file by a copy of another, atomically.
 fn put(from: &Path, to: &Path) -> Result<()> {
-    let making = in_the_making(to);
+    let making = unfinished_name(to);
     copy(from, &making)?;
     std::fs::rename(&making, to).map_err(Error::io("replace", to))
 }

@@ -61,7 +61,7 @@ fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<
         differences.iter().map(|(name, there, here)| format!("{name} was {there}, is {here}")).collect();
     Err(Error::State {
         path: target.partial.clone(),
-        reason: format!("an unfinished import of something else lies here: {}", all.join("; ")),
+        reason: format!("holds an unfinished import of something else: {}", all.join("; ")),
         hint: "give the same source and options again to go on, or throw it away with --restart".into(),
     })
 }

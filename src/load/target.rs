@@ -25,7 +25,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::{Error, Result};
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
-use crate::os::files::IN_THE_MAKING;
+use crate::os::files::UNFINISHED;
 use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::rocks::is_database_file;
@@ -392,7 +392,7 @@ fn new_spill_below(work_dir: &Path, partial: &Path) -> Result<PathBuf> {
 fn is_ours(name: &str) -> bool {
     is_database_file(name)
         || is_partition(name)
-        || name.ends_with(IN_THE_MAKING)
+        || name.ends_with(UNFINISHED)
         // RocksDB's directory for a WAL that is kept.
         || [RECORD_FILE, SUMS, "archive"].contains(&name)
 }

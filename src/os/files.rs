@@ -15,7 +15,7 @@ use crate::os::private;
 const MODE: u32 = 0o666;
 
 /// The suffix of a file of an import until it is complete and renamed.
-pub(crate) const IN_THE_MAKING: &str = ".bedload";
+pub(crate) const UNFINISHED: &str = ".bedload";
 
 /// Opens a regular file for reading, without waiting for a named pipe.
 ///
@@ -54,7 +54,7 @@ pub(crate) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     if path.symlink_metadata().is_ok_and(|there| there.is_dir()) {
         return Err(Error::damaged_work(path, "has a directory in the place of this file"));
     }
-    let making = in_the_making(&path);
+    let making = unfinished_name(&path);
     private::remove(&making)?;
     let write = || {
         let mut file = File::create_new(&making)?;
@@ -67,9 +67,9 @@ pub(crate) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
 }
 
 /// The name of a file until it is complete.
-pub(crate) fn in_the_making(path: &Path) -> PathBuf {
+pub(crate) fn unfinished_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(IN_THE_MAKING);
+    name.push(UNFINISHED);
     name.into()
 }
 

@@ -39,7 +39,7 @@ pub use key::Stage;
 pub use key::{Loader, Origin};
 pub use machine::Machine;
 pub use overrides::Overrides;
-pub use parse::Asked;
+pub use parse::Assignment;
 pub use problem::PresetProblem;
 pub use resolve::resolve;
 pub use resolved::{EffectiveOption, Resolved};
@@ -63,7 +63,7 @@ pub struct Preset {
     /// The loader it is made for.
     pub loader: Loader,
     /// Its options, in the order of the file.
-    pub asked: Vec<Asked>,
+    pub assignments: Vec<Assignment>,
     /// The file as it is.
     pub text: Cow<'static, str>,
 }
@@ -119,7 +119,7 @@ impl Preset {
             None => file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).ok_or_else(|| missing("name"))?,
         };
         let loader = document.loader.ok_or_else(|| missing("loader"))?;
-        Ok(Self { name, summary: document.summary.unwrap_or_default(), loader, asked: document.asked, text })
+        Ok(Self { name, summary: document.summary.unwrap_or_default(), loader, assignments: document.assignments, text })
     }
 }
 

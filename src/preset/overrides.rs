@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::key::{Key, Origin, Scope, Stage};
 use super::machine::Machine;
-use super::parse::{self, Asked, Document, Role};
+use super::parse::{self, Assignment, Document, Role};
 use super::problem::PresetProblem;
 use super::registry;
 use super::{DEFAULT, Preset};
@@ -87,8 +87,8 @@ impl Overrides {
     }
 
     /// The environment's settings. Names are compared without regard to case, since RocksDB's own have capitals too.
-    pub(super) fn of_environment(&self, defaults: &OptionMap) -> Result<Vec<Asked>> {
-        let mut asked = Vec::new();
+    pub(super) fn of_environment(&self, defaults: &OptionMap) -> Result<Vec<Assignment>> {
+        let mut assignments = Vec::new();
         for (variable, value) in &self.environment {
             let Some(rest) = variable.strip_prefix(SET_PREFIX) else { continue };
             let origin = Origin::Environment { variable: variable.clone() };
@@ -106,12 +106,12 @@ impl Overrides {
                 .and_then(|group| defaults.names(group).find(|known| known.eq_ignore_ascii_case(name)))
                 .or_else(|| registry::row(scope, name).map(|row| row.name));
             let name = known.unwrap_or(name).to_owned();
-            asked.push(Asked { key: Key { stage, scope, name }, value: value.clone(), reason: None, origin });
+            assignments.push(Assignment { key: Key { stage, scope, name }, value: value.clone(), reason: None, origin });
         }
-        Ok(asked)
+        Ok(assignments)
     }
 
-    pub(super) fn of_command_line(&self) -> Result<Vec<Asked>> {
+    pub(super) fn of_command_line(&self) -> Result<Vec<Assignment>> {
         let one = |argument: &String| parse::assignment(argument, Origin::CommandLine { argument: argument.clone() });
         self.set.iter().map(one).collect()
     }

@@ -27,7 +27,7 @@ const MAX_TEXT: u64 = 1 << 20;
 
 /// One `option = value` as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct Assignment {
     /// The option.
     pub key: Key,
     /// Its value.
@@ -45,7 +45,7 @@ pub(crate) struct Document {
     pub summary: Option<String>,
     pub loader: Option<Loader>,
     pub preset: Option<String>,
-    pub asked: Vec<Asked>,
+    pub assignments: Vec<Assignment>,
 }
 
 /// The kind of a text: they differ in the allowed entries at the top and in the origin of their lines.
@@ -72,7 +72,7 @@ pub(crate) fn document(text: &str, file: &Path, role: Role) -> Result<Document> 
         reader.top(key, value)?;
     }
     let mut document = reader.document;
-    document.asked.sort_by_key(|asked| match &asked.origin {
+    document.assignments.sort_by_key(|assignment| match &assignment.origin {
         Origin::Preset { line, .. } | Origin::UserConfig { line, .. } => *line,
         _ => 0,
     });
@@ -172,13 +172,13 @@ impl Reader<'_> {
         };
         let key = |name: &str| Key { stage, scope, name: name.to_owned() };
         let origin = self.at(name.span().start);
-        let asked = match value.get_ref() {
+        let assignment = match value.get_ref() {
             DeValue::Array(pair) => {
                 let (Some(first), Some(second), 2) = (pair.first(), pair.get(1), pair.len()) else {
                     return Err(wrong().into());
                 };
                 let reason = second.get_ref().as_str().ok_or_else(wrong)?;
-                Asked {
+                Assignment {
                     key: key(name.get_ref()),
                     value: scalar(first.get_ref()).ok_or_else(wrong)?,
                     reason: Some(reason.to_owned()),
@@ -193,9 +193,9 @@ impl Reader<'_> {
                 }
                 return Ok(());
             }
-            plain => Asked { key: key(name.get_ref()), value: scalar(plain).ok_or_else(wrong)?, reason: None, origin },
+            plain => Assignment { key: key(name.get_ref()), value: scalar(plain).ok_or_else(wrong)?, reason: None, origin },
         };
-        self.document.asked.push(asked);
+        self.document.assignments.push(assignment);
         Ok(())
     }
 }
@@ -211,7 +211,7 @@ fn scalar(value: &DeValue) -> Option<String> {
 }
 
 /// Reads `load.cf.write_buffer_size=64M`.
-pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Asked> {
+pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Assignment> {
     let form = |reason: &str| PresetProblem::Form { at: origin.clone(), reason: reason.to_owned() };
     let (path, value) = argument
         .split_once('=')
@@ -236,7 +236,7 @@ pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Asked> {
         }
     })?;
     let key = Key { stage, scope, name: name.to_owned() };
-    Ok(Asked { key, value: value.trim().to_owned(), reason: None, origin })
+    Ok(Assignment { key, value: value.trim().to_owned(), reason: None, origin })
 }
 
 /// Reads the text of a preset or configuration.
@@ -271,9 +271,9 @@ mod tests {
         )
         .expect("a good preset");
         let listed: Vec<String> = document
-            .asked
+            .assignments
             .iter()
-            .map(|asked| format!("{} {}={} {:?}", asked.origin, asked.key, asked.value, asked.reason))
+            .map(|assignment| format!("{} {}={} {:?}", assignment.origin, assignment.key, assignment.value, assignment.reason))
             .collect();
         assert_eq!(
             listed,
@@ -307,8 +307,8 @@ mod tests {
     #[test]
     fn an_assignment_names_stage_scope_and_option() {
         let origin = || Origin::CommandLine { argument: "it".into() };
-        let asked = assignment("load.cf.compression_opts.level=3", origin()).expect("good");
-        assert_eq!((asked.key.to_string().as_str(), asked.value.as_str()), ("load.cf.compression_opts.level", "3"));
+        let found = assignment("load.cf.compression_opts.level=3", origin()).expect("good");
+        assert_eq!((found.key.to_string().as_str(), found.value.as_str()), ("load.cf.compression_opts.level", "3"));
         let error = assignment("laod.cf.x=1", origin()).expect_err("no such stage").to_string();
         assert_eq!(error, "--set it: unknown stage `laod`; the nearest valid name is `load`");
         let error = assignment("load.write_buffer_size=1", origin()).expect_err("no scope").to_string();

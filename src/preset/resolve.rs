@@ -8,7 +8,7 @@ use super::key::{Key, Origin, Scope, Stage};
 use super::lints;
 use super::machine::Machine;
 use super::overrides::Overrides;
-use super::parse::Asked;
+use super::parse::Assignment;
 use super::problem::PresetProblem;
 use super::resolved::{Resolved, agrees};
 use super::validate::{Setting, Validator, default_of};
@@ -35,9 +35,9 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
         defaults,
     };
     let mut layers = Layers { resolved, validator: Validator { loader: preset.loader, machine, defaults } };
-    layers.apply(&preset.asked)?;
+    layers.apply(&preset.assignments)?;
     if let Some(config) = overrides.read_user_config()? {
-        layers.apply_config(&config.asked)?;
+        layers.apply_config(&config.assignments)?;
     }
     layers.apply(&overrides.of_environment(defaults)?)?;
     if let Some(path) = &overrides.options_file {
@@ -60,10 +60,10 @@ struct Layers<'a> {
 
 impl Layers<'_> {
     /// Applies one layer: options that it names override those of its shorthands.
-    fn apply(&mut self, layer: &[Asked]) -> Result<()> {
+    fn apply(&mut self, layer: &[Assignment]) -> Result<()> {
         let mut settings = Vec::new();
-        for asked in layer {
-            settings.extend(self.validator.validate(asked)?);
+        for assignment in layer {
+            settings.extend(self.validator.validate(assignment)?);
         }
         settings.sort_by_key(|setting| setting.via.is_none());
         self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
@@ -71,17 +71,17 @@ impl Layers<'_> {
     }
 
     /// A configuration is written once for all presets, so options of the other loader are left out, with a note.
-    fn apply_config(&mut self, layer: &[Asked]) -> Result<()> {
+    fn apply_config(&mut self, layer: &[Assignment]) -> Result<()> {
         let mut effective = Vec::new();
-        for asked in layer {
-            match self.validator.validate(asked) {
+        for assignment in layer {
+            match self.validator.validate(assignment) {
                 Err(Error::Preset(problem))
                     if matches!(problem.downcast_ref(), Some(PresetProblem::NoEffect { .. })) =>
                 {
                     self.resolved.notes.push(format!("left out: {problem}"));
                 }
                 Err(error) => return Err(error),
-                Ok(_) => effective.push(asked.clone()),
+                Ok(_) => effective.push(assignment.clone()),
             }
         }
         self.apply(&effective)
@@ -114,35 +114,35 @@ impl Layers<'_> {
     /// (an option of another version, an operator that lives in the node's program) is left out, aloud.
     fn apply_line(&mut self, path: &Path, group: Group, line: &Line) -> Result<()> {
         let origin = Origin::OptionsFile { file: path.to_owned(), line: line.line };
-        let asked = |name: &str, value: &str| Asked {
+        let assignment = |name: &str, value: &str| Assignment {
             key: Key { stage: Stage::Node, scope: Scope::from(group), name: name.to_owned() },
             value: value.to_owned(),
             reason: None,
             origin: origin.clone(),
         };
         let default = self.resolved.defaults.get(group, &line.name);
-        let list: Vec<Asked> = match default.and_then(fields_of).and(fields_of(&line.value)) {
+        let list: Vec<Assignment> = match default.and_then(fields_of).and(fields_of(&line.value)) {
             Some(fields) if !line.value.contains("id=") => {
-                fields.into_iter().map(|(field, value)| asked(&format!("{}.{field}", line.name), value)).collect()
+                fields.into_iter().map(|(field, value)| assignment(&format!("{}.{field}", line.name), value)).collect()
             }
-            _ => vec![asked(&line.name, &line.value)],
+            _ => vec![assignment(&line.name, &line.value)],
         };
-        for asked in list {
-            if default_of(self.resolved.defaults, group, &asked.key.name)
-                .is_some_and(|default| agrees(&asked.value, default))
+        for assignment in list {
+            if default_of(self.resolved.defaults, group, &assignment.key.name)
+                .is_some_and(|default| agrees(&assignment.value, default))
             {
                 continue;
             }
-            if (group, asked.key.name.as_str()) == (Group::Cf, "comparator") {
+            if (group, assignment.key.name.as_str()) == (Group::Cf, "comparator") {
                 let reason = "records are sorted byte by byte, as leveldb.BytewiseComparator does".into();
                 return Err(
-                    PresetProblem::BadValue { at: asked.origin, key: asked.key, value: asked.value, reason }.into()
+                    PresetProblem::BadValue { at: assignment.origin, key: assignment.key, value: assignment.value, reason }.into()
                 );
             }
-            if asked.value.is_empty() {
+            if assignment.value.is_empty() {
                 continue;
             }
-            match self.validator.validate(&asked) {
+            match self.validator.validate(&assignment) {
                 Ok(settings) => {
                     self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
                 }

@@ -61,9 +61,9 @@ fn every_file_in_configs_is_built_in_and_is_called_by_its_name() {
 fn every_value_of_a_shipped_preset_has_a_reason_and_is_what_rocksdb_says_it_works_with() {
     for resolved in shipped() {
         let name = &resolved.preset;
-        for asked in &Preset::builtin(name).expect(name).asked {
-            let reason = asked.reason.as_deref().unwrap_or_default();
-            assert!(!reason.is_empty() && !reason.contains('\n'), "{name}: {} has no reason", asked.key);
+        for assignment in &Preset::builtin(name).expect(name).assignments {
+            let reason = assignment.reason.as_deref().unwrap_or_default();
+            assert!(!reason.is_empty() && !reason.contains('\n'), "{name}: {} has no reason", assignment.key);
         }
         assert_eq!(resolved.notes, Vec::<String>::new(), "{name}");
         for (stage, map) in [(Stage::Load, resolved.loading()), (Stage::Node, resolved.node())] {

@@ -4,7 +4,7 @@
 use super::ineffective;
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
-use super::parse::Asked;
+use super::parse::Assignment;
 use super::problem::{PresetProblem, nearest_of};
 use super::quantity;
 use super::registry::{self, Kind, Owner, Row};
@@ -52,8 +52,8 @@ fn filter_policy(value: &str) -> String {
 
 impl Validator<'_> {
     /// The settings of one written option; several for a shorthand or a structure.
-    pub fn validate(&self, asked: &Asked) -> Result<Vec<Setting>> {
-        let settings = self.expand(asked)?;
+    pub fn validate(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
+        let settings = self.expand(assignment)?;
         for setting in &settings {
             self.is_effective(setting)?;
             if let Some(group) = setting.key.scope.group() {
@@ -63,59 +63,59 @@ impl Validator<'_> {
         Ok(settings)
     }
 
-    fn expand(&self, asked: &Asked) -> Result<Vec<Setting>> {
-        let Key { stage, scope, name } = &asked.key;
+    fn expand(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
+        let Key { stage, scope, name } = &assignment.key;
         if let Some(row) = registry::row(*scope, name) {
-            return self.of_registry(asked, row);
+            return self.of_registry(assignment, row);
         }
-        let Some(group) = scope.group() else { return Err(self.unknown(asked).into()) };
+        let Some(group) = scope.group() else { return Err(self.unknown(assignment).into()) };
         if PLACES.contains(&name.as_str()) {
             let reason =
                 "it places files outside of the database; the program that opens the database says where they are";
-            return Err(bad_value(asked, reason.into()).into());
+            return Err(bad_value(assignment, reason.into()).into());
         }
-        let default = default_of(self.defaults, group, name).ok_or_else(|| self.unknown(asked))?;
+        let default = default_of(self.defaults, group, name).ok_or_else(|| self.unknown(assignment))?;
         let is_structure = fields_of(default).is_some();
-        if is_structure && !asked.value.contains("id=") {
-            let Some(fields) = fields_of(&asked.value) else {
+        if is_structure && !assignment.value.contains("id=") {
+            let Some(fields) = fields_of(&assignment.value) else {
                 let reason = format!("it is a structure: name its fields, as in {name}.{}", first_field(default));
-                return Err(bad_value(asked, reason).into());
+                return Err(bad_value(assignment, reason).into());
             };
             let mut settings = Vec::new();
             for (field, value) in fields {
                 let key = Key { stage: *stage, scope: *scope, name: format!("{name}.{field}") };
-                settings.extend(self.expand(&Asked { key, value: value.into(), ..asked.clone() })?);
+                settings.extend(self.expand(&Assignment { key, value: value.into(), ..assignment.clone() })?);
             }
             return Ok(settings);
         }
         let value = if (group, name.as_str()) == (Group::Table, "filter_policy") {
-            filter_policy(&asked.value)
+            filter_policy(&assignment.value)
         } else {
-            self.plain(default, &asked.value).map_err(|reason| bad_value(asked, reason))?
+            self.plain(default, &assignment.value).map_err(|reason| bad_value(assignment, reason))?
         };
-        Ok(vec![setting(asked, asked.key.clone(), value, None)])
+        Ok(vec![setting(assignment, assignment.key.clone(), value, None)])
     }
 
-    fn of_registry(&self, asked: &Asked, row: &'static Row) -> Result<Vec<Setting>> {
-        let Key { stage, scope, name } = &asked.key;
+    fn of_registry(&self, assignment: &Assignment, row: &'static Row) -> Result<Vec<Setting>> {
+        let Key { stage, scope, name } = &assignment.key;
         if *stage == Stage::Node && !row.in_node {
             return Err(PresetProblem::Unknown {
-                at: asked.origin.clone(),
+                at: assignment.origin.clone(),
                 what: "option",
-                name: asked.key.to_string(),
+                name: assignment.key.to_string(),
                 nearest: Some(format!("load.{scope}.{name}")),
             }
             .into());
         }
-        let bad = |reason: String| bad_value(asked, reason);
+        let bad = |reason: String| bad_value(assignment, reason);
         let value = match row.kind {
-            Kind::Bool => self.plain("false", &asked.value).map_err(bad)?,
-            Kind::Choice(words) if words.contains(&asked.value.as_str()) => asked.value.clone(),
+            Kind::Bool => self.plain("false", &assignment.value).map_err(bad)?,
+            Kind::Choice(words) if words.contains(&assignment.value.as_str()) => assignment.value.clone(),
             Kind::Choice(words) => return Err(bad(format!("it is one of {}", words.join(", "))).into()),
             Kind::Size | Kind::Count(_) => {
                 let least = if let Kind::Count(least) = row.kind { i128::from(least) } else { 0 };
                 let most = if row.kind == Kind::Size { i128::from(u64::MAX) } else { i128::from(i32::MAX) };
-                let value = self.plain("0", &asked.value).map_err(bad)?;
+                let value = self.plain("0", &assignment.value).map_err(bad)?;
                 let number: i128 = value.parse().map_err(|_| bad("a whole number is needed".into()))?;
                 if !(least..=most).contains(&number) {
                     return Err(bad(format!("it is at least {least} and at most {most}")).into());
@@ -128,10 +128,10 @@ impl Validator<'_> {
                 Some(Loader::Ingest) => "no SST file is built outside of the database",
                 _ => "records do not pass through memtables, and nothing is compacted",
             };
-            return Err(self.no_effect(asked.key.clone(), asked.origin.clone(), reason).into());
+            return Err(self.no_effect(assignment.key.clone(), assignment.origin.clone(), reason).into());
         }
         if row.owner != Owner::Shorthand {
-            return Ok(vec![setting(asked, asked.key.clone(), value, None)]);
+            return Ok(vec![setting(assignment, assignment.key.clone(), value, None)]);
         }
         let number = match value.as_str() {
             "true" => 1,
@@ -140,7 +140,7 @@ impl Validator<'_> {
         };
         let settings = shorthand::expand(row.name, number).into_iter().map(|(scope, name, value)| {
             let key = Key { stage: *stage, scope, name: name.into() };
-            setting(asked, key, value, Some(row.name))
+            setting(assignment, key, value, Some(row.name))
         });
         Ok(settings.collect())
     }
@@ -202,8 +202,8 @@ impl Validator<'_> {
         PresetProblem::NoEffect { at, key, loader: self.loader, reason }
     }
 
-    fn unknown(&self, asked: &Asked) -> PresetProblem {
-        let Key { stage, scope, name } = &asked.key;
+    fn unknown(&self, assignment: &Assignment) -> PresetProblem {
+        let Key { stage, scope, name } = &assignment.key;
         let of_rocksdb = self.defaults.iter().flat_map(|(group, name, default)| {
             let fields = fields_of(default).unwrap_or_default();
             let fields = fields.into_iter().map(move |(field, _)| format!("{name}.{field}"));
@@ -224,23 +224,23 @@ impl Validator<'_> {
                 all().find(|(_, name)| name == best)
             })
             .map(|(scope, name)| format!("{stage}.{scope}.{name}"));
-        PresetProblem::Unknown { at: asked.origin.clone(), what: "option", name: asked.key.to_string(), nearest }
+        PresetProblem::Unknown { at: assignment.origin.clone(), what: "option", name: assignment.key.to_string(), nearest }
     }
 }
 
-fn setting(asked: &Asked, key: Key, value: String, via: Option<&'static str>) -> Setting {
+fn setting(assignment: &Assignment, key: Key, value: String, via: Option<&'static str>) -> Setting {
     Setting {
         key,
         value,
-        written: asked.value.clone(),
-        reason: asked.reason.clone(),
-        origin: asked.origin.clone(),
+        written: assignment.value.clone(),
+        reason: assignment.reason.clone(),
+        origin: assignment.origin.clone(),
         via,
     }
 }
 
-fn bad_value(asked: &Asked, reason: String) -> PresetProblem {
-    PresetProblem::BadValue { at: asked.origin.clone(), key: asked.key.clone(), value: asked.value.clone(), reason }
+fn bad_value(assignment: &Assignment, reason: String) -> PresetProblem {
+    PresetProblem::BadValue { at: assignment.origin.clone(), key: assignment.key.clone(), value: assignment.value.clone(), reason }
 }
 
 fn first_field(structure: &str) -> &str {

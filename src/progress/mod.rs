@@ -98,7 +98,7 @@ pub struct Sample {
     pub backlog: Option<Backlog>,
     /// Blocks a second over the last whole 100,000 blocks, while a block log is read; none before the first of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stretch_blocks_per_second: Option<f64>,
+    pub interval_blocks_per_second: Option<f64>,
     /// How many seconds are left of this phase and those that follow, where that can be estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_left: Option<f64>,
@@ -405,7 +405,7 @@ impl<'a> Progress<'a> {
             blocks: self.blocks.load(Ordering::Relaxed),
             backlog: *self.backlog.lock(),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
-            stretch_blocks_per_second: (phase == Phase::Read).then(|| times.rates.last()).flatten(),
+            interval_blocks_per_second: (phase == Phase::Read).then(|| times.rates.last()).flatten(),
             seconds_left: None,
         }
     }

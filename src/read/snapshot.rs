@@ -119,7 +119,7 @@ impl<'a> Snapshot<'a> {
         while let Step::Section(section) = next_section(bytes, at, DEFAULT_MAX_BLOCK)
             .map_err(|(problem, at)| Error::bad_input(path, chunk.base + at as u64, problem))?
         {
-            let body = bytes.get(section.cid_start..section.end).unwrap_or_default();
+            let body = section.body(bytes);
             each(&section, chunk.base + section.start as u64, body)?;
             at = section.end;
             count += 1;

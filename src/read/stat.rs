@@ -68,7 +68,7 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
     let reader =
         Reader::open(&options.db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
     let files = reader.files()?;
-    // A database may have lost its OPTIONS file and be sound all the same.
+    // A database may have lost its OPTIONS file and be valid all the same.
     let written = OptionsFile::latest(&options.db).ok();
     let mut column_families = Vec::new();
     for name in reader.families() {

@@ -6,7 +6,7 @@ use super::LogInfo;
 use crate::hash::content_digest::ContentDigest;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const INSPECT_SCHEMA: &str = "bedload-inspect-2";
+pub const INSPECT_SCHEMA: &str = "bedload-inspect-3";
 
 /// What is in a snapshot. What a quick inspection does not find is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,7 +27,7 @@ pub struct InspectReport {
     /// Whether everything was read and hashed, or head and tail only.
     pub full: bool,
     /// Whether nothing is wrong with it, as far as was inspected.
-    pub sound: bool,
+    pub valid: bool,
     /// The roots.
     pub roots: Vec<RootInfo>,
     /// The header of a CARv2.

@@ -9,7 +9,7 @@ use crate::report::{Advice, LogVerified};
 use crate::sort::key::KeyLayout;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const VERIFY_SCHEMA: &str = "bedload-verify-1";
+pub const VERIFY_SCHEMA: &str = "bedload-verify-2";
 
 /// What a verification found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,7 +20,7 @@ pub struct VerifyReport {
     /// The database's path as the user gave it.
     pub db: String,
     /// Whether nothing is wrong with it, as far as was verified.
-    pub sound: bool,
+    pub valid: bool,
     /// The column family that holds the blocks.
     pub column_family: String,
     /// What a block is stored under.

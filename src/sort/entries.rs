@@ -91,14 +91,14 @@ impl BlockArena {
     pub fn record(&self, entry: Entry) -> Option<Record<'_>> {
         let rest = self.at(entry)?;
         let Ok(Step::Section(section)) = next_section(rest, 0, u64::MAX) else { return None };
-        Record::new(&rest[section.cid_start..section.end], &section.cid, self.layout)
+        Record::new(rest, &section, self.layout)
     }
 
     /// The whole section of an entry, its length included.
     pub fn section(&self, entry: Entry) -> Option<&[u8]> {
         let rest = self.at(entry)?;
         let Ok(Step::Section(section)) = next_section(rest, 0, u64::MAX) else { return None };
-        rest.get(..section.end)
+        Some(section.whole(rest))
     }
 
     /// Prefetches the first byte of each entry.

@@ -1,7 +1,7 @@
 //! From a section to a record: which part of the CID is the key.
 
 use crate::hash::content_digest::ContentDigest;
-use crate::source::car::CidSpan;
+use crate::source::car::{CidSpan, Section};
 
 /// The key that a block is stored under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, serde::Serialize, serde::Deserialize)]
@@ -28,6 +28,11 @@ impl KeyLayout {
         }
     }
 
+    /// Where the digest begins in the key.
+    pub(crate) fn digest_in_key(self, cid: &CidSpan) -> usize {
+        cid.digest as usize - self.key_start(cid)
+    }
+
     /// Its name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -47,11 +52,11 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Takes a section's body (CID and block) apart. The span must be of this body.
-    pub fn new(body: &'a [u8], cid: &CidSpan, layout: KeyLayout) -> Option<Self> {
-        let start = layout.key_start(cid);
-        let key_len = (cid.len as usize).checked_sub(start)?;
-        let bytes = body.get(start..)?;
+    /// The record of a section in `buffer`, in which it was found.
+    pub fn new(buffer: &'a [u8], section: &Section, layout: KeyLayout) -> Option<Self> {
+        let start = layout.key_start(&section.cid);
+        let key_len = (section.cid.len as usize).checked_sub(start)?;
+        let bytes = section.body(buffer).get(start..)?;
         (key_len <= bytes.len()).then_some(Self { bytes, key_len })
     }
 

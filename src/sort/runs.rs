@@ -78,8 +78,7 @@ impl Runs<'_> {
             while entries.len() < max_entries {
                 match self.section(&buffer[..len], used)? {
                     Found::Section(section) => {
-                        let body = &buffer[section.cid_start..section.end];
-                        let record = Record::new(body, &section.cid, self.layout);
+                        let record = Record::new(&buffer, &section, self.layout);
                         content.add(record.map(|record| record.digest()).unwrap_or_default());
                         let mut prefix = [0; 8];
                         let key = record.map_or(&[][..], |record| record.key());
@@ -200,8 +199,7 @@ impl<'a> Reader<'a> {
 
     fn current(&self) -> Option<(&[u8], Record<'_>)> {
         let section = self.current?;
-        let record = Record::new(&self.buffer[section.cid_start..section.end], &section.cid, self.runs.layout)?;
-        Some((&self.buffer[section.start..section.end], record))
+        Some((section.whole(&self.buffer), Record::new(&self.buffer, &section, self.runs.layout)?))
     }
 }
 
@@ -272,7 +270,7 @@ mod tests {
             found.push((record.key().to_vec(), record.value().to_vec()));
             Ok(())
         };
-        runs.sorted(take).expect("sound data");
+        runs.sorted(take).expect("valid data");
         let left: Vec<_> = dir.path().read_dir().expect("a folder").flatten().map(|entry| entry.file_name()).collect();
         assert!(left.is_empty() || left == ["00000.part"], "runs are left: {left:?}");
         (found, count)

@@ -71,11 +71,8 @@ impl Snapshot {
 
     /// Reads the CID of every block and takes its key out; returns the sum of the keys' last bytes.
     pub fn extract_keys(&self, layout: KeyLayout) -> u64 {
-        let last = |chunk: &Chunk, section: &Section| {
-            let cid = &chunk.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
-            cid[layout.key_start(&section.cid)..].last().copied()
-        };
-        self.sections().filter_map(|(chunk, section)| last(chunk, &section)).map(u64::from).sum()
+        let records = self.sections().filter_map(|(chunk, section)| Record::new(&chunk.bytes, &section, layout));
+        records.filter_map(|record| record.key().last().copied()).map(u64::from).sum()
     }
 
     /// Learns from the keys of the whole snapshot.
@@ -101,8 +98,8 @@ impl Snapshot {
             let (key, digest_at) = key(chunk, &section);
             let partition = routing.0.route(key, digest_at).partition;
             let mut digest = ContentDigest::default();
-            digest.add_section(&chunk.bytes[section.cid_start..section.end], section.cid.len as usize);
-            pieces.add(&spill, partition, &chunk.bytes[section.start..section.end], digest)?;
+            digest.add_section(section.body(&chunk.bytes), section.cid.len as usize);
+            pieces.add(&spill, partition, section.whole(&chunk.bytes), digest)?;
         }
         pieces.flush(&spill)?;
         Ok(Spilled(spill))
@@ -123,9 +120,8 @@ impl Snapshot {
 }
 
 fn key<'a>(chunk: &'a Chunk, section: &Section) -> (&'a [u8], usize) {
-    let from = LAYOUT.key_start(&section.cid);
-    let cid = &chunk.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
-    (&cid[from..], section.cid.digest as usize - from)
+    let key = Record::new(&chunk.bytes, section, LAYOUT).map_or(&[][..], |record| record.key());
+    (key, LAYOUT.digest_in_key(&section.cid))
 }
 
 /// Partitions in files.

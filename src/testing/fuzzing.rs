@@ -228,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    fn sound() -> Vec<u8> {
+    fn valid() -> Vec<u8> {
         let cbor = b"\xa2\x65roots\x80\x67version\x01";
         let mut bytes = vec![cbor.len() as u8];
         bytes.extend(cbor);
@@ -347,7 +347,7 @@ mod tests {
             chunk in 1usize..300,
             eof: bool,
         ) {
-            let mut bytes = sound();
+            let mut bytes = valid();
             bytes.extend(tail);
             for (at, byte) in changes {
                 let at = at.index(bytes.len());

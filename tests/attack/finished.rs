@@ -22,7 +22,7 @@ fn bedload(words: &[&str], db: &Path, codes: &[i32]) -> Judged<Ended> {
     })
 }
 
-/// Whether `verify` calls the database sound.
+/// Whether `verify` calls the database valid.
 pub fn verify(db: &Path) -> Judged<bool> {
     Ok(bedload(&["verify"], db, &[0, 1, 3, 4])?.code == Some(0))
 }
@@ -58,14 +58,14 @@ pub fn flips(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
             let kind = attempt.plan.kind.name;
             flip(&file, byte, mask);
             let judge = || {
-                let sound = verify(db)?;
+                let valid = verify(db)?;
                 let get = bedload(&["get", "--as", "hex", &key], db, &[0, 1, 2, 3, 4])?;
                 bedload(&["stat"], db, &[0, 1, 3, 4])?;
                 bedload(&["walk"], db, &[0, 1, 2, 3, 4])?;
                 if get.code == Some(0) && get.json != right {
                     return fail(Harm::Wrong, format!("get prints {} for {right}", get.json));
                 }
-                if !sound {
+                if !valid {
                     return Ok(Outcome::Found);
                 }
                 attempt.stands()?;

@@ -349,7 +349,7 @@ impl Attempt {
         }
     }
 
-    /// Runs the sound command after a crash or a disk error: it must go on.
+    /// Runs the valid command after a crash or a disk error: it must go on.
     pub fn finishes(&self) -> Judged<()> {
         let ended = ends(self.case.start(), &[0, 4])?;
         if ended.code == Some(0) {

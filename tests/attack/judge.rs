@@ -18,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// What is allowed to come out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// An error that says what is wrong; then the right records with `--restart`, or with a sound source or disk.
+    /// An error that says what is wrong; then the right records with `--restart`, or with a valid source or disk.
     Refused,
     /// The right records, without help.
     WentOn,

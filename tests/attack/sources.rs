@@ -15,7 +15,7 @@ use super::{Context, Tell, logs};
 /// Bytes at both ends by which a file is known again.
 const ENDS: usize = 64 << 10;
 
-/// Two sound sources of one size that differ in the middle only, and one that is damaged there.
+/// Two valid sources of one size that differ in the middle only, and one that is damaged there.
 pub struct Twins {
     one: Vec<u8>,
     other: Vec<u8>,

@@ -168,7 +168,7 @@ fn the_same_command_goes_on_and_another_is_refused() {
         .args(["--runs", "2", "--set", "threads=1"])
         .assert()
         .code(4)
-        .stderr(contains("another comparison lies here: variants was"))
+        .stderr(contains("holds another comparison: variants was"))
         .stderr(contains("hint: give the same command again"));
     assert_eq!(lines(&out), after);
 }
@@ -191,7 +191,7 @@ fn a_folder_with_a_block_log_is_a_snapshot_like_a_file() {
     assert_eq!(results["runs"][1]["scan"]["kind"], "number");
     // What changes in the folder is another snapshot.
     std::fs::write(folder.join("block_log.artifacts"), "new").expect("room");
-    bench(&folder, &out, &runs).assert().code(4).stderr(contains("another comparison lies here: snapshot_bytes was"));
+    bench(&folder, &out, &runs).assert().code(4).stderr(contains("holds another comparison: snapshot_bytes was"));
 }
 
 #[test]

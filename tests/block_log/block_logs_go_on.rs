@@ -106,7 +106,7 @@ fn what_went_through_memtables_and_is_durable_is_not_read_again() {
     let other = import(&place, other).through_memtables().args(&["--threads", "2", "--memory", "16MiB"]).run();
     assert_eq!(other.code, Some(4), "{}", other.stderr);
     let other = all().run();
-    other.refused(4, None, "an unfinished import of something else lies here: ");
+    other.refused(4, None, "holds an unfinished import of something else: ");
     let rest = run().run();
     holds(&rest, &blocks);
     let batches = |done: &crate::common::run::Done| done.number("/memtable/batches");

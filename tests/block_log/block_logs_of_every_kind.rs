@@ -287,14 +287,14 @@ fn blocks_are_found_by_number_and_by_id_and_the_database_is_sound() {
         let (code, out, _) = bedload(&db, &["verify", "--json"]);
         let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
         assert_eq!(
-            (code, json["sound"].as_bool(), json["records"].as_u64()),
+            (code, json["valid"].as_bool(), json["records"].as_u64()),
             (Some(0), Some(true), Some(300)),
             "{out}"
         );
     }
 }
 
-/// Writes over records of a database that is sound.
+/// Writes over records of a database that is valid.
 fn spoil(db: &Path, spoil: impl Fn(&rust_rocksdb::DB)) {
     let options = rust_rocksdb::Options::default();
     let db = rust_rocksdb::DB::open_cf(&options, db, ["default", "block_ids"]).expect("a database");
@@ -351,7 +351,7 @@ fn inspect_tells_what_is_in_a_log() {
     assert_eq!(json["digest"].as_str(), Some(&model(&blocks).digest()[..]));
     let (code, json) = inspect(&place.file("torn", &bytes[..bytes.len() - 1]));
     assert_eq!(
-        (code, json["sound"].as_bool(), json["log"]["last"]["number"].as_u64()),
+        (code, json["valid"].as_bool(), json["log"]["last"]["number"].as_u64()),
         (Some(3), Some(false), Some(799))
     );
 }

@@ -96,7 +96,7 @@ fn flipped(dir: &Path, case: &Case, at: usize, bit: usize, links_only: bool) -> 
 fn every_flipped_bit_is_found_or_said_not_to_be_covered() {
     for case in cases() {
         let place = Place::in_memory();
-        let whole = import(&place.path(""), &case, &case.bytes, false).expect("sound");
+        let whole = import(&place.path(""), &case, &case.bytes, false).expect("valid");
         let log = whole.log.expect("a log");
         assert_eq!(log.verified, LogVerified::Hash);
         let words = log.not_covered.join("; ");
@@ -126,7 +126,7 @@ fn every_flipped_bit_is_found_or_said_not_to_be_covered() {
 fn what_links_alone_let_pass_is_found_in_the_database() {
     for case in cases() {
         let place = Place::in_memory();
-        let whole = import(&place.path(""), &case, &case.bytes, true).expect("sound");
+        let whole = import(&place.path(""), &case, &case.bytes, true).expect("valid");
         let log = whole.log.as_ref().expect("a log");
         assert_eq!(log.verified, LogVerified::Links);
         assert!(log.not_covered.iter().any(|words| words.contains("--verify links")), "{:?}", log.not_covered);

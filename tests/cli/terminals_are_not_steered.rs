@@ -190,7 +190,7 @@ fn what_an_unfinished_import_says_is_shown_and_not_obeyed() {
         .expect("it runs");
     assert_eq!(die.status.code(), Some(137));
     let said = run(&[&"import", &car, &"--db", &db], 4);
-    assert!(said.contains("an unfinished import of something else lies here: preset was x\\u{1b}"), "{said}");
+    assert!(said.contains("holds an unfinished import of something else: preset was x\\u{1b}"), "{said}");
     // Who holds the lock.
     let mut partial = db.clone().into_os_string();
     partial.push(".partial");

@@ -197,7 +197,7 @@ pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
         _ => Box::new(bytes),
     };
     let mut unpacked = Vec::new();
-    reader.read_to_end(&mut unpacked).expect("sound data");
+    reader.read_to_end(&mut unpacked).expect("valid data");
     unpacked
 }
 

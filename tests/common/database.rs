@@ -74,7 +74,7 @@ pub fn inspect(car: &Path, more: &[&str], code: i32) -> Value {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{more:?}\n{stderr}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    assert_eq!(report["schema"], "bedload-inspect-2");
-    assert_eq!(report["sound"], code == 0);
+    assert_eq!(report["schema"], "bedload-inspect-3");
+    assert_eq!(report["valid"], code == 0);
     report
 }

@@ -92,7 +92,7 @@ fn what_a_longer_pipe_brings_behind_the_end_is_refused_or_imported() {
     for (way, points) in [
         (Way::Spill, &["read-done", "built", "ingested", "complete"][..]),
         (Way::Memory, &["held", "built", "ingested", "complete"]),
-        (Way::Memtables, &["read-done", "settled", "complete"]),
+        (Way::Memtables, &["read-done", "compacted", "complete"]),
     ] {
         for point in points {
             let case = Case::new(&place.path(""), plain(), way, From::Pipe);

@@ -18,7 +18,7 @@ const OF_INGEST: [&str; 5] = ["built-synced", "built", "ingesting", "ingest", "i
 
 const OF_MEMORY: [&str; 1] = ["held"];
 
-const OF_MEMTABLES: [&str; 6] = ["read-synced", "read", "read:3", "read-done", "settled", "checked"];
+const OF_MEMTABLES: [&str; 6] = ["read-synced", "read", "read:3", "read-done", "compacted", "checked"];
 
 /// Those of a database that is added to.
 const OF_EXISTING: [&str; 3] = ["checkpoint", "opening", "opened"];
@@ -131,7 +131,7 @@ fn the_memtable_loader_goes_on_from_its_last_steps() {
         let mut case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).arg(&args);
         case.key = if args[1] == "digest" { Key::Digest } else { Key::Cid };
         case = if existing { case.into_existing(older()) } else { case };
-        for point in ["read-done", "settled", "checked", "recorded", "complete"] {
+        for point in ["read-done", "compacted", "checked", "recorded", "complete"] {
             goes_on_from(&case, point);
         }
     }

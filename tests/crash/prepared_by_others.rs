@@ -373,7 +373,7 @@ fn files_of_the_user_among_the_work_are_kept_and_named() {
 
 #[test]
 fn a_file_of_the_user_among_the_files_of_the_database_is_not_published_by_a_resume() {
-    let stages = [(Way::Memory, "built"), (Way::Memory, "recorded"), (Way::Memtables, "settled")];
+    let stages = [(Way::Memory, "built"), (Way::Memory, "recorded"), (Way::Memtables, "compacted")];
     for (way, stage) in stages {
         let place = Place::in_memory();
         let case = Case::new(&place.path(""), plain(), way, From::File);

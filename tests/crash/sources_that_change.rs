@@ -190,7 +190,7 @@ fn another_source_is_refused_and_both_sides_are_named() {
     let refused = |what: &str, text: &[&str]| {
         let ended = import(&case);
         assert_eq!(ended.code, Some(4), "{what}: {ended:?}");
-        ended.says(&["an unfinished import of something else lies here", "--restart"]);
+        ended.says(&["holds an unfinished import of something else", "--restart"]);
         ended.says(text);
         std::fs::write(&file, &plain().bytes).expect("written");
         set_time(modified).expect("set");

@@ -123,7 +123,7 @@ fn restart_takes_back_what_was_written() {
         case.put_old();
         case.dies_at(point);
         let other = Case::new(&place.path(""), small(), way, From::File).into_existing(older());
-        other.is_refused(&["an unfinished import of something else lies here"]);
+        other.is_refused(&["holds an unfinished import of something else"]);
         other.clone().arg(&["--restart"]).finishes();
         other.again();
     }
@@ -132,7 +132,7 @@ fn restart_takes_back_what_was_written() {
 #[test]
 fn what_another_program_writes_between_two_runs_stays() {
     let place = Place::in_memory();
-    for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "settled"), (Way::Spill, "ingested")] {
+    for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "compacted"), (Way::Spill, "ingested")] {
         for restart in [false, true] {
             let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
             case.put_old();
@@ -278,7 +278,7 @@ fn what_another_program_wrote_is_kept_where_the_database_does_not_open_any_more(
 #[test]
 fn another_database_under_the_same_name_is_not_taken_for_the_one_that_was_there() {
     let place = Place::in_memory();
-    for (way, point) in [(Way::Spill, "ingested"), (Way::Memtables, "read:3"), (Way::Memtables, "settled")] {
+    for (way, point) in [(Way::Spill, "ingested"), (Way::Memtables, "read:3"), (Way::Memtables, "compacted")] {
         let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
         case.put_old();
         let model = Model::new(&small().blocks, Key::Cid);

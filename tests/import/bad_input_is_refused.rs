@@ -240,14 +240,14 @@ fn a_wrong_header() {
     refused_both(&cbor(b"\xa2\x65roots\x81\x01\x67version\x01"), 1, "the header cannot be read");
     refused_both(&cbor(b"\xa2\x65roots"), 1, "the header cannot be read");
     // Numbers of another type where a link's bytes, a list and a map belong.
-    let sound = header_cbor(&[crate::common::car::identity(0x55, b"a").0], 1);
+    let valid = header_cbor(&[crate::common::car::identity(0x55, b"a").0], 1);
     for (at, byte, reason) in [
         (7, 0x01, "`roots` is an unsigned number, not a list"),
         (10, 0x06, "a root's link is an unsigned number, not bytes"),
         (25, 0x20, "`version` is a negative number, not an unsigned number"),
         (0, 0xbf, "the header has no definite length"),
     ] {
-        let mut changed = sound.clone();
+        let mut changed = valid.clone();
         changed[at] = byte;
         refused_both(&cbor(&changed), 1, &format!("the header cannot be read: {reason}"));
     }

@@ -32,7 +32,7 @@ fn an_import_records_the_functions_only_where_keys_do_not() {
             assert_eq!(done.code, Some(0), "{}", done.stderr);
             assert_eq!(recorded(&done.db), expected, "{args:?}");
             assert_eq!(done.json.get("hash_functions").cloned().unwrap_or_default(), expected, "{args:?}");
-            assert_eq!(verify(&done.db)["sound"], true);
+            assert_eq!(verify(&done.db)["valid"], true);
         }
     }
 }
@@ -82,5 +82,5 @@ fn what_was_added_to_others_records_no_functions() {
     let more = place.file("y.car", &car(&[], &[sha256(RAW, b"two")]));
     let done = import(&place, &more).key(Key::Digest).args(&["--into-existing"]).run();
     assert_eq!((done.code, recorded(&done.db)), (Some(0), Value::Null), "{}", done.stderr);
-    assert_eq!(verify(&done.db)["sound"], true);
+    assert_eq!(verify(&done.db)["valid"], true);
 }

@@ -66,10 +66,10 @@ fn types(log: &[u8]) -> Vec<usize> {
 /// Runs a command on a database whose `file` holds `bytes` for that time.
 #[track_caller]
 fn run(command: &[&str], db: &Path, file: &Path, bytes: &[u8], more: &[&str]) -> Output {
-    let sound = std::fs::read(file).expect("read");
+    let valid = std::fs::read(file).expect("read");
     std::fs::write(file, bytes).expect("written");
     let output = bedload().args(command).arg("--db").arg(db).args(more).timeout(PATIENCE).output().expect("it runs");
-    std::fs::write(file, sound).expect("written");
+    std::fs::write(file, valid).expect("written");
     assert!(output.status.code().is_some(), "{command:?} does not end: {output:?}");
     output
 }
@@ -94,10 +94,10 @@ fn a_record_of_another_kind_of_log_ends_every_command_with_the_files_name() {
         (&["import", car], &["--into-existing"], 1),
     ];
     for file in logs(&db) {
-        let sound = std::fs::read(&file).expect("read");
+        let valid = std::fs::read(&file).expect("read");
         let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
-        for (number, at) in types(&sound).into_iter().enumerate().skip(1) {
-            let mut bytes = sound.clone();
+        for (number, at) in types(&valid).into_iter().enumerate().skip(1) {
+            let mut bytes = valid.clone();
             bytes[at] = REUSED[number % REUSED.len()];
             // All commands on the first; the one that is quickest on the others.
             for (command, more, code) in
@@ -124,9 +124,9 @@ fn no_flipped_bit_of_manifest_current_or_wal_makes_a_command_spin() {
     let (db, _) = with_wal(&place);
     let [manifest, wal] = logs(&db);
     for file in [manifest, wal, db.join("CURRENT")] {
-        let sound = std::fs::read(&file).expect("read");
-        for at in (0..sound.len()).step_by(crate::common::crash::rounds(4, 1)) {
-            let mut bytes = sound.clone();
+        let valid = std::fs::read(&file).expect("read");
+        for at in (0..valid.len()).step_by(crate::common::crash::rounds(4, 1)) {
+            let mut bytes = valid.clone();
             bytes[at] ^= 1 << (at % 8);
             let code = run(&["stat"], &db, &file, &bytes, &[]).status.code();
             assert!(matches!(code, Some(0 | 1)), "{}, byte {at}: {code:?}", file.display());
@@ -139,9 +139,9 @@ fn an_unknown_table_format_in_the_options_is_told_and_kills_no_command() {
     let place = Place::in_memory();
     let (db, _) = with_wal(&place);
     let newest = files(&db, "OPTIONS-", "").into_iter().max().expect("an OPTIONS file");
-    let sound = std::fs::read_to_string(&newest).expect("text");
+    let valid = std::fs::read_to_string(&newest).expect("text");
     for damaged in ["TableOptions/BlOckBasedTable ", "TableOptions/BlockBasedTable$"] {
-        let bytes = sound.replace("TableOptions/BlockBasedTable ", damaged).into_bytes();
+        let bytes = valid.replace("TableOptions/BlockBasedTable ", damaged).into_bytes();
         for (command, code) in [("stat", 1), ("verify", 3)] {
             let output = run(&[command], &db, &newest, &bytes, &[]);
             assert_eq!(output.status.code(), Some(code), "{command}: {}", said(&output));
@@ -155,10 +155,10 @@ fn a_manifest_or_wal_that_is_being_written_is_read_as_far_as_it_goes() {
     let place = Place::in_memory();
     let (db, _) = with_wal(&place);
     for file in logs(&db) {
-        let sound = std::fs::read(&file).expect("read");
-        let last = *types(&sound).last().expect("a record");
-        for cut in [last - 6, last - 3, last, last + 1, sound.len() - 1] {
-            let output = run(&["stat"], &db, &file, &sound[..cut], &[]);
+        let valid = std::fs::read(&file).expect("read");
+        let last = *types(&valid).last().expect("a record");
+        for cut in [last - 6, last - 3, last, last + 1, valid.len() - 1] {
+            let output = run(&["stat"], &db, &file, &valid[..cut], &[]);
             assert!(output.status.success(), "cut at {cut}: {}", said(&output));
         }
     }
@@ -185,9 +185,9 @@ fn a_damaged_manifest_of_an_unfinished_import_is_told_and_restart_helps() {
     case.dies_at("ingested");
     let staging = case.partial().join("db");
     let [manifest] = <[PathBuf; 1]>::try_from(files(&staging, "MANIFEST-", "")).expect("one file");
-    let sound = std::fs::read(&manifest).expect("read");
-    for (at, value) in [(types(&sound)[2], 5), (types(&sound)[2] + 3, 0xff)] {
-        let mut bytes = sound.clone();
+    let valid = std::fs::read(&manifest).expect("read");
+    for (at, value) in [(types(&valid)[2], 5), (types(&valid)[2] + 3, 0xff)] {
+        let mut bytes = valid.clone();
         bytes[at] = value;
         std::fs::write(&manifest, bytes).expect("written");
         case.is_refused(&[
@@ -208,7 +208,7 @@ fn what_is_no_file_in_the_place_of_a_small_file_is_neither_waited_for_nor_read_w
     let commands: [(&[&str], &[&str]); 4] =
         [(&["verify"], &[]), (&["stat"], &[]), (&["get", root.as_str()], &[]), (&["walk"], &walk)];
     for file in [db.join("BEDLOAD.json"), db.join("IDENTITY"), newest] {
-        let sound = std::fs::read(&file).expect("read");
+        let valid = std::fs::read(&file).expect("read");
         for kind in ["pipe", "device", "folder"] {
             std::fs::remove_file(&file).expect("removed");
             match kind {
@@ -229,7 +229,7 @@ fn what_is_no_file_in_the_place_of_a_small_file_is_neither_waited_for_nor_read_w
                 assert!(said(&output).contains("it is no regular file"), "{what}: {}", said(&output));
             }
             if kind == "folder" { std::fs::remove_dir(&file) } else { std::fs::remove_file(&file) }.expect("removed");
-            std::fs::write(&file, &sound).expect("restored");
+            std::fs::write(&file, &valid).expect("restored");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `bedload verify` on sound databases, and on databases with one known fault each.
+//! `bedload verify` on valid databases, and on databases with one known fault each.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 fn verify(db: &Path, more: &[&str], code: i32) -> Value {
     let report = json(&["verify"], db, more, code);
-    assert_eq!(report["schema"], "bedload-verify-1");
-    assert_eq!(report["sound"], code == 0, "{report:#}");
+    assert_eq!(report["schema"], "bedload-verify-2");
+    assert_eq!(report["valid"], code == 0, "{report:#}");
     report
 }
 
@@ -150,7 +150,7 @@ fn records_that_are_missing_or_extra_are_told_apart() {
     let car = generate(dir.path(), "2MiB");
     let db = import(dir.path(), &car, &[]);
     let gone = some_keys(&db, 3).pop().expect("a key");
-    // dag-cbor, identity, an empty list: a sound record that the source does not have.
+    // dag-cbor, identity, an empty list: a valid record that the source does not have.
     let extra = [1, 0x71, 0, 1, 0x80];
     let store = open(&db);
     store.delete(&gone).expect("delete");

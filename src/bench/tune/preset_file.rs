@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::preset::{Asked, Preset};
+use crate::preset::{Assignment, Preset};
 use crate::report::tune::Change;
 use crate::report::tune::{Outcome, TuneReport};
 use crate::size::human;
@@ -66,7 +66,7 @@ pub fn preset_file(start: &Preset, report: &TuneReport) -> Option<String> {
     );
     let _ = writeln!(text, "loader = {}", quoted(&start.loader.to_string()));
 
-    let mut lines: Vec<Line> = start.asked.iter().map(Line::of_start).collect();
+    let mut lines: Vec<Line> = start.assignments.iter().map(Line::of_start).collect();
     for Change { option, value } in options {
         let Some((section, name)) = split(option) else { continue };
         let reason = Some(format!("found by measurement, see above; {} has another value", start.name));
@@ -103,12 +103,12 @@ struct Line {
 }
 
 impl Line {
-    fn of_start(asked: &Asked) -> Self {
+    fn of_start(assignment: &Assignment) -> Self {
         Self {
-            section: format!("{}.{}", asked.key.stage, asked.key.scope),
-            name: asked.key.name.clone(),
-            value: asked.value.clone(),
-            reason: asked.reason.clone(),
+            section: format!("{}.{}", assignment.key.stage, assignment.key.scope),
+            name: assignment.key.name.clone(),
+            value: assignment.value.clone(),
+            reason: assignment.reason.clone(),
         }
     }
 }

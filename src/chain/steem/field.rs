@@ -98,11 +98,11 @@ fn asset(reader: &mut Reader<'_>, family: Family, inside: &'static str) -> Resul
     let [digits, name @ ..] = symbol.to_le_bytes();
     let len = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     let (name, padding) = name.split_at(len);
-    let sound = digits <= MAX_DIGITS
+    let valid = digits <= MAX_DIGITS
         && !name.is_empty()
         && name.iter().all(u8::is_ascii_graphic)
         && padding.iter().all(|&byte| byte == 0);
-    if sound { Ok(()) } else { Err(ChainProblem::Unexpected { offset, expected: "an asset's symbol", found: symbol }) }
+    if valid { Ok(()) } else { Err(ChainProblem::Unexpected { offset, expected: "an asset's symbol", found: symbol }) }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::doctor::{DoctorOptions, examine};
+use crate::doctor::{DoctorOptions, diagnose};
 use crate::load::PlanChoice;
 use crate::preset::Overrides;
 
@@ -53,7 +53,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.import.preset.clone_from(&args.preset);
     options.import.overrides = Overrides { set: args.set.clone(), ..Overrides::from_environment() };
     signals::cancel_on_signals(&options.stop, "nothing is left over; run the same command again")?;
-    let report = examine(&options)?;
+    let report = diagnose(&options)?;
     if globals.json {
         return output::print_json(&report);
     }

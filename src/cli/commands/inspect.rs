@@ -62,7 +62,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     } else {
         screen::print(&render::inspect::text(&report), 10)?;
     }
-    if report.sound {
+    if report.valid {
         return Ok(());
     }
     if let Some(log) = &report.log {

@@ -56,10 +56,10 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let report = outcome?;
     if globals.json {
         output::print_json(&report)?;
-    } else if !globals.quiet || !report.sound {
+    } else if !globals.quiet || !report.valid {
         screen::print(&render::verify::text(&report), 10)?;
     }
-    if report.sound {
+    if report.valid {
         return Ok(());
     }
     Err(Error::VerificationFailed {

@@ -188,7 +188,7 @@ mod tests {
             blocks: 1,
             total_blocks: None,
             backlog: None,
-            stretch_blocks_per_second: None,
+            interval_blocks_per_second: None,
             seconds_left: Some(12.0),
         }
     }

@@ -27,7 +27,7 @@ impl Rate {
         while self.0.front().is_some_and(|first| sample.seconds - first.seconds > WINDOW) {
             self.0.pop_front();
         }
-        self.1.add(sample.stretch_blocks_per_second);
+        self.1.add(sample.interval_blocks_per_second);
     }
 
     /// Bytes and blocks a second.
@@ -123,7 +123,7 @@ mod tests {
             blocks: (seconds * 65_512.3) as u64,
             total_blocks: None,
             backlog: Some(backlog),
-            stretch_blocks_per_second: None,
+            interval_blocks_per_second: None,
             seconds_left,
         }
     }
@@ -134,7 +134,7 @@ mod tests {
             bytes,
             blocks,
             backlog: None,
-            stretch_blocks_per_second: interval,
+            interval_blocks_per_second: interval,
             ..sample(Phase::Read, seconds, Some(12_780.0))
         };
         let mut rate = Rate::default();

@@ -43,7 +43,7 @@ pub fn text(report: &VerifyReport) -> String {
     }
     rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(report.payload_bytes, report.seconds)));
     report.notes.iter().for_each(|note| rows.add("note", note));
-    add_problems(&mut rows, &report.problems, report.sound);
+    add_problems(&mut rows, &report.problems, report.valid);
     rows.add_advice(&report.warnings);
     rows.into_text()
 }
@@ -71,9 +71,9 @@ fn checked(report: &VerifyReport) -> String {
     }
 }
 
-fn add_problems(rows: &mut Rows, problems: &Problems, sound: bool) {
+fn add_problems(rows: &mut Rows, problems: &Problems, valid: bool) {
     let kinds: Vec<String> = problems.kinds.iter().map(|(kind, count)| format!("{count} {}", kind.name())).collect();
-    rows.add("problems", if sound { "none".into() } else { format!("{} ({})", problems.total, kinds.join(", ")) });
+    rows.add("problems", if valid { "none".into() } else { format!("{} ({})", problems.total, kinds.join(", ")) });
     for problem in &problems.first {
         rows.add_lines(&format!("  {}: {}\n", problem.kind.name(), shown_in_line(&problem.message)));
         for (name, value) in [("key", &problem.key), ("file", &problem.file)] {

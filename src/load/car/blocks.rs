@@ -8,7 +8,7 @@ use crate::load::journal::Journal;
 use crate::load::options::ImportOptions;
 use crate::sort::key::{KeyLayout, Record};
 use crate::source::car::chunks::Chunk;
-use crate::source::car::{CarProblem, CidSpan, Step, next_section};
+use crate::source::car::{CarProblem, Section, Step, next_section};
 
 /// How many blocks are hashed side by side.
 const LANES: usize = 256;
@@ -16,34 +16,43 @@ const LANES: usize = 256;
 /// The hash function of CIDs that hold their block instead of a digest.
 const IDENTITY: u64 = 0;
 
-/// A block in its chunk.
+/// A section of a chunk, with the bytes of the chunk.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::load) struct Block<'c> {
-    /// All of its section: the length, CID and value.
-    pub section: &'c [u8],
-    /// CID and value, side by side.
-    pub body: &'c [u8],
-    pub cid: CidSpan,
-    /// Where its section begins in the chunk.
-    pub start: u32,
+    bytes: &'c [u8],
+    pub section: Section,
 }
 
 impl<'c> Block<'c> {
     /// The section at `start`, which is complete in the chunk.
     pub fn at(chunk: &'c Chunk, start: u32) -> Option<Self> {
-        let Ok(Step::Section(found)) = next_section(&chunk.bytes, start as usize, u64::MAX) else { return None };
-        let section = chunk.bytes.get(found.start..found.end)?;
-        Some(Self { section, body: chunk.bytes.get(found.cid_start..found.end)?, cid: found.cid, start })
+        let Ok(Step::Section(section)) = next_section(&chunk.bytes, start as usize, u64::MAX) else { return None };
+        Some(Self { bytes: &chunk.bytes, section })
     }
 
     /// Its record under `layout`.
     pub fn record(&self, layout: KeyLayout) -> Option<Record<'c>> {
-        Record::new(self.body, &self.cid, layout)
+        Record::new(self.bytes, &self.section, layout)
+    }
+
+    /// CID and value, side by side.
+    pub fn body(&self) -> &'c [u8] {
+        self.section.body(self.bytes)
+    }
+
+    /// All of its section: the length, CID and value.
+    pub fn whole(&self) -> &'c [u8] {
+        self.section.whole(self.bytes)
+    }
+
+    /// Its place in the source.
+    pub fn place(&self, chunk: &Chunk) -> u64 {
+        chunk.base + self.section.start as u64
     }
 
     /// Bytes of the value.
     pub fn value_len(&self) -> u64 {
-        (self.body.len() - self.cid.len as usize) as u64
+        (self.body().len() - self.section.cid.len as usize) as u64
     }
 }
 
@@ -98,11 +107,11 @@ impl<'a> BlockReader<'a> {
     /// [`Error::BadInput`] with [`CarProblem::NoDigest`]: a block is in its CID in place of a digest, and may be the digest
     /// of another block.
     fn note_functions(&mut self, chunk: &Chunk, blocks: &[Block<'_>]) -> Result<()> {
-        for Block { cid, start, .. } in blocks {
+        for block in blocks {
+            let cid = block.section.cid;
             if !self.functions.contains(&cid.hash) {
                 if cid.hash == IDENTITY {
-                    let at = chunk.base + u64::from(*start);
-                    return Err(Error::bad_input(&self.options.source, at, CarProblem::NoDigest));
+                    return Err(Error::bad_input(&self.options.source, block.place(chunk), CarProblem::NoDigest));
                 }
                 self.functions.push(cid.hash);
                 self.journal.met(cid.hash);
@@ -112,15 +121,17 @@ impl<'a> BlockReader<'a> {
     }
 
     fn check<'c>(&mut self, chunk: &'c Chunk, blocks: &[Block<'c>]) -> Result<()> {
-        let claim = |Block { body, cid, .. }: &Block<'c>| {
-            let (key, data) = body.split_at(cid.len as usize);
+        let claim = |block: &Block<'c>| {
+            let cid = block.section.cid;
+            let (key, data) = block.body().split_at(cid.len as usize);
             Claim { code: cid.hash, digest: &key[cid.digest as usize..], data }
         };
         let claims: Vec<Claim<'_>> = blocks.iter().map(claim).collect();
         self.checker.check(&claims).map_err(|failure| {
-            let Block { body, cid, start, .. } = blocks[failure.index];
-            let problem = problem_of(&body[..cid.len as usize], &claims[failure.index], &failure);
-            Error::bad_input(&self.options.source, chunk.base + u64::from(start), problem)
+            let block = &blocks[failure.index];
+            let cid = &block.body()[..block.section.cid.len as usize];
+            let problem = problem_of(cid, &claims[failure.index], &failure);
+            Error::bad_input(&self.options.source, block.place(chunk), problem)
         })
     }
 

@@ -176,11 +176,10 @@ impl Builder<'_> {
         }
         let bytes = spill.read_all(partition, spare.take())?;
         let mut entries = Vec::with_capacity(usize::try_from(extent.blocks).unwrap_or_default());
-        for (at, section) in sections(&bytes) {
-            let body = &bytes[section.cid_start..section.end];
-            let key = Record::new(body, &section.cid, layout).map_or(&[][..], |record| record.key());
-            let digest_at = section.cid.digest as usize - layout.key_start(&section.cid);
-            entries.push(SortEntry::new(router.route(key, digest_at).prefix, 0, at as u32));
+        for section in sections(&bytes) {
+            let key = Record::new(&bytes, &section, layout).map_or(&[][..], |record| record.key());
+            let route = router.route(key, layout.digest_in_key(&section.cid));
+            entries.push(SortEntry::new(route.prefix, 0, section.start as u32));
         }
         let mut arena = BlockArena::new(layout);
         arena.insert(0, bytes);
@@ -198,20 +197,21 @@ impl Builder<'_> {
     }
 }
 
-/// The whole sections at the front of `bytes`, and where each begins.
-fn sections(bytes: &[u8]) -> impl Iterator<Item = (usize, Section)> + '_ {
+/// The whole sections at the front of `bytes`.
+fn sections(bytes: &[u8]) -> impl Iterator<Item = Section> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
         let Ok(Step::Section(section)) = next_section(bytes, at, u64::MAX) else { return None };
-        Some((std::mem::replace(&mut at, section.end), section))
+        at = section.end;
+        Some(section)
     })
 }
 
 /// The content of a partition's bytes.
 fn content(bytes: &[u8], layout: KeyLayout) -> Content {
     let mut content = Content::default();
-    for (_, section) in sections(bytes) {
-        let record = Record::new(&bytes[section.cid_start..section.end], &section.cid, layout);
+    for section in sections(bytes) {
+        let record = Record::new(bytes, &section, layout);
         content.add(record.map(|record| record.digest()).unwrap_or_default());
     }
     content

@@ -24,7 +24,7 @@ use crate::parallel::{self, Pull};
 use crate::progress::Phase;
 use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
-use crate::source::car::chunks::{Chunk, Chunks, Tail};
+use crate::source::car::chunks::{Chunks, Tail};
 use parking_lot::Mutex;
 
 /// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
@@ -58,7 +58,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let load = Load { job, store: &store, families: &families, fingerprints: &fingerprints, held, full_from };
     let written = load.run(chunks)?;
     let compacted = compact(job, store, &families, &meter)?;
-    failpoint::reach("settled");
+    failpoint::reach("compacted");
     let records = check(job, &compacted, &written, &fingerprints, held)?;
     failpoint::reach("checked");
     let (memtable, rocksdb_written) = report(&meter, written.batches, compacted.level0_files);
@@ -253,10 +253,10 @@ impl Load<'_> {
                     Some(held) => {
                         let mut blocks = Vec::with_capacity(chunk.starts.len());
                         reader.each(&chunk, |block| {
-                            blocks.extend(block.record(options.key).map(|record| (block.start, record)));
+                            blocks.extend(block.record(options.key).map(|record| (block.place(&chunk), record)));
                             Ok(())
                         })?;
-                        part.add_unless_other(held, &chunk, &blocks)?;
+                        part.add_unless_other(held, &blocks)?;
                     }
                 }
                 chunk.bytes.check()?;
@@ -289,15 +289,18 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Adds the blocks of a chunk; it is an error if the database held another block under one of the keys.
-    fn add_unless_other(&mut self, held: &Held, chunk: &Chunk, blocks: &[(u32, Record<'_>)]) -> Result<()> {
+    /// Adds blocks, each with its place in the source; it is an error if the database held another block under one of the keys.
+    fn add_unless_other(&mut self, held: &Held, blocks: &[(u64, Record<'_>)]) -> Result<()> {
         let keys: Vec<&[u8]> = blocks.iter().map(|(_, record)| record.key()).collect();
         let mut holds = vec![false; keys.len()];
         held.look_up(&keys, false, |index, value| {
-            let (start, record) = blocks[index];
+            let (place, record) = blocks[index];
             holds[index] = true;
-            let at = chunk.base + u64::from(start);
-            if record.value() == value { Ok(()) } else { Err(conflict(self.load.job.options, record.key(), Some(at))) }
+            if record.value() == value {
+                Ok(())
+            } else {
+                Err(conflict(self.load.job.options, record.key(), Some(place)))
+            }
         })?;
         blocks.iter().zip(holds).try_for_each(|((_, record), holds)| self.add(*record, holds))
     }

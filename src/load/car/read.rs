@@ -311,10 +311,8 @@ fn compare(chunks: &mut Chunks, checkpoint: &Checkpoint, options: &ImportOptions
 fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
     let sample = first.into_iter().flat_map(|chunk| {
         chunk.starts.iter().filter_map(move |&start| {
-            let Block { body, cid, .. } = Block::at(chunk, start)?;
-            let from = layout.key_start(&cid);
-            let key = body.get(from..cid.len as usize)?;
-            Some((key, cid.digest as usize - from))
+            let block = Block::at(chunk, start)?;
+            Some((block.record(layout)?.key(), layout.digest_in_key(&block.section.cid)))
         })
     });
     Router::learn(sample, bits)
@@ -405,18 +403,18 @@ impl<'a> Worker<'a> {
         let mut pieces = self.pieces.lock();
         let Self { reader, entries, contents, .. } = self;
         reader.each(&chunk, |block| {
-            let Block { section, body, cid, start } = *block;
-            let from = layout.key_start(&cid);
-            let route = shared.router.route(&body[from..cid.len as usize], cid.digest as usize - from);
+            let record = block.record(layout);
+            let key = record.map_or(&[][..], |record| record.key());
+            let route = shared.router.route(key, layout.digest_in_key(&block.section.cid));
             payload += block.value_len();
             // Summed while the block is in the core's cache, which its hash has brought it into.
-            let digest = block.record(layout).map(|record| record.digest()).unwrap_or_default();
+            let digest = record.map(|record| record.digest()).unwrap_or_default();
             if spilling {
-                pieces.add(shared.spill, route.partition, section, digest)?;
+                pieces.add(shared.spill, route.partition, block.whole(), digest)?;
             } else if let (Some(entries), Some(content)) =
                 (entries.get_mut(route.partition as usize), contents.get_mut(route.partition as usize))
             {
-                entries.push(SortEntry::new(route.prefix, chunk.index, start));
+                entries.push(SortEntry::new(route.prefix, chunk.index, block.section.start as u32));
                 content.add(digest);
             }
             Ok(())
@@ -462,12 +460,11 @@ impl<'a> Worker<'a> {
         for held in std::mem::take(&mut self.held) {
             let mut at = 0;
             while let Ok(Step::Section(section)) = next_section(&held.bytes, at, u64::MAX) {
-                let from = layout.key_start(&section.cid);
-                let cid = &held.bytes[section.cid_start..section.cid_start + section.cid.len as usize];
-                let route = self.shared.router.route(&cid[from..], section.cid.digest as usize - from);
-                let record = Record::new(&held.bytes[section.cid_start..section.end], &section.cid, layout);
+                let record = Record::new(&held.bytes, &section, layout);
+                let key = record.map_or(&[][..], |record| record.key());
+                let route = self.shared.router.route(key, layout.digest_in_key(&section.cid));
                 let digest = record.map(|record| record.digest()).unwrap_or_default();
-                pieces.add(self.shared.spill, route.partition, &held.bytes[section.start..section.end], digest)?;
+                pieces.add(self.shared.spill, route.partition, section.whole(&held.bytes), digest)?;
                 moved.add(digest);
                 at = section.end;
             }

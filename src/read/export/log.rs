@@ -113,7 +113,7 @@ impl<'a> LogExport<'a> {
         })?;
         let all_records = self.is_whole();
         if all_records && (sum.blocks, sum.digest) != (self.record.blocks.written, self.record.digest) {
-            return Err(self.unsound("other blocks than the import wrote".into()));
+            return Err(self.failed("other blocks than the import wrote".into()));
         }
         Ok(ExportReport {
             schema: EXPORT_SCHEMA.into(),
@@ -162,7 +162,7 @@ impl<'a> LogExport<'a> {
         for number in self.first..=self.last {
             let Some((key, value)) = scan.item() else {
                 scan.status()?;
-                return Err(self.unsound(format!("no block {number}")));
+                return Err(self.failed(format!("no block {number}")));
             };
             let header = self.check(number, key, value, sum.last.as_ref())?;
             let position = sum.log_bytes.to_le_bytes();
@@ -199,25 +199,25 @@ impl<'a> LogExport<'a> {
     /// Whether a record is block `number`, and follows the one before it.
     fn check(&self, number: u32, key: &[u8], value: &[u8], before: Option<&Header>) -> Result<Header> {
         if key != number.to_be_bytes() {
-            return Err(self.unsound(format!("no block {number}")));
+            return Err(self.failed(format!("no block {number}")));
         }
         if value.len() > MAX_BLOCK {
-            return Err(self.unsound(format!("a block {number} of {} bytes", value.len())));
+            return Err(self.failed(format!("a block {number} of {} bytes", value.len())));
         }
         let header = chain::header(self.family, self.framing.version(), value);
         match header {
             Ok(header) if header.number != number => {
-                Err(self.unsound(format!("block {} under the number {number}", header.number)))
+                Err(self.failed(format!("block {} under the number {number}", header.number)))
             }
             Ok(header) if before.is_some_and(|before| before.id != header.previous) => {
-                Err(self.unsound(format!("a block {number} that does not follow block {}", number - 1)))
+                Err(self.failed(format!("a block {number} that does not follow block {}", number - 1)))
             }
             Ok(header) => Ok(header),
-            Err(problem) => Err(self.unsound(format!("a block {number} that is none ({problem})"))),
+            Err(problem) => Err(self.failed(format!("a block {number} that is none ({problem})"))),
         }
     }
 
-    fn unsound(&self, problems: String) -> Error {
+    fn failed(&self, problems: String) -> Error {
         Error::VerificationFailed {
             action: "export",
             path: self.options.db.clone(),

@@ -137,7 +137,7 @@ impl ExportOptions {
 
 /// The error for an export that the caller has cancelled.
 pub(super) fn interrupted() -> Error {
-    Error::Interrupted { hint: "nothing stands under the file's name; run it again".into() }
+    Error::Interrupted { hint: "no file was written under that name; run it again".into() }
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ pub(super) fn inspect(
     info.family = log.family(packed).name().into();
     info.indexes = log.indexes();
     info.rest_bytes = log.rest();
-    report.sound = info.rest_bytes == 0;
+    report.valid = info.rest_bytes == 0;
     report.log = Some(info);
     Ok(())
 }

@@ -102,7 +102,7 @@ fn empty(options: &InspectOptions) -> InspectReport {
         compression: String::new(),
         bytes: None,
         full: options.full,
-        sound: true,
+        valid: true,
         roots: Vec::new(),
         v2: None,
         blocks: None,
@@ -181,7 +181,7 @@ fn count_all(
     report.hashes = Some(total.hashes());
     report.bad_blocks = Some(total.bad);
     report.first_bad = total.first_bad();
-    report.sound = total.bad == 0;
+    report.valid = total.bad == 0;
     Ok(())
 }
 

@@ -54,7 +54,7 @@ impl Tally {
         let bytes = &*chunk.bytes;
         let mut found: Vec<Found<'_>> = Vec::with_capacity(chunk.starts.len());
         Snapshot::sections(path, chunk, |section, offset, _| {
-            let body = bytes.get(section.cid_start..section.end).unwrap_or_default();
+            let body = section.body(bytes);
             see(section, body);
             found.push((offset, body, section.cid));
             Ok(())

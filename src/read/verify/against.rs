@@ -85,7 +85,7 @@ impl SourceIndex {
     fn take(&self, chunk: &Chunk, source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<()> {
         let mut kept = 0;
         let blocks = Snapshot::sections(source.path, chunk, |section, offset, body| {
-            let Some(record) = Record::new(body, &section.cid, source.layout) else {
+            let Some(record) = Record::new(&chunk.bytes, section, source.layout) else {
                 let problem = CarProblem::SectionTooShort { len: body.len() as u64 };
                 return Err(Error::bad_input(source.path, offset, problem));
             };

@@ -1,4 +1,4 @@
-//! Whether a database that was made from a block log is sound: every block follows the one before it, its transactions
+//! Whether a database that was made from a block log is valid: every block follows the one before it, its transactions
 //! match the merkle root in its header, and the families of ids hold what the blocks say.
 //!
 //! Threads share out ranges of numbers. Ids of blocks and transactions, and merkle roots, are computed from the stored

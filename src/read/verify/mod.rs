@@ -1,4 +1,4 @@
-//! Is a database sound? Every block of every file against its checksum, every value against its key, the whole against
+//! Is a database valid? Every block of every file against its checksum, every value against its key, the whole against
 //! what the import recorded and, if requested, record by record against the source.
 //!
 //! Threads share out ranges of keys. Each record is read once: RocksDB checks the blocks it is in, then its value is
@@ -83,7 +83,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     let mut report = VerifyReport {
         schema: VERIFY_SCHEMA.into(),
         db: options.db.display().to_string(),
-        sound: false,
+        valid: false,
         column_family: options.location.family(record.as_ref()),
         key: layout,
         key_from,
@@ -184,7 +184,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     report.payload_bytes = totals.payload;
     report.against = against;
     report.problems = problems.take();
-    report.sound = report.problems.total == 0;
+    report.valid = report.problems.total == 0;
     Ok(report)
 }
 

@@ -30,6 +30,18 @@ pub struct Section {
     pub cid: CidSpan,
 }
 
+impl Section {
+    /// Its CID and block, side by side in `buffer`, in which it was found.
+    pub fn body<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
+        buffer.get(self.cid_start..self.end).unwrap_or_default()
+    }
+
+    /// All of it in `buffer`, its length included.
+    pub fn whole<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
+        buffer.get(self.start..self.end).unwrap_or_default()
+    }
+}
+
 /// What the next bytes of a buffer are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {

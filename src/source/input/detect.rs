@@ -86,7 +86,7 @@ pub(super) fn detect(source: &mut Source) -> Result<Compression> {
                     return Err(source.truncated(Compression::Zstd));
                 }
             }
-            // Only skippable frames: a sound zstd file that holds nothing.
+            // Only skippable frames: a valid zstd file that holds nothing.
             Magic::Other if skipped && head.is_empty() => return Ok(Compression::Zstd),
             Magic::Frame(_) | Magic::Other if skipped => {
                 return Err(

@@ -169,7 +169,7 @@ fn refuse_double_compression(
         Magic::Skippable(_) => Compression::Zstd,
         Magic::Cut(_) | Magic::Other => return Ok(Box::new(Headed { head, at: 0, len, stream })),
     };
-    Err(Error::bad_input(name, None, CompressionProblem::DoubleWrapped { outer, inner }))
+    Err(Error::bad_input(name, None, CompressionProblem::Nested { outer, inner }))
 }
 
 /// A stream with its first bytes put back.

@@ -65,7 +65,7 @@ pub enum CompressionProblem {
     },
     /// The snapshot was packed twice.
     #[error("inside the {outer} data is {inner} data")]
-    DoubleWrapped {
+    Nested {
         /// The layer that was taken off.
         outer: Compression,
         /// The layer below it.
@@ -98,12 +98,12 @@ impl Problem for CompressionProblem {
                 "raise --memory, or unpack it first: zstd -dc --long=31 FILE | bedload import -".into()
             }
             Self::WindowTooLarge { .. } => {
-                "check the file (zstd -lv); if it is sound, unpack it with the tool that wrote it".into()
+                "check the file (zstd -lv); if it is valid, unpack it with the tool that wrote it".into()
             }
             Self::DictionaryNeeded { .. } => {
                 "unpack it with that dictionary first: zstd -dc -D DICTIONARY FILE | bedload import -".into()
             }
-            Self::DoubleWrapped { outer, inner } => {
+            Self::Nested { outer, inner } => {
                 let tool = outer.tool();
                 format!("take the outer layer off first: {tool} -dc FILE > FILE.{}", inner.suffix())
             }

@@ -6,7 +6,7 @@ use crate::chain::Id;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::preset::parse::{Role, assignment, document};
-use crate::preset::{Asked, Origin, PresetProblem, quantity};
+use crate::preset::{Assignment, Origin, PresetProblem, quantity};
 use crate::rocks::options_file::{Line, OptionsFile};
 use crate::size;
 use crate::source::car::RawCid;
@@ -20,20 +20,20 @@ pub fn preset(text: &str) {
     let lines = text.lines().count().max(1) + usize::from(text.ends_with('\n'));
     for role in [Role::Preset, Role::UserConfig] {
         let read = document(text, Path::new("fuzz.toml"), role);
-        assert_eq!(read.as_ref().map(|found| &found.asked).ok(), settings(text, role).as_ref().ok());
+        assert_eq!(read.as_ref().map(|found| &found.assignments).ok(), settings(text, role).as_ref().ok());
         match read {
             Ok(found) => {
-                let at: Vec<usize> = found.asked.iter().map(|asked| line_of(&asked.origin)).collect();
+                let at: Vec<usize> = found.assignments.iter().map(|assignment| line_of(&assignment.origin)).collect();
                 assert!(at.is_sorted() && at.iter().all(|line| (1..=lines).contains(line)), "{at:?} of {lines}");
-                found.asked.iter().for_each(means_the_same_on_the_command_line);
+                found.assignments.iter().for_each(means_the_same_on_the_command_line);
             }
             Err(error) => check_error(&error, lines),
         }
     }
 }
 
-fn settings(text: &str, role: Role) -> Result<Vec<Asked>> {
-    document(text, Path::new("fuzz.toml"), role).map(|found| found.asked)
+fn settings(text: &str, role: Role) -> Result<Vec<Assignment>> {
+    document(text, Path::new("fuzz.toml"), role).map(|found| found.assignments)
 }
 
 fn line_of(origin: &Origin) -> usize {
@@ -43,8 +43,8 @@ fn line_of(origin: &Origin) -> usize {
     }
 }
 
-fn means_the_same_on_the_command_line(asked: &Asked) {
-    let Asked { key, value, .. } = asked;
+fn means_the_same_on_the_command_line(given: &Assignment) {
+    let Assignment { key, value, .. } = given;
     // What TOML can quote, an argument cannot always.
     if key.name.contains('=') || key.name.trim() != key.name {
         return;
@@ -52,7 +52,7 @@ fn means_the_same_on_the_command_line(asked: &Asked) {
     let argument = format!("{key}={value}");
     let origin = Origin::CommandLine { argument: argument.clone() };
     let read = assignment(&argument, origin.clone()).expect("an option that a file could name");
-    let expected = Asked { key: key.clone(), value: value.trim().to_owned(), reason: None, origin };
+    let expected = Assignment { key: key.clone(), value: value.trim().to_owned(), reason: None, origin };
     assert_eq!(read, expected);
 }
 
@@ -146,7 +146,7 @@ pub fn words(text: &str) {
     same_again(text.parse::<ContentDigest>());
     let argument = Origin::CommandLine { argument: text.to_owned() };
     match assignment(text, argument) {
-        Ok(Asked { key, value, .. }) => {
+        Ok(Assignment { key, value, .. }) => {
             let name_at = text.find(&key.name).expect("its name");
             assert!(text.get(name_at..).is_some_and(|rest| rest.contains(&value)));
         }
@@ -186,10 +186,10 @@ pub fn seeds() -> Texts {
             .to_owned(),
     ];
     for text in &presets {
-        let asked = settings(text, Role::Preset).unwrap_or_default();
+        let assignment = settings(text, Role::Preset).unwrap_or_default();
         let of = |stage: &str| -> String {
-            let lines = asked.iter().filter(|asked| asked.key.stage.to_string() == stage);
-            lines.map(|asked| format!("  {}={}\n", asked.key.name, asked.value)).collect()
+            let lines = assignment.iter().filter(|assignment| assignment.key.stage.to_string() == stage);
+            lines.map(|assignment| format!("  {}={}\n", assignment.key.name, assignment.value)).collect()
         };
         let (load, node) = (of("load"), of("node"));
         options_files

@@ -187,7 +187,7 @@ proptest! {
         prop_assert!(read_all(input, 65_536).unwrap() == data);
     }
 
-    /// With a checksum over the content, a flipped bit is never read as sound data.
+    /// With a checksum over the content, a flipped bit is never read as valid data.
     #[test]
     fn a_flipped_bit_is_caught(at: proptest::sample::Index, bit in 0u8..8) {
         let data = sample(3000);
