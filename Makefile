@@ -48,8 +48,11 @@ $(DEMO)/%.car:
 clean-demo: ## Remove what the demo wrote
 	rm -rf $(DEMO)
 
+# The library's own tests, in which little data moves, are not optimised: that halves what there is to compile.
 test: setup ## Run all tests, with overflow checks and debug assertions in bedload's own code
-	$(TEST)
+	$(TEST) --lib --config profile.release.package.bedload.opt-level=0
+	$(TEST) --test '*' --example '*'
+	$(TEST) --doc
 
 # Kills at every named point of every kind of import and at 200 random moments, cuts power 300 times, lets disks fail
 # and fill up, and holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it.

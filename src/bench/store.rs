@@ -217,10 +217,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         Store::open(dir.path(), &identity("a,b")).map(|_| ()).expect("a new one");
         let Err(error) = Store::open(dir.path(), &identity("a,c")) else { panic!("taken for the same") };
-        assert!(
-            error.to_string().ends_with("holds another comparison: presets was \"a,b\", is \"a,c\""),
-            "{error}"
-        );
+        assert!(error.to_string().ends_with("holds another comparison: presets was \"a,b\", is \"a,c\""), "{error}");
     }
 
     #[test]

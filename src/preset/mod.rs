@@ -119,7 +119,13 @@ impl Preset {
             None => file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).ok_or_else(|| missing("name"))?,
         };
         let loader = document.loader.ok_or_else(|| missing("loader"))?;
-        Ok(Self { name, summary: document.summary.unwrap_or_default(), loader, assignments: document.assignments, text })
+        Ok(Self {
+            name,
+            summary: document.summary.unwrap_or_default(),
+            loader,
+            assignments: document.assignments,
+            text,
+        })
     }
 }
 

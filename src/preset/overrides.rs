@@ -106,7 +106,12 @@ impl Overrides {
                 .and_then(|group| defaults.names(group).find(|known| known.eq_ignore_ascii_case(name)))
                 .or_else(|| registry::row(scope, name).map(|row| row.name));
             let name = known.unwrap_or(name).to_owned();
-            assignments.push(Assignment { key: Key { stage, scope, name }, value: value.clone(), reason: None, origin });
+            assignments.push(Assignment {
+                key: Key { stage, scope, name },
+                value: value.clone(),
+                reason: None,
+                origin,
+            });
         }
         Ok(assignments)
     }

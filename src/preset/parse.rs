@@ -193,7 +193,9 @@ impl Reader<'_> {
                 }
                 return Ok(());
             }
-            plain => Assignment { key: key(name.get_ref()), value: scalar(plain).ok_or_else(wrong)?, reason: None, origin },
+            plain => {
+                Assignment { key: key(name.get_ref()), value: scalar(plain).ok_or_else(wrong)?, reason: None, origin }
+            }
         };
         self.document.assignments.push(assignment);
         Ok(())
@@ -273,7 +275,9 @@ mod tests {
         let listed: Vec<String> = document
             .assignments
             .iter()
-            .map(|assignment| format!("{} {}={} {:?}", assignment.origin, assignment.key, assignment.value, assignment.reason))
+            .map(|assignment| {
+                format!("{} {}={} {:?}", assignment.origin, assignment.key, assignment.value, assignment.reason)
+            })
             .collect();
         assert_eq!(
             listed,

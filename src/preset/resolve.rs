@@ -135,9 +135,13 @@ impl Layers<'_> {
             }
             if (group, assignment.key.name.as_str()) == (Group::Cf, "comparator") {
                 let reason = "records are sorted byte by byte, as leveldb.BytewiseComparator does".into();
-                return Err(
-                    PresetProblem::BadValue { at: assignment.origin, key: assignment.key, value: assignment.value, reason }.into()
-                );
+                return Err(PresetProblem::BadValue {
+                    at: assignment.origin,
+                    key: assignment.key,
+                    value: assignment.value,
+                    reason,
+                }
+                .into());
             }
             if assignment.value.is_empty() {
                 continue;

@@ -224,7 +224,12 @@ impl Validator<'_> {
                 all().find(|(_, name)| name == best)
             })
             .map(|(scope, name)| format!("{stage}.{scope}.{name}"));
-        PresetProblem::Unknown { at: assignment.origin.clone(), what: "option", name: assignment.key.to_string(), nearest }
+        PresetProblem::Unknown {
+            at: assignment.origin.clone(),
+            what: "option",
+            name: assignment.key.to_string(),
+            nearest,
+        }
     }
 }
 
@@ -240,7 +245,12 @@ fn setting(assignment: &Assignment, key: Key, value: String, via: Option<&'stati
 }
 
 fn bad_value(assignment: &Assignment, reason: String) -> PresetProblem {
-    PresetProblem::BadValue { at: assignment.origin.clone(), key: assignment.key.clone(), value: assignment.value.clone(), reason }
+    PresetProblem::BadValue {
+        at: assignment.origin.clone(),
+        key: assignment.key.clone(),
+        value: assignment.value.clone(),
+        reason,
+    }
 }
 
 fn first_field(structure: &str) -> &str {

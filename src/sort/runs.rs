@@ -308,25 +308,20 @@ mod tests {
         let bytes = std::fs::read(&path).expect("written");
         // The heads of sections in full, of the rest a part.
         for at in (0..bytes.len()).filter(|at| at % 7 == 0 || at % 300 < 40) {
-            for bit in [0, 3, 7] {
-                let mut damaged = bytes.clone();
-                damaged[at] ^= 1 << bit;
-                std::fs::write(&path, &damaged).expect("damaged");
-                let runs = runs(&spill, 4 << 10, 4096);
-                let mut records = 0;
-                let outcome = runs.sorted(|_| {
-                    records += 1;
-                    Ok(())
-                });
-                // Version, codec and hash function of a CID are no part of a bare digest's record.
-                if let Err(error) = outcome {
-                    assert!(error.to_string().contains("is damaged: partition 0"), "{at}: {error}");
-                } else {
-                    assert!(
-                        records == blocks.len() && [1, 2, 3].iter().any(|of| is_byte_of_cid(&bytes, at, *of)),
-                        "{at}"
-                    );
-                }
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at * 3 % 8);
+            std::fs::write(&path, &damaged).expect("damaged");
+            let runs = runs(&spill, 4 << 10, 4096);
+            let mut records = 0;
+            let outcome = runs.sorted(|_| {
+                records += 1;
+                Ok(())
+            });
+            // Version, codec and hash function of a CID are no part of a bare digest's record.
+            if let Err(error) = outcome {
+                assert!(error.to_string().contains("is damaged: partition 0"), "{at}: {error}");
+            } else {
+                assert!(records == blocks.len() && [1, 2, 3].iter().any(|of| is_byte_of_cid(&bytes, at, *of)), "{at}");
             }
         }
     }

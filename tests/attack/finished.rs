@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use super::common::crash::copy;
 use super::common::crash::{Chance, Ended};
-use super::imports::{Attempt, World, copy, files, flip};
+use super::imports::{Attempt, World, files, flip};
 use super::judge::*;
 use super::{Context, Tell};
 

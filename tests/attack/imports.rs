@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
 
 use super::common::car::*;
-use super::common::crash::{Case, Chance, Ended, From, Snapshot, Way};
+use super::common::crash::{Case, Chance, Ended, From, Snapshot, Way, copy};
 use super::common::fault;
 use super::common::model::{Key, Model};
 use super::judge::*;
@@ -235,12 +234,6 @@ impl Plan {
 /// The blocks of the database that is added to.
 fn car_blocks(own: &[Block], source: &Source) -> Vec<Block> {
     own.iter().chain(source.blocks.iter().step_by(9)).cloned().collect()
-}
-
-/// Copies with all that belongs to the files; hard links stay hard links.
-pub fn copy(from: &Path, to: &Path) {
-    let done = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");
-    assert!(done.success(), "{} cannot be copied", from.display());
 }
 
 /// One attempt of a plan, in a folder of its own.

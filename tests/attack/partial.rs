@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::common::crash::Chance;
-use super::imports::{Attempt, Fault, World, copy, files, flip};
+use super::common::crash::copy;
+use super::imports::{Attempt, Fault, World, files, flip};
 use super::judge::*;
 use super::{Context, Tell};
 

@@ -140,7 +140,7 @@ fn what_is_written_is_gone_however_it_ends() {
     let data = dir(&place, "data");
     let mut chance = Chance::new();
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-        for round in 0..rounds(3, 30) {
+        for round in 0..rounds(1, 30) {
             let child = doctor(&place, &data, &[]).spawn().expect("it starts");
             // The handlers are there after some milliseconds; it measures for seconds.
             std::thread::sleep(Duration::from_millis(200 + chance.below(1500)));
@@ -165,7 +165,7 @@ fn a_sample_is_gone_when_it_is_interrupted_and_what_a_kill_leaves_goes_with_the_
     let source = plain().file.to_str().expect("text");
     let mut chance = Chance::new();
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-        for round in 0..rounds(3, 30) {
+        for round in 0..rounds(1, 30) {
             let child = doctor(&place, &data, &[source]).spawn().expect("it starts");
             // The sample is imported last.
             let started = std::time::Instant::now();

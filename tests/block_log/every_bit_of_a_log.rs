@@ -103,7 +103,7 @@ fn every_flipped_bit_is_found_or_said_not_to_be_covered() {
         assert_eq!(words.is_empty(), case.uncovered.is_empty(), "{words}");
         assert_eq!(words.contains("signatures"), !case.uncovered.is_empty(), "{words}");
         let (mut found, mut uncovered) = (0, 0);
-        for at in (0..case.bytes.len()).step_by(rounds(37, 1)) {
+        for at in (0..case.bytes.len()).step_by(rounds(149, 1)) {
             for bit in 0..rounds(1, 8) {
                 let bit = (at + bit) % 8;
                 let Some(digest) = flipped(&place.path(""), &case, at, bit, false) else {
@@ -131,7 +131,7 @@ fn what_links_alone_let_pass_is_found_in_the_database() {
         assert_eq!(log.verified, LogVerified::Links);
         assert!(log.not_covered.iter().any(|words| words.contains("--verify links")), "{:?}", log.not_covered);
         let mut passed = 0;
-        for at in (0..case.bytes.len()).step_by(rounds(97, 11)) {
+        for at in (0..case.bytes.len()).step_by(rounds(293, 11)) {
             if case.uncovered.iter().any(|range| range.contains(&at)) {
                 continue;
             }

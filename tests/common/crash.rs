@@ -517,6 +517,12 @@ pub fn rounds(few: usize, many: usize) -> usize {
     if std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1") { many } else { few }
 }
 
+/// Copies with all that belongs to the files; hard links stay hard links.
+pub fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");
+    assert!(done.success(), "{} cannot be copied", from.display());
+}
+
 /// Numbers that differ from run to run, told so that a failure can be looked at again.
 pub struct Chance(u64);
 

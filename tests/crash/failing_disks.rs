@@ -176,7 +176,7 @@ fn a_database_that_is_added_to_survives_a_failure_of_every_call() {
                     Some(false) => break,
                     None => return,
                 }
-                number += 1 + rounds(chance.below(70) as usize, 0) as u32;
+                number += 1 + rounds(chance.below(140) as usize, 0) as u32;
             }
             assert!(number > 100, "{way:?}: only {number} calls");
         }

@@ -193,7 +193,7 @@ fn killed_at_random_moments_it_goes_on() {
     let mut chance = Chance::new();
     let mut kills = 0;
     let cases = cases(&place);
-    for round in 0..rounds(22, 220) {
+    for round in 0..rounds(14, 220) {
         let (_, case) = &cases[round % cases.len()];
         let undisturbed = std::time::Instant::now();
         case.finishes();

@@ -155,14 +155,20 @@ fn what_takes_the_place_of_unfinished_work_is_not_followed() {
         ("ingested", &["journal", "spill", "sst", "db", "db/BEDLOAD.json"]),
         ("complete", &["lock", "journal", "spill", "sst", "db", "db/BEDLOAD.json"]),
     ] {
+        case.dies_at(point);
+        let died = place.path("died");
+        copy(&case.partial(), &died);
         for name in names {
             for planted in if point == "complete" { &ALL[..2] } else { &ALL[..] } {
-                case.dies_at(point);
+                if !case.partial().exists() {
+                    copy(&died, &case.partial());
+                }
                 planted.put(&case.partial().join(name), &victim);
                 refused += usize::from(!ends_well(&case, &victim, &format!("{planted:?} as {name} at {point}")));
                 case.again();
             }
         }
+        std::fs::remove_dir_all(died).expect("it is ours");
     }
     assert!(refused > 0, "nothing was ever refused");
 }
