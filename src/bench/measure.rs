@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::BufReader;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,9 +26,6 @@ use crate::report::{ImportReport, WalkReport};
 
 /// The name of the folder in `dir` that each run has to itself.
 const RUN_DIR: &str = "bedload-bench.run";
-
-/// The lock file of that folder.
-const LOCK: &str = "bedload-bench.lock";
 
 /// Everything that runs have in common.
 pub(super) struct Runner<'a> {
@@ -69,11 +65,8 @@ impl WorkDir {
     pub fn take(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
         let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
-        let path = dir.join(LOCK);
-        // Other users may write there: no link that they made is followed, and nothing is truncated.
-        let mut options = File::options();
-        options.write(true).create(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
-        let lock = options.open(&path).map_err(Error::io("create", &path))?;
+        // The directory itself is locked: a file that is removed in the end could be locked once more under its name.
+        let lock = File::open(&dir).map_err(Error::io("open", &dir))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(Error::State {
                 path: dir,
@@ -103,9 +96,6 @@ impl Drop for WorkDir {
     fn drop(&mut self) {
         // Left behind it does no harm: the next run removes it.
         let _ = self.clear();
-        if let Some(parent) = self.dir.parent() {
-            let _ = fs::remove_file(parent.join(LOCK));
-        }
     }
 }
 
@@ -409,4 +399,22 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     serde_json::from_reader(BufReader::new(file))
         .map_err(|error| Error::io("read", path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_comparison_at_a_time_has_a_directory_and_leaves_nothing_there() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let first = WorkDir::take(dir.path()).expect("no other measures here");
+        first.renew().expect("room");
+        let error = WorkDir::take(dir.path()).map(drop).expect_err("the first one measures here");
+        assert!(error.to_string().ends_with("another comparison runs here"), "{error}");
+        assert!(first.dir.exists(), "the second one has removed the directory of the first");
+        drop(first);
+        assert_eq!(dir.path().read_dir().expect("listed").count(), 0);
+        WorkDir::take(dir.path()).expect("the first one has ended");
+    }
 }

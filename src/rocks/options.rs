@@ -98,6 +98,8 @@ fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError>
     check_threads(map).map_err(ProbeError::Failed)?;
     options.create_if_missing(true);
     options.set_error_if_exists(false);
+    // A file system in memory would allocate 4 MiB for each MANIFEST.
+    options.set_allow_fallocate(false);
     let open = |dir: &Path| parallel::without_handler(|| DB::open(&options, dir).map(drop));
     let file = scratch::try_in_places(|dir| match open(dir) {
         Err(error) => Tried::Answered(Err(ProbeError::Failed(error))),
@@ -119,8 +121,8 @@ fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError>
     let file = file.map_err(ProbeError::Failed)??;
     let family = file.family("default").expect("a database has a default column family");
     let mut effective = file.options(family);
-    for name in ["create_if_missing", "error_if_exists"] {
-        effective.set(Group::Db, name, map.get(Group::Db, name).unwrap_or("false"));
+    for (name, default) in [("create_if_missing", "false"), ("error_if_exists", "false"), ("allow_fallocate", "true")] {
+        effective.set(Group::Db, name, map.get(Group::Db, name).unwrap_or(default));
     }
     Ok(effective)
 }

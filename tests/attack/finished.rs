@@ -1,4 +1,4 @@
-//! Bytes that change in a finished database: `verify` finds them, or nobody reads them; and no command hangs or dies.
+//! Bytes that change in a finished database: `verify` finds them, or no command reads them; and no command hangs or dies.
 
 use std::path::Path;
 use std::process::Stdio;

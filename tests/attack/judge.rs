@@ -12,7 +12,7 @@ use super::common::crash::{Ended, ended_within};
 /// Records of column families.
 pub type Families = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// How long any run may take: hundreds of times what it takes when nobody else works.
+/// How long any run may take: hundreds of times what it takes on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is allowed to come out.
@@ -26,7 +26,7 @@ pub enum Outcome {
     Unchanged,
     /// A finished database is damaged, and `verify` says so.
     Found,
-    /// Exactly what stands in the changed source, in which nothing vouches for these bits.
+    /// Exactly what stands in the changed source, in which no hash covers these bits.
     Uncovered,
 }
 

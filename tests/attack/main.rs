@@ -171,7 +171,7 @@ impl Board {
         table
     }
 
-    /// What nothing in a source vouches for.
+    /// What no hash in a source covers.
     fn places(&self) -> String {
         let places = self.uncovered.lock().expect("no panic");
         places.iter().map(|(place, count)| format!("| {place} | {count} |\n")).collect()

@@ -182,7 +182,7 @@ fn a_flipped_bit_in_a_packed_block_never_makes_it_another_block() {
         let place = Place::in_memory();
         let done = import(&place, place.file("log", &log)).run();
         if done.code == Some(0) {
-            // A frame has bits that change nothing: how far back it looks, and one that nobody uses.
+            // A frame has bits that change nothing: how far back it looks, and one that no decoder uses.
             assert_eq!(done.text("/digest"), digest, "byte {at}");
             continue;
         }

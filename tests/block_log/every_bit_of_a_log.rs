@@ -1,4 +1,4 @@
-//! A flipped bit in a block log is found by the import, or it is where the report says that nothing vouches for anything.
+//! A flipped bit in a block log is found by the import, or it is where the report says that no checksum covers it.
 
 use std::ops::Range;
 use std::path::Path;

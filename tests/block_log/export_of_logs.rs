@@ -167,7 +167,7 @@ fn a_damaged_database_is_not_exported() {
     spoiled(&|db| db.put(key(150), b"none").expect("put"), "a block 150 that is none (the block ends inside");
     spoiled(&|db| db.put(key(150), &others[149].bytes).expect("put"), "a block 150 that does not follow block 149");
     spoiled(&|db| db.put(key(150), &blocks[150].bytes).expect("put"), "block 151 under the number 150");
-    // The last block's transactions, which no id vouches for.
+    // The last block's transactions, which no id covers.
     let longer = [&blocks[299].bytes[..], b"more"].concat();
     spoiled(&|db| db.put(key(300), &longer).expect("put"), "other blocks than the import wrote");
     let place = Place::in_memory();

@@ -305,7 +305,7 @@ impl Case {
         let mut child = command.spawn().expect("it starts");
         if let Some(mut stdin) = child.stdin.take() {
             let bytes = bytes.to_vec();
-            // Whoever dies does not read to the end.
+            // A program that dies does not read to the end.
             std::thread::spawn(move || stdin.write_all(&bytes));
         }
         child
@@ -408,7 +408,7 @@ impl Case {
         ended.says(words);
     }
 
-    /// What a run must come to after somebody has damaged its work: the right records, or exit code 4 with a hint and
+    /// What a run must come to after its work was damaged: the right records, or exit code 4 with a hint and
     /// then the right records after `--restart`. Returns whether it went on by itself.
     #[track_caller]
     pub fn finishes_or_says_why(&self, what: &str) -> bool {

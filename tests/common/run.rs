@@ -242,7 +242,7 @@ impl Done {
         assert_eq!(self.number("/payload_bytes"), model.payload, "bytes of the values read");
         assert_eq!(self.text("/digest"), model.digest(), "digest");
         assert_eq!(self.text("/key"), self.key.name());
-        // Not with assert_eq: nobody wants to read the difference of two databases.
+        // Not with assert_eq: it would print both databases.
         assert!(records(&self.db) == model.records, "the database holds other records than the model");
     }
 

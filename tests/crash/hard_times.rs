@@ -289,7 +289,7 @@ fn a_source_that_is_written_to_while_it_is_read_is_noticed() {
             std::thread::sleep(Duration::from_millis(1));
             assert!(!started_long_ago(&source), "it does not begin");
         }
-        // Held while somebody writes the same length of something else.
+        // Held while another process writes the same length of something else.
         let pid = Pid::from_child(&child);
         kill_process(pid, Signal::STOP).expect("it lives");
         let file = std::fs::File::options().write(true).open(&source).expect("opened");

@@ -1,5 +1,5 @@
-//! What somebody has prepared under the names that an import uses: no link there leads to a file or folder of somebody
-//! else's that is then written, cut or removed.
+//! What another user has prepared under the names that an import uses: no link there leads to a file or directory of that
+//! user that is then written, cut or removed.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;

@@ -18,7 +18,7 @@ fn a_second_import_into_the_same_place_is_refused_while_the_first_lives() {
     first.kill().expect("killed");
     drop(stdin);
     assert_eq!(ended(first).signal, Some(9));
-    // Its lock is still there, and nobody's.
+    // Its lock is still there, and no process holds it.
     assert!(case.partial().join("lock").exists());
     case.finishes();
 }

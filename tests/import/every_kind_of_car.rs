@@ -178,7 +178,7 @@ fn a_carv2_padded_or_not_with_any_index_or_none() {
     let codecs = [varint(0x0400), varint(0x0401), vec![1], vec![0xff; 30]];
     for (padding, codec) in [0, 1, 1413, 70_000].into_iter().zip(&codecs) {
         holds(&v2(&inner, padding, &[]), &blocks);
-        // The index is garbage behind its codec; nobody looks.
+        // The index is garbage behind its codec, and is not read.
         holds(&v2(&inner, padding, &[&codec[..], &noise(3, 5000)].concat()), &blocks);
     }
 }

@@ -34,7 +34,7 @@ fn within(done: &Done, budget: u64) {
     assert!(peak <= budget + FIXED, "{peak} MiB resident with a budget of {budget} MiB");
 }
 
-/// A block under a blake2b-256 CID that an adversary made up; nobody can find its bytes, so it goes unchecked.
+/// A block under a blake2b-256 CID that an adversary made up; its bytes cannot be found, so it goes unchecked.
 fn forged(digest: &[u8], data: &[u8]) -> Block {
     (cid(DAG_CBOR, BLAKE2B_256, digest), data.to_vec())
 }
@@ -112,7 +112,7 @@ fn keys_that_are_the_beginning_of_others() {
     for key in [Key::Cid, Key::Multihash] {
         holds(&blocks, key, &[]);
     }
-    // As digests that nobody checks: a key may have any length, also none.
+    // As digests that are not checked: a key may have any length, also none.
     let bare: Vec<_> = blocks.iter().map(|(_, data)| (cid(RAW, 0x12, data), data.clone())).collect();
     holds(&bare, Key::Digest, UNCHECKED);
 }

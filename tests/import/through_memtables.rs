@@ -125,7 +125,7 @@ fn writes_that_rocksdb_holds_back_are_counted_and_timed() {
         }
         seen.push(done.json["memtable"].to_string());
     }
-    panic!("nobody was ever held back: {seen:?}");
+    panic!("no writer was ever held back: {seen:?}");
 }
 
 #[test]

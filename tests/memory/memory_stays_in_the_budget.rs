@@ -85,7 +85,7 @@ fn wait(child: Child) -> u64 {
     let mut status = 0;
     // SAFETY: rusage is plain numbers, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to live variables; the child is ours and nobody has waited for it.
+    // SAFETY: both pointers are to live variables; the child is ours and was not waited for.
     let waited = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
     assert_eq!(waited, child.id() as i32, "{}", std::io::Error::last_os_error());
     assert_eq!(status, 0, "the import failed");
@@ -162,7 +162,7 @@ fn a_snapshot_that_just_fits_stays_in_memory_and_in_the_budget() {
     let source = snapshot(&place, 112 * MIB, Format::Car);
     assert!(!keeps(&place, &source, Way::File, 144, 2, &[]).spilled(), "it fits");
     assert!(!keeps(&place, &source, Way::File, 144, 1, &[]).spilled(), "it fits");
-    // From a pipe nobody knows the size; a budget that holds it all the same is used.
+    // The size of a pipe is not known; a budget that holds it all the same is used.
     assert!(!keeps(&place, &source, Way::Pipe, 288, 2, &[]).spilled(), "it fits");
 }
 

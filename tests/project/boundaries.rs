@@ -23,7 +23,7 @@ fn words(text: &str) -> Vec<String> {
             let was_method = std::mem::take(&mut is_method);
             match token {
                 proc_macro2::TokenTree::Punct(mark) => is_method = mark.as_char() == '.',
-                // A method is somebody else's word: a child process has a `stdout` too.
+                // A method is another type's word: a child process has a `stdout` too.
                 proc_macro2::TokenTree::Ident(_) if was_method => {}
                 proc_macro2::TokenTree::Ident(name) => {
                     let is_macro =
@@ -66,14 +66,14 @@ fn naming(wanted: &[&str], allowed: &str) -> (Vec<String>, Vec<String>) {
     (inside, outside)
 }
 
-/// Those in `allowed` do, as a sign that the scan sees anything; nobody else does.
+/// Those in `allowed` do, as a sign that the scan sees anything; no other file does.
 fn only(allowed: &str, wanted: &[&str]) {
     let (inside, outside) = naming(wanted, allowed);
     assert!(!inside.is_empty());
-    assert_eq!(outside, NOBODY);
+    assert_eq!(outside, NONE);
 }
 
-const NOBODY: Vec<String> = Vec::new();
+const NONE: Vec<String> = Vec::new();
 
 #[test]
 fn only_rocks_names_rocksdb() {
@@ -104,7 +104,7 @@ fn only_the_command_line_names_terminals() {
 fn nobody_prints_by_macro() {
     // A broken pipe would be a panic, and the library has nothing to say to a terminal.
     let (_, printing) = naming(&["println!", "print!", "eprintln!", "eprint!", "dbg!"], "nowhere");
-    assert_eq!(printing, NOBODY);
+    assert_eq!(printing, NONE);
 }
 
 /// Format strings with Rust's debug form in them, in what is no unit test. What panics says is for those who repair it.
@@ -181,7 +181,7 @@ fn nothing_that_is_said_has_the_debug_form_of_a_value() {
         let texts = debug_texts(&syn::parse_file(&text).expect("it compiles"));
         found.extend(texts.into_iter().map(|text| format!("{name}: {text}")));
     }
-    assert_eq!(found, NOBODY);
+    assert_eq!(found, NONE);
 }
 
 /// The modules at the top of `src` with their floors, as ARCHITECTURE.md has them.
@@ -247,7 +247,7 @@ fn every_module_uses_only_modules_of_lower_floors() {
         }
     }
     assert!(arrows.len() > 60, "the scan finds only {} arrows", arrows.len());
-    assert_eq!(wrong, NOBODY);
+    assert_eq!(wrong, NONE);
 }
 
 /// Every program that a test starts gets its environment from one function; what does not run is said by another.
@@ -421,7 +421,7 @@ fn a_planted_circle_is_found() {
     let between_folders = [("a/x.rs", "use crate::b::Y;"), ("b.rs", "use crate::a;"), ("a/mod.rs", "mod x;")];
     let modules = Modules::of(between_folders);
     assert_eq!(on_circles(&modules.arrows(|module| Some(top(module)))), ["a -> b", "b -> a"]);
-    assert_eq!(on_circles(&modules.arrows(Some)), NOBODY);
+    assert_eq!(on_circles(&modules.arrows(Some)), NONE);
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn no_modules_use_each_other_in_a_circle() {
     let modules = Modules::of(texts.iter().map(|(name, text)| (name.as_str(), text.as_str())));
     // main.rs only calls the command line, and lib.rs only lists the modules.
     let of_library = |module| Some(top(module)).filter(|top| !["main", "lib"].contains(top));
-    assert_eq!(on_circles(&modules.arrows(of_library)), NOBODY);
+    assert_eq!(on_circles(&modules.arrows(of_library)), NONE);
     for (folder, least) in [
         ("load", 80),
         ("source", 40),
@@ -447,7 +447,7 @@ fn no_modules_use_each_other_in_a_circle() {
     ] {
         let arrows = modules.arrows(|module| Some(module).filter(|module| top(module) == folder));
         assert!(arrows.len() > least, "the scan finds only {} arrows in {folder}", arrows.len());
-        assert_eq!(on_circles(&arrows), NOBODY, "in {folder}");
+        assert_eq!(on_circles(&arrows), NONE, "in {folder}");
     }
 }
 
@@ -480,5 +480,5 @@ fn every_file_of_load_uses_only_files_of_its_row_or_lower_ones() {
     let arrows = modules.arrows(|module| Some(module).filter(is_file));
     let upwards = arrows.iter().filter(|(user, used)| row(&rows, user) > row(&rows, used));
     let upwards: Vec<_> = upwards.map(|(user, used)| format!("{user} -> {used}")).collect();
-    assert_eq!(upwards, NOBODY);
+    assert_eq!(upwards, NONE);
 }

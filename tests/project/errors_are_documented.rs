@@ -113,7 +113,7 @@ fn words_of_reason(body: &syn::Block) -> Vec<String> {
 
 impl<'ast> Visit<'ast> for Messages {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        // Errors that tests make up are nobody's.
+        // Errors that tests make up are not the program's.
         if module.ident != "tests" {
             visit::visit_item_mod(self, module);
         }
@@ -156,7 +156,7 @@ impl<'ast> Visit<'ast> for Messages {
                 let mut found = words(&field.expr);
                 if found.is_empty() {
                     found = self.bodies.last().map(words_of_reason).unwrap_or_default();
-                    assert!(!found.is_empty(), "{}: nobody can tell what this {variant} says", self.file);
+                    assert!(!found.is_empty(), "{}: this scan cannot tell what this {variant} says", self.file);
                 }
                 found.iter().for_each(|text| self.add(text));
             }

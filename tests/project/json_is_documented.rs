@@ -312,7 +312,7 @@ fn what_is_printed_has_only_documented_fields() {
     let other = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
     let (db2, db3, out, made) = (other("db2"), other("db3"), other("out.car"), other("made.car"));
     let here = other("");
-    let nobody = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
+    let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
     let mut seen = BTreeSet::new();
     let mut check = |schema: &str, document: &Value| {
         assert_eq!(document["schema"], schema, "{document}");
@@ -329,8 +329,8 @@ fn what_is_printed_has_only_documented_fields() {
         ("bedload-plan-2", 0, &["import", car, "--db", "nowhere", "--dry-run", "--preset", "memtable"]),
         ("bedload-inspect-3", 0, &["inspect", "--full", car]),
         ("bedload-verify-2", 0, &["verify", "--db", db, "--against", car]),
-        ("bedload-walk-1", 3, &["walk", "--db", db, "--root", nobody]),
-        ("bedload-get-1", 1, &["get", "--db", db, nobody]),
+        ("bedload-walk-1", 3, &["walk", "--db", db, "--root", absent]),
+        ("bedload-get-1", 1, &["get", "--db", db, absent]),
         ("bedload-stat-1", 0, &["stat", "--digest", "--db", db]),
         ("bedload-export-2", 0, &["export", "--db", db, &out]),
         ("bedload-generate-1", 0, &["generate", "--size", "1MiB", &made]),

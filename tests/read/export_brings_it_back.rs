@@ -91,11 +91,11 @@ fn a_list_brings_its_blocks_in_its_order_each_once() {
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(report["roots"][0]["cid"], text(&wanted[0].0));
 
-        let nobody = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
-        let (to, mut command) = listed(dir.path(), &db, &format!("{list}{nobody}\n"), &["--force"]);
+        let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
+        let (to, mut command) = listed(dir.path(), &db, &format!("{list}{absent}\n"), &["--force"]);
         let output = command.assert().code(3).get_output().clone();
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!((&report["first_missing"][0]["cid"], &report["blocks"]), (&nobody.into(), &4.into()));
+        assert_eq!((&report["first_missing"][0]["cid"], &report["blocks"]), (&absent.into(), &4.into()));
         assert_eq!(sections(&std::fs::read(&to).expect("the one before")), expected);
     }
 }
@@ -143,7 +143,7 @@ fn a_stream_has_the_snapshot_and_nothing_else() {
     let told: Value = serde_json::from_slice(&output.stderr).expect("the report");
     let filed: Value = serde_json::from_slice(&std::fs::read(report_file).expect("read")).expect("JSON");
     assert_eq!((&told["digest"], &told["file"]), (&filed["digest"], &"-".into()));
-    // Somebody who has seen enough.
+    // A reader that has seen enough.
     let program = crate::common::run::BEDLOAD;
     let pipe = format!("{program} export - --progress off -q --db {} | head -c 100 | wc -c", db.display());
     let output = crate::common::run::hermetic("bash").args(["-o", "pipefail", "-c", &pipe]).output().expect("run");

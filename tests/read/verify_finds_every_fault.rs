@@ -240,7 +240,7 @@ fn a_record_that_was_cut_or_edited_is_noticed() {
         changed[at] ^= 1;
         spoiled.push(changed);
     }
-    // Written anew by somebody, with the same fields but one.
+    // Written anew, with the same fields but one.
     let mut record: Value = serde_json::from_slice(&good).expect("JSON");
     record["preset"] = "another".into();
     spoiled.push(serde_json::to_vec_pretty(&record).expect("JSON"));
