@@ -48,7 +48,7 @@ $(DEMO)/%.car:
 clean-demo: ## Remove what the demo wrote
 	rm -rf $(DEMO)
 
-# The library's own tests, in which little data moves, are not optimised: that halves what there is to compile.
+# The library's own tests, in which little data moves, are not optimised: they compile in a quarter of the time.
 test: setup ## Run all tests, with overflow checks and debug assertions in bedload's own code
 	$(TEST) --lib --config profile.release.package.bedload.opt-level=0
 	$(TEST) --test '*' --example '*'

@@ -67,13 +67,15 @@ impl WorkDir {
         let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
         // The directory itself is locked: a file that is removed in the end could be locked once more under its name.
         let lock = File::open(&dir).map_err(Error::io("open", &dir))?;
-        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        let locked = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+        if locked == Err(rustix::io::Errno::WOULDBLOCK) {
             return Err(Error::State {
                 path: dir,
                 reason: "another comparison runs here".into(),
                 hint: "wait for it, or give another --dir; two at once would disturb each other anyway".into(),
             });
         }
+        locked.map_err(|errno| Error::io("lock", &dir)(errno.into()))?;
         let work_dir = Self { dir: dir.join(RUN_DIR), _lock: lock };
         work_dir.clear()?;
         Ok(work_dir)

@@ -100,7 +100,7 @@ impl Store {
         while self.db.get_pinned(&key).map_err(wrap("read from", &self.path))?.is_some() {
             key.push(0);
         }
-        // Without the WAL, of which RocksDB would allocate 70 MiB: the flush makes the deletion durable.
+        // Without the WAL, for which RocksDB would allocate as much as for a memtable: the flush makes the deletion durable.
         let mut unlogged = WriteOptions::default();
         unlogged.disable_wal(true);
         self.db.delete_opt(&key, &unlogged).map_err(wrap("write to", &self.path))?;

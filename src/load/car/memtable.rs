@@ -289,7 +289,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Adds blocks, each with its place in the source; it is an error if the database held another block under one of the keys.
+    /// Adds blocks, each with its place in the source; it is an error if the database held another block under one of the
+    /// keys.
     fn add_unless_other(&mut self, held: &Held, blocks: &[(u64, Record<'_>)]) -> Result<()> {
         let keys: Vec<&[u8]> = blocks.iter().map(|(_, record)| record.key()).collect();
         let mut holds = vec![false; keys.len()];
