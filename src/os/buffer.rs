@@ -12,6 +12,14 @@ use crate::error::{Error, Result};
 /// From this size on, in bytes, huge pages are requested.
 const HUGE_FROM: usize = 2 << 20;
 
+/// Makes `buffer` hold `len` bytes or more. What it held is lost where it grows, and nothing is written: the system gives
+/// zeroed pages when they are first used.
+pub fn make_room(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.len() < len {
+        *buffer = vec![0; len];
+    }
+}
+
 /// A fixed piece of zeroed memory outside the heap; it goes back to the system at once when dropped.
 pub struct Buffer(MmapMut);
 

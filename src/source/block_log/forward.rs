@@ -17,6 +17,7 @@ use super::unpack::{Dictionaries, ROOM, Unpacker};
 use super::{MAX_BLOCK, PEEK, TornTail};
 use crate::chain::{Header, Id};
 use crate::error::{Error, Result};
+use crate::os::buffer::make_room;
 use crate::source::input::ByteStream;
 
 /// Reads a stream in batches.
@@ -149,9 +150,7 @@ impl Forward {
     fn fill(&mut self, batch: &mut Batch, target: usize, until: Option<u32>) -> Result<()> {
         let mut filled = self.carry.len();
         let room = ROOM + target.max(filled).max(PEEK);
-        if batch.bytes.len() < room {
-            batch.bytes.resize(room, 0);
-        }
+        make_room(&mut batch.bytes, room);
         if let Some(to) = batch.bytes.get_mut(ROOM..ROOM + filled) {
             to.copy_from_slice(&self.carry);
         }

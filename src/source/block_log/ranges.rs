@@ -17,6 +17,7 @@ use super::unpack::{Dictionaries, ROOM, Unpacker};
 use super::{MAX_BLOCK, TornTail};
 use crate::chain::{Header, Id};
 use crate::error::{Error, Result};
+use crate::os::buffer::make_room;
 
 /// How far ahead of the reading position the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
@@ -247,9 +248,7 @@ impl<'a> RangeReader<'a> {
         loop {
             let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
             let len = left.min(window);
-            if batch.bytes.len() < ROOM + len {
-                batch.bytes.resize(ROOM + len, 0);
-            }
+            make_room(&mut batch.bytes, ROOM + len);
             let piece = batch.bytes.get_mut(ROOM..ROOM + len).unwrap_or_default();
             part.read(self.at, piece)?;
             let ends = len == left;

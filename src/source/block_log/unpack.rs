@@ -14,6 +14,7 @@ use zstd::zstd_safe::{DCtx, get_error_name};
 use super::MAX_BLOCK;
 use super::packing::Packing;
 use super::problem::LogProblem;
+use crate::os::buffer::make_room;
 use crate::source::input::zstd_frame::MAGIC;
 
 /// How many dictionaries a word can name.
@@ -146,9 +147,7 @@ impl Unpacker {
         // Frames do not say their size: room is made as it is needed, up to the cap.
         let mut room = (stored.len().saturating_mul(8)).clamp(4 << 10, MAX_BLOCK);
         loop {
-            if self.block.len() < ROOM + room {
-                self.block.resize(ROOM + room, 0);
-            }
+            make_room(&mut self.block, ROOM + room);
             let room_now = self.block.len() - ROOM;
             let into = self.block.get_mut(ROOM..).unwrap_or_default();
             let outcome = match dictionary {

@@ -13,6 +13,7 @@ use zstd::zstd_safe;
 use super::ahead::Chunk;
 use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
+use crate::os::buffer::make_room;
 
 /// Bytes of an unpacked chunk.
 pub(super) const CHUNK: usize = 256 << 10;
@@ -103,7 +104,7 @@ pub(super) fn work(shared: &Shared) {
 impl Shared {
     fn chunk(&self) -> Vec<u8> {
         let mut chunk = self.chunks.take();
-        chunk.resize(CHUNK, 0);
+        make_room(&mut chunk, CHUNK);
         chunk
     }
 }
