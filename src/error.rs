@@ -172,9 +172,23 @@ impl Error {
 
     /// An error of RocksDB; [`Error::Io`] where its message names an error of the system.
     pub(crate) fn of_rocks(action: &'static str, path: &Path, message: String) -> Self {
+        if message.contains(LOCKED) {
+            return Self::open_elsewhere(path, None);
+        }
         match errno_of(&message) {
             Some(errno) => Self::io(action, path)(errno.into()),
             None => Self::Rocks { action, path: path.to_owned(), message },
+        }
+    }
+
+    /// The database is open in a process, whose number is not always known.
+    pub(crate) fn open_elsewhere(db: &Path, process: Option<i32>) -> Self {
+        // Of a process in another container the system tells no number.
+        let process = process.filter(|&pid| pid > 0).map(|pid| format!(" (process {pid})")).unwrap_or_default();
+        Self::State {
+            path: db.to_owned(),
+            reason: "another process has the database open".into(),
+            hint: format!("stop the node{process}, then run the same command again"),
         }
     }
 
@@ -240,6 +254,9 @@ impl Error {
         }
     }
 }
+
+/// The words of RocksDB for a database that another process has open.
+const LOCKED: &str = "While lock file";
 
 /// The system's error in a message of RocksDB, which reports errors as text only, with the C library's words.
 pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result, errno_of};
@@ -114,6 +115,15 @@ impl<'a> Existing<'a> {
         Ok(existing)
     }
 
+    /// Checks that no other process has the database open, and keeps no lock: a check before the source is opened, which may
+    /// be a pipe that is slow to begin.
+    ///
+    /// # Errors
+    /// As [`Existing::lock`].
+    pub fn check_is_free(target: &'a Target) -> Result<()> {
+        Self::lock(target).map(drop)
+    }
+
     /// Takes the lock again after RocksDB has closed the database.
     ///
     /// # Errors
@@ -121,11 +131,11 @@ impl<'a> Existing<'a> {
     pub fn lock_again(&self) -> Result<()> {
         match fcntl_lock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(()),
-            Err(Errno::AGAIN | Errno::ACCESS) => Err(Error::State {
-                path: self.target.db.clone(),
-                reason: "another process has the database open".into(),
-                hint: "stop the node, then run the same command again".into(),
-            }),
+            Err(Errno::AGAIN | Errno::ACCESS) => {
+                let holder = fcntl_getlk(&self.file, &Flock::from(FlockType::WriteLock));
+                let process = holder.ok().flatten().and_then(|lock| lock.pid).map(|pid| pid.as_raw_pid());
+                Err(Error::open_elsewhere(&self.target.db, process))
+            }
             Err(error) => Err(Error::io("lock", self.target.db.join("LOCK"))(error.into())),
         }
     }

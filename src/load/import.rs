@@ -71,6 +71,9 @@ impl Import<'_> {
         let finished = target.is_finished();
         if !finished {
             check_target(&target)?;
+            if target.into_existing {
+                Existing::check_is_free(&target)?;
+            }
         }
         // Before RocksDB starts threads to check the preset's options.
         planner::check_memory(options)?;

@@ -7,7 +7,7 @@ use crate::common::car::*;
 use crate::common::crash::*;
 use crate::common::fault::{failing, killed_at_change};
 use crate::common::model::{Key, Model};
-use crate::common::run::Place;
+use crate::common::run::{Place, program};
 
 const WAYS: [Way; 3] = [Way::Memory, Way::Spill, Way::Memtables];
 const KEYS: [Key; 3] = [Key::Cid, Key::Multihash, Key::Digest];
@@ -108,8 +108,13 @@ fn a_database_that_is_open_elsewhere_is_refused_before_anything_is_read() {
         let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
         case.put_old();
         let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
-        case.is_refused(&["another process has the database open", "hint: stop the node"]);
+        let hint = format!("hint: stop the node (process {})", std::process::id());
+        case.is_refused(&["another process has the database open", &hint]);
         assert!(!case.partial().exists(), "something is left of the work");
+        // Before the source is opened, which is not there.
+        let absent = ["import", "nosuch.car", "--into-existing", "--db"];
+        let refused = program().args(absent).arg(&case.db).assert().code(4);
+        assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains(&hint), "{refused}");
         drop(node);
         case.finishes();
     }
