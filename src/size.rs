@@ -1,4 +1,4 @@
-//! Sizes in bytes as RocksDB reads and people write them.
+//! Sizes in bytes as RocksDB reads and people write them; numbers for people.
 //!
 //! `64M`, `64m`, `64MiB` and `67108864` are the same size: a letter is a power of 1024, as in RocksDB's own option
 //! strings. `64MB` is refused, because half of its readers take it for 64,000,000: a preset must not mean one thing here
@@ -124,6 +124,24 @@ pub fn human(bytes: u64) -> String {
         Some((letter, tenths)) => format!("{}.{} {letter}iB", tenths / 10, tenths % 10),
         None => format!("{bytes} B"),
     }
+}
+
+/// A number for people: `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 problem`, `1,200 problems`
+pub fn counted(number: u64, one: &str, more: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{} {more}", grouped(number)) }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportRep
     let mut plan = plan.clone();
     if let Method::CarSst { sort } = &mut plan.method {
         // What happened, not what was expected.
-        sort.spill = loaded.spilled;
+        (sort.spill, sort.may_spill) = (loaded.spilled, false);
     }
     // The functions of records that were there before are not known.
     let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;

@@ -16,7 +16,7 @@
 //! start. What an earlier run has written already is not counted again.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::load::journal::Journal;
@@ -76,28 +76,18 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<V
     Ok(vec![needs(database, holds, needed, certain.saturating_sub(there))])
 }
 
-/// Refuses what cannot succeed; returns a warning for what may not.
-///
-/// # Errors
-/// [`Error::NoSpace`]: it cannot succeed.
-pub(in crate::load) fn check(space: &[Space]) -> Result<Vec<String>> {
-    let mut warnings = Vec::new();
-    for Space { path, needed_bytes, certain_bytes, free_bytes, holds, .. } in space {
-        let needed = needed_bytes.unwrap_or_default();
-        if certain_bytes > free_bytes {
-            let (path, free) = (PathBuf::from(path), *free_bytes);
-            return Err(Error::NoSpace { path, needed: Some(needed), free, source: None });
-        }
-        if needed > *free_bytes {
-            warnings.push(format!(
-                "{path} has {} free; {holds} may need {}, less if the blocks compress well. If the disk gets full, \
-                 make room and run the same command again",
-                human(*free_bytes),
-                human(needed)
-            ));
-        }
-    }
-    Ok(warnings)
+/// Warnings for what may not succeed.
+pub(in crate::load) fn warnings(space: &[Space]) -> Vec<String> {
+    let scarce = |space: &&Space| space.certain_bytes <= space.free_bytes && space.needed_bytes > Some(space.free_bytes);
+    let warn = |Space { path, needed_bytes, free_bytes, holds, .. }: &Space| {
+        format!(
+            "{path} has {} free; {holds} may need {}, less if the blocks compress well. If the disk gets full, make room \
+             and run the same command again",
+            human(*free_bytes),
+            human(needed_bytes.unwrap_or_default())
+        )
+    };
+    space.iter().filter(scarce).map(warn).collect()
 }
 
 /// Adds to an error of a full disk how much is missing there.
@@ -148,6 +138,10 @@ mod tests {
         planner::choose(choice, bytes, bytes.is_some(), 4 * GIB, 2, 1024, 256 << 20)
     }
 
+    fn with(space: Vec<Space>) -> Plan {
+        Plan { space, ..plan(PlanChoice::Spill, Some(GIB)) }
+    }
+
     fn target(dir: &Path) -> Target {
         Target::new(&ImportOptions::new("snapshot", dir.join("not/yet/db"))).expect("a name")
     }
@@ -187,7 +181,8 @@ mod tests {
         let space = of(&plan(PlanChoice::Auto, None), false, &target(dir.path())).expect("it answers");
         assert_eq!(space[0].needed_bytes, None);
         assert!(space[0].describe().contains("an unknown amount of "), "{}", space[0].describe());
-        assert_eq!(check(&space).expect("let through"), Vec::<String>::new());
+        assert_eq!(warnings(&space), Vec::<String>::new());
+        with(space).check_space().expect("let through");
     }
 
     fn space(needed: u64, certain: u64, free: u64) -> Space {
@@ -204,11 +199,13 @@ mod tests {
 
     #[test]
     fn only_what_cannot_succeed_is_refused() {
-        assert!(check(&[space(10, 8, 10)]).expect("fits").is_empty());
-        let warned = check(&[space(11 * GIB, 8 * GIB, 10 * GIB)]).expect("may fit");
+        assert!(warnings(&[space(10, 8, 10)]).is_empty());
+        let may_not_fit = vec![space(11 * GIB, 8 * GIB, 10 * GIB)];
+        let warned = warnings(&may_not_fit);
         let [warning] = &warned[..] else { panic!("one warning: {warned:?}") };
         assert!(warning.starts_with("/data has 10.0 GiB free; database may need 11.0 GiB, less if"), "{warning}");
-        let error = check(&[space(12 * GIB, 11 * GIB, 10 * GIB)]).expect_err("cannot fit");
+        with(may_not_fit).check_space().expect("it may fit");
+        let error = with(vec![space(12 * GIB, 11 * GIB, 10 * GIB)]).check_space().expect_err("cannot fit");
         assert_eq!(error.to_string(), "find room at /data: 12.0 GiB more needed, 10.0 GiB free");
         assert_eq!(error.exit(), crate::error::Exit::Failed);
         assert!(error.hint().contains("df -h /data"), "{}", error.hint());

@@ -46,7 +46,7 @@ pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcom
 pub enum Outcome {
     /// The database is complete.
     Imported(Box<ImportReport>),
-    /// A dry run: this is what would be done.
+    /// A dry run: this is what would be done. [`Plan::check_space`] tells whether it would be refused for want of room.
     Planned(Plan),
 }
 
@@ -81,11 +81,14 @@ impl Import<'_> {
         let planned = self.plan(&opened, &preset, &target)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
         let mut source = opened.read_header(options, &planned.plan)?;
+        if !finished {
+            self.warn(disk_space::warnings(&planned.plan.space));
+        }
         if options.dry_run {
             return Ok(Outcome::Planned(planned.plan));
         }
         if !finished {
-            self.warn(disk_space::check(&planned.plan.space)?);
+            planned.plan.check_space()?;
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.origin(options))?;
         let prepared = Prepared { preset, planned, identity, plain };

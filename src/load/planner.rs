@@ -186,7 +186,8 @@ pub(crate) fn choose(
         PlanChoice::Spill => true,
     };
     let sort_bytes = (memory.saturating_sub(building) / workers).max(1 << 20);
-    let may_spill = spill || !exact || !fits;
+    let turns_out = !spill && (!exact || !fits);
+    let may_spill = spill || turns_out;
     let bytes = expected.unwrap_or_else(|| memory.saturating_mul(UNKNOWN).min(UNKNOWN_MOST));
     let wanted = if may_spill {
         bytes.div_ceil((sort_bytes * 3 / 5).min(512 << 20))
@@ -209,7 +210,7 @@ pub(crate) fn choose(
         expected_bytes: expected,
         open_files: 0,
         space: Vec::new(),
-        method: Method::CarSst { sort: SortPlan { spill, hold_bytes, partitions } },
+        method: Method::CarSst { sort: SortPlan { spill, may_spill: turns_out, hold_bytes, partitions } },
     }
 }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::size::human;
+use crate::error::{Error, Result};
+use crate::size::{counted, human};
 
 /// How an import will proceed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +62,10 @@ pub enum Method {
 pub struct SortPlan {
     /// Through memory, or through files from the first block on.
     pub spill: bool,
+    /// Whether what is held in memory first may turn out not to fit, and then goes through files: the source's size is not
+    /// known, or it is too large for the memory that the caller insists on.
+    #[serde(default)]
+    pub may_spill: bool,
     /// Bytes of blocks and entries that may be held before they are spilled.
     pub hold_bytes: u64,
     /// The partitions that they are sorted in.
@@ -155,26 +160,43 @@ impl Plan {
 
     /// The plan in one line for people.
     pub fn describe(&self) -> String {
-        let (threads, memory) = (self.threads, human(self.memory));
+        let (threads, memory) = (counted(self.threads as u64, "thread", "threads"), human(self.memory));
         let how = match &self.method {
             Method::CarSst { sort } => {
-                let way = if sort.spill { "spill to partitions, then sort each in memory" } else { "sort in memory" };
-                let (partitions, sst) = (1u64 << sort.partitions.bits, human(self.sst_bytes));
-                format!("{way}: {threads} threads, {memory} of memory, {partitions} partitions, SSTs of up to {sst}")
+                let way = match (sort.spill, sort.may_spill) {
+                    (true, _) => "spill to partitions, then sort each in memory",
+                    (false, true) => "sort in memory if all fits, else spill to partitions and sort each in memory",
+                    (false, false) => "sort in memory",
+                };
+                let (partitions, sst) = (counted(1 << sort.partitions.bits, "partition", "partitions"), human(self.sst_bytes));
+                format!("{way}: {threads}, {memory} of memory, {partitions}, SSTs of up to {sst}")
             }
             Method::BlockLogSst { log } => format!(
-                "build in the order of the chain: {threads} threads, {memory} of memory, ranges of {}{}",
+                "build in the order of the chain: {threads}, {memory} of memory, ranges of {}{}",
                 human(log.range_bytes),
                 log.describe_families()
             ),
-            Method::CarMemtable { memtable } => memtable.describe(threads),
-            Method::BlockLogMemtable { log, memtable } => memtable.describe(threads) + &log.describe_families(),
+            Method::CarMemtable { memtable } => memtable.describe(&threads),
+            Method::BlockLogMemtable { log, memtable } => memtable.describe(&threads) + &log.describe_families(),
         };
         let space: String = self.space.iter().map(|space| format!("; {}", space.describe())).collect();
         // Only partitions go to a work directory.
         let elsewhere =
             if self.space.len() > 1 { "; partitions go to another file system and are copied back" } else { "" };
         how + &space + elsewhere
+    }
+
+    /// Refuses what cannot succeed: files that are certain to be larger than the disk has room.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]: it cannot succeed.
+    pub fn check_space(&self) -> Result<()> {
+        match self.space.iter().find(|space| space.certain_bytes > space.free_bytes) {
+            None => Ok(()),
+            Some(Space { path, needed_bytes, free_bytes: free, .. }) => {
+                Err(Error::NoSpace { path: path.into(), needed: Some(needed_bytes.unwrap_or_default()), free: *free, source: None })
+            }
+        }
     }
 
     /// The size of SSTs that is aimed at for `total` bytes: small enough that no thread is left alone with the last one for
@@ -196,15 +218,15 @@ impl LogPlan {
 }
 
 impl MemtablePlan {
-    fn describe(&self, threads: usize) -> String {
-        let level0 = self.level0_files.map(|files| format!(" from up to {files} files of level 0")).unwrap_or_default();
+    fn describe(&self, threads: &str) -> String {
+        let level0 = self.level0_files.map(|files| format!(" from up to {} of level 0", counted(files, "file", "files"))).unwrap_or_default();
         let compaction = if self.compact { format!("then compact{level0}") } else { "no final compaction".to_owned() };
         format!(
-            "write through memtables: {threads} threads read, {} write, batches of {} or {} records, {} of write \
-             buffers; {compaction}",
+            "write through memtables: {threads} to read, {} to write, batches of {} or {}, {} of write buffers; \
+             {compaction}",
             self.writer_threads,
             human(self.batch_bytes),
-            self.batch_count,
+            counted(self.batch_count, "record", "records"),
             human(self.write_buffer_bytes)
         )
     }

@@ -4,23 +4,14 @@ use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
 use crate::size::human;
+pub use crate::size::{counted, grouped};
 use serde_json::{Map, Value};
+
+/// A phase that is shorter, in seconds, would be shown as 0.0.
+pub const SHORT: f64 = 0.05;
 
 /// The heights of a sparkline.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// `1,234,567`
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// A rate in at most six characters: `9,999`, `212 k`, `1.2 M`.
 pub fn short(rate: f64) -> String {
@@ -76,13 +67,11 @@ pub fn sparkline(rates: &[f64], columns: usize) -> String {
 
 /// The phases of an import that took time: `read 1.9, build 2.9`.
 pub fn phases(seconds: &Map<String, Value>) -> String {
-    let phase = |name: &&str| Some(format!("{name} {:.1}", seconds.get(*name)?.as_f64()?));
+    let phase = |name: &&str| {
+        let took = seconds.get(*name)?.as_f64()?;
+        (took >= SHORT).then(|| format!("{name} {took:.1}"))
+    };
     ["read", "build", "ingest", "compact", "check"].iter().filter_map(phase).collect::<Vec<_>>().join(", ")
-}
-
-/// `1 problem`, `12 problems`
-pub fn counted(number: u64, one: &str, more: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {more}") }
 }
 
 #[cfg(test)]

@@ -14,12 +14,13 @@ use crate::load::checkpoint;
 use crate::load::checkpoint::{Clock, PendingCheckpoint};
 use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState};
-use crate::load::options::ImportOptions;
+use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner;
 use crate::os::buffer::Buffer;
 use crate::parallel::{self, Pull};
-use crate::progress::Progress;
+use crate::progress::{Event, Progress};
 use crate::report::{Plan, SortPlan};
+use crate::size::human;
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
@@ -215,6 +216,18 @@ impl ReadContext<'_> {
             }
         }
         Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, checkpoint, tail })
+    }
+
+    /// Tells a caller who insists on memory that the blocks do not fit it.
+    fn warn_of_spilling(&self) {
+        if self.options.plan == PlanChoice::Memory {
+            let held = human(self.sort.hold_bytes);
+            let message = format!(
+                "the blocks do not fit the {held} of memory that they may take: from here on they are spilled to files, in \
+                 spite of --plan memory"
+            );
+            self.progress.report(&Event::Warning { message });
+        }
     }
 
     /// Resumes the work of an earlier run that needs nothing more from the source; `None` if there is none.
@@ -442,7 +455,9 @@ impl<'a> Worker<'a> {
             if held <= shared.reading.sort.hold_bytes {
                 return Ok(false);
             }
-            shared.spilling.store(true, Ordering::Relaxed);
+            if !shared.spilling.swap(true, Ordering::Relaxed) {
+                shared.reading.warn_of_spilling();
+            }
         }
         self.spill_what_is_held()?;
         Ok(true)
