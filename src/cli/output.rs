@@ -12,15 +12,28 @@ use crate::{Error, Exit};
 use crate::cli::globals::Globals;
 use crate::cli::render::screen;
 
+/// The name of standard output.
+const STDOUT: &str = "-";
+
 /// The file that a report is written to.
-pub struct ReportFile(Option<(PathBuf, Output)>);
+pub struct ReportFile(Report);
+
+enum Report {
+    None,
+    Stdout,
+    File(PathBuf, Output),
+}
 
 impl ReportFile {
     /// Begins the file of `--report`, if there is one. It must neither be one of `others`, each with what it is, nor be
     /// in it. Before the long work: a path that cannot be written fails now. What is there stays until the report is
     /// whole.
-    pub fn create(path: Option<&Path>, others: &[(&str, &Path)]) -> anyhow::Result<Self> {
-        let Some(path) = path else { return Ok(Self(None)) };
+    pub fn create(path: Option<&Path>, others: &[(&str, &Path)], globals: &Globals) -> anyhow::Result<Self> {
+        let Some(path) = path else { return Ok(Self(Report::None)) };
+        if path == Path::new(STDOUT) {
+            // `--json` prints the same there.
+            return Ok(Self(if globals.json { Report::None } else { Report::Stdout }));
+        }
         for (what, other) in others {
             // A source from standard input may be a file, too.
             let file = if *other == Path::new("-") { Path::new("/dev/stdin") } else { other };
@@ -32,12 +45,37 @@ impl ReportFile {
                 .into());
             }
         }
-        Ok(Self(Some((path.to_owned(), Output::create(path, true)?))))
+        Ok(Self(Report::File(path.to_owned(), Output::create(path, true)?)))
+    }
+
+    /// Whether the report goes to standard output, which then has nothing else.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self.0, Report::Stdout)
+    }
+
+    /// Returns the result of the work; the error of work that failed goes to the file first, as a document.
+    pub fn or_error<T>(self, outcome: crate::Result<T>) -> anyhow::Result<(T, Self)> {
+        match outcome {
+            Ok(result) => Ok((result, self)),
+            Err(error) => {
+                let (exit, hint) = (error.exit(), error.hint());
+                let error = anyhow::Error::from(error);
+                if let Err(failed) = self.write(&error_document(&format!("{error:#}"), &hint, exit)) {
+                    // The error of the work is the one to end with.
+                    let _ = writeln!(io::stderr(), "{}", shown_in_line(&format!("warning: {failed:#}")));
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Writes the report, if there is a file for it.
     pub fn write(self, report: &impl serde::Serialize) -> anyhow::Result<()> {
-        let Some((path, mut output)) = self.0 else { return Ok(()) };
+        let (path, mut output) = match self.0 {
+            Report::None => return Ok(()),
+            Report::Stdout => return print_json(report),
+            Report::File(path, output) => (path, output),
+        };
         let text = serde_json::to_vec_pretty(report)?;
         output.file().write_all(&text).map_err(Error::io("write", path))?;
         Ok(output.commit()?)

@@ -62,7 +62,7 @@ pub struct Args {
     /// Replace the file if it exists
     #[arg(long, help_heading = "File")]
     pub force: bool,
-    /// Write the report to a file as JSON
+    /// Write the report to a file as JSON, or the error of an export that fails; `-` is standard output
     #[arg(long, value_name = "FILE", help_heading = "File")]
     pub report: Option<PathBuf>,
 
@@ -83,8 +83,12 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Err(output::refuse_terminal());
     }
     let options = options(args)?;
-    let report_file =
-        output::ReportFile::create(args.report.as_deref(), &[("export", &args.file), ("database", &args.db)])?;
+    if to_stdout && args.report.as_deref() == Some(Path::new("-")) {
+        let reason = "the snapshot and the report cannot both go to standard output".into();
+        return Err(Error::Usage { reason, hint: "give --report a file".into() }.into());
+    }
+    let others = [("export", &*args.file), ("database", &*args.db)];
+    let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
     let observer = progress::renderer(globals);
     let outcome = if to_stdout {
         export_to(&options, &mut io::stdout(), observer.as_ref())
@@ -92,14 +96,15 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         export(&options, &args.file, observer.as_ref())
     };
     observer.finish();
-    let report = outcome?;
+    let (report, report_file) = report_file.or_error(outcome)?;
     let done = match report.committed {
         true => format!("the snapshot {} is complete", report.file),
         false => format!("{} is read to its end", report.db),
     };
     output::report_done(done, "use the snapshot as it is; `bedload inspect` shows what is in it", || {
+        let on_stdout = report_file.is_stdout();
         report_file.write(&report)?;
-        print(&report, to_stdout, globals)
+        if on_stdout { Ok(()) } else { print(&report, to_stdout, globals) }
     })?;
     if report.complete || args.allow_missing {
         return Ok(());

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::chain::Id;
 use crate::load::{Format, LogOptions, PlanChoice};
 use crate::preset::Overrides;
+use crate::report::Plan;
 use crate::size::human;
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
@@ -114,7 +115,7 @@ pub struct Args {
     /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
-    /// Write the report to a file as JSON
+    /// Write the report to a file as JSON, or the error of an import that fails; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
@@ -127,22 +128,24 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         vec![("source", &*args.source), ("database", &*args.db), ("work of the import", Path::new(&partial))];
     others.extend(args.preset.as_deref().map(|preset| ("preset", Path::new(preset))));
     others.extend(args.options_file.as_deref().map(|path| ("options file", path)));
-    let report_file = output::ReportFile::create(args.report.as_deref(), &others)?;
+    let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = progress::renderer(globals);
     let outcome = crate::import(&options, observer.as_ref());
     observer.finish();
-    match outcome? {
-        Outcome::Planned(plan) if globals.json => {
-            let mut document = serde_json::json!({ "schema": "bedload-plan-2" });
-            if let (Some(fields), serde_json::Value::Object(plan)) =
-                (document.as_object_mut(), serde_json::to_value(&plan)?)
-            {
-                fields.extend(plan);
+    let (outcome, report_file) = report_file.or_error(outcome)?;
+    let on_stdout = report_file.is_stdout();
+    match outcome {
+        Outcome::Planned(plan) => {
+            let document = plan_document(&plan)?;
+            report_file.write(&document)?;
+            match globals.json {
+                true => output::print_json(&document)?,
+                false if on_stdout => {}
+                false => screen::print(&format!("{}\n", plan.describe()), 2)?,
             }
-            output::print_json(&document)
+            Ok(plan.check_space()?)
         }
-        Outcome::Planned(plan) => Ok(screen::print(&format!("{}\n", plan.describe()), 2)?),
         Outcome::Imported(report) => {
             let done = format!("the database {} is complete", report.db);
             output::report_done(done, "use the database as it is: its BEDLOAD.json has the same report", || {
@@ -150,13 +153,22 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
                 if globals.json {
                     return output::print_json(&report);
                 }
-                if !globals.quiet {
+                if !globals.quiet && !on_stdout {
                     screen::print(&render::import::text(&report), 10)?;
                 }
                 Ok(())
             })
         }
     }
+}
+
+/// A plan with its schema.
+fn plan_document(plan: &Plan) -> anyhow::Result<serde_json::Value> {
+    let mut document = serde_json::json!({ "schema": "bedload-plan-2" });
+    if let (Some(fields), serde_json::Value::Object(plan)) = (document.as_object_mut(), serde_json::to_value(plan)?) {
+        fields.extend(plan);
+    }
+    Ok(document)
 }
 
 fn options(args: &Args) -> crate::Result<ImportOptions> {
