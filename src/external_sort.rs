@@ -18,6 +18,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// The most sorted sequences merged at once.
 pub(crate) const FAN_IN: usize = 32;
 
+/// The most runs that wait to be merged: each is an open file.
+pub(crate) const MAX_RUNS: usize = 4 * FAN_IN;
+
 /// The least and the most that a run's reader buffers, in bytes.
 const MIN_READ: usize = 16 << 10;
 const MAX_READ: usize = 1 << 20;
@@ -61,6 +64,18 @@ impl<T: Fixed> Sorter<T> {
     fn spill(&mut self) -> io::Result<()> {
         self.held.sort_unstable();
         self.runs.push(Run::write(&self.dir, self.held.drain(..).map(Ok))?);
+        if self.runs.len() >= MAX_RUNS {
+            // The shortest ones, so that no record is written more often than there are sizes of runs.
+            self.runs.sort_by_key(Run::len);
+            self.merge_first(self.memory / 8)?;
+        }
+        Ok(())
+    }
+
+    /// Merges the first runs into one, which goes behind the others.
+    fn merge_first(&mut self, memory: usize) -> io::Result<()> {
+        let group: Vec<_> = self.runs.drain(..FAN_IN).collect();
+        self.runs.push(Run::write(&self.dir, Records::new(&[], group.iter(), memory)?)?);
         Ok(())
     }
 
@@ -73,9 +88,7 @@ impl<T: Fixed> Sorter<T> {
             self.held = Vec::new();
         }
         while self.runs.len() > FAN_IN {
-            let group: Vec<_> = self.runs.drain(..FAN_IN).collect();
-            let merged = Run::write(&self.dir, Records::new(&[], group.iter(), self.memory)?)?;
-            self.runs.push(merged);
+            self.merge_first(self.memory)?;
         }
         let Self { held, memory, dir, runs, .. } = self;
         Ok(Sorted { held, memory, dir, runs })

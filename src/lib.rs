@@ -51,6 +51,7 @@ mod cbor;
 mod chain;
 #[cfg(feature = "cli")]
 mod cli;
+mod dag;
 #[cfg(feature = "cli")]
 mod doctor;
 mod error;

@@ -1,11 +1,13 @@
 //! The last step: the record of the import, everything synced, one rename, the parent directory synced.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
+use crate::load::car::complete::Completeness;
 use crate::load::context::{Job, Loaded};
 use crate::load::journal::Entry;
 use crate::load::target::Target;
@@ -13,7 +15,9 @@ use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{checksum, sealed};
-use crate::report::{Blocks, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions};
+use crate::report::{
+    Blocks, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions, rfc3339,
+};
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::rocks::{self, options_of};
 use crate::schema::RECORD_FILE;
@@ -23,12 +27,18 @@ use crate::sort::key::KeyLayout;
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Rocks`]: the disk is full or fails; the same command goes on.
-pub(super) fn commit(job: &Job<'_>, source: SourceInfo, size: Option<u64>, loaded: Loaded) -> Result<ImportReport> {
+pub(super) fn commit(
+    job: &Job<'_>,
+    source: SourceInfo,
+    size: Option<u64>,
+    loaded: Loaded,
+    complete: Completeness,
+) -> Result<ImportReport> {
     let Job { target, progress, .. } = *job;
     progress.begin(Phase::Commit, None);
     let bytes = size.unwrap_or(loaded.consumed);
     let source = SourceInfo { bytes, null_padding: loaded.tail.padding, ..source };
-    let mut report = report(job, source, loaded)?;
+    let mut report = report(job, source, loaded, complete)?;
     measure(progress, &mut report);
     let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
     write_synced(target.working(), RECORD_FILE, &record)?;
@@ -43,7 +53,7 @@ pub(super) fn commit(job: &Job<'_>, source: SourceInfo, size: Option<u64>, loade
 }
 
 /// The report of a loaded source, without measurements.
-fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportReport> {
+fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completeness) -> Result<ImportReport> {
     let Job { options, preset, plan, target, progress, .. } = *job;
     let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
     let mut plan = plan.clone();
@@ -55,7 +65,13 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportRep
     let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;
     Ok(ImportReport {
         schema: SCHEMA.into(),
+        imported_at: rfc3339(now()).unwrap_or_default(),
+        resumed: job.resumes(),
         source,
+        head: complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log)),
+        missing_roots: complete.missing_roots,
+        first_missing_roots: complete.first_missing_roots,
+        links: complete.links,
         db: options.db.display().to_string(),
         column_family: options.column_family.clone(),
         into_existing: options.into_existing,
@@ -87,12 +103,19 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded) -> Result<ImportRep
     })
 }
 
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 /// Fills in the measurements so far.
 fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
     let mut seconds = Map::new();
     seconds.insert("total".into(), progress.now().seconds.into());
     for (phase, time) in progress.phase_seconds() {
-        seconds.insert(phase.name().into(), Value::from(time));
+        // A phase may come more than once.
+        let before = seconds.get(phase.name()).and_then(Value::as_f64).unwrap_or_default();
+        seconds.insert(phase.name().into(), Value::from(before + time));
     }
     report.seconds = seconds;
     report.cpu_seconds = resources::cpu_seconds();

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, errno_of};
 use crate::hash::content_digest::ContentDigest;
+use crate::load::car::links::LinkList;
 use crate::load::existing::Existing;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
@@ -27,6 +28,8 @@ pub(super) struct Job<'a> {
     pub progress: &'a Progress<'a>,
     /// The options of the database while it is loaded.
     pub loading: &'a OptionMap,
+    /// Where keys and links go, if these are to be compared.
+    pub links: Option<&'a LinkList>,
 }
 
 /// The result of a loader.
@@ -64,6 +67,11 @@ impl Job<'_> {
     /// An error of RocksDB about files that an earlier run has left, as damage to these unless the system failed.
     pub fn damaged(&self, error: Error) -> Error {
         if self.uses_earlier_work() { damaged_by(error) } else { error }
+    }
+
+    /// Whether an earlier run has done a part of the work.
+    pub fn resumes(&self) -> bool {
+        self.uses_earlier_work() || self.resumed.read.is_some()
     }
 
     /// Whether what an earlier run has built or written becomes part of the database.

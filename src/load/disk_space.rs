@@ -28,6 +28,9 @@ use crate::size::human;
 /// RocksDB's own files, the journal, indexes and filters: a share of the blocks, as its reciprocal.
 const OVERHEAD: u64 = 25;
 
+/// Keys and links that are compared: a share of the blocks, as its reciprocal.
+const LINKS: u64 = 16;
+
 /// Works out how much space an import needs on each file system.
 ///
 /// # Errors
@@ -71,6 +74,10 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<V
         Method::CarSst { .. } | Method::BlockLogSst { .. } => ("database", with_overhead),
     };
     let kept = if target.into_existing { size_of(&target.db) } else { 0 };
+    // Some entries of 16 bytes for each block, beyond what stays in memory.
+    let links =
+        data.filter(|_| plan.links_bytes > 0).map_or(0, |bytes| (bytes / LINKS).saturating_sub(plan.links_bytes));
+    let kept = kept + links;
     let there = there + spilled;
     let needed = peak.map(|bytes| (bytes + kept).saturating_sub(there));
     Ok(vec![needs(database, holds, needed, certain.saturating_sub(there))])
@@ -78,7 +85,8 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<V
 
 /// Warnings for what may not succeed.
 pub(in crate::load) fn warnings(space: &[Space]) -> Vec<String> {
-    let scarce = |space: &&Space| space.certain_bytes <= space.free_bytes && space.needed_bytes > Some(space.free_bytes);
+    let scarce =
+        |space: &&Space| space.certain_bytes <= space.free_bytes && space.needed_bytes > Some(space.free_bytes);
     let warn = |Space { path, needed_bytes, free_bytes, holds, .. }: &Space| {
         format!(
             "{path} has {} free; {holds} may need {}, less if the blocks compress well. If the disk gets full, make room \

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::load::options::ImportOptions;
 use crate::preset::Resolved;
-use crate::report::Plan;
+use crate::report::{Plan, rfc3339};
+use crate::size::grouped;
 use crate::source::car::NullPadding;
 
 /// How much of the source's head and tail is digested, in bytes.
@@ -52,6 +53,9 @@ pub(super) struct Origin<'a> {
 struct SourceIdentity {
     /// Digest of version and roots.
     header: String,
+    /// As the caller named it: for messages alone.
+    #[serde(default)]
+    name: String,
     /// `None` for a pipe; its bytes are compared while they are skipped.
     file: Option<FileIdentity>,
     /// The other files of a source that consists of several.
@@ -96,7 +100,10 @@ impl Identity {
         let of_log = || plan.log().and_then(|log| log.transactions.as_ref());
         let partitions = plan.sort().map(|sort| &sort.partitions).or_else(of_log);
         Ok(Self {
-            source: SourceIdentity::of(digest(&origin.head), origin.files)?,
+            source: SourceIdentity {
+                name: options.source.to_string_lossy().into_owned(),
+                ..SourceIdentity::of(digest(&origin.head), origin.files)?
+            },
             tool: env!("CARGO_PKG_VERSION").into(),
             preset: preset.preset.clone(),
             settings: digest(settings.as_bytes()),
@@ -133,7 +140,8 @@ impl Identity {
         let open = |path: &PathBuf| File::open(path).map_err(Error::io("open", path));
         let files = self.source.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
         let named = self.source.paths.iter().cloned().zip(&files).collect();
-        if self.source == SourceIdentity::of(self.source.header.clone(), named)? {
+        let now = SourceIdentity::of(self.source.header.clone(), named)?;
+        if self.source == (SourceIdentity { name: self.source.name.clone(), ..now }) {
             return Ok(());
         }
         Err(changed(&options.source, "its size, its times, its inode or its ends are not what they were"))
@@ -153,15 +161,18 @@ impl Identity {
     /// What differs between this import and the one in the journal: name, value there, value here. A copy of the same
     /// source is no difference: see [`Identity::is_touched_since`].
     pub fn differences(&self, journal: &Self) -> Vec<(String, String, String)> {
+        // People know a source by its name, its size and its time, and not by digests.
+        let other = (!self.source.is_same(&journal.source))
+            .then(|| ("the source".to_owned(), journal.source.describe(), self.source.describe()));
         let value = |identity: &Self| {
-            let mut identity = identity.clone();
-            identity.source.inodes.clear();
-            serde_json::to_value(identity).unwrap_or_default()
+            let mut value = serde_json::to_value(identity).unwrap_or_default();
+            value.as_object_mut().and_then(|fields| fields.remove("source"));
+            value
         };
         let (mut here, mut there) = (Vec::new(), Vec::new());
         flatten("", &value(self), &mut here);
         flatten("", &value(journal), &mut there);
-        let mut found = Vec::new();
+        let mut found: Vec<_> = other.into_iter().collect();
         for (name, mine) in &here {
             let other = there.iter().find(|(known, _)| known == name).map_or("nothing", |(_, value)| value);
             if other != mine {
@@ -178,12 +189,30 @@ impl Identity {
 }
 
 impl SourceIdentity {
+    /// Whether both are of the same content, whatever their names and inodes are.
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.header, &self.file, &self.more) == (&other.header, &other.file, &other.more)
+    }
+
+    /// Name, size and time, for people.
+    fn describe(&self) -> String {
+        let Self { name, file, more, .. } = self;
+        // An older journal has no name.
+        let name = if name.is_empty() { "a source" } else { name };
+        let Some(file) = file else { return format!("{name} (a pipe)") };
+        let bytes = file.bytes + more.iter().map(|file| file.bytes).sum::<u64>();
+        let newest = more.iter().map(|file| file.modified_seconds).fold(file.modified_seconds, i64::max);
+        let time = u64::try_from(newest).ok().and_then(rfc3339).unwrap_or_else(|| "before 1970".into());
+        let files = if more.is_empty() { String::new() } else { format!("{} files, ", more.len() + 1) };
+        format!("{name} ({files}{} bytes, {time})", grouped(bytes))
+    }
+
     fn of(header: String, named: Vec<(PathBuf, &File)>) -> Result<Self> {
         let found = named.iter().map(|(path, file)| file_identity(path, file)).collect::<Result<Vec<_>>>()?;
         let (files, inodes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let mut files = files.into_iter();
         let paths = named.into_iter().map(|(path, _)| path).collect();
-        Ok(Self { header, file: files.next(), more: files.collect(), inodes, paths })
+        Ok(Self { header, name: String::new(), file: files.next(), more: files.collect(), inodes, paths })
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
+use crate::load::car::links::LinkList;
 use crate::load::commit::commit;
 use crate::load::context::{Job, Loaded};
 use crate::load::existing::Existing;
@@ -18,6 +19,7 @@ use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{ImportReport, Plan};
+use crate::source::car::RawCid;
 
 /// How much later a signal may arrive here than at the other end of a pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
@@ -108,7 +110,10 @@ impl Import<'_> {
             if let Some(blocks) = blocks {
                 self.progress.expect_blocks(blocks);
             }
-            commit(job, info, size, load(job, source, &prepared.identity)?)
+            let loaded = load(job, source, &prepared.identity)?;
+            let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
+            let complete = car::complete::check(job, &roots)?;
+            commit(job, info, size, loaded, complete)
         })
     }
 
@@ -152,7 +157,7 @@ impl Import<'_> {
     ) -> Result<Option<ImportReport>> {
         let (journal, mut resumed) = Journal::open(&target.partial)?;
         resumed.touched = resumed.identity.as_ref().is_none_or(|known| prepared.identity.is_touched_since(known));
-        let job = self.job(prepared, target, None, &journal, &resumed);
+        let job = self.job(prepared, target, None, &journal, &resumed, None);
         finish_earlier(&job, &prepared.identity, source, |error| self.cut_by_signal(error))
     }
 
@@ -163,6 +168,7 @@ impl Import<'_> {
         existing: Option<&'a Existing<'a>>,
         journal: &'a Journal,
         resumed: &'a ResumedState,
+        links: Option<&'a LinkList>,
     ) -> Job<'a> {
         let Prepared { preset, planned: Planned { plan, loading, .. }, .. } = prepared;
         Job {
@@ -175,6 +181,7 @@ impl Import<'_> {
             resumed,
             progress: self.progress,
             loading,
+            links,
         }
     }
 
@@ -196,7 +203,8 @@ impl Import<'_> {
         let (journal, resumed) = resumed.map_err(|error| prepared.explain(error, &target))?;
         let Planned { plan, loading, .. } = &prepared.planned;
         self.progress.expect(phase_weights::of(self.options, plan, loading, prepared.plain));
-        let outcome = work(&self.job(prepared, &target, existing.as_ref(), &journal, &resumed));
+        let links = (plan.links_bytes > 0).then(|| LinkList::new(self.options.key, &target.spill, plan.links_bytes));
+        let outcome = work(&self.job(prepared, &target, existing.as_ref(), &journal, &resumed, links.as_ref()));
         let outcome = outcome.map_err(|error| self.cut_by_signal(prepared.explain(error, &target)));
         let is_bad = matches!(&outcome, Err(Error::BadInput { .. }));
         let has_gone_back = match (&existing, &outcome) {

@@ -50,6 +50,12 @@ pub struct ImportOptions {
     pub into_existing: bool,
     /// Delete the unfinished work of an earlier import.
     pub restart: bool,
+    /// Follow the links of a CAR's blocks while they are read, and report how many lead to no block.
+    pub check_links: bool,
+    /// The same, and an error if there is one.
+    pub require_links: bool,
+    /// Refuse a CAR whose roots are not all among its blocks. Without it they are only reported.
+    pub require_roots: bool,
     /// Leave the final compaction out; only where there is one. The report says so.
     pub no_compact: bool,
     /// Choose a plan, report it, and do nothing else.
@@ -145,12 +151,20 @@ impl ImportOptions {
             plan: PlanChoice::Auto,
             into_existing: false,
             restart: false,
+            check_links: false,
+            require_links: false,
+            require_roots: false,
             no_compact: false,
             dry_run: false,
             preset: None,
             overrides: Overrides::default(),
             stop: CancellationToken::default(),
         }
+    }
+
+    /// Whether links are followed.
+    pub(crate) fn follows_links(&self) -> bool {
+        self.check_links || self.require_links
     }
 
     /// The memory that the import may use, in bytes: as requested, or half of what there is.

@@ -1,6 +1,7 @@
 //! The choice of a plan before an import starts.
 
 use crate::error::{Error, Result};
+use crate::external_sort::MAX_RUNS;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::sink::batches::most_batches;
 use crate::load::{checkpoint, file_limits};
@@ -42,6 +43,9 @@ const UNKNOWN_MOST: u64 = 64 << 30;
 
 /// The share of the budget that all pieces together may take, as its reciprocal.
 const PIECES_SHARE: u64 = 4;
+
+/// The share of the budget, as its reciprocal, that keys and links may take where these are compared.
+const LINKS_SHARE: u64 = 8;
 
 /// The largest piece appended to a partition, in bytes.
 const MAX_PIECE: u64 = 512 << 10;
@@ -94,7 +98,9 @@ pub(super) fn plan(
     plain: bool,
     log: Option<&Log>,
 ) -> Result<Planned> {
-    let memory = options.memory_budget();
+    let budget = options.memory_budget();
+    let links_bytes = if options.follows_links() && log.is_none() { budget / LINKS_SHARE } else { 0 };
+    let memory = budget - links_bytes;
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
     // State compresses to about a third; a wrong guess costs partitions that are too small, or a merge.
     let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
@@ -112,6 +118,10 @@ pub(super) fn plan(
     match preset.loader {
         Loader::Ingest => plan.open_files = file_limits::of_ingest(&plan, &loading)?,
         Loader::Memtable => warnings = for_memtable(&mut plan, options, preset, &loading)?,
+    }
+    plan.links_bytes = links_bytes;
+    if links_bytes > 0 {
+        plan.open_files += MAX_RUNS as u64;
     }
     file_limits::check(plan.open_files, max_files, options)?;
     Ok(Planned { plan, loading, warnings })
@@ -210,6 +220,7 @@ pub(crate) fn choose(
         expected_bytes: expected,
         open_files: 0,
         space: Vec::new(),
+        links_bytes: 0,
         method: Method::CarSst { sort: SortPlan { spill, may_spill: turns_out, hold_bytes, partitions } },
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn finish_earlier(
     let same = !options.restart && known.is_some_and(|known| identity.differences(known).is_empty());
     let compared = match source {
         _ if !same => Ok(()),
-        Source::Car(source) => car::read::is_whole(&mut source.chunks, resumed, options),
+        Source::Car(source) => car::read::is_whole(&mut source.chunks, resumed, options, None),
         Source::BlockLog(log) => block_log::load::is_whole(job, log),
     };
     let has_it = match compared.map_err(explain) {

@@ -33,6 +33,13 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) 
     if options.null_padding != NullPadding::Error || options.max_block_size != DEFAULT_MAX_BLOCK {
         return usage("--null-padding and --max-block-size have no effect on a block log", "leave them out");
     }
+    if options.follows_links() || options.require_roots {
+        return usage(
+            "--check-links, --require-links and --require-roots have no effect on a block log: it has no roots, and each \
+             block must follow the one before it",
+            "leave them out",
+        );
+    }
     if options.plan != PlanChoice::Auto {
         return usage("--plan has no effect on a block log: nothing is sorted", "leave it out");
     }

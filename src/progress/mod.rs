@@ -165,6 +165,8 @@ pub enum Event {
         bytes: u64,
         /// Blocks it went through.
         blocks: u64,
+        /// Of the bytes, those that an earlier run had gone through.
+        earlier_bytes: u64,
     },
     /// An earlier run is resumed.
     Resumed {
@@ -249,6 +251,8 @@ pub(crate) struct Progress<'a> {
     /// `u64::MAX` stands for unknown.
     total: AtomicU64,
     blocks: AtomicU64,
+    /// Bytes of this phase that an earlier run had done.
+    earlier: AtomicU64,
     expected_blocks: AtomicU64,
     backlog: Mutex<Option<Backlog>>,
     times: Mutex<Times>,
@@ -275,6 +279,7 @@ impl<'a> Progress<'a> {
             bytes: AtomicU64::new(0),
             total: AtomicU64::new(u64::MAX),
             blocks: AtomicU64::new(0),
+            earlier: AtomicU64::new(0),
             expected_blocks: AtomicU64::new(0),
             backlog: Mutex::default(),
             times: Mutex::new(Times { every: 1, ..Times::default() }),
@@ -308,7 +313,8 @@ impl<'a> Progress<'a> {
         times.samples.push(sample);
         drop(times);
         let Sample { phase, bytes, blocks, .. } = sample;
-        self.observer.event(&Event::PhaseDone { phase, seconds, bytes, blocks });
+        let earlier_bytes = self.earlier.swap(0, Ordering::Relaxed);
+        self.observer.event(&Event::PhaseDone { phase, seconds, bytes, blocks, earlier_bytes });
     }
 
     pub fn report(&self, event: &Event) {
@@ -345,6 +351,7 @@ impl<'a> Progress<'a> {
     /// Adds what an earlier run has done of this phase: it counts as done, but not for the speed.
     pub fn take_up(&self, bytes: u64, blocks: u64) {
         self.add(bytes, blocks);
+        self.earlier.fetch_add(bytes, Ordering::Relaxed);
         let cpu = resources::cpu_seconds();
         let mut times = self.lock();
         let sample = self.counters(&times);

@@ -8,9 +8,7 @@ pub mod block;
 mod dag_json;
 pub mod export;
 pub mod get;
-pub(crate) mod header;
 pub mod inspect;
-mod links;
 mod missing;
 mod queue;
 mod snapshot;
@@ -20,6 +18,8 @@ mod visited;
 pub mod walk;
 
 use data_encoding::HEXLOWER;
+
+pub(crate) use crate::dag::{header, links};
 
 pub use access::{Location, Resources};
 

@@ -1,5 +1,8 @@
 //! What an import did.
 
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
@@ -20,8 +23,26 @@ pub const SCHEMA: &str = "bedload-import-4";
 pub struct ImportReport {
     /// Name and version of this document.
     pub schema: String,
+    /// When the import was complete, in UTC as RFC 3339 has it.
+    #[serde(default)]
+    pub imported_at: String,
+    /// Whether an earlier run had done a part of the work: times, costs and samples are those of the last run alone.
+    #[serde(default)]
+    pub resumed: bool,
     /// What was read.
     pub source: SourceInfo,
+    /// The head of the chain, where the source tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Head>,
+    /// How many roots are neither among the blocks nor in the database.
+    #[serde(default)]
+    pub missing_roots: u64,
+    /// The first of them, ten at most.
+    #[serde(default)]
+    pub first_missing_roots: Vec<String>,
+    /// What the blocks link to; only with `--check-links` or `--require-links`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<LinkReport>,
     /// The database's path as the user gave it.
     pub db: String,
     /// The column family that took the blocks.
@@ -165,6 +186,54 @@ pub struct SourceInfo {
     pub roots: Vec<String>,
     /// Bytes of null padding behind the blocks.
     pub null_padding: u64,
+}
+
+/// The head of a chain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Head {
+    /// `filecoin`, `steem`, `hive` or `antelope`.
+    pub chain: String,
+    /// The network, where its genesis is in the database (`mainnet`, `calibnet`), or the log names it by its chain id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The epoch of the head tipset, or the number of the last block.
+    pub height: u64,
+    /// When that was made, in UTC as RFC 3339 has it.
+    pub time: Option<String>,
+}
+
+impl Head {
+    /// The last block of a log.
+    pub(crate) fn of_log(log: &LogReport) -> Self {
+        Self {
+            chain: log.family.clone(),
+            network: log.chain_id.clone(),
+            height: log.last.number.into(),
+            time: u64::try_from(log.last.timestamp_ms / 1000).ok().and_then(rfc3339),
+        }
+    }
+}
+
+/// Seconds since 1970 as `2020-08-24T22:00:00Z`; `None` after the year 9999.
+pub(crate) fn rfc3339(timestamp: u64) -> Option<String> {
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(timestamp))?;
+    let mut text = String::new();
+    write!(text, "{}", humantime::format_rfc3339_seconds(time)).ok().map(|()| text)
+}
+
+/// What the blocks of a CAR link to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LinkReport {
+    /// Distinct blocks that are linked to; sector commitments and blocks inside of links do not count.
+    pub linked: u64,
+    /// How many of them are neither in the source nor in the database.
+    pub missing: u64,
+    /// Blocks that are not what their codec says, and links that are no CID or longer than 65,535 bytes.
+    pub malformed: u64,
+    /// Some of those that are missing, ten at most.
+    pub first_missing: Vec<String>,
 }
 
 /// How many blocks.

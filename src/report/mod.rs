@@ -22,8 +22,10 @@ pub(crate) use doctor::{
 };
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
-pub(crate) use import::SCHEMA;
-pub use import::{Blocks, ImportReport, MemtableReport, OptionRow, RecordedFile, SourceInfo, Versions};
+pub use import::{
+    Blocks, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile, SourceInfo, Versions,
+};
+pub(crate) use import::{SCHEMA, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;
 pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;

@@ -22,6 +22,9 @@ pub struct Plan {
     /// What is needed of each file system that is written to; with a work directory on another one there are two.
     #[serde(default)]
     pub(crate) space: Vec<Space>,
+    /// Bytes of memory, beside `memory`, for the keys and links that are compared; none where links are not followed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) links_bytes: u64,
     /// Files that will be open at once, as far as the source's size is known.
     pub(crate) open_files: u64,
     /// How the records of the source get into the database.
@@ -168,7 +171,8 @@ impl Plan {
                     (false, true) => "sort in memory if all fits, else spill to partitions and sort each in memory",
                     (false, false) => "sort in memory",
                 };
-                let (partitions, sst) = (counted(1 << sort.partitions.bits, "partition", "partitions"), human(self.sst_bytes));
+                let (partitions, sst) =
+                    (counted(1 << sort.partitions.bits, "partition", "partitions"), human(self.sst_bytes));
                 format!("{way}: {threads}, {memory} of memory, {partitions}, SSTs of up to {sst}")
             }
             Method::BlockLogSst { log } => format!(
@@ -183,7 +187,11 @@ impl Plan {
         // Only partitions go to a work directory.
         let elsewhere =
             if self.space.len() > 1 { "; partitions go to another file system and are copied back" } else { "" };
-        how + &space + elsewhere
+        let links = match self.links_bytes {
+            0 => String::new(),
+            bytes => format!("; {} of memory to compare links", human(bytes)),
+        };
+        how + &links + &space + elsewhere
     }
 
     /// Refuses what cannot succeed: files that are certain to be larger than the disk has room.
@@ -193,9 +201,12 @@ impl Plan {
     pub fn check_space(&self) -> Result<()> {
         match self.space.iter().find(|space| space.certain_bytes > space.free_bytes) {
             None => Ok(()),
-            Some(Space { path, needed_bytes, free_bytes: free, .. }) => {
-                Err(Error::NoSpace { path: path.into(), needed: Some(needed_bytes.unwrap_or_default()), free: *free, source: None })
-            }
+            Some(Space { path, needed_bytes, free_bytes: free, .. }) => Err(Error::NoSpace {
+                path: path.into(),
+                needed: Some(needed_bytes.unwrap_or_default()),
+                free: *free,
+                source: None,
+            }),
         }
     }
 
@@ -204,6 +215,10 @@ impl Plan {
     pub(crate) fn sst_target(&self, total: u64) -> u64 {
         sst_target(total, self.threads as u64, self.sst_bytes)
     }
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// The same for a plan in the making.
@@ -219,7 +234,10 @@ impl LogPlan {
 
 impl MemtablePlan {
     fn describe(&self, threads: &str) -> String {
-        let level0 = self.level0_files.map(|files| format!(" from up to {} of level 0", counted(files, "file", "files"))).unwrap_or_default();
+        let level0 = self
+            .level0_files
+            .map(|files| format!(" from up to {} of level 0", counted(files, "file", "files")))
+            .unwrap_or_default();
         let compaction = if self.compact { format!("then compact{level0}") } else { "no final compaction".to_owned() };
         format!(
             "write through memtables: {threads} to read, {} to write, batches of {} or {}, {} of write buffers; \

@@ -64,6 +64,15 @@ pub struct Args {
     /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(), help_heading = "Source")]
     pub null_padding: NullPadding,
+    /// Refuse a CAR that lacks one of its roots, which is only a warning without it
+    #[arg(long, help_heading = "Source")]
+    pub require_roots: bool,
+    /// Follow the links of a CAR's blocks while reading, and count those to blocks that are not there
+    #[arg(long, help_heading = "Source")]
+    pub check_links: bool,
+    /// The same, and refuse a CAR that lacks one
+    #[arg(long, help_heading = "Source")]
+    pub require_links: bool,
     /// The longest block to accept; up to 3 GiB
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Source")]
     pub max_block_size: Option<u64>,
@@ -185,6 +194,8 @@ fn options(args: &Args) -> crate::Result<ImportOptions> {
     options.verify = args.verify != "none";
     options.log = log_options(args);
     options.null_padding = args.null_padding;
+    (options.require_roots, options.check_links) = (args.require_roots, args.check_links);
+    options.require_links = args.require_links;
     options.dry_run = args.dry_run;
     options.no_compact = args.no_compact;
     options.preset.clone_from(&args.preset);

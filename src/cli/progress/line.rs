@@ -2,9 +2,9 @@
 
 use crate::progress::{Event, Phase};
 use crate::report::shown_in_line;
-use crate::size::human;
+use crate::size::{counted, human};
 
-use crate::cli::render::numbers::{grouped, throughput};
+use crate::cli::render::numbers::{SHORT, throughput};
 use crate::cli::render::screen;
 
 /// The column behind the name of a phase.
@@ -15,9 +15,12 @@ pub fn line(event: &Event) -> Option<String> {
     let line = match event {
         Event::Planned { plan } => format!("plan     {plan}"),
         Event::Resumed { source_bytes, built_files } => {
-            format!("resume   {} of the source and {built_files} SST files are done already", human(*source_bytes))
+            let files = counted(*built_files, "SST file", "SST files");
+            format!("resume   {} of the source and {files} done already", human(*source_bytes))
         }
-        Event::PhaseDone { phase, seconds, bytes, blocks } => phase_done(*phase, *seconds, *bytes, *blocks)?,
+        Event::PhaseDone { phase, seconds, bytes, blocks, earlier_bytes } => {
+            phase_done(*phase, *seconds, (*bytes, *earlier_bytes), *blocks)?
+        }
         Event::Warning { message } => format!("warning: {message}"),
         _ => return None,
     };
@@ -25,19 +28,21 @@ pub fn line(event: &Event) -> Option<String> {
 }
 
 /// The line of a phase that is done; `None` where there is nothing to report.
-fn phase_done(phase: Phase, seconds: f64, bytes: u64, blocks: u64) -> Option<String> {
+fn phase_done(phase: Phase, seconds: f64, (bytes, earlier): (u64, u64), blocks: u64) -> Option<String> {
+    let name = phase.name();
+    let took = if seconds < SHORT { format!("{:>5.0} ms", seconds * 1e3) } else { format!("{seconds:>6.1} s") };
     match phase {
         Phase::Plan => None,
         // Reading a log begins after its files were probed; a phase without bytes and blocks has nothing to report.
-        Phase::Read | Phase::Build if (bytes, blocks) == (0, 0) => None,
+        Phase::Read | Phase::Build | Phase::Check if (bytes, blocks) == (0, 0) => None,
         Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export => Some(format!(
-            "{:<8} {seconds:>6.1} s  {} blocks, {}, {}",
-            phase.name(),
-            grouped(blocks),
+            "{name:<8} {took}  {}, {}, {}",
+            counted(blocks, "block", "blocks"),
             human(bytes),
-            throughput(bytes, seconds)
+            throughput(bytes.saturating_sub(earlier), seconds)
         )),
-        Phase::Ingest | Phase::Compact | Phase::Commit => Some(format!("{:<8} {seconds:>6.1} s", phase.name())),
+        Phase::Ingest | Phase::Compact | Phase::Commit if seconds < SHORT => None,
+        Phase::Ingest | Phase::Compact | Phase::Commit => Some(format!("{name:<8} {took}")),
     }
 }
 
@@ -47,9 +52,23 @@ mod tests {
 
     #[test]
     fn a_phase_without_bytes_and_blocks_leaves_no_line() {
-        assert_eq!(phase_done(Phase::Read, 0.0, 0, 0), None);
-        assert_eq!(phase_done(Phase::Build, 0.1, 0, 0), None);
+        assert_eq!(phase_done(Phase::Read, 0.0, (0, 0), 0), None);
+        assert_eq!(phase_done(Phase::Build, 0.1, (0, 0), 0), None);
         let line = "read        2.0 s  1,234 blocks, 8.0 MiB, 4.0 MiB/s";
-        assert_eq!(phase_done(Phase::Read, 2.0, 8 << 20, 1234).as_deref(), Some(line));
+        assert_eq!(phase_done(Phase::Read, 2.0, (8 << 20, 0), 1234).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn the_speed_is_that_of_this_run() {
+        let line = "read        2.0 s  1,234 blocks, 8.0 MiB, 1.0 MiB/s";
+        assert_eq!(phase_done(Phase::Read, 2.0, (8 << 20, 6 << 20), 1234).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn a_phase_of_no_time_is_left_out_or_in_milliseconds() {
+        let line = "read        20 ms  1 block, 1.0 KiB, 50.0 KiB/s";
+        assert_eq!(phase_done(Phase::Read, 0.02, (1 << 10, 0), 1).as_deref(), Some(line));
+        assert_eq!(phase_done(Phase::Ingest, 0.04, (0, 0), 0), None);
+        assert_eq!(phase_done(Phase::Ingest, 0.06, (0, 0), 0).as_deref(), Some("ingest      0.1 s"));
     }
 }

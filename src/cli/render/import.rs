@@ -1,12 +1,15 @@
 //! The report of `bedload import`.
 
 use crate::progress::Speed;
-use crate::report::{ImportReport, LogReport, LogVerified, MemtableReport};
+use crate::report::{Blocks, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport};
 use crate::size::human;
 use serde_json::Value;
 
-use crate::cli::render::numbers::{phases, sparkline, throughput};
+use crate::cli::render::numbers::{counted, date, grouped, phases, sparkline, throughput};
 use crate::cli::render::rows::{NAMES, Rows};
+
+/// Bytes from which on the cost of a GiB is told.
+const LEAST_SHARE: u64 = 64 << 20;
 
 /// The most bars of the sparkline of the speed over the chain.
 const SPARKLINE: usize = 60;
@@ -16,7 +19,9 @@ pub fn text(report: &ImportReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);
     let blocks = &report.blocks;
-    rows.add("blocks", format!("{} read, {} written, {} duplicate", blocks.read, blocks.written, blocks.duplicate));
+    let Blocks { read, written, duplicate } = *blocks;
+    let numbers = [read, written, duplicate].map(grouped);
+    rows.add("blocks", format!("{} read, {} written, {} duplicate", numbers[0], numbers[1], numbers[2]));
     rows.add("payload", human(report.payload_bytes));
     rows.add("digest", report.digest.to_string());
     rows.add(
@@ -27,24 +32,59 @@ pub fn text(report: &ImportReport) -> String {
             Some(log) => checked_in_log(log.verified),
         },
     );
-    let total = report.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
-    rows.add(
-        "time",
-        format!("{total:.1} s, {} ({})", throughput(report.payload_bytes, total), phases(&report.seconds)),
-    );
+    if report.missing_roots > 0 {
+        let roots = report.source.roots.len() as u64;
+        rows.add("missing", format!("{} of {} roots", grouped(report.missing_roots), grouped(roots)));
+    }
+    rows.add_some("links", report.links.as_ref().map(links));
+    rows.add("time", time(report));
+    rows.add_some("head", report.head.as_ref().filter(|_| report.log.is_none()).map(head));
     if let Some(log) = &report.log {
         add_log(&mut rows, log);
     }
     let levels: Vec<String> = report
         .levels
         .iter()
-        .map(|level| format!("L{}: {} files, {}", level.level, level.files, human(level.bytes)))
+        .map(|level| format!("L{}: {}, {}", level.level, counted(level.files, "file", "files"), human(level.bytes)))
         .collect();
+    let levels = if levels.is_empty() { "empty".into() } else { levels.join("; ") };
     let uncompacted = if report.compacted { "" } else { "; not compacted (--no-compact)" };
-    rows.add("levels", format!("{}{uncompacted}", levels.join("; ")));
+    rows.add("levels", format!("{levels}{uncompacted}"));
     rows.add_some("RocksDB", report.memtable.as_ref().map(memtable));
     rows.add("cost", cost(report));
     rows.into_text()
+}
+
+/// The time that it took; of a run that went on, no speed of the whole is known.
+fn time(report: &ImportReport) -> String {
+    let total = report.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
+    let mut parts = vec![format!("{total:.1} s")];
+    match report.resumed {
+        true => parts.push("this run alone".into()),
+        false if report.payload_bytes > 0 => parts.push(throughput(report.payload_bytes, total)),
+        false => {}
+    }
+    let phases = phases(&report.seconds);
+    if phases.is_empty() { parts.join(", ") } else { format!("{} ({phases})", parts.join(", ")) }
+}
+
+/// What the blocks link to.
+fn links(links: &LinkReport) -> String {
+    let LinkReport { linked, missing, malformed, .. } = links;
+    let broken = match malformed {
+        0 => String::new(),
+        _ => format!(", {} that cannot be read", grouped(*malformed)),
+    };
+    format!("{} followed, {} to blocks that are not there{broken}", grouped(*linked), grouped(*missing))
+}
+
+/// The head of a chain.
+pub fn head(head: &Head) -> String {
+    let Head { chain, network, height, time, .. } = head;
+    let what = if chain == "filecoin" { "epoch" } else { "block" };
+    let network = network.as_ref().map(|network| format!(" {network}")).unwrap_or_default();
+    let time = time.as_ref().map(|time| format!(", {time}")).unwrap_or_default();
+    format!("{chain}{network}, {what} {}{time}", grouped(*height))
 }
 
 /// What an import checked in the blocks of a log.
@@ -58,12 +98,12 @@ pub fn checked_in_log(verified: LogVerified) -> &'static str {
 
 fn memtable(memtable: &MemtableReport) -> String {
     format!(
-        "{} batches, {} flushes, {} stalls ({:.1} s), {} files at level 0 at the end of writing, {} compacted",
-        memtable.batches,
-        memtable.flushes,
-        memtable.stalls,
+        "{}, {}, {} ({:.1} s), {} at level 0 at the end of writing, {} compacted",
+        counted(memtable.batches, "batch", "batches"),
+        counted(memtable.flushes, "flush", "flushes"),
+        counted(memtable.stalls, "stall", "stalls"),
         memtable.stall_seconds,
-        memtable.level0_files_before_compaction,
+        counted(memtable.level0_files_before_compaction, "file", "files"),
         human(memtable.compaction_bytes_read)
     )
 }
@@ -72,7 +112,9 @@ fn cost(report: &ImportReport) -> String {
     let mut cost = Vec::new();
     if let Some(cpu) = report.cpu_seconds {
         let gib = report.payload_bytes as f64 / f64::from(1 << 30);
-        let share = if gib > 0.0 { format!(" ({:.2} per GiB)", cpu / gib) } else { String::new() };
+        // The start of the process is most of what a small source costs, and no run knows what those before it cost.
+        let tells = report.payload_bytes >= LEAST_SHARE && !report.resumed;
+        let share = if tells { format!(" ({:.2} per GiB)", cpu / gib) } else { String::new() };
         cost.push(format!("{cpu:.1} CPU-seconds{share}"));
     }
     cost.extend(report.peak_rss_bytes.map(|peak| format!("{} of memory at most", human(peak))));
@@ -82,14 +124,17 @@ fn cost(report: &ImportReport) -> String {
 
 /// The rows of a block log.
 fn add_log(rows: &mut Rows, log: &LogReport) {
-    rows.add("chain", format!("{}, blocks {} to {}", log.family, log.first.number, log.last.number));
-    rows.add("head", format!("{} {}", log.last.number, log.last.id));
+    let (first, last) = (grouped(log.first.number.into()), grouped(log.last.number.into()));
+    let time = u64::try_from(log.last.timestamp_ms / 1000).ok().map(|time| format!(", {}", date(time)));
+    rows.add("chain", format!("{}, blocks {first} to {last}", log.family));
+    rows.add("head", format!("{last} {}{}", log.last.id, time.unwrap_or_default()));
     if !log.not_covered.is_empty() {
         rows.add("uncovered", log.not_covered.join("; "));
     }
     let packings = &log.packings;
     if packings.zstd + packings.zstd_dictionary > 0 {
-        let (raw, zstd, dictionary) = (packings.raw, packings.zstd, packings.zstd_dictionary);
+        let (raw, zstd) = (grouped(packings.raw), grouped(packings.zstd));
+        let dictionary = grouped(packings.zstd_dictionary);
         rows.add("packed", format!("{raw} raw, {zstd} zstd, {dictionary} with a dictionary"));
     }
     for index in &log.indexes {
@@ -100,15 +145,19 @@ fn add_log(rows: &mut Rows, log: &LogReport) {
         rows.add("trimmed", format!("{} behind the last whole block (--tail trim)", human(log.trimmed_bytes)));
     }
     if log.unknown_operations > 0 {
-        rows.add("skipped", format!("{} operations of unknown kinds", log.unknown_operations));
+        rows.add("skipped", format!("{} of unknown kinds", counted(log.unknown_operations, "operation", "operations")));
     }
     for family in log.families.iter().skip(1) {
-        rows.add("index", format!("{}: {} records, digest {}", family.name, family.records, family.digest));
+        rows.add(
+            "index",
+            format!("{}: {}, digest {}", family.name, counted(family.records, "record", "records"), family.digest),
+        );
     }
     if let (Some(first), Some(last)) = (log.speed.first(), log.speed.last()) {
         let rate = |speed: &Speed| speed.blocks_per_second as u64;
         let rates: Vec<f64> = log.speed.iter().map(|speed| speed.blocks_per_second).collect();
         let line = sparkline(&rates, SPARKLINE);
-        rows.add("speed", format!("{line} {} blocks/s at first, {} at last", rate(first), rate(last)));
+        let (first, last) = (grouped(rate(first)), grouped(rate(last)));
+        rows.add("speed", format!("{line} {first} blocks/s at first, {last} at last"));
     }
 }

@@ -1,8 +1,6 @@
 //! Numbers, rates and times as text.
 
-use std::fmt::Write;
-use std::time::{Duration, SystemTime};
-
+use crate::report::rfc3339;
 use crate::size::human;
 pub use crate::size::{counted, grouped};
 use serde_json::{Map, Value};
@@ -45,13 +43,8 @@ pub fn duration(seconds: f64) -> String {
 
 /// Seconds since 1970 as a date in UTC.
 pub fn date(timestamp: u64) -> String {
-    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(timestamp));
-    let mut text = String::new();
-    match time.map(|time| write!(text, "{}", humantime::format_rfc3339_seconds(time))) {
-        Some(Ok(())) => text.replace('T', " ").replace('Z', " UTC"),
-        // A timestamp is any number.
-        Some(Err(_)) | None => "after the year 9999".into(),
-    }
+    // A timestamp is any number.
+    rfc3339(timestamp).map_or_else(|| "after the year 9999".into(), |text| text.replace('T', " ").replace('Z', " UTC"))
 }
 
 /// Rates as a line of at most `columns` bars.

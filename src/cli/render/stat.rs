@@ -4,6 +4,7 @@ use crate::report::{FamilyStat, StatReport};
 use crate::size::human;
 use serde_json::Value;
 
+use crate::cli::render::import::head;
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// The report for people.
@@ -12,6 +13,10 @@ pub fn text(report: &StatReport) -> String {
     rows.add("database", &report.db);
     rows.add("rocksdb", report.rocksdb.as_deref().unwrap_or("unknown: there is no OPTIONS file"));
     rows.add("import", import(report));
+    let field = |name: &str| report.import.as_ref().and_then(|import| import.get(name)).cloned();
+    rows.add_some("imported", field("imported_at").as_ref().and_then(Value::as_str));
+    let recorded = field("head").and_then(|recorded| serde_json::from_value(recorded).ok());
+    rows.add_some("head", recorded.as_ref().map(head));
     rows.add("sequence", report.last_sequence.to_string());
     rows.add_advice(&report.warnings);
     for each in &report.column_families {

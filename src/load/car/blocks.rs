@@ -4,6 +4,7 @@ use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result};
 use crate::hash::{Checker, Claim, problem_of};
+use crate::load::car::links::{Gathered, LinkList};
 use crate::load::journal::Journal;
 use crate::load::options::ImportOptions;
 use crate::sort::key::{KeyLayout, Record};
@@ -28,6 +29,11 @@ impl<'c> Block<'c> {
     pub fn at(chunk: &'c Chunk, start: u32) -> Option<Self> {
         let Ok(Step::Section(section)) = next_section(&chunk.bytes, start as usize, u64::MAX) else { return None };
         Some(Self { bytes: &chunk.bytes, section })
+    }
+
+    /// A section that was found in `bytes`.
+    pub fn of(bytes: &'c [u8], section: Section) -> Self {
+        Self { bytes, section }
     }
 
     /// Its record under `layout`.
@@ -64,11 +70,15 @@ pub(in crate::load) struct BlockReader<'a> {
     journal: &'a Journal,
     /// Hash functions that this reader has reported, where keys do not name theirs.
     functions: Vec<u64>,
+    /// Where it adds keys and links, if these are to be compared.
+    links: Option<&'a LinkList>,
+    gathered: Gathered,
 }
 
 impl<'a> BlockReader<'a> {
-    pub fn new(options: &'a ImportOptions, journal: &'a Journal) -> Self {
-        Self { options, checker: Checker::default(), journal, functions: Vec::new() }
+    pub fn new(options: &'a ImportOptions, journal: &'a Journal, links: Option<&'a LinkList>) -> Self {
+        let (checker, gathered) = (Checker::default(), Gathered::default());
+        Self { options, checker, journal, functions: Vec::new(), links, gathered }
     }
 
     /// Hands the blocks of a chunk to `take`, in their order.
@@ -95,6 +105,10 @@ impl<'a> BlockReader<'a> {
             }
             if self.options.key == KeyLayout::Digest {
                 self.note_functions(chunk, &blocks)?;
+            }
+            if let Some(links) = self.links {
+                blocks.iter().for_each(|block| links.gather(block, &mut self.gathered));
+                links.add(&mut self.gathered)?;
             }
             blocks.iter().try_for_each(&mut take)?;
         }

@@ -17,9 +17,9 @@ use crate::source::car::chunks::Chunks;
 
 /// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result<Loaded> {
-    let Job { options, plan, target, progress, journal, resumed, .. } = *job;
+    let Job { options, plan, target, progress, journal, resumed, links, .. } = *job;
     let sst = SstOptions::new(job.loading, &target.sst)?;
-    let reading = ReadContext { options, plan, sort, progress, spill_dir: &target.spill, journal, resumed };
+    let reading = ReadContext { options, plan, sort, progress, spill_dir: &target.spill, journal, resumed, links };
     let blocks = match reading.done_before(&mut chunks)? {
         Some(blocks) => blocks,
         None => reading.run(chunks)?,

@@ -40,7 +40,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     chunks.map();
     let fingerprints = match before {
         Some((checkpoint, extents)) => {
-            reading::skip(&mut chunks, checkpoint, options, job.resumed.touched)?;
+            reading::skip(&mut chunks, checkpoint, options, job.resumed.touched, job.links)?;
             job.progress.take_up(checkpoint.consumed, checkpoint.blocks);
             Fingerprints::resume(&target.spill, job.plan.expected_bytes, extents)?
         }
@@ -220,7 +220,7 @@ impl Load<'_> {
     fn read(&self, pull: &Pull<Source>, channel: BatchChannel, all: &Mutex<Written>) {
         let Job { options, plan, preset, progress, .. } = *self.job;
         let gather = || -> Result<Written> {
-            let mut reader = BlockReader::new(options, self.job.journal);
+            let mut reader = BlockReader::new(options, self.job.journal, self.job.links);
             let mut part = Part {
                 load: self,
                 writer: self.store.writer(&options.column_family, &preset.write())?,

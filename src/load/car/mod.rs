@@ -3,7 +3,9 @@
 pub(super) mod add;
 pub(super) mod blocks;
 mod build;
+pub(super) mod complete;
 mod fingerprints;
+pub(super) mod links;
 pub(super) mod load;
 pub(super) mod memtable;
 pub(super) mod read;

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::load::car::blocks::{Block, BlockReader};
+use crate::load::car::links::{Gathered, LinkList};
 use crate::load::checkpoint;
 use crate::load::checkpoint::{Clock, PendingCheckpoint};
 use crate::load::identity;
@@ -26,7 +27,7 @@ use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
 use crate::sort::spill::{PartitionBuffers, Spill};
 use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
-use crate::source::car::{Step, next_section};
+use crate::source::car::{Section, Step, next_section};
 
 /// The blocks of a source, checked and routed.
 pub(in crate::load) struct Blocks {
@@ -60,6 +61,8 @@ pub(in crate::load) struct ReadContext<'a> {
     pub journal: &'a Journal,
     /// What an earlier run has done.
     pub resumed: &'a ResumedState,
+    /// Where keys and links go, if these are to be compared.
+    pub links: Option<&'a LinkList>,
 }
 
 /// The state that the workers share.
@@ -97,7 +100,7 @@ impl ReadContext<'_> {
         let mut checkpoint = Checkpoint::default();
         if let Some((known, _)) = before {
             checkpoint = *known;
-            skip(&mut chunks, &checkpoint, self.options, self.resumed.touched)?;
+            skip(&mut chunks, &checkpoint, self.options, self.resumed.touched, self.links)?;
             self.progress.take_up(checkpoint.consumed, checkpoint.blocks);
         }
         let first = chunks.next(None)?;
@@ -234,7 +237,7 @@ impl ReadContext<'_> {
     pub fn done_before(&self, chunks: &mut Chunks) -> Result<Option<Blocks>> {
         let Some(router) = &self.resumed.router else { return Ok(None) };
         if let (true, Some((checkpoint, padding))) = (self.resumed.ingested, self.resumed.held) {
-            is_whole(chunks, self.resumed, self.options)?;
+            is_whole(chunks, self.resumed, self.options, self.links)?;
             let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
             let contents = vec![Content::default(); router.partitions() as usize];
             let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents, bytes: 0 };
@@ -243,7 +246,7 @@ impl ReadContext<'_> {
         let (Some((checkpoint, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
             return Ok(None);
         };
-        is_whole(chunks, self.resumed, self.options)?;
+        is_whole(chunks, self.resumed, self.options, self.links)?;
         // The files of partitions that are built may be gone.
         let extents: Vec<_> =
             extents.iter().copied().filter(|(partition, _)| !self.resumed.is_built(*partition)).collect();
@@ -254,7 +257,7 @@ impl ReadContext<'_> {
 }
 
 /// Skips what an earlier run has taken, and checks that it is still the same: of a stream by its checksum, of a plain file
-/// that was `touched` by the content digest of its blocks.
+/// that was `touched` by the content digest of its blocks. Their keys and links go to `links`.
 ///
 /// # Errors
 /// [`Error::State`]: it is another source.
@@ -263,11 +266,22 @@ pub(in crate::load) fn skip(
     checkpoint: &Checkpoint,
     options: &ImportOptions,
     touched: bool,
+    links: Option<&LinkList>,
 ) -> Result<()> {
-    if touched && checkpoint.checksum.is_none() {
-        compare(chunks, checkpoint, options)?;
+    if (touched || links.is_some()) && checkpoint.checksum.is_none() {
+        compare(chunks, checkpoint, options, links)?;
     }
-    match chunks.skip_to(checkpoint.offset) {
+    // Only a stream passes sections by here.
+    let mut gathered = Gathered::default();
+    let mut pass = |section: &Block<'_>| match links {
+        Some(links) => {
+            links.gather(section, &mut gathered);
+            links.add(&mut gathered)
+        }
+        None => Ok(()),
+    };
+    let mut each = |bytes: &[u8], section: Section| pass(&Block::of(bytes, section));
+    match chunks.skip_to(checkpoint.offset, links.is_some().then_some(&mut each)) {
         // What was taken was valid.
         Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
         outcome => outcome?,
@@ -282,12 +296,17 @@ pub(in crate::load) fn skip(
 ///
 /// # Errors
 /// [`Error::State`]: it is another source, or has become longer.
-pub(in crate::load) fn is_whole(chunks: &mut Chunks, resumed: &ResumedState, options: &ImportOptions) -> Result<()> {
-    if !resumed.touched {
+pub(in crate::load) fn is_whole(
+    chunks: &mut Chunks,
+    resumed: &ResumedState,
+    options: &ImportOptions,
+    links: Option<&LinkList>,
+) -> Result<()> {
+    if !resumed.touched && links.is_none() {
         return Ok(());
     }
     let Some((checkpoint, padding)) = resumed.whole() else { return Err(identity::another_source(options)) };
-    skip(chunks, &checkpoint, options, true)?;
+    skip(chunks, &checkpoint, options, true, links)?;
     match chunks.next(None) {
         Ok(None) if chunks.tail().padding == padding => Ok(()),
         Ok(_) | Err(Error::BadInput { .. }) => Err(identity::another_source(options)),
@@ -296,8 +315,14 @@ pub(in crate::load) fn is_whole(chunks: &mut Chunks, resumed: &ResumedState, opt
 }
 
 /// Reads the blocks before `checkpoint` again: their records must have the same content.
-fn compare(chunks: &mut Chunks, checkpoint: &Checkpoint, options: &ImportOptions) -> Result<()> {
+fn compare(
+    chunks: &mut Chunks,
+    checkpoint: &Checkpoint,
+    options: &ImportOptions,
+    links: Option<&LinkList>,
+) -> Result<()> {
     let mut found = Content::default();
+    let mut gathered = Gathered::default();
     let mut spare = None;
     while chunks.position() < checkpoint.offset {
         let chunk = match chunks.next(spare.take()) {
@@ -308,10 +333,15 @@ fn compare(chunks: &mut Chunks, checkpoint: &Checkpoint, options: &ImportOptions
         };
         let before = |start: &&u32| chunk.base + u64::from(**start) < checkpoint.offset;
         for &start in chunk.starts.iter().take_while(before) {
-            let record = Block::at(&chunk, start).and_then(|block| block.record(options.key));
+            let block = Block::at(&chunk, start);
+            if let (Some(links), Some(block)) = (links, &block) {
+                links.gather(block, &mut gathered);
+            }
+            let record = block.and_then(|block| block.record(options.key));
             found.add(record.map(|record| record.digest()).unwrap_or_default());
         }
         chunk.bytes.check()?;
+        links.map_or(Ok(()), |links| links.add(&mut gathered))?;
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
@@ -396,7 +426,7 @@ impl<'a> Worker<'a> {
     fn new(shared: &'a Shared<'a>, pieces: &'a Mutex<PartitionBuffers>) -> Self {
         Self {
             shared,
-            reader: BlockReader::new(shared.reading.options, shared.reading.journal),
+            reader: BlockReader::new(shared.reading.options, shared.reading.journal, shared.reading.links),
             pieces,
             entries: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
             contents: vec![Content::default(); shared.router.partitions() as usize],

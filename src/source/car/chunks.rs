@@ -15,7 +15,7 @@ use std::hash::Hasher;
 use rustix::fs::{Advice, fadvise};
 use twox_hash::XxHash3_64;
 
-use super::{CarProblem, Header, HeaderStep, NullPadding, Step, next_section, read_header, varint};
+use super::{CarProblem, Header, HeaderStep, NullPadding, Section, Step, next_section, read_header, varint};
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
@@ -154,6 +154,9 @@ fn read_ahead(file: &File, at: u64, advised: &mut u64) {
     }
 }
 
+/// Receives a section that is passed by, and the bytes that it is in.
+pub(crate) type PassSection<'a> = &'a mut dyn FnMut(&[u8], Section) -> Result<()>;
+
 /// Reads a CAR front to back, in chunks.
 pub(crate) struct Chunks {
     name: PathBuf,
@@ -262,12 +265,12 @@ impl Chunks {
     }
 
     /// Continues at `offset`, where an earlier run stopped. A source that cannot be sought is read up to there;
-    /// [`Chunks::checksum`] then shows whether it was the same.
+    /// [`Chunks::checksum`] then shows whether it was the same; `each` receives its sections and the bytes that they are in.
     ///
     /// # Errors
     /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
-    /// read.
-    pub fn skip_to(&mut self, offset: u64) -> Result<()> {
+    /// read; or what `each` returns.
+    pub fn skip_to(&mut self, offset: u64, mut each: Option<PassSection<'_>>) -> Result<()> {
         let cut = |name: &PathBuf, at| {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
@@ -291,6 +294,7 @@ impl Chunks {
             return Err(cut(&self.name, offset));
         }
         let mut scratch = vec![0; FIRST_READ];
+        let mut passing = Vec::new();
         while self.position < offset {
             if self.carry.is_empty() {
                 let filled = self.bytes.fill(&mut scratch, &self.name)?;
@@ -303,10 +307,31 @@ impl Chunks {
             if let Some(checksum) = &mut self.checksum {
                 checksum.write(&self.carry[..take]);
             }
+            if let Some(each) = &mut each {
+                passing.extend_from_slice(&self.carry[..take]);
+                let passed = self.pass(&passing, each)?;
+                passing.drain(..passed);
+            }
             self.carry.drain(..take);
             self.position += take as u64;
         }
         Ok(())
+    }
+
+    /// Hands the whole sections at the front of `bytes` to `each`; how many bytes these are.
+    fn pass(&self, bytes: &[u8], each: &mut PassSection<'_>) -> Result<usize> {
+        let Limits { max_block, fits, .. } = self.limits;
+        let mut at = 0;
+        loop {
+            match next_section(bytes, at, max_block.min(fits)) {
+                Ok(Step::Section(section)) => {
+                    each(bytes, section)?;
+                    at = section.end;
+                }
+                Ok(_) => return Ok(at),
+                Err((problem, _)) => return Err(Error::bad_input(&self.name, self.position, problem)),
+            }
+        }
     }
 
     /// What was found at the end; meaningful when [`Chunks::next`] has returned `None`.

@@ -1,7 +1,7 @@
 //! What can be wrong with a CAR.
 
 use crate::error::Problem;
-use crate::size::human;
+use crate::size::{grouped, human};
 
 /// What is wrong with a CAR.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
@@ -102,6 +102,26 @@ pub enum CarProblem {
     /// A CID without a digest, where digests are to be the keys.
     #[error("the block is in its CID, which has no digest to be its key")]
     NoDigest,
+    /// Roots that the caller requires are not among the blocks.
+    #[error("the blocks lack {} of {} roots: {first}", grouped(*missing), grouped(*of))]
+    MissingRoots {
+        /// How many.
+        missing: u64,
+        /// How many roots there are.
+        of: u64,
+        /// The first of them, as CIDs.
+        first: String,
+    },
+    /// Blocks that are linked to, and that the caller requires, are not there.
+    #[error("the blocks lack {} of the {} that they link to: {first}", grouped(*missing), grouped(*of))]
+    MissingLinks {
+        /// How many.
+        missing: u64,
+        /// How many blocks are linked to.
+        of: u64,
+        /// Some of them, as CIDs.
+        first: String,
+    },
     /// The same key with two different values.
     #[error("the key {key} stands for two different blocks")]
     Conflict {
@@ -130,6 +150,14 @@ impl Problem for CarProblem {
                     .into()
             }
             Self::NoDigest => "use `--key cid` or `--key multihash`".into(),
+            Self::MissingRoots { .. } => {
+                "a node that starts from these roots needs them: the snapshot is cut, or a part of another one".into()
+            }
+            Self::MissingLinks { .. } => {
+                "a lite snapshot leaves out what lies behind its tail; one that was cut at a block's end lacks blocks as \
+                 well: compare its size and sha256 with the publisher's"
+                    .into()
+            }
             Self::Version { .. } => "give a CAR of version 1 or 2".into(),
             _ => "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
         }

@@ -8,8 +8,8 @@
 //!
 //! Specification: <https://spec.filecoin.io/#section-systems.filecoin_blockchain.struct.block>.
 
-use super::links::link;
 use crate::cbor::{Head, head, string};
+use crate::dag::links::link;
 
 /// How many fields a header has.
 const FIELDS: u64 = 16;

@@ -1,0 +1,198 @@
+//! Whether a snapshot is complete: its roots are among its blocks, and so is what the blocks link to; and its head.
+
+use crate::dag::header::chain_header;
+use crate::error::{Error, Problem, Result};
+use crate::load::car::links::{Gathered, LinkList, Missing};
+use crate::load::context::Job;
+use crate::progress::{Event, Phase};
+use crate::report::{Head, LinkReport, rfc3339};
+use crate::rocks::{Reader, ReaderOptions, Visit};
+use crate::sort::key::KeyLayout;
+use crate::source::car::{CarProblem, RawCid, read_cid};
+
+/// How many missing roots and links are named.
+const NAMED: usize = 10;
+
+/// Of these, how many are in a message.
+const TOLD: usize = 3;
+
+/// Roots that are looked up at once.
+const LOOKED_UP: usize = 256;
+
+/// Keys of an existing database that are added at once.
+const ADDED: usize = 1 << 12;
+
+/// The hash function of CIDs that hold their block.
+const IDENTITY: u64 = 0;
+
+/// The networks of Filecoin, each by the block of its genesis: a database that has the one is of the other.
+const GENESIS: [(&str, &str); 2] = [
+    ("mainnet", "bafy2bzacecnamqgqmifpluoeldx7zzglxcljo6oja4vrmtj7432rphldpdmm2"),
+    ("calibnet", "bafy2bzacecyaggy24wol5ruvs6qm73gjibs2l2iyhcqmvi7r7a4ph7zx3yqd4"),
+];
+
+/// What is found out about a snapshot once all its blocks are in the database.
+#[derive(Debug, Default)]
+pub(in crate::load) struct Completeness {
+    pub missing_roots: u64,
+    pub first_missing_roots: Vec<String>,
+    pub links: Option<LinkReport>,
+    pub head: Option<Head>,
+}
+
+/// Looks for the roots and compares links with blocks, in a database that is closed and not yet under its name.
+///
+/// # Errors
+/// [`Error::BadInput`]: something is missing that the caller requires; [`Error::Rocks`], [`Error::Io`]: the database or the
+/// list of links cannot be read; [`Error::Interrupted`].
+pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid]) -> Result<Completeness> {
+    let mut found = Completeness::default();
+    if roots.is_empty() && job.links.is_none() {
+        return Ok(found);
+    }
+    let reader = Reader::open(job.target.working(), &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
+    look_for_roots(job, &reader, roots, &mut found)?;
+    if found.missing_roots > 0 {
+        let problem = CarProblem::MissingRoots {
+            missing: found.missing_roots,
+            of: roots.len() as u64,
+            first: told(&found.first_missing_roots),
+        };
+        judge(job, job.options.require_roots, problem)?;
+    }
+    if let Some(links) = job.links {
+        let report = compare(job, &reader, links)?;
+        if report.missing > 0 {
+            let problem = CarProblem::MissingLinks {
+                missing: report.missing,
+                of: report.linked,
+                first: told(&report.first_missing),
+            };
+            judge(job, job.options.require_links, problem)?;
+        }
+        found.links = Some(report);
+    }
+    Ok(found)
+}
+
+/// An error where the caller requires what is missing, else a warning.
+fn judge(job: &Job<'_>, required: bool, problem: CarProblem) -> Result<()> {
+    if required {
+        return Err(Error::bad_input(&job.options.source, None, problem));
+    }
+    job.progress.report(&Event::Warning { message: format!("{problem} ({})", problem.hint()) });
+    Ok(())
+}
+
+/// Looks the roots up; those that are headers of a Filecoin chain are its head.
+fn look_for_roots(job: &Job<'_>, reader: &Reader, roots: &[RawCid], found: &mut Completeness) -> Result<()> {
+    let (layout, family) = (job.options.key, &job.options.column_family);
+    let mut head = None;
+    for roots in roots.chunks(LOOKED_UP) {
+        let keys: Vec<&[u8]> = roots.iter().map(|root| key_of(layout, root)).collect();
+        for (root, value) in roots.iter().zip(reader.get_many(family, &keys, false)?) {
+            match value.map_err(|error| job.damaged(error))? {
+                Some(block) => {
+                    let header = chain_header(block.as_ref()).map(|header| (header.height, header.timestamp));
+                    head = head.max(header);
+                }
+                // Its block is in the root itself.
+                None if read_cid(root.as_bytes()).is_ok_and(|span| span.is_some_and(|span| span.hash == IDENTITY)) => {}
+                None => {
+                    found.missing_roots += 1;
+                    if found.first_missing_roots.len() < NAMED {
+                        found.first_missing_roots.push(root.to_string());
+                    }
+                }
+            }
+        }
+    }
+    if let Some((height, timestamp)) = head {
+        let network = network(job, reader)?;
+        found.head = Some(Head { chain: "filecoin".into(), network, height, time: rfc3339(timestamp) });
+    }
+    Ok(())
+}
+
+/// The network whose genesis is in the database; `None` where it is none of those that are known.
+fn network(job: &Job<'_>, reader: &Reader) -> Result<Option<String>> {
+    for (name, genesis) in GENESIS {
+        let genesis: Option<RawCid> = genesis.parse().ok();
+        let key = genesis.as_ref().map(|genesis| key_of(job.options.key, genesis)).unwrap_or_default();
+        if reader.size_of(&job.options.column_family, key)?.is_some() {
+            return Ok(Some(name.into()));
+        }
+    }
+    Ok(None)
+}
+
+/// What a block of this CID is stored under.
+fn key_of(layout: KeyLayout, cid: &RawCid) -> &[u8] {
+    let bytes = cid.as_bytes();
+    let span = read_cid(bytes).ok().flatten();
+    span.and_then(|span| bytes.get(layout.key_start(&span)..)).unwrap_or(bytes)
+}
+
+/// Compares links with blocks, those that an existing database had before included, and names some that are missing.
+fn compare(job: &Job<'_>, reader: &Reader, links: &LinkList) -> Result<LinkReport> {
+    job.progress.begin(Phase::Check, None);
+    let family = &job.options.column_family;
+    if job.existing.is_some() {
+        let new = || Keys { links, gathered: Gathered::default(), keys: 0 };
+        job.scan(reader, &reader.files()?, family).visit(new)?;
+    }
+    let missing = links.compare()?;
+    let mut report = LinkReport {
+        linked: missing.linked,
+        missing: missing.missing,
+        malformed: missing.malformed,
+        first_missing: Vec::new(),
+    };
+    if missing.missing > 0 {
+        report.first_missing = names(job, reader, &missing)?;
+    }
+    Ok(report)
+}
+
+/// The first links that are missing, in the order of the keys of the blocks that have them.
+fn names(job: &Job<'_>, reader: &Reader, missing: &Missing) -> Result<Vec<String>> {
+    let most = NAMED.min(usize::try_from(missing.missing).unwrap_or(NAMED));
+    let mut found = Vec::new();
+    let mut scan = reader.scan(&job.options.column_family, None, None)?;
+    while let Some((_, value)) = scan.item()
+        && found.len() < most
+    {
+        if job.options.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        missing.name_links(job.options.key, value, most, &mut found);
+        job.progress.add(value.len() as u64, 1);
+        scan.next();
+    }
+    scan.status().map(|()| found)
+}
+
+/// Some of those that are missing, for a message.
+fn told(first: &[String]) -> String {
+    let more = (first.len() > TOLD).then_some("..");
+    first.iter().take(TOLD).map(String::as_str).chain(more).collect::<Vec<_>>().join(", ")
+}
+
+/// The keys of an existing database.
+struct Keys<'a> {
+    links: &'a LinkList,
+    gathered: Gathered,
+    keys: usize,
+}
+
+impl Visit for Keys<'_> {
+    fn record(&mut self, key: &[u8], _: &[u8]) -> Result<()> {
+        LinkList::gather_key(key, &mut self.gathered);
+        self.keys += 1;
+        if self.keys.is_multiple_of(ADDED) { self.end() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.links.add(&mut self.gathered)
+    }
+}

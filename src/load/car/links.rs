@@ -1,0 +1,223 @@
+//! The links of blocks, followed while the source is read: which of them lead to no block.
+//!
+//! The key of every block, and of every link that names one, is an entry of one list, which is sorted beyond memory in runs
+//! (`external_sort`):
+//!
+//! ```text
+//! XXH3-128 of the key; its lowest bit is 1 for a link, 0 for a block
+//! ```
+//!
+//! Sorted, a block stands right before the links that lead to it. The runs have no names: they end with the process, and a
+//! run of the import that goes on reads what was read before again, for its links (`load/car/read`).
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+use crate::dag::links::{codec, links};
+use crate::error::{Error, Result};
+use crate::external_sort::Sorter;
+use crate::load::car::blocks::Block;
+use crate::load::car::fingerprints::key_hash;
+use crate::sort::key::KeyLayout;
+use crate::source::car::{CidSpan, RawCid, read_cid};
+
+/// The longest link that is followed, in bytes, as in a walk: a longer one holds a block and names none.
+const MAX_LINK: usize = u16::MAX as usize;
+
+/// The most links that lead to no block whose names are looked for.
+const WANTED: usize = 1 << 16;
+
+/// The hash function of CIDs that hold their block.
+const IDENTITY: u64 = 0;
+
+/// The bit of an entry that is a link.
+const LINK: u128 = 1;
+
+/// The keys of blocks and links.
+pub(in crate::load) struct LinkList {
+    layout: KeyLayout,
+    dir: PathBuf,
+    list: Mutex<List>,
+}
+
+struct List {
+    sorter: Sorter<u128>,
+    malformed: u64,
+}
+
+/// What some blocks have added, which one thread gathers.
+#[derive(Debug, Default)]
+pub(in crate::load) struct Gathered {
+    entries: Vec<u128>,
+    malformed: u64,
+}
+
+/// The links that lead to no block.
+#[derive(Debug, Default)]
+pub(in crate::load) struct Missing {
+    /// Distinct blocks that are linked to.
+    pub linked: u64,
+    /// How many of them are not there.
+    pub missing: u64,
+    /// Blocks that are not what their codec says, and links that are no CID.
+    pub malformed: u64,
+    /// Some of those that are missing.
+    wanted: HashSet<u128>,
+}
+
+impl LinkList {
+    /// A list within `memory` bytes, and files in `dir`.
+    pub fn new(layout: KeyLayout, dir: &Path, memory: u64) -> Self {
+        let sorter = Sorter::new(dir, usize::try_from(memory).unwrap_or(usize::MAX), usize::MAX);
+        Self { layout, dir: dir.to_owned(), list: Mutex::new(List { sorter, malformed: 0 }) }
+    }
+
+    /// Gathers a block's key and its links.
+    pub fn gather(&self, block: &Block<'_>, gathered: &mut Gathered) {
+        let cid = block.section.cid;
+        let (name, value) = block.body().split_at(cid.len as usize);
+        gathered.entries.push(key_hash(name.get(self.layout.key_start(&cid)..).unwrap_or_default()));
+        self.gather_links(cid.codec, value, gathered);
+    }
+
+    /// Gathers the key of a block that was in the database before.
+    pub fn gather_key(key: &[u8], gathered: &mut Gathered) {
+        gathered.entries.push(key_hash(key));
+    }
+
+    fn gather_links(&self, codec: u64, block: &[u8], gathered: &mut Gathered) {
+        // Blocks that are in their links, each in the link of the one before.
+        let mut inside = Vec::new();
+        let Gathered { entries, malformed } = gathered;
+        let mut follow = |cid: &[u8], inside: &mut Vec<(u64, Vec<u8>)>, malformed: &mut u64| match span_of(cid) {
+            None => *malformed += 1,
+            Some(span) if span.hash == IDENTITY => {
+                inside.push((span.codec, cid.get(span.digest as usize..).unwrap_or_default().to_vec()));
+            }
+            Some(span) => {
+                entries.extend(key_of(self.layout, cid, &span).map(|key| key_hash(key) | LINK));
+            }
+        };
+        let found = links(codec, block, &mut |cid| {
+            follow(cid, &mut inside, malformed);
+            while let Some((codec, block)) = inside.pop() {
+                let found = links(codec, &block, &mut |cid| follow(cid, &mut inside, malformed));
+                *malformed += u64::from(found.is_err());
+            }
+        });
+        *malformed += u64::from(found.is_err());
+    }
+
+    /// Adds what was gathered.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the disk is full or fails.
+    pub fn add(&self, gathered: &mut Gathered) -> Result<()> {
+        let mut list = self.list.lock();
+        list.malformed += std::mem::take(&mut gathered.malformed);
+        let mut entries = gathered.entries.drain(..);
+        entries.try_for_each(|entry| list.sorter.push(entry)).map_err(Error::io("sort links in", &self.dir))
+    }
+
+    /// Compares links with blocks, all of which have been added. The list is empty then.
+    ///
+    /// # Errors
+    /// As [`LinkList::add`].
+    pub fn compare(&self) -> Result<Missing> {
+        let empty = List { sorter: Sorter::new(&self.dir, 0, 0), malformed: 0 };
+        let List { sorter, malformed } = std::mem::replace(&mut *self.list.lock(), empty);
+        let failed = |error| Error::io("sort links in", &self.dir)(error);
+        let mut found = Missing { malformed, ..Missing::default() };
+        let mut last = None;
+        for entry in sorter.sorted().map_err(failed)?.iter().map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let before = last.replace(entry);
+            if entry & LINK == 0 || before == Some(entry) {
+                continue;
+            }
+            found.linked += 1;
+            if before != Some(entry & !LINK) {
+                found.missing += 1;
+                if found.wanted.len() < WANTED {
+                    found.wanted.insert(entry);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Missing {
+    /// Adds the links in `block` that lead to no block to `found`, which takes `most`. The codec of a record is not always
+    /// known: with a wrong one nothing is found, because a link must be one of those that are missing.
+    pub fn name_links(&self, layout: KeyLayout, block: &[u8], most: usize, found: &mut Vec<String>) {
+        for codec in [codec::DAG_CBOR, codec::DAG_PB] {
+            let mut take = |cid: &[u8]| {
+                let is_wanted = |span: CidSpan| {
+                    key_of(layout, cid, &span).is_some_and(|key| self.wanted.contains(&(key_hash(key) | LINK)))
+                };
+                if found.len() < most
+                    && span_of(cid).is_some_and(is_wanted)
+                    && let Ok(cid) = RawCid::from_bytes(cid)
+                    && !found.contains(&cid.to_string())
+                {
+                    found.push(cid.to_string());
+                }
+            };
+            // What is malformed has been counted.
+            let _ = links(codec, block, &mut take);
+        }
+    }
+}
+
+/// The parts of a link that is one whole CID and not too long to be followed.
+fn span_of(cid: &[u8]) -> Option<CidSpan> {
+    read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len() && cid.len() <= MAX_LINK)
+}
+
+/// The key of the block that a link names; `None` where it names none.
+fn key_of<'c>(layout: KeyLayout, cid: &'c [u8], span: &CidSpan) -> Option<&'c [u8]> {
+    match span.codec {
+        codec::COMMITMENT_UNSEALED | codec::COMMITMENT_SEALED => None,
+        _ => cid.get(layout.key_start(span)..),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn missing(entries: &[u128], memory: u64) -> Missing {
+        let dir = tempfile::tempdir().expect("a directory");
+        let list = LinkList::new(KeyLayout::Cid, dir.path(), memory);
+        for entries in entries.chunks(7) {
+            list.add(&mut Gathered { entries: entries.to_vec(), malformed: 1 }).expect("room");
+        }
+        list.compare().expect("readable")
+    }
+
+    proptest! {
+        #[test]
+        fn links_without_a_block_are_counted_once(entries in proptest::collection::vec(0u128..60, 0..200)) {
+            let all: HashSet<u128> = entries.iter().copied().collect();
+            let linked: Vec<u128> = all.iter().copied().filter(|entry| entry & LINK == 1).collect();
+            let wanted: HashSet<u128> = linked.iter().copied().filter(|entry| !all.contains(&(entry & !LINK))).collect();
+            let found = missing(&entries, 0);
+            prop_assert_eq!((found.linked, found.missing), (linked.len() as u64, wanted.len() as u64));
+            prop_assert_eq!(found.wanted, wanted);
+            prop_assert_eq!(found.malformed, entries.len().div_ceil(7) as u64);
+        }
+    }
+
+    #[test]
+    fn a_list_beyond_memory_is_compared_as_well() {
+        // Every number is a block and a link, but for each hundredth, which has no block.
+        let entries: Vec<u128> = (0..50_000u128).rev().filter(|entry| entry % 200 != 0).collect();
+        let found = missing(&entries, 16 << 10);
+        assert_eq!((found.linked, found.missing), (25_000, 250));
+    }
+}
