@@ -2,5 +2,6 @@
 
 pub mod block_log;
 pub mod car;
+pub(crate) mod foreign;
 pub mod forest;
 pub mod input;

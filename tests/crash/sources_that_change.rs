@@ -158,7 +158,10 @@ fn a_report_replaces_neither_its_source_nor_an_older_report_before_there_is_one(
     let old = place.file("old.json", b"{}");
     std::fs::write(&path, b"no snapshot").expect("written");
     assert_eq!(report(&case, &old).run().code, Some(3));
-    assert_eq!(std::fs::read(&old).expect("a file"), b"{}");
+    // The error takes the place of a report that would be taken for that of this import.
+    let failed: serde_json::Value = serde_json::from_slice(&std::fs::read(&old).expect("a file")).expect("JSON");
+    assert_eq!((&failed["schema"], &failed["exit"]), (&"bedload-error-1".into(), &3.into()), "{failed}");
+    std::fs::write(&old, b"{}").expect("written");
     std::fs::write(&path, &case.snapshot.bytes).expect("written");
     assert_eq!(report(&case, &old).dying_at("built").run().code, Some(137));
     assert_eq!(std::fs::read(&old).expect("a file"), b"{}");

@@ -19,6 +19,7 @@ use super::{CarProblem, Header, HeaderStep, NullPadding, Section, Step, next_sec
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
+use crate::source::foreign;
 use crate::source::input::{Body, ByteStream, Input};
 
 /// How many bytes are read first, to find the header in.
@@ -113,6 +114,18 @@ enum Bytes {
 }
 
 impl Bytes {
+    /// The last eight bytes of a plain file; zeros where there are none.
+    fn tail(&self) -> [u8; 8] {
+        let mut tail = [0; 8];
+        if let Self::File { file, .. } = self
+            && let Ok(metadata) = file.metadata()
+            && file.read_exact_at(&mut tail, metadata.len().saturating_sub(8)).is_err()
+        {
+            tail = [0; 8];
+        }
+        tail
+    }
+
     fn fill(&mut self, buf: &mut [u8], name: &PathBuf) -> Result<usize> {
         match self {
             Self::Stream(stream) => stream.fill(buf),
@@ -198,7 +211,10 @@ impl Chunks {
             if head.is_empty() {
                 return Err(Error::bad_input(&name, 0, crate::source::input::CompressionProblem::Empty));
             }
-            let step = read_header(&head, size).map_err(|(problem, at)| Error::bad_input(&name, at, problem))?;
+            let step = read_header(&head, size).map_err(|(problem, at)| match foreign::kind(&head, bytes.tail()) {
+                Some((what, hint)) => Error::bad_input(&name, at, CarProblem::Foreign { what, hint }),
+                None => Error::bad_input(&name, at, problem),
+            })?;
             match step {
                 HeaderStep::Header(header) => break header,
                 HeaderStep::NeedMore(len) if len > MAX_HEAD => {

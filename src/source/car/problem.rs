@@ -19,6 +19,14 @@ pub enum CarProblem {
         /// What is wrong with it.
         reason: String,
     },
+    /// It is something else, which is known.
+    #[error("this is not a CAR: it is {what}")]
+    Foreign {
+        /// What it is.
+        what: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
     /// The header claims a length that no header has.
     #[error("the header claims {len} bytes, the limit is {}", human(super::MAX_HEADER))]
     HeaderTooLong {
@@ -136,6 +144,7 @@ impl Problem for CarProblem {
             Self::Truncated { .. } => {
                 "the download is incomplete: compare its size and sha256 with the publisher's".into()
             }
+            Self::Foreign { hint, .. } => (*hint).into(),
             Self::NotACar { .. } => {
                 "give a CAR snapshot (.car, .car.zst, .forest.car.zst) or a block log; was a web page saved instead? \
                 `--format block-log` tells what is wrong with a damaged log"

@@ -81,12 +81,19 @@ pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn io::Read + Send>, opt
 /// The refusals that say something about the input rather than about the system.
 pub(super) fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
     let problem = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if is_url(path) => CompressionProblem::Url,
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => CompressionProblem::NotFound,
         io::ErrorKind::PermissionDenied => CompressionProblem::NoPermission,
         io::ErrorKind::IsADirectory => CompressionProblem::Directory,
         _ => return Error::io(action, path)(error),
     };
     Error::bad_input(path, None, problem)
+}
+
+/// Whether a name is a URL: `scheme://rest`.
+fn is_url(path: &Path) -> bool {
+    let scheme = path.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
 fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, options: &InputOptions) -> Result<Input> {

@@ -16,6 +16,9 @@ pub enum CompressionProblem {
     /// There is nothing of that name.
     #[error("there is no such file")]
     NotFound,
+    /// The name is that of something on the network.
+    #[error("it is a URL, and there is no such file")]
+    Url,
     /// The operating system does not let us read it.
     #[error("no permission to read it")]
     NoPermission,
@@ -81,6 +84,11 @@ impl Problem for CompressionProblem {
             Self::Empty => "download the snapshot again".into(),
             Self::Directory => "name the snapshot file, not the folder it lies in".into(),
             Self::NotFound => "check the path".into(),
+            Self::Url => {
+                "pipe it in (curl -fL URL | bedload import - --db DIR), or download it first, which goes on after \
+                          a failure: curl -fLO -C - URL"
+                    .into()
+            }
             Self::NoPermission => "check who may read it: ls -l".into(),
             Self::Truncated { .. } => {
                 "the download is incomplete: compare its size and sha256 with the publisher's".into()

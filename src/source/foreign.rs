@@ -1,0 +1,76 @@
+//! Files of other kinds, known by their first bytes: a source that is no snapshot is named, so that its user knows what to
+//! do. Only asked once something is no CAR: no snapshot is refused for what it looks like.
+
+/// The name and the link of a file in a tar archive.
+const TAR: (usize, &[u8]) = (257, b"ustar");
+
+/// Kinds by their first bytes, each with what it is and what to do.
+const KINDS: [(&[u8], &str, &str); 10] = [
+    (b"PK\x03\x04", "a zip archive", "unpack it first: unzip -p FILE | bedload import -"),
+    (b"BZh", "bzip2 data", "unpack it first: bzip2 -dc FILE | bedload import -"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it first: 7z e -so FILE | bedload import -"),
+    (b"Rar!", "a RAR archive", "unpack it first: unrar p -inul FILE | bedload import -"),
+    (b"\x1f\x9d", "data of compress (.Z)", "unpack it first: gzip -dc FILE | bedload import -"),
+    (b"\x80\x08", "the index of a CAR", "give the CAR that it belongs to"),
+    (b"\x81\x08", "the index of a CAR", "give the CAR that it belongs to"),
+    (b"SQLite format 3\0", "an SQLite database", "give the snapshot itself"),
+    (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file that it stands for: git lfs pull"),
+    (b"\x7fELF", "a program", "give the snapshot itself"),
+];
+
+/// How RocksDB's tables end.
+const SST: [u8; 8] = 0x88e2_41b7_85f4_cff7_u64.to_le_bytes();
+
+/// Beginnings of text of the web, in lower case.
+const WEB: [&[u8]; 4] = [b"<!doctype", b"<html", b"<?xml", b"{"];
+
+/// What begins with `head`, ends with the eight bytes of `tail`, and is no snapshot: what it is, and what to do.
+pub(crate) fn kind(head: &[u8], tail: [u8; 8]) -> Option<(&'static str, &'static str)> {
+    if let Some((_, what, hint)) = KINDS.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        return Some((what, hint));
+    }
+    if head.get(TAR.0..).is_some_and(|rest| rest.starts_with(TAR.1)) {
+        return Some(("a tar archive", "take the snapshot out of it first: tar -xOf FILE NAME | bedload import -"));
+    }
+    let text = head.trim_ascii_start();
+    let is_text = head.iter().take(16).all(u8::is_ascii);
+    let begins = |word: &&[u8]| text.get(..word.len()).is_some_and(|text| text.eq_ignore_ascii_case(word));
+    if is_text && WEB.iter().any(begins) {
+        return Some((
+            "a web page or the answer of a server",
+            "look at it (head -c 200), and download the snapshot again",
+        ));
+    }
+    if is_log_index(head) {
+        return Some(("the index of a block log", "give the log itself: block_log, or its directory"));
+    }
+    (tail == SST).then_some(("a table of RocksDB", "`bedload stat --db DIR` shows the database that it is a part of"))
+}
+
+/// Whether these are places of blocks in a log, each 8 bytes: the first block is at the start of a log of Steem and Hive.
+fn is_log_index(head: &[u8]) -> bool {
+    let places: Vec<u64> = head.as_chunks().0.iter().take(8).map(|bytes| u64::from_le_bytes(*bytes)).collect();
+    places.len() >= 2 && places[0] == 0 && places.is_sorted_by(|a, b| a < b && b - a < 1 << 27)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_other_kinds_are_known() {
+        let mut tar = vec![b'a'; 512];
+        tar[257..262].copy_from_slice(b"ustar");
+        let index: Vec<u8> = [0u64, 200, 450, 800].iter().flat_map(|place| place.to_le_bytes()).collect();
+        let name = |head: &[u8]| kind(head, [0; 8]).map(|(what, _)| what);
+        assert_eq!(name(&tar), Some("a tar archive"));
+        assert_eq!(name(b"PK\x03\x04 rest"), Some("a zip archive"));
+        assert_eq!(name(b"BZh91AY"), Some("bzip2 data"));
+        assert_eq!(name(b"\n <!DOCTYPE HTML><title>"), Some("a web page or the answer of a server"));
+        assert_eq!(name(&index), Some("the index of a block log"));
+        assert_eq!(kind(b"\0\x0b", SST).map(|(what, _)| what), Some("a table of RocksDB"));
+        for other in [&b"\x3a\xa2\x65roots"[..], b"{\xa2\x65roots\x81\xd8\x2a", b"", b"a text", &[0; 64]] {
+            assert_eq!(name(other), None, "{other:?}");
+        }
+    }
+}

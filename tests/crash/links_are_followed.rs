@@ -1,0 +1,162 @@
+//! `--check-links`: the same count of links that lead to no block with every loader and key, also after a kill; and
+//! `--require-links`, `--require-roots`.
+
+use std::sync::OnceLock;
+
+use crate::common::car::*;
+use crate::common::crash::*;
+use crate::common::model::Key;
+use crate::common::run::{Place, import};
+
+const BLOCKS: u64 = 6000;
+
+/// Each of so many blocks links to one that is not there; two such links are the same.
+const EVERY: u64 = 50;
+
+/// A link to `cid` in dag-cbor.
+fn link(cid: &[u8]) -> Vec<u8> {
+    [&[0xd8, 42, 0x59][..], &(cid.len() as u16 + 1).to_be_bytes(), &[0], cid].concat()
+}
+
+/// A block of bytes and links.
+fn linking(seed: u64, links: &[Vec<u8>]) -> Block {
+    let data = noise(seed, 300 + (seed % 900) as usize);
+    let list = [&[0x80 | links.len() as u8][..], &links.iter().flat_map(|cid| link(cid)).collect::<Vec<u8>>()].concat();
+    let bytes = [&[0x59][..], &(data.len() as u16).to_be_bytes(), &data].concat();
+    block(&[&[0x82][..], &bytes, &list].concat())
+}
+
+/// A block that no snapshot of these tests has.
+fn absent(number: u64) -> Block {
+    block(&[&[0x48][..], &number.to_be_bytes()].concat())
+}
+
+/// Blocks that link to the one before; some to blocks that are not there, one of these from a block inside of a link.
+/// Links to sector commitments, to raw data inside of the link, and twice to the same block count as they must.
+fn linked() -> &'static Snapshot {
+    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
+    SNAPSHOT.get_or_init(|| {
+        let mut blocks: Vec<Block> = Vec::new();
+        for number in 0..BLOCKS {
+            let mut links: Vec<Vec<u8>> = blocks.last().map(|(cid, _)| cid.clone()).into_iter().collect();
+            if number % EVERY == 0 {
+                let (cid, _) = absent(number);
+                links.extend([cid.clone(), cid]);
+            }
+            if number == 7 {
+                links.push(identity(RAW, b"inside").0);
+                links.push(identity(DAG_CBOR, &link(&absent(7).0)).0);
+                links.push(vec![1, 0x81, 0xe2, 0x03, 0x12, 2, 9, 9]);
+            }
+            blocks.push(linking(number, &links));
+        }
+        Snapshot::of_blocks("linked.car", car(&[blocks[BLOCKS as usize - 1].0.clone()], &blocks), &blocks)
+    })
+}
+
+const MISSING: u64 = BLOCKS / EVERY + 1;
+const WAYS: [Way; 3] = [Way::Memory, Way::Spill, Way::Memtables];
+
+#[track_caller]
+fn counts(ended: &Ended, missing: u64) {
+    assert_eq!(ended.number("/links/linked"), BLOCKS - 1 + MISSING, "{ended:?}");
+    assert_eq!((ended.number("/links/missing"), ended.number("/links/malformed")), (missing, 0), "{ended:?}");
+    let named = ended.json["links"]["first_missing"].as_array().expect("a list");
+    assert_eq!(named.len() as u64, missing.min(10), "{ended:?}");
+    let absent: Vec<String> =
+        (0..BLOCKS).map(|number| cid::Cid::try_from(absent(number).0).expect("one").to_string()).collect();
+    assert!(named.iter().all(|name| absent.iter().any(|absent| name == absent)), "{ended:?}");
+}
+
+#[test]
+fn every_loader_and_key_comes_to_the_same_count() {
+    let place = Place::in_memory();
+    for way in WAYS {
+        for key in [Key::Cid, Key::Multihash, Key::Digest] {
+            for from in [From::File, From::Pipe] {
+                let case = Case::new(&place.path(""), linked(), way, from).key(key);
+                let ended = case.clone().arg(&["--check-links"]).finishes();
+                counts(&ended, MISSING);
+                assert_eq!(ended.number("/missing_roots"), 0);
+                case.again();
+            }
+        }
+    }
+    let without = Case::new(&place.path(""), linked(), Way::Memory, From::File).finishes();
+    assert!(without.json.get("links").is_none(), "{without:?}");
+}
+
+#[test]
+fn a_run_that_goes_on_comes_to_the_same_count() {
+    let place = Place::in_memory();
+    let points = |way: Way| match way {
+        Way::Memory => ["start", "held", "built", "built-synced:2", "ingesting", "ingested", "recorded"],
+        Way::Spill => ["read", "read:3", "read-done", "built", "built:3", "ingested", "recorded"],
+        _ => ["read-synced", "read", "read:3", "read-done", "compacted", "checked", "recorded"],
+    };
+    for (index, way) in WAYS.into_iter().enumerate() {
+        for (number, point) in points(way).into_iter().enumerate() {
+            for (which, from) in [From::File, From::Pipe].into_iter().enumerate() {
+                let key = [Key::Cid, Key::Multihash, Key::Digest][(index + number) % 3];
+                // Half of them; all in the long run.
+                if rounds(0, 1) == 0 && (number + which) % 2 == 0 {
+                    continue;
+                }
+                let case = Case::new(&place.path(""), linked(), way, from).key(key).arg(&["--check-links"]);
+                case.dies_at(point);
+                let ended = case.finishes();
+                counts(&ended, MISSING);
+                assert_eq!(ended.json["resumed"], point != "start" && point != "held", "{point}: {ended:?}");
+                case.again();
+            }
+        }
+    }
+}
+
+#[test]
+fn links_to_what_the_database_held_before_lead_somewhere() {
+    let place = Place::in_memory();
+    let held: Vec<Block> = (0..BLOCKS).step_by(2 * EVERY as usize).map(absent).collect();
+    let old: &'static Snapshot = Box::leak(Box::new(Snapshot::of_blocks("held.car", rooted(&held), &held)));
+    for way in WAYS {
+        let case = Case::new(&place.path(""), linked(), way, From::File).into_existing(old).arg(&["--check-links"]);
+        case.put_old();
+        counts(&case.finishes(), MISSING - held.len() as u64);
+    }
+}
+
+#[test]
+fn what_is_required_and_not_there_is_refused_and_nothing_is_published() {
+    let place = Place::in_memory();
+    let other = absent(1).0;
+    let lacking: &'static Snapshot = Box::leak(Box::new(Snapshot::of_blocks(
+        "rootless.car",
+        car(&[linked().blocks[0].0.clone(), other.clone(), identity(RAW, b"a root").0], &linked().blocks),
+        &linked().blocks,
+    )));
+    let name = cid::Cid::try_from(other).expect("a CID").to_string();
+    for way in WAYS {
+        let case = Case::new(&place.path(""), lacking, way, From::File);
+        for (option, says) in [
+            ("--require-roots", format!("rootless.car: the blocks lack 1 of 3 roots: {name}\n")),
+            (
+                "--require-links",
+                format!("rootless.car: the blocks lack {MISSING} of the {} that they link to: bafy", "6,120"),
+            ),
+        ] {
+            let ended = case.clone().arg(&[option]).run();
+            assert_eq!(ended.code, Some(3), "{option}: {ended:?}");
+            ended.says(&[&says]);
+            assert!(!case.db.exists() && !case.partial().exists(), "{option}: something is left");
+        }
+        let ended = case.finishes();
+        assert_eq!((ended.number("/missing_roots"), ended.text("/first_missing_roots/0")), (1, &*name));
+        case.again();
+    }
+    let told = import(&place, &lacking.file).args(&["--check-links", "--progress", "lines"]).run();
+    for says in
+        ["warning: the blocks lack 1 of 3 roots: ", "warning: the blocks lack 121 of the 6,120 that they link to: "]
+    {
+        assert!(told.stderr.contains(says), "{told:?}");
+    }
+}
