@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::car::complete::Completeness;
-use crate::load::context::{Job, Loaded};
+use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::journal::Entry;
 use crate::load::target::Target;
 use crate::os::files::{read_regular, sync_dir, write_synced};

@@ -2,14 +2,14 @@
 
 use crate::error::{Error, errno_of};
 use crate::hash::content_digest::ContentDigest;
-use crate::load::car::links::LinkList;
 use crate::load::existing::Existing;
 use crate::load::journal::{Journal, ResumedState};
+use crate::load::links::LinkList;
 use crate::load::options::ImportOptions;
 use crate::load::target::Target;
 use crate::preset::{Loader, Resolved};
 use crate::progress::Progress;
-use crate::report::{LogReport, MemtableReport, Plan};
+use crate::report::{Head, LinkReport, LogReport, MemtableReport, Plan};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{DataFile, FamilyScan, Level, Reader};
 use crate::source::car::chunks::Tail;
@@ -55,6 +55,15 @@ pub(super) struct Loaded {
     pub memtable: Option<MemtableReport>,
     /// What only a block log reports.
     pub log: Option<LogReport>,
+}
+
+/// What is found out about a snapshot once all its blocks are in the database.
+#[derive(Debug, Default)]
+pub(super) struct Completeness {
+    pub missing_roots: u64,
+    pub first_missing_roots: Vec<String>,
+    pub links: Option<LinkReport>,
+    pub head: Option<Head>,
 }
 
 impl Job<'_> {

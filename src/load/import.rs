@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::car::links::LinkList;
 use crate::load::commit::commit;
 use crate::load::context::{Job, Loaded};
 use crate::load::existing::Existing;
 use crate::load::identity::{self, Identity};
 use crate::load::journal::{Journal, ResumedState};
+use crate::load::links::LinkList;
 use crate::load::open::{OpenSource, Source};
 use crate::load::options::ImportOptions;
 use crate::load::planner::{self, Planned};

@@ -20,6 +20,7 @@ mod identity;
 mod import;
 mod ingest;
 mod journal;
+mod links;
 mod open;
 mod options;
 mod phase_weights;

@@ -4,8 +4,8 @@ use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result};
 use crate::hash::{Checker, Claim, problem_of};
-use crate::load::car::links::{Gathered, LinkList};
 use crate::load::journal::Journal;
+use crate::load::links::{Gathered, LinkList};
 use crate::load::options::ImportOptions;
 use crate::sort::key::{KeyLayout, Record};
 use crate::source::car::chunks::Chunk;
@@ -29,11 +29,6 @@ impl<'c> Block<'c> {
     pub fn at(chunk: &'c Chunk, start: u32) -> Option<Self> {
         let Ok(Step::Section(section)) = next_section(&chunk.bytes, start as usize, u64::MAX) else { return None };
         Some(Self { bytes: &chunk.bytes, section })
-    }
-
-    /// A section that was found in `bytes`.
-    pub fn of(bytes: &'c [u8], section: Section) -> Self {
-        Self { bytes, section }
     }
 
     /// Its record under `layout`.
@@ -107,7 +102,7 @@ impl<'a> BlockReader<'a> {
                 self.note_functions(chunk, &blocks)?;
             }
             if let Some(links) = self.links {
-                blocks.iter().for_each(|block| links.gather(block, &mut self.gathered));
+                blocks.iter().for_each(|block| links.gather(&block.section.cid, block.body(), &mut self.gathered));
                 links.add(&mut self.gathered)?;
             }
             blocks.iter().try_for_each(&mut take)?;

@@ -2,8 +2,8 @@
 
 use crate::dag::header::chain_header;
 use crate::error::{Error, Problem, Result};
-use crate::load::car::links::{Gathered, LinkList, Missing};
-use crate::load::context::Job;
+use crate::load::context::{Completeness, Job};
+use crate::load::links::{Gathered, LinkList, Missing};
 use crate::progress::{Event, Phase};
 use crate::report::{Head, LinkReport, rfc3339};
 use crate::rocks::{Reader, ReaderOptions, Visit};
@@ -30,15 +30,6 @@ const GENESIS: [(&str, &str); 2] = [
     ("mainnet", "bafy2bzacecnamqgqmifpluoeldx7zzglxcljo6oja4vrmtj7432rphldpdmm2"),
     ("calibnet", "bafy2bzacecyaggy24wol5ruvs6qm73gjibs2l2iyhcqmvi7r7a4ph7zx3yqd4"),
 ];
-
-/// What is found out about a snapshot once all its blocks are in the database.
-#[derive(Debug, Default)]
-pub(in crate::load) struct Completeness {
-    pub missing_roots: u64,
-    pub first_missing_roots: Vec<String>,
-    pub links: Option<LinkReport>,
-    pub head: Option<Head>,
-}
 
 /// Looks for the roots and compares links with blocks, in a database that is closed and not yet under its name.
 ///

@@ -5,7 +5,6 @@ pub(super) mod blocks;
 mod build;
 pub(super) mod complete;
 mod fingerprints;
-pub(super) mod links;
 pub(super) mod load;
 pub(super) mod memtable;
 pub(super) mod read;

@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::load::car::blocks::{Block, BlockReader};
-use crate::load::car::links::{Gathered, LinkList};
 use crate::load::checkpoint;
 use crate::load::checkpoint::{Clock, PendingCheckpoint};
 use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState};
+use crate::load::links::{Gathered, LinkList};
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner;
 use crate::os::buffer::Buffer;
@@ -273,14 +273,13 @@ pub(in crate::load) fn skip(
     }
     // Only a stream passes sections by here.
     let mut gathered = Gathered::default();
-    let mut pass = |section: &Block<'_>| match links {
+    let mut each = |bytes: &[u8], section: Section| match links {
         Some(links) => {
-            links.gather(section, &mut gathered);
+            links.gather(&section.cid, section.body(bytes), &mut gathered);
             links.add(&mut gathered)
         }
         None => Ok(()),
     };
-    let mut each = |bytes: &[u8], section: Section| pass(&Block::of(bytes, section));
     match chunks.skip_to(checkpoint.offset, links.is_some().then_some(&mut each)) {
         // What was taken was valid.
         Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
@@ -335,7 +334,7 @@ fn compare(
         for &start in chunk.starts.iter().take_while(before) {
             let block = Block::at(&chunk, start);
             if let (Some(links), Some(block)) = (links, &block) {
-                links.gather(block, &mut gathered);
+                links.gather(&block.section.cid, block.body(), &mut gathered);
             }
             let record = block.and_then(|block| block.record(options.key));
             found.add(record.map(|record| record.digest()).unwrap_or_default());

@@ -14,12 +14,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
+use twox_hash::XxHash3_128;
 
 use crate::dag::links::{codec, links};
 use crate::error::{Error, Result};
 use crate::external_sort::Sorter;
-use crate::load::car::blocks::Block;
-use crate::load::car::fingerprints::key_hash;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
@@ -36,7 +35,7 @@ const IDENTITY: u64 = 0;
 const LINK: u128 = 1;
 
 /// The keys of blocks and links.
-pub(in crate::load) struct LinkList {
+pub(super) struct LinkList {
     layout: KeyLayout,
     dir: PathBuf,
     list: Mutex<List>,
@@ -49,14 +48,14 @@ struct List {
 
 /// What some blocks have added, which one thread gathers.
 #[derive(Debug, Default)]
-pub(in crate::load) struct Gathered {
+pub(super) struct Gathered {
     entries: Vec<u128>,
     malformed: u64,
 }
 
 /// The links that lead to no block.
 #[derive(Debug, Default)]
-pub(in crate::load) struct Missing {
+pub(super) struct Missing {
     /// Distinct blocks that are linked to.
     pub linked: u64,
     /// How many of them are not there.
@@ -74,11 +73,10 @@ impl LinkList {
         Self { layout, dir: dir.to_owned(), list: Mutex::new(List { sorter, malformed: 0 }) }
     }
 
-    /// Gathers a block's key and its links.
-    pub fn gather(&self, block: &Block<'_>, gathered: &mut Gathered) {
-        let cid = block.section.cid;
-        let (name, value) = block.body().split_at(cid.len as usize);
-        gathered.entries.push(key_hash(name.get(self.layout.key_start(&cid)..).unwrap_or_default()));
+    /// Gathers the key of a block and its links; `body` is its CID and its value.
+    pub fn gather(&self, cid: &CidSpan, body: &[u8], gathered: &mut Gathered) {
+        let (name, value) = body.split_at(cid.len as usize);
+        gathered.entries.push(key_hash(name.get(self.layout.key_start(cid)..).unwrap_or_default()));
         self.gather_links(cid.codec, value, gathered);
     }
 
@@ -170,6 +168,11 @@ impl Missing {
             let _ = links(codec, block, &mut take);
         }
     }
+}
+
+/// The entry of a block's key.
+fn key_hash(key: &[u8]) -> u128 {
+    XxHash3_128::oneshot(key) & !LINK
 }
 
 /// The parts of a link that is one whole CID and not too long to be followed.
