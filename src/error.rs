@@ -278,7 +278,13 @@ fn io_hint(source: &std::io::Error, path: &Path) -> String {
     use std::io::ErrorKind as Kind;
     match source.kind() {
         Kind::NotFound => "check the path".into(),
-        Kind::PermissionDenied => format!("check who may use it: ls -ld {}", path.display()),
+        Kind::PermissionDenied => match path.ancestors().find(|it| it.symlink_metadata().is_ok()) {
+            Some(there) if there != path => {
+                let there = there.display();
+                format!("this user may not write to {there} (ls -ld {there}): choose another place, or run it as its owner")
+            }
+            _ => format!("check who may use it: ls -ld {}", path.display()),
+        },
         Kind::StorageFull | Kind::QuotaExceeded => {
             format!(
                 "make room (df -h {}) or name another place (--work-dir; TMPDIR for what is only tried), then run it again",

@@ -156,6 +156,68 @@ fn a_report_that_cannot_be_written_says_that_the_work_is_done() {
 }
 
 #[test]
+fn a_report_is_on_standard_output_or_in_a_file_also_that_of_a_failure() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    std::fs::write(dir.path().join("bad.car"), b"nothing of the kind").expect("written");
+    let run = |source: &str, db: &str, more: &[&str], code: i32| {
+        let mut command = program();
+        command.args(["import", source, "--db", db, "--progress", "off"]).args(more).current_dir(dir.path());
+        let output = command.output().expect("run");
+        assert_eq!(output.status.code(), Some(code), "{more:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let schema = |text: &str| {
+        let document: serde_json::Value = serde_json::from_str(text).expect("one document");
+        document["schema"].as_str().expect("a name").to_owned()
+    };
+    let car = car.to_str().expect("text");
+    for (number, more) in [&["--report", "-"][..], &["--report", "-", "--json"]].into_iter().enumerate() {
+        assert!(schema(&run(car, &format!("db{number}"), more, 0)).starts_with("bedload-import-"));
+        assert!(schema(&run(car, "dry", &[more, &["--dry-run"]].concat(), 0)).starts_with("bedload-plan-"));
+        assert_eq!(schema(&run("bad.car", "bad", more, 3)), "bedload-error-1");
+        assert_eq!(schema(&run(car, &format!("db{number}"), more, 4)), "bedload-error-1");
+    }
+    let file = || std::fs::read_to_string(dir.path().join("report.json")).expect("a report");
+    assert_eq!(run("bad.car", "bad", &["--report", "report.json"], 3), "");
+    assert_eq!(schema(&file()), "bedload-error-1");
+    run(car, "dry", &["--report", "report.json", "--dry-run"], 0);
+    assert!(schema(&file()).starts_with("bedload-plan-"));
+    let text = run(car, "db", &["--report", "report.json"], 0);
+    assert!(schema(&file()).starts_with("bedload-import-") && text.starts_with("database "), "{text}");
+}
+
+#[test]
+fn a_source_that_is_something_else_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let sst = crate::common::database::ssts(&db).remove(0);
+    let mut tar = vec![b'a'; 1024];
+    tar[257..262].copy_from_slice(b"ustar");
+    let index: Vec<u8> = (0..500u64).flat_map(|block| (block * 300).to_le_bytes()).collect();
+    let packed = crate::common::car::zstd(&tar);
+    for (name, bytes, what, hint) in [
+        ("a.zip", &b"PK\x03\x04 and the rest of it"[..], "it is a zip archive", "unzip -p"),
+        ("a.tar", &tar, "it is a tar archive", "tar -xOf"),
+        ("a.tar.zst", &packed, "it is a tar archive", "tar -xOf"),
+        ("a.bz2", b"BZh91AY&SY", "it is bzip2 data", "bzip2 -dc FILE | bedload import -"),
+        ("a.sst", &std::fs::read(sst).expect("a table"), "it is a table of RocksDB", "bedload stat --db"),
+        ("block_log.index", &index, "it is the index of a block log", "give the log itself"),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        let output = program().arg("import").arg(&path).args(["--db", "/nowhere/db"]).output().expect("run");
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(3), "{name}: {said}");
+        assert!(said.contains(&format!("this is not a CAR: {what}\n")) && said.contains(hint), "{name}: {said}");
+    }
+    let url = program().args(["import", "https://snapshots.example/a.car.zst", "--db", "/nowhere/db"]).output();
+    let said = String::from_utf8(url.expect("run").stderr).expect("text");
+    assert!(said.contains("it is a URL, and there is no such file") && said.contains("| bedload import -"), "{said}");
+}
+
+#[test]
 fn a_closed_pipe_is_no_failure_of_an_import() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");

@@ -78,9 +78,12 @@ fn partitions_that_cannot_fit_are_refused_before_anything_is_written() {
     let place = Place::in_memory();
     let Some(disk) = Disk::new(place.path("work"), 5 << 10) else { return };
     let case = case(&place, &place.path(""), Way::Spill, From::File).arg(&["--work-dir", disk.arg()]);
-    let ended = case.run();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    ended.says(&[&format!("error: find room at {}: 7.9 MiB more needed, 5.0 MiB free\n", disk.0.display())]);
+    // A dry run tells it as well.
+    for case in [case.clone().arg(&["--dry-run"]), case.clone()] {
+        let ended = case.run();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        ended.says(&[&format!("error: find room at {}: 7.9 MiB more needed, 5.0 MiB free\n", disk.0.display())]);
+    }
     assert!(!case.partial().exists() && disk.0.read_dir().expect("a folder").next().is_none(), "something was written");
 }
 

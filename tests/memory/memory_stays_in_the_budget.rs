@@ -166,6 +166,17 @@ fn a_snapshot_that_just_fits_stays_in_memory_and_in_the_budget() {
     assert!(!keeps(&place, &source, Way::Pipe, 288, 2, &[]).spilled(), "it fits");
 }
 
+#[test]
+fn links_are_compared_within_the_budget() {
+    let place = Place::new();
+    let source = snapshot(&place, 256 * MIB, Format::Car);
+    for more in [&[][..], &["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"]] {
+        let measured = keeps(&place, &source, Way::File, 64, 2, &[&["--check-links"], more].concat());
+        let linked = measured.report["links"]["linked"].as_u64().expect("a count");
+        assert!(linked > 10_000 && measured.report["links"]["missing"] == 0, "{}", measured.report["links"]);
+    }
+}
+
 /// A CAR of blocks whose digests are made up, written one by one: this process must stay small.
 fn made_up(place: &Place, count: u64, digest: impl Fn(u64) -> Vec<u8>, len: usize) -> PathBuf {
     let path = place.path("made-up");

@@ -62,7 +62,7 @@ pub struct Args {
     /// Replace the file if it exists
     #[arg(long, help_heading = "File")]
     pub force: bool,
-    /// Write the report to a file as JSON, or the error of an export that fails; `-` is standard output
+    /// Write the report, or the error, to a file as JSON; `-` is standard output
     #[arg(long, value_name = "FILE", help_heading = "File")]
     pub report: Option<PathBuf>,
 

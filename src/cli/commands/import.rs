@@ -64,13 +64,13 @@ pub struct Args {
     /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(), help_heading = "Source")]
     pub null_padding: NullPadding,
-    /// Refuse a CAR that lacks one of its roots, which is only a warning without it
+    /// Refuse a CAR that lacks the block of a root
     #[arg(long, help_heading = "Source")]
     pub require_roots: bool,
-    /// Follow the links of a CAR's blocks while reading, and count those to blocks that are not there
+    /// Follow the links of blocks: how many lead to no block?
     #[arg(long, help_heading = "Source")]
     pub check_links: bool,
-    /// The same, and refuse a CAR that lacks one
+    /// The same, and refuse a CAR if there is one
     #[arg(long, help_heading = "Source")]
     pub require_links: bool,
     /// The longest block to accept; up to 3 GiB
@@ -124,7 +124,7 @@ pub struct Args {
     /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
-    /// Write the report to a file as JSON, or the error of an import that fails; `-` is standard output
+    /// Write the report, or the error, to a file as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
