@@ -91,7 +91,6 @@ fn only_the_command_line_names_terminals() {
             "anyhow",
             "comfy_table",
             "console",
-            "humantime",
             "indicatif",
             "signal_hook",
             "textwrap",
