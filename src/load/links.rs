@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn a_list_beyond_memory_is_compared_as_well() {
-        // Every number is a block and a link, but for each hundredth, which has no block.
-        let entries: Vec<u128> = (0..50_000u128).rev().filter(|entry| entry % 200 != 0).collect();
+        // Every number is a block and a link, but for each hundredth, which has no block; more runs than may wait.
+        let entries: Vec<u128> = (0..400_000u128).rev().filter(|entry| entry % 200 != 0).collect();
         let found = missing(&entries, 16 << 10);
-        assert_eq!((found.linked, found.missing), (25_000, 250));
+        assert_eq!((found.linked, found.missing), (200_000, 2000));
     }
 }

@@ -200,17 +200,24 @@ fn a_plan_says_what_may_be_spilled_and_the_record_when_it_was() {
         (text(&output.stdout), text(&output.stderr))
     };
     let (plan, _) = run(&["import", "packed.car.zst", "--db", "dry", "--dry-run"]);
-    assert!(plan.starts_with("sort in memory if all fits, else spill to partitions and sort each in memory: "), "{plan}");
+    assert!(
+        plan.starts_with("sort in memory if all fits, else spill to partitions and sort each in memory: "),
+        "{plan}"
+    );
     let (plan, _) = run(&["import", "snapshot.car", "--db", "dry", "--dry-run", "--threads", "1"]);
     assert!(plan.starts_with("sort in memory: 1 thread, "), "{plan}");
     let insists = ["import", "packed.car.zst", "--plan", "memory", "--memory"];
     let (_, told) = run(&[&insists[..], &["16MiB", "--db", "small"]].concat());
-    assert!(told.contains("warning: the blocks do not fit the ") && told.contains("in spite of --plan memory"), "{told}");
+    assert!(
+        told.contains("warning: the blocks do not fit the ") && told.contains("in spite of --plan memory"),
+        "{told}"
+    );
     assert_eq!(told.matches("warning: ").count(), 1, "{told}");
     let (_, told) = run(&[&insists[..], &["1GiB", "--db", "large"]].concat());
     assert!(!told.contains("warning: "), "{told}");
     let (text, _) = run(&["stat", "--db", "large"]);
-    let row = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+    let row =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {text}"));
     let year = humantime::parse_rfc3339(row("imported  ")).expect("a time");
     assert!(year.elapsed().expect("not in the future").as_secs() < 3600, "{text}");
     assert!(row("head      ").starts_with("filecoin, epoch "), "{text}");
