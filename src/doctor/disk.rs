@@ -53,11 +53,14 @@ impl Limits {
     }
 }
 
-/// Measures the file system that `dir` is on.
+/// How many measurements there are.
+pub(super) const STEPS: u64 = 6;
+
+/// Measures the file system that `dir` is on, and calls `step` after each of [`STEPS`] measurements.
 ///
 /// # Errors
 /// [`Error::Io`]: nothing can be written there, or the disk fails; [`Error::Interrupted`]: the caller cancels it.
-pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken) -> Result<DiskSpeed> {
+pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step: &dyn Fn()) -> Result<DiskSpeed> {
     let file = scratch::nameless(dir)?;
     let mut bench = Bench { file: &file, dir, limits, stop, buffer: Buffer::new(LARGE)? };
     bench.fill();
@@ -66,13 +69,17 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken) -> R
         let written = pwritev2(bench.file.as_fd(), &[piece], at, ReadWriteFlags::DSYNC);
         written.map(drop).map_err(Into::into)
     })?;
+    step();
     let fsync = bench.small_writes(|bench, at| {
         bench.file.write_all_at(&bench.buffer[..SMALL], at).and_then(|()| bench.file.sync_all())
     })?;
+    step();
     let synced = bench.synced_writes()?;
+    step();
     let direct = scratch::pass_the_cache(&file, true) && bench.takes_direct();
     scratch::pass_the_cache(&file, direct);
     let write = bench.sequential(|bench, at| bench.file.write_all_at(&bench.buffer, at))?;
+    step();
     file.sync_data().map_err(Error::io("sync a file in", dir))?;
     let file_bytes = file.metadata().map_err(Error::io("look at a file in", dir))?.len();
     if !direct {
@@ -86,11 +93,13 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken) -> R
         }
         bench.file.read_exact_at(&mut bench.buffer, at)
     })?;
+    step();
     if !direct {
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
         let _ = fadvise(&file, 0, None, Advice::Random);
     }
     let random = bench.random_reads(end)?;
+    step();
     Ok(DiskSpeed {
         sync_write,
         fsync,
@@ -232,7 +241,7 @@ mod tests {
     fn every_number_is_measured_and_nothing_is_left() {
         let dir = tempfile::tempdir().expect("a directory");
         let limits = Limits { bytes: 16 << 20, time: Duration::from_millis(200) };
-        let found = measure(dir.path(), limits, &CancellationToken::default()).expect("a disk");
+        let found = measure(dir.path(), limits, &CancellationToken::default(), &|| {}).expect("a disk");
         let writes = found.sync_write.expect("measured");
         assert!(writes.count > 0 && writes.median_us <= writes.p99_us, "{found:?}");
         for rate in [
@@ -249,7 +258,8 @@ mod tests {
     #[test]
     fn a_full_disk_leaves_out_what_needs_room() {
         let dir = tempfile::tempdir().expect("a directory");
-        let found = measure(dir.path(), Limits::for_free(0), &CancellationToken::default()).expect("some bytes fit");
+        let found =
+            measure(dir.path(), Limits::for_free(0), &CancellationToken::default(), &|| {}).expect("some bytes fit");
         assert_eq!(found.synced_write_bytes_per_second, None);
         assert_eq!(found.read_bytes_per_second, None);
         assert_eq!(found.random_reads_per_second, None);
@@ -268,7 +278,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let stop = CancellationToken::default();
         stop.cancel();
-        let error = measure(dir.path(), Limits::for_free(1 << 30), &stop).expect_err("stopped");
+        let error = measure(dir.path(), Limits::for_free(1 << 30), &stop, &|| {}).expect_err("stopped");
         assert_eq!(error.exit(), crate::error::Exit::Interrupted);
     }
 }

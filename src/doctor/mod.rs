@@ -20,7 +20,7 @@ use crate::os::file_system::FileSystem;
 use crate::os::resources;
 use crate::parallel;
 use crate::preset;
-use crate::progress::{CancellationToken, Silent};
+use crate::progress::{CancellationToken, Observer, Phase, PhaseWeights, Progress, Silent};
 use crate::read;
 use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Rate};
 
@@ -65,7 +65,22 @@ impl DoctorOptions {
 /// [`Error::BadInput`] or [`Error::Io`]: the snapshot cannot be read; [`Error::Preset`] or [`Error::Usage`]: the preset
 /// cannot be; [`Error::Interrupted`]: the caller cancels it. A directory that cannot be written is no error but a
 /// finding.
-pub fn diagnose(options: &DoctorOptions) -> Result<DoctorReport> {
+pub fn diagnose(options: &DoctorOptions, observer: &dyn Observer) -> Result<DoctorReport> {
+    let progress = Progress::new(observer);
+    let report = progress.sampled(|| examine(options, &progress));
+    if report.is_ok() {
+        progress.end();
+    }
+    report
+}
+
+/// Seconds that measuring takes, and a sample, on a usual machine: only their proportion counts.
+const SECONDS: [(Phase, f64); 2] = [(Phase::Measure, 7.0), (Phase::Sample, 3.0)];
+
+/// Measurements of hashing, beside those of the disk.
+const HASHING: u64 = 2;
+
+fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorReport> {
     let started = Instant::now();
     let import = ImportOptions { stop: options.stop.clone(), ..options.import.clone() };
     let plan = if options.has_source { Some(planned(&import)?) } else { None };
@@ -76,17 +91,23 @@ pub fn diagnose(options: &DoctorOptions) -> Result<DoctorReport> {
     }
     let place = FileSystem::of(&options.dir)?;
     let machine = machine(options.open_files);
-    let disk = match disk::measure(&place.path, disk::Limits::for_free(place.free), &options.stop) {
+    let phases = SECONDS.iter().copied().filter(|(phase, _)| *phase == Phase::Measure || plan.is_some()).collect();
+    progress.expect(PhaseWeights { phases, ..PhaseWeights::default() });
+    progress.begin(Phase::Measure, None);
+    progress.expect_blocks(disk::STEPS + HASHING);
+    let step = || progress.add(0, 1);
+    let disk = match disk::measure(&place.path, disk::Limits::for_free(place.free), &options.stop, &step) {
         Ok(disk) => Some(disk),
         Err(error @ Error::Interrupted { .. }) => return Err(error),
         // What is wrong with it is a finding, and the rest is worth knowing all the same.
         Err(_) => None,
     };
-    let hash = hash_rate(&options.stop)?;
+    let hash = hash_rate(&options.stop, &step)?;
     let (mut prediction, mut no_sample) = (None, None);
     if let (Some(plan), Some(disk)) = (&plan, &disk)
         && plan.memtable().is_none()
     {
+        progress.begin(Phase::Sample, None);
         match sample::import(&import, plan, &place) {
             Ok(sample) => {
                 let write = disk.synced_write_bytes_per_second;
@@ -152,7 +173,7 @@ fn planned(import: &ImportOptions) -> Result<Plan> {
 }
 
 /// Bytes of blocks whose hashes are checked in a second, by one thread and by as many as there are cores.
-fn hash_rate(stop: &CancellationToken) -> Result<Rate> {
+fn hash_rate(stop: &CancellationToken, step: &dyn Fn()) -> Result<Rate> {
     let bytes: Vec<u8> = (0..BLOCKS * BLOCK).map(|at| (at % 251) as u8).collect();
     let blocks = bytes.chunks(BLOCK).map(|data| (Function::Blake2b(32).digest(data), data));
     let blocks: Vec<(Vec<u8>, &[u8])> = blocks.collect();
@@ -169,6 +190,7 @@ fn hash_rate(stop: &CancellationToken) -> Result<Rate> {
             pool.broadcast(|_| Checker::new().check(&claims).is_ok());
             best = best.max((count * bytes.len()) as f64 / started.elapsed().as_secs_f64());
         }
+        step();
         Ok(best)
     };
     Ok(Rate { one_core: rate(1)?, all_cores: rate(parallel::cores())? })

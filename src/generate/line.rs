@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
+use crate::progress::Progress;
 use crate::source::forest::{Frame, Index, LEVEL, Packer, slot_hash};
 
 use super::cbor::{BLAKE2B_256, Name};
@@ -52,7 +53,13 @@ impl Piece {
 }
 
 /// Writes everything behind the prelude, which is `position` bytes long.
-pub(super) fn run<W: Write + Send>(spec: &Spec, spine: &Spine, out: &mut W, position: u64) -> io::Result<Made> {
+pub(super) fn run<W: Write + Send>(
+    spec: &Spec,
+    spine: &Spine,
+    out: &mut W,
+    position: u64,
+    progress: &Progress<'_>,
+) -> io::Result<Made> {
     let maker = Maker::new(spec.seed);
     crate::parallel::start_shared()?;
     let width = CHUNKS_PER_THREAD * rayon::current_num_threads();
@@ -74,6 +81,10 @@ pub(super) fn run<W: Write + Send>(spec: &Spec, spine: &Spine, out: &mut W, posi
         );
         written?;
         packed?;
+        let (bytes, blocks) = next.iter().fold((0, 0), |(bytes, blocks), piece| {
+            (bytes + piece.chunk.bytes.len() as u64, blocks + piece.chunk.sections.len() as u64)
+        });
+        progress.add(bytes, blocks);
         std::mem::swap(&mut ready, &mut next);
         first += count as u64;
         if ready.is_empty() {

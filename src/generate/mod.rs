@@ -42,6 +42,9 @@ use std::io::{self, Seek, SeekFrom, Write};
 use cid::Cid;
 
 use crate::error::{Error, Result};
+#[cfg(any(test, feature = "testing"))]
+use crate::progress::Silent;
+use crate::progress::{Phase, PhaseWeights, Progress};
 
 pub use profile::Profile;
 pub(crate) use random::Noise;
@@ -168,12 +171,26 @@ impl Format {
 ///
 /// # Errors
 /// [`io::Error`] of `out`.
+#[cfg(any(test, feature = "testing"))]
 pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
+    write_with(spec, out, &Progress::new(&Silent))
+}
+
+/// [`write()`] with its progress.
+///
+/// # Errors
+/// As [`write()`].
+pub(crate) fn write_with<W: Write + Seek + Send>(
+    spec: &Spec,
+    out: &mut W,
+    progress: &Progress<'_>,
+) -> io::Result<Summary> {
+    progress.begin(Phase::Generate, Some(spec.size));
     let spine = Spine::new(spec);
     let start = out.stream_position()?;
     let blank = envelope::prelude(spec.format, &vec![Name::BLANK; spine.roots], 0);
     out.write_all(&blank)?;
-    let made = line::run(spec, &spine, out, blank.len() as u64)?;
+    let made = line::run(spec, &spine, out, blank.len() as u64, progress)?;
     let prelude = envelope::prelude(spec.format, &made.roots, car_bytes(&made));
     let end = out.stream_position()?;
     out.seek(SeekFrom::Start(start))?;
@@ -187,12 +204,29 @@ pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Sum
 ///
 /// # Errors
 /// [`io::Error`] of `out`.
+#[cfg(any(test, feature = "testing"))]
 pub fn write_stream<W: Write + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
+    write_stream_with(spec, out, &Progress::new(&Silent))
+}
+
+/// [`write_stream()`] with its progress: the first pass is [`Phase::Plan`].
+///
+/// # Errors
+/// As [`write_stream()`].
+pub(crate) fn write_stream_with<W: Write + Send>(
+    spec: &Spec,
+    out: &mut W,
+    progress: &Progress<'_>,
+) -> io::Result<Summary> {
+    let phases = vec![(Phase::Plan, 1.0), (Phase::Generate, 1.0)];
+    progress.expect(PhaseWeights { phases, ..PhaseWeights::default() });
+    progress.begin(Phase::Plan, Some(spec.size));
     let spine = Spine::new(spec);
-    let first_pass = line::run(&spec.clone().format(Format::Car), &spine, &mut io::sink(), 0)?;
+    let first_pass = line::run(&spec.clone().format(Format::Car), &spine, &mut io::sink(), 0, progress)?;
+    progress.begin(Phase::Generate, Some(spec.size));
     let prelude = envelope::prelude(spec.format, &first_pass.roots, car_bytes(&first_pass));
     out.write_all(&prelude)?;
-    let made = line::run(spec, &spine, out, prelude.len() as u64)?;
+    let made = line::run(spec, &spine, out, prelude.len() as u64, progress)?;
     out.flush()?;
     Ok(summary(&made, prelude.len()))
 }

@@ -44,10 +44,16 @@ pub enum Phase {
     Walk,
     /// Writing blocks of a database into a snapshot.
     Export,
+    /// Making up a snapshot.
+    Generate,
+    /// Measuring the machine.
+    Measure,
+    /// Importing a sample of a snapshot, to see how long all of it would take.
+    Sample,
 }
 
 impl Phase {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 13] = [
         Self::Plan,
         Self::Read,
         Self::Build,
@@ -58,6 +64,9 @@ impl Phase {
         Self::Verify,
         Self::Walk,
         Self::Export,
+        Self::Generate,
+        Self::Measure,
+        Self::Sample,
     ];
 
     /// Its name in output and reports.
@@ -73,6 +82,9 @@ impl Phase {
             Self::Verify => "verify",
             Self::Walk => "walk",
             Self::Export => "export",
+            Self::Generate => "generate",
+            Self::Measure => "measure",
+            Self::Sample => "sample",
         }
     }
 }

@@ -115,6 +115,35 @@ fn a_reader_who_has_seen_enough_ends_it_quietly() {
     }
 }
 
+#[test]
+fn quiet_hides_narration_and_never_results() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = |args: &[&str]| {
+        let output = program().args(args).current_dir(dir.path()).output().expect("run");
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        (String::from_utf8(output.stdout).expect("text"), String::from_utf8(output.stderr).expect("text"))
+    };
+    for (args, result) in [
+        (&["generate", "a.car", "--size", "1MiB"][..], "a.car: "),
+        (&["generate", "b.car", "--size", "1MiB", "--json"], "\"schema\": \"bedload-generate-1\""),
+        (&["generate", "log", "--size", "1MiB", "--profile", "steem"], "log: "),
+        (&["import", "a.car", "--db", "db"], "digest"),
+        (&["verify", "--db", "db"], "digest"),
+        (&["walk", "--db", "db"], "reachable"),
+        (&["export", "--db", "db", "c.car"], "c.car"),
+    ] {
+        let (stdout, stderr) = run(&[args, &["--quiet"]].concat());
+        assert!(stdout.contains(result), "{args:?}: {stdout}");
+        assert_eq!(stderr, "", "{args:?}");
+    }
+    let (_, stderr) = run(&["generate", "d.car", "--size", "1MiB", "--quiet", "--progress", "lines"]);
+    assert!(stderr.starts_with("generate ") && stderr.contains(" blocks, 1.0 MiB"), "{stderr}");
+    let (_, stderr) = run(&["doctor", "d.car", "--quiet", "--progress", "json"]);
+    for phase in ["measure", "sample"] {
+        assert!(stderr.contains(&format!("\"phase\":\"{phase}\"")), "{stderr}");
+    }
+}
+
 /// Runs a command whose standard output is `/dev/full`: exit code and standard error.
 fn onto_a_full_disk(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
     let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");

@@ -352,7 +352,10 @@ fn what_is_printed_has_only_documented_fields() {
     let db4 = other("db4");
     let mut command = crate::common::run::program();
     let output = command.args(["import", car, "--quiet", "--progress", "json", "--db", &db4]).output().expect("run");
-    assert!(output.stderr.is_empty(), "--quiet goes before --progress");
+    assert!(!output.stderr.is_empty(), "an explicit --progress goes before --quiet");
+    for line in String::from_utf8(output.stderr).expect("text").lines() {
+        check("bedload-progress-1", &serde_json::from_str(line).expect("JSON"));
+    }
     let mut command = crate::common::run::program();
     let output = command.args(["verify", "--progress", "json", "--db", db]).output().expect("run");
     for line in String::from_utf8(output.stderr).expect("text").lines() {

@@ -8,7 +8,7 @@ use crate::preset::Overrides;
 
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
-use crate::cli::{output, signals, values};
+use crate::cli::{output, progress, signals, values};
 
 /// Measure disk, cores and limits, forecast an import, and suggest improvements
 ///
@@ -53,7 +53,10 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.import.preset.clone_from(&args.preset);
     options.import.overrides = Overrides { set: args.set.clone(), ..Overrides::from_environment() };
     signals::cancel_on_signals(&options.stop, "nothing is left over; run the same command again")?;
-    let report = diagnose(&options)?;
+    let observer = progress::renderer(globals);
+    let outcome = diagnose(&options, observer.as_ref());
+    observer.finish();
+    let report = outcome?;
     if globals.json {
         return output::print_json(&report);
     }

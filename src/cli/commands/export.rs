@@ -140,9 +140,12 @@ fn options(args: &Args) -> anyhow::Result<ExportOptions> {
 /// Prints the report on standard error where standard output has the snapshot.
 fn print(report: &ExportReport, to_stdout: bool, globals: &Globals) -> anyhow::Result<()> {
     let mut out: Box<dyn Write> = if to_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+    if to_stdout && globals.quiet && report.complete {
+        return Ok(());
+    }
     if globals.json {
         writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(report)?))?;
-    } else if !globals.quiet || !report.complete {
+    } else {
         let columns = if to_stdout { screen::stderr_columns() } else { screen::stdout_columns() };
         write!(out, "{}", screen::fit(&shown(&render::export::text(report)), 10, columns))?;
     }

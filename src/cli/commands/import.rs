@@ -162,7 +162,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
                 if globals.json {
                     return output::print_json(&report);
                 }
-                if !globals.quiet && !on_stdout {
+                if !on_stdout {
                     screen::print(&render::import::text(&report), 10)?;
                 }
                 Ok(())

@@ -56,7 +56,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let report = outcome?;
     if globals.json {
         output::print_json(&report)?;
-    } else if !globals.quiet || !report.valid {
+    } else {
         screen::print(&render::verify::text(&report), 10)?;
     }
     if report.valid {

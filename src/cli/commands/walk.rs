@@ -55,7 +55,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let report = outcome?;
     if globals.json {
         output::print_json(&report)?;
-    } else if !globals.quiet || !report.complete {
+    } else {
         screen::print(&render::walk::text(&report), 12)?;
     }
     if report.complete {

@@ -9,7 +9,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::line::line;
 use super::rate::Rate;
-use crate::cli::render::numbers::percent;
+use super::status::Status;
+use crate::cli::render::numbers::{elapsed, percent};
 
 /// Seconds before the first bar: a shorter job needs none.
 const SHORT: f64 = 0.15;
@@ -18,8 +19,11 @@ const SHORT: f64 = 0.15;
 /// `^C` that a terminal echoes would begin another line, and the bar above it would stay.
 const FREE: u16 = 4;
 
-/// Columns beside the bar and the rates: name, brackets, percent, and spaces.
-const FRAME: usize = 19;
+/// Columns beside the time, the bar and the rates: name, brackets, percent, and spaces.
+const FRAME: usize = 20;
+
+/// The columns of a bar for which no part is left out.
+const SMALL_BAR: usize = 6;
 
 /// The least columns of the bar itself.
 const LEAST_BAR: usize = 2;
@@ -39,7 +43,7 @@ fn shown() -> MutexGuard<'static, Shown> {
 }
 
 /// Prints a line on standard error, above the bar if there is one.
-fn print_above(text: &str) {
+pub fn print_above(text: &str) {
     // A terminal that is gone must not stop an import.
     let print = || drop(io::stderr().write_all(format!("{text}\n").as_bytes()));
     match &*shown() {
@@ -92,15 +96,20 @@ impl Observer for Bar {
     fn sample(&self, sample: &Sample) {
         let mut rate = self.rate.lock();
         rate.add(*sample);
-        let mut shown = shown();
-        if let Shown::Nothing = *shown
-            && sample.seconds >= SHORT
-        {
-            *shown = Shown::Bar(bar(Box::new(Screen(Term::buffered_stderr()))));
-        }
-        if let Shown::Bar(bar) = &*shown {
-            update(bar, sample, &rate, Screen(Term::stderr()).width().into(), self.color);
-        }
+        show(&rate.status(), self.color);
+    }
+}
+
+/// Shows the state of some work, in a bar that is made if there is none.
+pub fn show(status: &Status, color: bool) {
+    let mut shown = shown();
+    if let Shown::Nothing = *shown
+        && status.seconds >= SHORT
+    {
+        *shown = Shown::Bar(bar(Box::new(Screen(Term::buffered_stderr()))));
+    }
+    if let Shown::Bar(bar) = &*shown {
+        update(bar, status, Screen(Term::stderr()).width().into(), color);
     }
 }
 
@@ -108,22 +117,26 @@ fn bar(terminal: Box<dyn TermLike>) -> ProgressBar {
     ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::term_like(terminal))
 }
 
-/// Draws `read     [=====>       ]  42 %  640.0 MiB/s, 12 s left`, in at most `columns`.
-fn update(bar: &ProgressBar, sample: &Sample, rate: &Rate, columns: usize, color: bool) {
-    let name = sample.phase.name();
-    let width = (columns / 6).min(columns.saturating_sub(FRAME + rate.least_room())).max(LEAST_BAR);
+/// Draws `read     0:31 [=====>       ]  42 %  640.0 MiB/s, 12 s left`, in at most `columns`.
+fn update(bar: &ProgressBar, status: &Status, columns: usize, color: bool) {
+    let (name, time) = (status.name, elapsed(status.seconds));
+    let frame = FRAME + time.len();
+    let room = columns.saturating_sub(frame);
+    // The bar gives way to the parts, down to what still shows a share.
+    let wanted = status.text(room.saturating_sub(SMALL_BAR)).chars().count().max(status.least_room());
+    let width = (columns / 6).min(room.saturating_sub(wanted)).max(LEAST_BAR);
     let (on, off) = if color { ("\x1b[36m", "\x1b[0m") } else { ("", "") };
-    // Numbers and fixed words: no braces.
-    let rates = |room: usize| rate.describe_with_curve(columns.saturating_sub(room));
-    let template = match sample.done() {
-        None => format!("{name:<8} {}", rates(9)),
-        Some(_) if columns < FRAME + width => format!("{name} {{percent}} %"),
-        Some(_) => format!("{name:<8} [{on}{{bar:{width}}}{off}] {{percent:>3}} %  {}", rates(FRAME + width)),
+    // Braces are the template's own.
+    let text = |room: usize| status.text_with_curve(columns.saturating_sub(room)).replace('{', "{{").replace('}', "}}");
+    let template = match status.done {
+        None => format!("{name:<8} {time}  {}", text(11 + time.len())),
+        Some(_) if columns < frame + width => format!("{name} {{percent}} %"),
+        Some(_) => format!("{name:<8} {time} [{on}{{bar:{width}}}{off}] {{percent:>3}} %  {}", text(frame + width)),
     };
     if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style.progress_chars("=> "));
     }
-    bar.update(|state| state.set_pos(sample.done().map_or(0, percent)));
+    bar.update(|state| state.set_pos(status.done.map_or(0, percent)));
 }
 
 /// A terminal whose last columns stay free.
@@ -201,8 +214,8 @@ mod tests {
         let terminal = InMemoryTerm::new(5, columns);
         let screen = Screen(terminal.clone());
         let (bar, columns) = (bar(Box::new(screen)), columns.saturating_sub(FREE).into());
-        update(&bar, &sample, &rate, columns, false);
-        update(&bar, &sample, &rate, columns, false);
+        update(&bar, &rate.status(), columns, false);
+        update(&bar, &rate.status(), columns, false);
         terminal.write_str("|").expect("it is in memory");
         let text = terminal.contents();
         let cursor = text.lines().last().and_then(|line| line.chars().position(|c| c == '|')).expect("the cursor");
@@ -224,9 +237,12 @@ mod tests {
     fn a_bar_shows_how_far_the_work_is() {
         assert_eq!(
             drawn(sample(1 << 30, Some(2 << 30)), 80).0,
-            "read     [======>     ]  50 %  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left"
+            "read     0:10 [======>     ]  50 %  1.0 of 2.0 GiB, 1.0 GiB/s, 12 s left"
         );
-        assert_eq!(drawn(sample(2 << 30, Some(2 << 30)), 60).0, "read     [=========] 100 %  2.0 GiB/s, 12 s left");
-        assert_eq!(drawn(sample(1 << 30, None), 80).0, "read     1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left");
+        assert_eq!(
+            drawn(sample(2 << 30, Some(2 << 30)), 60).0,
+            "read     0:10 [=========] 100 %  2.0 GiB/s, 12 s left"
+        );
+        assert_eq!(drawn(sample(1 << 30, None), 80).0, "read     0:10  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left");
     }
 }

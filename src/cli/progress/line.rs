@@ -35,14 +35,18 @@ fn phase_done(phase: Phase, seconds: f64, (bytes, earlier): (u64, u64), blocks: 
         Phase::Plan => None,
         // Reading a log begins after its files were probed; a phase without bytes and blocks has nothing to report.
         Phase::Read | Phase::Build | Phase::Check if (bytes, blocks) == (0, 0) => None,
-        Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export => Some(format!(
-            "{name:<8} {took}  {}, {}, {}",
-            counted(blocks, "block", "blocks"),
-            human(bytes),
-            throughput(bytes.saturating_sub(earlier), seconds)
-        )),
+        Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export | Phase::Generate => {
+            Some(format!(
+                "{name:<8} {took}  {}, {}, {}",
+                counted(blocks, "block", "blocks"),
+                human(bytes),
+                throughput(bytes.saturating_sub(earlier), seconds)
+            ))
+        }
         Phase::Ingest | Phase::Compact | Phase::Commit if seconds < SHORT => None,
-        Phase::Ingest | Phase::Compact | Phase::Commit => Some(format!("{name:<8} {took}")),
+        Phase::Ingest | Phase::Compact | Phase::Commit | Phase::Measure | Phase::Sample => {
+            Some(format!("{name:<8} {took}"))
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod curve;
 mod line;
 mod rate;
 pub mod runs;
+mod status;
 
 use std::io::{self, IsTerminal, Write};
 
@@ -17,6 +18,7 @@ use crate::cli::render::numbers::percent;
 use bar::Bar;
 use line::line;
 use rate::Rate;
+use status::Status;
 
 /// Seconds between two lines.
 const LINE_EVERY: f64 = 5.0;
@@ -35,15 +37,19 @@ impl Renderer for Bar {
     }
 }
 
-/// The renderer that the options and the terminal call for.
-pub fn renderer(globals: &Globals) -> Box<dyn Renderer> {
-    let style = match globals.progress {
-        _ if globals.quiet => ProgressStyle::Off,
+/// The style that the options and the terminal call for: an explicit one goes before `--quiet`.
+fn style(globals: &Globals) -> ProgressStyle {
+    match globals.progress {
+        ProgressStyle::Auto if globals.quiet => ProgressStyle::Off,
         ProgressStyle::Auto | ProgressStyle::Bar if io::stderr().is_terminal() && !is_dumb() => ProgressStyle::Bar,
         ProgressStyle::Auto | ProgressStyle::Bar => ProgressStyle::Lines,
         chosen => chosen,
-    };
-    match style {
+    }
+}
+
+/// The renderer of that style.
+pub fn renderer(globals: &Globals) -> Box<dyn Renderer> {
+    match style(globals) {
         ProgressStyle::Bar => Box::new(Bar::new(globals.color_on_stderr())),
         ProgressStyle::Json => Box::new(Json),
         ProgressStyle::Off => Box::new(Silent),
@@ -95,10 +101,17 @@ impl Observer for Lines {
             return;
         }
         state.0 = sample.seconds;
-        let percent = sample.done().map(|done| format!("{:>3} %  ", percent(done))).unwrap_or_default();
-        let (phase, text) = (sample.phase.name(), state.1.describe(usize::MAX));
-        let _ = writeln!(io::stderr(), "{phase:<8} {:>6.0} s  {percent}{text}", sample.seconds);
+        print_status(&state.1.status());
     }
+}
+
+/// Prints the state of some work as a line of its own.
+fn print_status(status: &Status) {
+    let percent = status.done.map(|done| format!("{:>3} %  ", percent(done))).unwrap_or_default();
+    let Status { name, seconds, .. } = status;
+    let line = format!("{name:<8} {seconds:>6.0} s  {percent}{}", status.text(usize::MAX));
+    // A reader that is gone must not stop the work.
+    let _ = writeln!(io::stderr(), "{}", line.trim_end());
 }
 
 impl Renderer for Lines {}

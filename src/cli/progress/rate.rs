@@ -6,13 +6,11 @@ use crate::progress::{Backlog, Phase, Sample, Writes};
 use crate::size::human;
 
 use super::curve::IntervalRates;
-use crate::cli::render::numbers::{duration, grouped};
+use super::status::{NEEDED, Status};
+use crate::cli::render::numbers::{done_of, duration, grouped};
 
 /// Seconds over which the current rate is measured.
 const WINDOW: f64 = 3.0;
-
-/// The lowest rank of what should always be shown.
-const NEEDED: u8 = 1;
 
 /// The current rate, from the samples of the last seconds.
 #[derive(Default)]
@@ -40,61 +38,39 @@ impl Rate {
         })
     }
 
-    /// `1.2 GiB, 640.0 MiB/s, 655,123 blocks/s, 12 s left, 12 files at level 0, 1.5 GiB pending, writes stopped`, and of a
-    /// log `1.2 GiB, 212 k blocks/s, last 100,000 at 208 k, 12 s left`, without what does not fit into `room` columns.
-    pub fn describe(&self, room: usize) -> String {
-        let mut parts = self.parts();
-        loop {
-            let text = joined(&parts);
-            let least = parts.iter().map(|(rank, _)| *rank).max().unwrap_or_default();
-            if text.chars().count() <= room || parts.is_empty() {
-                return text;
-            }
-            parts.retain(|(rank, _)| *rank != least);
-        }
-    }
-
-    /// The same with the curve of a log's rates, where there is room for it.
-    pub fn describe_with_curve(&self, room: usize) -> String {
-        let text = self.describe(room);
-        let curve = self.1.curve().map(|curve| format!("{text} {curve}"));
-        curve.filter(|it| it.chars().count() <= room && text == joined(&self.parts())).unwrap_or(text)
-    }
-
-    /// The columns of what should always be shown.
-    pub fn least_room(&self) -> usize {
-        let parts = self.parts().into_iter().filter(|(rank, _)| *rank <= NEEDED);
-        joined(&parts.collect::<Vec<_>>()).chars().count()
-    }
-
-    /// The parts of the text with their ranks: 0, the time left, is the most important one.
-    fn parts(&self) -> Vec<(u8, String)> {
-        let Some(last) = self.0.back() else { return Vec::new() };
-        let left = last.seconds_left.map(|seconds| (0, format!("{} left", duration(seconds))));
+    /// The state of the work by the last sample: `0.4 of 1.2 GiB, 640.0 MiB/s, 655,123 blocks/s, 12 s left, 12 files at
+    /// level 0, 1.5 GiB pending, writes stopped`, and of a log `0.4 of 1.2 GiB, 212 k blocks/s, last 100,000 at 208 k, 12 s
+    /// left`.
+    pub fn status(&self) -> Status {
+        let Some(last) = self.0.back() else { return Status::default() };
         let speed = self.now().filter(|_| counts(last.phase));
         let of_log = speed.and_then(|(_, blocks)| self.1.describe(blocks));
         let others = speed.filter(|_| of_log.is_none());
         let parts = [
-            counts(last.phase).then(|| (2, human(last.bytes))),
+            counts(last.phase).then(|| (2, done_of(last.bytes, last.total))),
             others.map(|(bytes, _)| (NEEDED, format!("{}/s", human(bytes as u64)))),
             others.map(|(_, blocks)| (4, format!("{} blocks/s", grouped(blocks as u64)))),
             of_log.map(|rates| (NEEDED, rates)),
-            left.or_else(|| (!counts(last.phase)).then(|| (0, format!("{:.0} s", last.seconds)))),
+            last.seconds_left.map(|seconds| (0, format!("{} left", duration(seconds)))),
             last.backlog.as_ref().map(|backlog| (3, describe_backlog(backlog))),
         ];
-        parts.into_iter().flatten().collect()
+        Status {
+            name: last.phase.name(),
+            seconds: last.seconds,
+            done: last.done(),
+            parts: parts.into_iter().flatten().collect(),
+            curve: self.1.curve(),
+        }
     }
-}
-
-fn joined(parts: &[(u8, String)]) -> String {
-    parts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a phase counts bytes and blocks, or only takes time.
 fn counts(phase: Phase) -> bool {
     match phase {
-        Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export => true,
-        Phase::Plan | Phase::Ingest | Phase::Compact | Phase::Commit => false,
+        Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export | Phase::Generate => {
+            true
+        }
+        Phase::Plan | Phase::Ingest | Phase::Compact | Phase::Commit | Phase::Measure | Phase::Sample => false,
     }
 }
 
@@ -119,7 +95,7 @@ mod tests {
             seconds,
             phase,
             bytes,
-            total: Some(1 << 40),
+            total: Some(1 << 30),
             blocks: (seconds * 65_512.3) as u64,
             total_blocks: None,
             backlog: Some(backlog),
@@ -147,9 +123,11 @@ mod tests {
     fn the_rate_of_the_last_interval_follows_the_current_one() {
         let narrow = "40 k blocks/s, last 100,000 at 208 k, 3:33 h left";
         let log = of_log(&[104_000.0, 208_000.0]);
-        assert_eq!((log.describe(50), log.least_room()), (narrow.to_owned(), narrow.len()));
-        assert_eq!(log.describe_with_curve(61), format!("100.0 MiB, {narrow}"));
-        assert_eq!(log.describe_with_curve(63), format!("100.0 MiB, {narrow} ▄█"));
+        let log = log.status();
+        assert_eq!((log.text(50), log.least_room()), (narrow.to_owned(), narrow.len()));
+        let whole = format!("100.0 MiB of 1.0 GiB, {narrow}");
+        assert_eq!(log.text_with_curve(whole.len() + 2), whole);
+        assert_eq!(log.text_with_curve(whole.len() + 3), format!("{whole} ▄█"));
     }
 
     #[test]
@@ -157,26 +135,29 @@ mod tests {
         let mut rate = Rate::default();
         rate.add(sample(Phase::Read, 10.0, None));
         rate.add(sample(Phase::Read, 12.0, Some(754.2)));
-        let whole = "768.0 MiB, 64.0 MiB/s, 65,512 blocks/s, 12:35 min left, 12 files at level 0, 1.5 GiB pending, \
+        let whole = "768.0 MiB of 1.0 GiB, 64.0 MiB/s, 65,512 blocks/s, 12:35 min left, 12 files at level 0, 1.5 GiB pending, \
                      writes stopped";
         for (room, text) in [
             (200, whole),
-            (100, "768.0 MiB, 64.0 MiB/s, 12:35 min left, 12 files at level 0, 1.5 GiB pending, writes stopped"),
-            (50, "768.0 MiB, 64.0 MiB/s, 12:35 min left"),
+            (
+                105,
+                "768.0 MiB of 1.0 GiB, 64.0 MiB/s, 12:35 min left, 12 files at level 0, 1.5 GiB pending, writes stopped",
+            ),
+            (50, "768.0 MiB of 1.0 GiB, 64.0 MiB/s, 12:35 min left"),
             (30, "64.0 MiB/s, 12:35 min left"),
             (14, "12:35 min left"),
             (5, ""),
         ] {
-            assert_eq!(rate.describe(room), text);
+            assert_eq!(rate.status().text(room), text);
         }
     }
 
     #[test]
-    fn a_phase_that_counts_nothing_shows_its_time() {
+    fn a_phase_that_counts_nothing_shows_what_is_left() {
         let mut rate = Rate::default();
         rate.add(Sample { backlog: None, ..sample(Phase::Ingest, 12.0, None) });
-        assert_eq!(rate.describe(80), "12 s");
+        assert_eq!(rate.status().text(80), "");
         rate.add(Sample { backlog: None, ..sample(Phase::Compact, 13.0, Some(0.4)) });
-        assert_eq!(rate.describe(80), "1 s left");
+        assert_eq!((rate.status().text(80), rate.status().seconds), ("1 s left".to_owned(), 13.0));
     }
 }

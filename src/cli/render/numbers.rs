@@ -41,6 +41,25 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// `0:12`, `12:35` or `3:33:07`: how long something has run
+pub fn elapsed(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    match seconds {
+        0..3600 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02}:{:02}", seconds / 3600, seconds % 3600 / 60, seconds % 60),
+    }
+}
+
+/// `176.4 of 256.0 MiB`, `768.0 MiB of 1.0 GiB`, or without a total `176.4 MiB`
+pub fn done_of(bytes: u64, total: Option<u64>) -> String {
+    let Some(total) = total else { return human(bytes) };
+    let (done, all) = (human(bytes.min(total)), human(total));
+    match (done.split_once(' '), all.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} of {all}"),
+        _ => format!("{done} of {all}"),
+    }
+}
+
 /// Seconds since 1970 as a date in UTC.
 pub fn date(timestamp: u64) -> String {
     // A timestamp is any number.

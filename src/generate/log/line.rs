@@ -21,6 +21,7 @@ use super::pack::{Packer, Prepared};
 use super::words::Words;
 use super::{LogEntry, LogSpec, antelope, antelope_transactions, steem};
 use crate::chain::{Family, Id};
+use crate::progress::Progress;
 
 /// Blocks of a chunk: about 700 KiB.
 const BLOCKS: u64 = 128;
@@ -85,6 +86,7 @@ pub(super) fn run<W: Write + Send>(
     preamble: u64,
     out: &mut W,
     each: &mut (impl FnMut(&LogEntry) -> io::Result<()> + Send),
+    progress: &Progress<'_>,
 ) -> io::Result<(Chain, u64)> {
     let shared = Shared { spec, words: Words::new(), prepared: Prepared::new(&spec.dictionaries) };
     let mut chain = Chain {
@@ -101,6 +103,7 @@ pub(super) fn run<W: Write + Send>(
     let (mut ready, mut next): (Vec<Piece>, Vec<Piece>) = (Vec::new(), Vec::new());
     let mut first = 0u64;
     loop {
+        let before = (chain.raw_bytes, chain.blocks);
         next.resize_with(if chain.full { 0 } else { width }, Piece::default);
         let (written, packed) = rayon::join(
             || emit(&mut ready, &mut position, out, each),
@@ -120,6 +123,7 @@ pub(super) fn run<W: Write + Send>(
         );
         written?;
         packed?;
+        progress.add(chain.raw_bytes - before.0, chain.blocks - before.1);
         std::mem::swap(&mut ready, &mut next);
         first += width as u64;
         if ready.is_empty() {

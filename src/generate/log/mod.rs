@@ -43,6 +43,9 @@ use std::io::{self, Write};
 use super::random::Noise;
 use crate::chain::{Family, Id};
 use crate::error::{Error, Result};
+#[cfg(any(test, feature = "testing"))]
+use crate::progress::Silent;
+use crate::progress::{Phase, Progress};
 
 pub use dictionaries::read_dictionaries;
 pub use pack::Dictionaries;
@@ -217,15 +220,30 @@ impl LogSpec {
 ///
 /// # Errors
 /// [`io::Error`] of `out` or `each`.
+#[cfg(any(test, feature = "testing"))]
 pub fn write<W: Write + Send>(
     spec: &LogSpec,
     out: &mut W,
-    mut each: impl FnMut(&LogEntry) -> io::Result<()> + Send,
+    each: impl FnMut(&LogEntry) -> io::Result<()> + Send,
 ) -> io::Result<LogSummary> {
+    write_with(spec, out, each, &Progress::new(&Silent))
+}
+
+/// [`write()`] with its progress.
+///
+/// # Errors
+/// As [`write()`].
+pub(crate) fn write_with<W: Write + Send>(
+    spec: &LogSpec,
+    out: &mut W,
+    mut each: impl FnMut(&LogEntry) -> io::Result<()> + Send,
+    progress: &Progress<'_>,
+) -> io::Result<LogSummary> {
+    progress.begin(Phase::Generate, Some(spec.size));
     let genesis = (spec.family == Family::Antelope).then(|| antelope::Genesis::new(spec.seed));
     let preamble = genesis.as_ref().map_or(Vec::new(), |genesis| genesis.preamble(spec.version, spec.first_block));
     out.write_all(&preamble)?;
-    let (chain, bytes) = line::run(spec, preamble.len() as u64, out, &mut each)?;
+    let (chain, bytes) = line::run(spec, preamble.len() as u64, out, &mut each, progress)?;
     out.flush()?;
     Ok(LogSummary {
         family: spec.family,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::error::Result;
-use crate::progress::Phase;
+use crate::progress::{Phase, PhaseWeights};
 use crate::read::verify::against::{Source, SourceIndex};
 use crate::read::verify::job::{Job, ranges_of};
 use crate::read::verify::scan::{Totals, for_each};
@@ -25,7 +25,11 @@ pub(super) fn everything(
 ) -> Result<(Totals, Option<Against>)> {
     let own = ranges_of(files, job.family);
     let index = match &job.options.against {
-        Some(path) => Some(read_source(job, path, &own, record)?),
+        Some(path) => {
+            let phases = vec![(Phase::Read, 1.0), (Phase::Verify, 1.0)];
+            job.progress.expect(PhaseWeights { phases, ..PhaseWeights::default() });
+            Some(read_source(job, path, &own, record)?)
+        }
         None => None,
     };
     let payload = record.map(|record| record.payload_bytes);

@@ -4,20 +4,21 @@ use std::path::Path;
 
 use crate::Error;
 use crate::generate::{self, Format, Profile, Spec, Summary};
+use crate::progress::Progress;
 
 use super::args::Args;
 use super::destination::{Destination, destination, write_file};
 
-pub fn generate(args: &Args, profile: Profile) -> anyhow::Result<Summary> {
+pub fn generate(args: &Args, profile: Profile, progress: &Progress<'_>) -> anyhow::Result<Summary> {
     args.log.refuse()?;
     let format = args.format.unwrap_or_else(|| format_of_name(&args.file));
     let spec = Spec::new(profile, args.size).seed(args.seed).format(format).duplicates(args.duplicates)?;
     Ok(match destination(args)? {
         Destination::Stream(mut out) => {
-            generate::write_stream(&spec, &mut out).map_err(Error::io("write", &args.file))?
+            generate::write_stream_with(&spec, &mut out, progress).map_err(Error::io("write", &args.file))?
         }
         Destination::File => write_file(&args.file, args.force, |file| {
-            generate::write(&spec, file).map_err(Error::io("write", &args.file))
+            generate::write_with(&spec, file, progress).map_err(Error::io("write", &args.file))
         })?,
     })
 }
@@ -91,7 +92,7 @@ mod tests {
         let path = folder.path().join("a.car");
         let line =
             |rest: &str| parse(&format!("x {} --profile calibnet --size 30K{rest}", path.display())).expect(rest);
-        let generate = |args: Args| super::generate(&args, Profile::Calibnet);
+        let generate = |args: Args| super::generate(&args, Profile::Calibnet, &Progress::new(&crate::progress::Silent));
         let summary = generate(line("")).expect("generate");
         assert_eq!(std::fs::metadata(&path).expect("the file").len(), summary.bytes);
         let first = std::fs::read(&path).expect("the file");

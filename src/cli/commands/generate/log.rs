@@ -8,18 +8,19 @@ use crate::Error;
 use crate::chain::Family;
 use crate::generate::log::files::{IndexKind, IndexWriter};
 use crate::generate::log::{self, LogSpec, LogSummary};
+use crate::progress::Progress;
 
 use super::args::Args;
 use super::destination::{Destination, destination, write_file};
 
 /// The log, and its index with `--index`. The log appears last.
-pub fn generate(args: &Args, family: Family) -> anyhow::Result<LogSummary> {
+pub fn generate(args: &Args, family: Family, progress: &Progress<'_>) -> anyhow::Result<LogSummary> {
     let spec = spec(args, family)?;
     let write = |out: &mut (dyn Write + Send), index: Option<&mut Index<'_>>| {
         let mut out = out;
         let written = match index {
-            None => log::write(&spec, &mut out, |_| Ok(())),
-            Some(index) => log::write(&spec, &mut out, |entry| index.push(entry)),
+            None => log::write_with(&spec, &mut out, |_| Ok(()), progress),
+            Some(index) => log::write_with(&spec, &mut out, |entry| index.push(entry), progress),
         };
         written.map_err(Error::io("write", &args.file))
     };
@@ -92,10 +93,11 @@ mod tests {
 
     fn made(line: &str) -> anyhow::Result<LogSummary> {
         let args = Cli::try_parse_from(line.split(' '))?.args;
+        let progress = Progress::new(&crate::progress::Silent);
         match args.profile {
-            super::super::args::Kind::Log(family) => generate(&args, family),
+            super::super::args::Kind::Log(family) => generate(&args, family, &progress),
             super::super::args::Kind::Car(profile) => {
-                super::super::car::generate(&args, profile).map(|_| unreachable!("a CAR"))
+                super::super::car::generate(&args, profile, &progress).map(|_| unreachable!("a CAR"))
             }
         }
     }

@@ -15,7 +15,8 @@ pub use args::Args;
 use args::Kind;
 
 use crate::cli::globals::Globals;
-use crate::cli::{output, render};
+use crate::cli::{output, progress, render};
+use crate::progress::Progress;
 
 /// What is printed as JSON.
 #[derive(serde::Serialize)]
@@ -32,13 +33,26 @@ struct Document<'a, T> {
 /// each other; [`Error::Io`](crate::Error::Io): the system refused to write it.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
+    let observer = progress::renderer(globals);
+    let progress = Progress::new(observer.as_ref());
+    // Refused options and a failure leave no line of a phase that did nothing.
+    let done = |failed: bool| {
+        if !failed {
+            progress.end();
+        }
+        observer.finish();
+    };
     match args.profile {
         Kind::Car(profile) => {
-            let summary = car::generate(args, profile)?;
+            let made = progress.sampled(|| car::generate(args, profile, &progress));
+            done(made.is_err());
+            let summary = made?;
             report(args, globals, &summary, &render::generate::car(&summary, started.elapsed().as_secs_f64()))
         }
         Kind::Log(family) => {
-            let summary = log::generate(args, family)?;
+            let made = progress.sampled(|| log::generate(args, family, &progress));
+            done(made.is_err());
+            let summary = made?;
             report(args, globals, &summary, &render::generate::log(&summary, started.elapsed().as_secs_f64()))
         }
     }
@@ -46,7 +60,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 
 /// Reports a snapshot that is complete; standard output may have the snapshot itself.
 fn report(args: &Args, globals: &Globals, summary: &impl serde::Serialize, text: &str) -> anyhow::Result<()> {
-    if args.file == Path::new("-") || globals.quiet {
+    if args.file == Path::new("-") {
         return Ok(());
     }
     let file = args.file.display().to_string();
