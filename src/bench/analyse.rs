@@ -6,8 +6,9 @@ use crate::report::bench::{COPY, Comparison, Figures, METRICS, Metric, Run, Vari
 use crate::report::statistics;
 
 /// Computes the figures of `variants` from `runs`; those of rounds that warm up, and failed ones, do not count. The
-/// others are compared with the variant `reference`.
-pub fn figures(variants: &[String], reference: &str, runs: &[Run]) -> Figures {
+/// others are compared with the variant `reference`. `margin` is the share by which a variant may be slower than another
+/// and still be recommended.
+pub fn figures(variants: &[String], reference: &str, margin: f64, runs: &[Run]) -> Figures {
     let rounds = Rounds::new(runs);
     let copy = statistics::spread(&rounds.values(COPY, &wall()));
     let mut all: Vec<VariantFigures> =
@@ -15,8 +16,8 @@ pub fn figures(variants: &[String], reference: &str, runs: &[Run]) -> Figures {
     for figures in &mut all {
         figures.to_copy = rounds.ratio(&wall(), &figures.variant, COPY);
     }
-    let recommendation = recommend::recommend(&all, &rounds, runs);
-    Figures { reference: reference.to_owned(), copy, variants: all, recommendation }
+    let recommendation = recommend::recommend(&all, &rounds, runs, margin);
+    Figures { reference: reference.to_owned(), margin, copy, variants: all, recommendation }
 }
 
 fn wall() -> Metric {
@@ -69,7 +70,7 @@ mod tests {
         for (round, slow) in [(0, 1.0), (1, 4.0), (2, 16.0)] {
             runs.extend([copy(round, slow), run("a", round, slow * 2.0, 1.0), run("b", round, slow * 4.0, 1.0)]);
         }
-        let figures = figures(&names(&["a", "b"]), "a", &runs);
+        let figures = figures(&names(&["a", "b"]), "a", 0.05, &runs);
         let b = figures.of("b").expect("b");
         let ratio = &b.to_reference.as_ref().expect("compared").ratios["wall_seconds"];
         assert!((ratio.ratio - 2.0).abs() < 1e-9, "{ratio:?}");
@@ -84,7 +85,7 @@ mod tests {
         let mut warmup = run("a", 0, 1000.0, 1.0);
         warmup.warmup = true;
         let runs = [warmup, run("a", 0, 2.0, 1.0), failed("a", 1, "no room"), failed("a", 2, "no room")];
-        let figures = figures(&names(&["a", "gone"]), "a", &runs);
+        let figures = figures(&names(&["a", "gone"]), "a", 0.05, &runs);
         let a = figures.of("a").expect("a");
         assert_eq!((a.runs, a.failed, a.errors.as_slice()), (1, 2, names(&["import: no room"]).as_slice()));
         assert_eq!(a.median("wall_seconds"), Some(2.0));

@@ -41,6 +41,8 @@ pub(super) struct Runner<'a> {
     pub keys: PathBuf,
     pub stop: &'a CancellationToken,
     pub work_dir: WorkDir,
+    /// Receives what a run does next, in a word.
+    pub watch: &'a (dyn Fn(&'static str) + 'a),
 }
 
 /// The working directory of all runs, locked against other processes.
@@ -108,6 +110,7 @@ impl Runner<'_> {
     /// [`Error::Io`]: the working directory cannot be prepared; [`Error::Interrupted`]: the caller cancelled it. That
     /// the copy fails is a result.
     pub fn copy(&self, turn: Turn) -> Result<Run> {
+        (self.watch)("prepare");
         self.work_dir.renew()?;
         let cache = cache::prepare(self.source, self.cold)?;
         let mut run = blank(COPY, turn, cache);
@@ -156,6 +159,7 @@ impl Runner<'_> {
     /// # Errors
     /// As [`Runner::import`].
     pub fn import_from(&self, source: &Path, keys: &Path, variant: &Variant, turn: Turn) -> Result<Run> {
+        (self.watch)("prepare");
         self.work_dir.renew()?;
         let cache = cache::prepare(source, self.cold)?;
         let mut run = blank(&variant.name, turn, cache);
@@ -287,6 +291,7 @@ impl Runner<'_> {
         name: &'static str,
         limited: bool,
     ) -> Result<Ended> {
+        (self.watch)(name);
         if program == self.program {
             words.extend(["--progress".into(), "off".into()]);
         }

@@ -13,6 +13,7 @@ mod machine;
 mod matrix;
 mod measure;
 mod options;
+mod pace;
 pub mod reads;
 mod recommend;
 mod rounds;
@@ -23,7 +24,6 @@ mod store;
 pub(crate) mod testing;
 pub mod tune;
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,7 @@ pub use store::load;
 
 use self::limit::Limit;
 use self::measure::{Runner, Turn, WorkDir};
+use self::pace::Pace;
 use self::store::Store;
 use crate::error::{Error, Result};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
@@ -47,6 +48,11 @@ pub trait BenchObserver {
     /// A run begins.
     fn begins(&self, step: &Step) {
         let _ = step;
+    }
+
+    /// A part of the run begins: what it does, in a word.
+    fn does(&self, action: &'static str) {
+        let _ = action;
     }
 
     /// A run is over.
@@ -74,8 +80,14 @@ pub struct Step {
     pub warmup: bool,
     /// Which run of all it is, from 1.
     pub number: usize,
-    /// How many there are.
+    /// How many there are: of a search, on this sample.
     pub of: usize,
+    /// The bytes of the sample; `None` for the whole snapshot.
+    pub sample: Option<u64>,
+    /// How long it will probably take.
+    pub expected: Option<Duration>,
+    /// How long this run and all that follow will probably take.
+    pub left: Option<Duration>,
 }
 
 /// Compares presets.
@@ -114,6 +126,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         keys: options.out.clone(),
         stop: &options.stop,
         work_dir,
+        watch: &|action| observer.does(action),
     };
     let mut report = BenchReport {
         schema: BENCH_SCHEMA.into(),
@@ -137,21 +150,20 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             notes: Vec::new(),
         },
         variants: infos,
-        figures: figures(&names, &reference, &runs),
+        figures: figures(&names, &reference, options.margin, &runs),
         runs: Vec::new(),
     };
 
     let plan = plan(options, &names);
     let clock = Clock::new(options.budget);
-    let mut durations: HashMap<&str, Duration> = HashMap::new();
-    for (index, (name, turn)) in plan.iter().enumerate() {
-        if runs.iter().any(|run| run.variant == *name && run.round == turn.round && run.warmup == turn.warmup) {
-            continue;
-        }
+    let mut pace = Pace::default();
+    let todo: Vec<bool> = plan.iter().map(|(name, turn)| !is_done(&runs, name, *turn)).collect();
+    for (index, (name, turn)) in plan.iter().enumerate().filter(|(index, _)| todo.get(*index) == Some(&true)) {
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
-        if !clock.allows(durations.get(name.as_str()).copied().unwrap_or_default()) {
+        let expected = pace.expected(name, source.bytes);
+        if !clock.allows(expected.unwrap_or_default()) {
             let left = plan.len() - index;
             let text = format!("the budget of time is used up: {left} of {} runs were not made", plan.len());
             observer.note(&text);
@@ -159,14 +171,24 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             break;
         }
         let begun = Instant::now();
-        let step =
-            Step { variant: name.clone(), round: turn.round, warmup: turn.warmup, number: index + 1, of: plan.len() };
+        let behind = plan.iter().zip(&todo).skip(index).filter(|(_, todo)| **todo);
+        let left = pace.sum(behind.map(|((name, _), _)| (name.as_str(), source.bytes)));
+        let step = Step {
+            variant: name.clone(),
+            round: turn.round,
+            warmup: turn.warmup,
+            number: index + 1,
+            of: plan.len(),
+            sample: None,
+            expected,
+            left: left.map(|left| clock.bounded(left)),
+        };
         observer.begins(&step);
         let run = match variants.iter().find(|variant| variant.name == *name) {
             Some(variant) => runner.import(variant, *turn)?,
             None => runner.copy(*turn)?,
         };
-        durations.insert(name, begun.elapsed());
+        pace.note(name, source.bytes, begun.elapsed());
         store.append(&run)?;
         observer.ends(&run);
         runs.push(run);
@@ -178,15 +200,16 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     Ok(report)
 }
 
-/// Computes the figures of a saved comparison again, against another reference if one is named.
+/// Computes the figures of a saved comparison again, against another reference or by another margin if one is given.
 ///
 /// # Errors
 /// [`Error::Usage`]: there is no such variant.
-pub fn analyse_again(report: &mut BenchReport, named: Option<&str>) -> Result<()> {
+pub fn analyse_again(report: &mut BenchReport, named: Option<&str>, margin: Option<f64>) -> Result<()> {
     let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
     let known = report.figures.reference.clone();
     let reference = reference(named.or(Some(&known)), &names)?;
-    report.figures = figures(&names, &reference, &report.runs);
+    let margin = margin.unwrap_or(report.figures.margin);
+    report.figures = figures(&names, &reference, margin, &report.runs);
     Ok(())
 }
 
@@ -195,7 +218,7 @@ fn complete(report: &mut BenchReport, runs: &[Run], planned: usize) {
     let names: Vec<String> = report.variants.iter().map(|variant| variant.name.clone()).collect();
     report.runs = runs.to_vec();
     report.setup.complete = runs.len() >= planned;
-    report.figures = figures(&names, &report.figures.reference, runs);
+    report.figures = figures(&names, &report.figures.reference, report.figures.margin, runs);
     let imported = runs.iter().find_map(|run| run.import.as_ref());
     report.snapshot.blocks = imported.map(|import| import.blocks);
     report.snapshot.payload_bytes = imported.map(|import| import.payload_bytes);
@@ -205,6 +228,10 @@ fn complete(report: &mut BenchReport, runs: &[Run], planned: usize) {
             variant.options.clone_from(&import.options);
         }
     }
+}
+
+fn is_done(runs: &[Run], name: &str, turn: Turn) -> bool {
+    runs.iter().any(|run| run.variant == name && run.round == turn.round && run.warmup == turn.warmup)
 }
 
 /// All runs in their order.
@@ -300,6 +327,16 @@ struct Clock {
 impl Clock {
     fn new(budget: Option<Duration>) -> Self {
         Self { start: Instant::now(), budget }
+    }
+
+    /// What is left of the budget; `None` without one.
+    fn left(&self) -> Option<Duration> {
+        self.budget.map(|budget| budget.saturating_sub(self.start.elapsed()))
+    }
+
+    /// What will probably take `expected` ends with the budget at the latest.
+    fn bounded(&self, expected: Duration) -> Duration {
+        self.left().map_or(expected, |left| expected.min(left))
     }
 
     /// Whether something that will probably take `expected` may begin.

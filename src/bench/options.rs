@@ -13,6 +13,9 @@ pub const DEFAULT_RUNS: u32 = 3;
 /// Lookups of each kind when the user gives no number.
 pub const DEFAULT_LOOKUPS: u64 = 2000;
 
+/// The share by which a variant may be slower than another and still be recommended, when the user gives none.
+pub const DEFAULT_MARGIN: f64 = 0.05;
+
 /// What to compare, on what, and how.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
@@ -42,6 +45,8 @@ pub struct BenchOptions {
     pub limit_memory: Option<u64>,
     /// The variant that the others are compared with. Defaults to the first.
     pub reference: Option<String>,
+    /// The share by which a variant may be slower than another and still be recommended.
+    pub margin: f64,
     /// Lookups of each kind; 0 for none.
     pub lookups: u64,
     /// Whether to scan each finished database.
@@ -71,6 +76,7 @@ impl BenchOptions {
             budget: None,
             limit_memory: None,
             reference: None,
+            margin: DEFAULT_MARGIN,
             lookups: DEFAULT_LOOKUPS,
             scan: true,
             dir: None,

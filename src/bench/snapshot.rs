@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use super::cache;
 use crate::error::{Error, Result};
+use crate::source::input;
 
 /// What tells one snapshot from another without reading it.
 pub(super) struct SourceProfile {
@@ -18,9 +19,9 @@ pub(super) struct SourceProfile {
 /// Probes a snapshot.
 ///
 /// # Errors
-/// [`Error::Io`]: it is not there; [`Error::Usage`]: it can be read only once.
+/// [`Error::BadInput`]: it is not there, or may not be read; [`Error::Usage`]: it can be read only once.
 pub(super) fn probe(path: &Path) -> Result<SourceProfile> {
-    let own = fs::metadata(path).map_err(Error::io("open", path))?;
+    let own = fs::metadata(path).map_err(|error| input::refused(path, "open", error))?;
     if own.is_file() {
         return Ok(SourceProfile { bytes: own.len(), modified_ms: modified_ms(&own), folder: false });
     }

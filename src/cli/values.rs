@@ -15,6 +15,13 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     size::parse(text).map_err(|error| error.to_string())
 }
 
+/// A percentage such as `5`, `2.5` or `5%` of more than 0 and at most 100, as a share.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    let share = number.ok().filter(|it| *it > 0.0 && *it <= 100.0).map(|it| it / 100.0);
+    share.ok_or_else(|| format!("`{text}` is not a percentage above 0 and up to 100: write it as 5 or 2.5"))
+}
+
 /// A time of whole seconds, such as `45s`, `90m`, `1h30m` or `2d`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).ok().filter(|time| time.as_secs() > 0 && time.subsec_nanos() == 0);
@@ -107,6 +114,16 @@ mod tests {
             ["", "45", "m", "1h30", "0s", "-1s", "1500ms", "99999999999999999999s", "9999999999999999999d", "1x"]
         {
             assert!(duration(text).expect_err(text).contains("is not a time"), "{text}");
+        }
+    }
+
+    #[test]
+    fn percentages_are_shares() {
+        for (text, share) in [("5", 0.05), ("2.5%", 0.025), ("100", 1.0)] {
+            assert_eq!(percent(text), Ok(share), "{text}");
+        }
+        for text in ["", "0", "-1", "101", "NaN", "inf", "five"] {
+            assert!(percent(text).expect_err(text).contains("is not a percentage"), "{text}");
         }
     }
 

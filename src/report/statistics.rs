@@ -3,7 +3,11 @@
 //! Rounds are few and machines drift, so two things are never done here: means of raw seconds, which one slow run
 //! spoils, and ratios of medians, which come from different minutes. A ratio is taken within each round, where both
 //! sides saw the same machine; its interval is Student's t over the logarithms of the rounds' ratios (a ratio of two and
-//! a ratio of a half are equally far from one). With three rounds that interval is wide, as it should be.
+//! a ratio of a half are equally far from one; Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, 2013). With
+//! three rounds that interval is wide, as it should be.
+//!
+//! That no difference is shown does not show that there is none. One side is shown to be no worse than the other when the
+//! whole interval lies below a limit that was fixed before (a test of non-inferiority; Schuirmann 1987).
 
 use super::bench::{Ratio, Spread, Verdict};
 
@@ -25,6 +29,12 @@ const T_975: [f64; 30] = [
 
 /// The quantile of the normal distribution that Student's t comes down to.
 const Z_975: f64 = 1.960;
+
+/// Fewer pairs show nothing, however alike they are: the spread of two says too little about the spread of others.
+pub const LEAST_PAIRS: usize = 3;
+
+/// So many more pairs are worth a proposal; where more are needed, the machine is too uneven for the question.
+pub const MOST_MORE_PAIRS: usize = 100;
 
 /// The middle value, or the mean of the two middle ones; `None` of nothing.
 ///
@@ -71,9 +81,32 @@ pub fn spread(values: &[(u32, f64)]) -> Option<Spread> {
     })
 }
 
-/// The quantile of Student's t that leaves 2.5 % above.
+/// The quantile of Student's t that leaves 2.5 % above; behind the table the first terms of its expansion (Abramowitz and
+/// Stegun 26.7.5), which are right to 0.1 %.
 fn t_975(degrees: usize) -> f64 {
-    degrees.checked_sub(1).and_then(|index| T_975.get(index)).copied().unwrap_or(Z_975)
+    let known = degrees.checked_sub(1).and_then(|index| T_975.get(index)).copied();
+    known.unwrap_or_else(|| Z_975 + (Z_975.powi(3) + Z_975) / (4.0 * degrees.max(1) as f64))
+}
+
+/// Whether a ratio is shown to be below `limit`: the whole interval is, and there are enough pairs.
+pub fn is_below(ratio: &Ratio, limit: f64) -> bool {
+    ratio.pairs >= LEAST_PAIRS && ratio.high.is_some_and(|high| high < limit)
+}
+
+/// How many more pairs it takes to show that a ratio is below `limit`, if its mean and its spread stay as they are: until
+/// the upper end of the interval is there. `None` where the mean itself is not below, or where
+/// [`MOST_MORE_PAIRS`] are too few.
+pub fn more_pairs(ratio: &Ratio, limit: f64) -> Option<usize> {
+    let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
+        // A single pair has no spread that could tell.
+        return Some(LEAST_PAIRS.saturating_sub(ratio.pairs));
+    };
+    let half = (high / low).ln() / 2.0;
+    let deviation = half * (ratio.pairs as f64).sqrt() / t_975(ratio.pairs - 1);
+    let distance = limit.ln() - ratio.ratio.ln();
+    let first = ratio.pairs.max(LEAST_PAIRS);
+    let fits = |pairs: &usize| t_975(pairs - 1) * deviation / (*pairs as f64).sqrt() <= distance;
+    (first..=ratio.pairs + MOST_MORE_PAIRS).find(fits).map(|pairs| pairs - ratio.pairs)
 }
 
 /// The ratio of pairs (this, other), with its interval; `None` where no pair has two positive values.
@@ -162,6 +195,41 @@ mod tests {
         assert_eq!(verdict(&[(0.0, 1.0), (1.0, 0.0)]), None, "nothing over nothing is no ratio");
         // Equal to the last bit: an interval without width that holds one.
         assert_eq!(verdict(&[(2.0, 2.0), (3.0, 3.0)]), Some(Verdict::NoDifference));
+    }
+
+    #[test]
+    fn what_is_below_a_limit_must_be_shown() {
+        let of = |logs: &[f64]| ratio(&logs.iter().map(|log| (log.exp(), 1.0)).collect::<Vec<_>>()).expect("pairs");
+        assert!(is_below(&of(&[0.01, 0.0, -0.01]), 1.05), "an interval of 0.975 to 1.025");
+        assert!(!is_below(&of(&[0.0, 0.0]), 1.05), "two pairs show nothing");
+        assert!(!is_below(&of(&[0.1, 0.0, -0.1]), 1.05), "equal in the mean is not enough");
+        assert!(!is_below(&of(&[0.06, 0.06, 0.06]), 1.05), "worse than the limit");
+    }
+
+    #[test]
+    fn how_many_more_pairs_are_needed_follows_from_the_spread() {
+        let of = |logs: &[f64]| ratio(&logs.iter().map(|log| (log.exp(), 1.0)).collect::<Vec<_>>()).expect("pairs");
+        // Deviation 0.1, limit ln 1.05 = 0.04879: t * 0.1 / sqrt(n) <= 0.04879 first holds for 19 pairs, with t = 2.101.
+        assert_eq!(more_pairs(&of(&[0.1, 0.0, -0.1]), 1.05), Some(16));
+        // The interval of the complaint, 0.10 to 30.28, and the mean 0.55: deviation 0.318 around 1 / 1.74.
+        let told = Ratio {
+            ratio: 1.0 / 1.74,
+            low: Some(1.0 / 30.28),
+            high: Some(10.0),
+            pairs: 2,
+            verdict: Verdict::NoDifference,
+        };
+        assert_eq!(more_pairs(&told, 1.05), Some(2));
+        assert_eq!(more_pairs(&of(&[0.0]), 1.05), Some(2), "three at least");
+        assert_eq!(more_pairs(&of(&[0.01, 0.0, -0.01]), 1.05), Some(0));
+        assert_eq!(more_pairs(&of(&[0.06, 0.07, 0.08]), 1.05), None, "worse than the limit in the mean");
+        assert_eq!(more_pairs(&of(&[1.0, 0.0, -1.0]), 1.05), None, "too uneven");
+    }
+
+    #[test]
+    fn the_quantile_behind_the_table_goes_on_where_it_ends() {
+        // Tables have 2.040 for 31 and 2.000 for 60 degrees of freedom.
+        assert!((t_975(31) - 2.040).abs() < 0.004 && (t_975(60) - 2.000).abs() < 0.002);
     }
 
     #[test]

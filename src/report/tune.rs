@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const TUNE_SCHEMA: &str = "bedload-tune-1";
+pub const TUNE_SCHEMA: &str = "bedload-tune-2";
 
 /// What is to get better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,8 +50,13 @@ impl Goal {
 pub enum Outcome {
     /// The winner is better on the whole snapshot, by more than the noise.
     Better,
-    /// On the whole snapshot no difference is shown: there is no win.
+    /// On the whole snapshot no gain is shown, and none is to be expected from a reasonable number of further pairs.
     WithinNoise,
+    /// On the whole snapshot the winner is better in the mean, but that is not shown yet.
+    NotDecided {
+        /// Pairs that would probably show it, beside those that were run.
+        more_pairs: u32,
+    },
     /// No candidate was better on the samples.
     NothingBetter,
     /// Less memory, but far too much time.
@@ -102,6 +107,8 @@ pub struct RungReport {
     pub bytes: u64,
     /// Rounds, each with every candidate and the start.
     pub rounds: u32,
+    /// Whether all of several candidates cost less than the start: then the start was disturbed, or is a bad one.
+    pub all_better: bool,
     /// Each candidate's cost over the start's; below one is better, `null` is one that failed.
     pub ratios: Vec<(String, Option<f64>)>,
 }
@@ -133,6 +140,12 @@ impl TuneReport {
                 human(rung.bytes),
                 rung.ratios.len()
             ));
+            if rung.all_better {
+                text.push_str(
+                    "\nnote          all candidates were better than the start there: it is a bad start here (--preset), or its \
+                     runs were disturbed; only what was confirmed on the whole snapshot counts",
+                );
+            }
         }
         if let Some(winner) = &self.winner {
             text.push_str(&format!("\nwinner        {}", shown_in_line(winner)));
@@ -151,7 +164,11 @@ impl TuneReport {
         }
         let words: String = match &self.outcome {
             Outcome::Better => "better than the start by more than the noise".into(),
-            Outcome::WithinNoise => "no win: no difference to the start is shown on the whole snapshot".into(),
+            Outcome::WithinNoise => "no win: no gain over the start is shown on the whole snapshot".into(),
+            Outcome::NotDecided { more_pairs } => {
+                let pairs = self.confirmation.as_ref().map_or(0, |it| it.ratio.pairs) as u64 + u64::from(*more_pairs);
+                format!("not decided: run {more_pairs} more pairs (the same command with --pairs {pairs})")
+            }
             Outcome::NothingBetter => "no win: nothing was better than the start on the samples".into(),
             Outcome::TooSlow => "no win: less memory, but more than half as much time again".into(),
             Outcome::OutOfTime => "no win: the time was over before anything could be confirmed".into(),

@@ -54,10 +54,11 @@ fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
     bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--warmup", "1"])
         .assert()
         .success()
-        .stdout(contains("total / reference"))
+        .stdout(contains("ratio"))
+        .stdout(contains("not decided   run "))
         .stdout(contains("fastest"));
     let results = results(&out);
-    assert_eq!(results["schema"], "bedload-bench-2");
+    assert_eq!(results["schema"], "bedload-bench-3");
     assert_eq!(results["setup"]["complete"], true);
     let names: Vec<String> = turns(&out).into_iter().map(|(name, ..)| name).collect();
     assert_eq!(names, ["cp", "ingest", "memtable", "ingest", "memtable", "cp", "memtable", "cp", "ingest"]);
@@ -127,7 +128,7 @@ fn a_preset_that_fails_is_a_result_and_the_others_go_on() {
     assert_eq!((&failed["runs"], &failed["failed"]), (&0.into(), &1.into()));
     assert_eq!(of(&results, "ingest verify=none")["failed"], 0);
     let recommended = &results["figures"]["recommendation"];
-    assert_eq!(recommended["default"], "ingest verify=none");
+    assert_eq!((&recommended["decision"], &recommended["default"]), (&"only".into(), &"ingest verify=none".into()));
     let run = results["runs"].as_array().expect("runs").iter().find(|run| run["failure"] != Value::Null).expect("one");
     assert_eq!((&run["failure"]["exit"], &run["import"]), (&2.into(), &Value::Null));
 }
@@ -248,6 +249,15 @@ fn saved_results_are_judged_again_without_running_anything() {
     let again = bedload().args(["bench", "--json", "--recommend"]).arg(out.join("results.json")).assert().success();
     let judged: Value = serde_json::from_slice(&again.get_output().stdout).expect("json");
     assert_eq!(judged["figures"]["recommendation"]["default"], before["figures"]["recommendation"]["default"]);
+    assert_eq!(
+        (&judged["figures"]["margin"], &judged["figures"]["recommendation"]["decision"]),
+        (&0.05.into(), &"not_decided".into())
+    );
+    assert!(judged["figures"]["recommendation"]["more_rounds"].as_u64() >= Some(1), "two rounds are too few");
+    let wide = bedload().args(["bench", "--json", "--margin", "100", "--recommend"]).arg(&out).assert().success();
+    let judged: Value = serde_json::from_slice(&wide.get_output().stdout).expect("json");
+    assert_eq!(judged["figures"]["margin"], 1.0);
+    bedload().args(["bench", "--quiet", "--recommend"]).arg(&out).assert().success().stdout(contains("not decided"));
     let other =
         bedload().args(["bench", "--json", "--reference", "memtable", "--recommend"]).arg(&out).assert().success();
     let judged: Value = serde_json::from_slice(&other.get_output().stdout).expect("json");
@@ -265,7 +275,11 @@ fn saved_results_are_judged_again_without_running_anything() {
 
 #[test]
 fn what_cannot_be_compared_is_refused_before_anything_runs() {
-    let (_dir, snapshot, out) = place();
+    let (dir, snapshot, out) = place();
+    bench(&dir.path().join("nosuch.car"), &out, &[])
+        .assert()
+        .code(3)
+        .stderr(contains("nosuch.car: there is no such file"));
     for (words, message) in [
         (vec!["--presets", "ingset"], "ingset"),
         (vec!["--presets", "ingest", "--set", "node.table.block_size=many"], "node.table.block_size"),
@@ -273,6 +287,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         (vec!["--presets", "ingest", "--runs", "0"], "no rounds, no results"),
         (vec!["--presets", "ingest", "--reference", "memtable"], "the reference `memtable` is not compared"),
         (vec!["--budget", "soon"], "is not a time"),
+        (vec!["--margin", "0"], "is not a percentage"),
     ] {
         bench(&snapshot, &out, &words).assert().code(2).stderr(contains(message));
         assert!(lines(&out).is_empty(), "{words:?}");

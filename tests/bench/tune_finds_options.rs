@@ -8,14 +8,14 @@ use crate::common::database::{bedload, generate};
 use predicates::str::contains;
 use serde_json::Value;
 
-/// The runs that are kept: the lines, and which stage, variant and round each is.
+/// The runs that are kept: the lines, and which stage, variant, round and repetition each is.
 fn kept(out: &Path) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(out.join("runs.ndjson")).unwrap_or_default();
     let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let named = |line: &str| {
         let kept: Value = serde_json::from_str(line).expect("json");
         let run = &kept["run"];
-        (line.to_owned(), format!("{} {} {}", kept["stage"], run["variant"], run["round"]))
+        (line.to_owned(), format!("{} {} {} {}", kept["stage"], run["variant"], run["round"], kept["repeat"]))
     };
     whole.map(named).collect()
 }
@@ -70,12 +70,16 @@ fn a_search_that_was_stopped_goes_on_and_ends_with_a_preset_that_imports_or_with
 
     assert_eq!(
         (&report["schema"], &report["start"], &report["goal"]),
-        (&"bedload-tune-1".into(), &"ingest".into(), &"memory".into())
+        (&"bedload-tune-2".into(), &"ingest".into(), &"memory".into())
     );
     let tried = report["tried"].as_u64().expect("a number");
     assert!(tried > 10, "{tried}");
     let rungs = report["rungs"].as_array().expect("samples");
     assert_eq!(rungs[0]["ratios"].as_array().expect("ratios").len() as u64, tried);
+    assert!(rungs.iter().all(|rung| rung["all_better"].is_boolean()));
+    let starts =
+        after.iter().filter(|(_, name)| name.contains("\"start\" 0 ") && !name.contains("whole")).count() as u64;
+    assert_eq!(starts, tried.div_ceil(4) + 1, "the start is run again between candidates");
     let outcome = report["outcome"].as_str().expect("an outcome");
     if outcome == "better" {
         let ratio = &report["confirmation"]["ratio"];
@@ -85,7 +89,7 @@ fn a_search_that_was_stopped_goes_on_and_ends_with_a_preset_that_imports_or_with
         bedload().arg("import").arg(&snapshot).arg("--db").arg(&db).arg("--preset").arg(&file).assert().success();
         bedload().arg("verify").arg("--db").arg(&db).assert().success();
     } else {
-        assert!(["within_noise", "nothing_better", "too_slow"].contains(&outcome), "{outcome}");
+        assert!(["within_noise", "not_decided", "nothing_better", "too_slow"].contains(&outcome), "{outcome}");
         assert!(!file.exists(), "a win under the noise is none");
     }
     let left: Vec<String> = dir

@@ -83,6 +83,9 @@ fn other_commands_keep_within_the_width_as_well() {
         format!("inspect {car} --full"),
         format!("generate {made} --size 4M"),
         format!("doctor --dir {here} {car}"),
+        format!(
+            "bench {car} --presets ingest,memtable --vary verify=none,full --runs 1 --lookups 0 --out {here}/bench"
+        ),
         format!("import {car} --db {here}/planned --dry-run"),
         "presets list".to_owned(),
         "presets explain ingest".to_owned(),

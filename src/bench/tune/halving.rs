@@ -15,10 +15,15 @@ const TOGETHER: usize = 4;
 /// The most changes in one candidate.
 const MOST_CHANGES: usize = 4;
 
+/// Between two runs of the start there are at most so many candidates: machines drift.
+const BETWEEN: usize = 4;
+
 /// A sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rung {
     pub bytes: u64,
+    /// The number of the first round: what is looked at again is measured again.
+    pub first: u32,
     pub rounds: u32,
 }
 
@@ -64,13 +69,39 @@ pub(super) fn search(
         alive = kept;
         if index + 1 == rungs.len() && rungs.len() == 1 && !alive.is_empty() {
             // A single sample: what was put together has not been seen yet.
-            let Some(ratios) = measure.ratios(rung, &alive)? else { break };
+            let again = Rung { first: rung.first + rung.rounds, ..*rung };
+            let Some(ratios) = measure.ratios(&again, &alive)? else { break };
             let found = alive.iter().zip(ratios).filter_map(|(candidate, ratio)| Some((candidate, ratio?)));
             let found = found.filter(|(_, ratio)| *ratio < 1.0).min_by(|(_, a), (_, b)| a.total_cmp(b));
             best = found.map(|(candidate, _)| candidate.clone());
         }
     }
     Ok(best)
+}
+
+/// How many candidates there are at most on the sample behind one that has so many.
+pub(super) fn at_most_behind(count: usize) -> usize {
+    let others = count.saturating_sub(1).min(TOGETHER - 1);
+    count.div_ceil(KEEP_ONE_OF) + (2 * others).saturating_sub(1)
+}
+
+/// The candidates of a round in their order, `None` for the start: it runs first and last and after every [`BETWEEN`]
+/// candidates, so that each of them stands between two runs of it. The candidates are turned by `turn` places.
+pub(super) fn places(count: usize, turn: usize) -> Vec<Option<usize>> {
+    let mut places = Vec::with_capacity(starts_of(count) + count);
+    for step in 0..count {
+        if step % BETWEEN == 0 {
+            places.push(None);
+        }
+        places.push(Some((step + turn) % count));
+    }
+    places.push(None);
+    places
+}
+
+/// How often the start runs in a round with so many candidates.
+pub(super) fn starts_of(count: usize) -> usize {
+    count.div_ceil(BETWEEN) + 1
 }
 
 /// The best with the next best ones that change something else, one after the other.
@@ -120,7 +151,7 @@ mod tests {
     fn find(list: &[(&str, &str)], rungs: usize, time_for: usize) -> (Option<String>, Vec<(u64, usize)>) {
         let mut table = Table { seen: Vec::new(), time_for };
         let alive = list.iter().map(|change| candidate(&[*change])).collect();
-        let rungs: Vec<Rung> = (1..=rungs as u64).map(|bytes| Rung { bytes, rounds: 2 }).collect();
+        let rungs: Vec<Rung> = (1..=rungs as u64).map(|bytes| Rung { bytes, first: 0, rounds: 2 }).collect();
         let found = search(&mut table, alive, &rungs).expect("a table does not fail");
         (found.map(|found| found.name()), table.seen)
     }
@@ -147,6 +178,30 @@ mod tests {
         let (found, seen) = find(&CHANGES, 1, 99);
         assert_eq!(found.as_deref(), Some("w=0.95, x=0.8, y=0.7"));
         assert_eq!(seen.len(), 2);
+    }
+
+    #[test]
+    fn every_candidate_stands_between_two_runs_of_the_start() {
+        assert_eq!(places(1, 0), [None, Some(0), None]);
+        for (count, turn) in [(4, 0), (5, 2), (21, 11)] {
+            let places = places(count, turn);
+            assert_eq!((places.first(), places.last()), (Some(&None), Some(&None)));
+            assert_eq!(places.iter().filter(|place| place.is_none()).count(), starts_of(count));
+            assert!(places.windows(BETWEEN + 1).all(|part| part.iter().any(Option::is_none)), "{places:?}");
+            let mut all: Vec<usize> = places.into_iter().flatten().collect();
+            assert_eq!(all[0], turn);
+            all.sort_unstable();
+            assert_eq!(all, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn so_many_go_on_at_most() {
+        for count in 1..30_usize {
+            let list: Vec<Candidate> = (0..count).map(|it| candidate(&[(&format!("a.b.x{it}"), "0.9")])).collect();
+            let kept = count.div_ceil(KEEP_ONE_OF) + combined(&list).len();
+            assert!(kept <= at_most_behind(count), "{count}: {kept}");
+        }
     }
 
     #[test]

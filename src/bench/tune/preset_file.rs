@@ -162,6 +162,7 @@ mod tests {
             rungs: vec![RungReport {
                 bytes: 64 << 20,
                 rounds: 2,
+                all_better: false,
                 ratios: vec![
                     ("block_size=4K".into(), Some(1.1)),
                     ("sst_size=64M".into(), Some(0.95)),
@@ -211,7 +212,13 @@ mod tests {
     #[test]
     fn what_is_not_confirmed_is_not_written() {
         let start = Preset::builtin("ingest").expect("built in");
-        for outcome in [Outcome::WithinNoise, Outcome::NothingBetter, Outcome::OutOfTime, Outcome::TooSlow] {
+        for outcome in [
+            Outcome::WithinNoise,
+            Outcome::NotDecided { more_pairs: 3 },
+            Outcome::NothingBetter,
+            Outcome::OutOfTime,
+            Outcome::TooSlow,
+        ] {
             assert_eq!(preset_file(&start, &report(outcome)), None);
         }
     }

@@ -30,6 +30,8 @@ pub(super) enum Stage {
 #[derive(Serialize, Deserialize)]
 struct Line {
     stage: Stage,
+    /// Which of the runs of its variant in the round it is: the start has several.
+    repeat: u32,
     run: Run,
 }
 
@@ -37,7 +39,7 @@ struct Line {
 pub(super) struct RunStore {
     dir: PathBuf,
     log: RunLog<Line>,
-    runs: HashMap<(Stage, String, u32), Run>,
+    runs: HashMap<(Stage, String, u32, u32), Run>,
 }
 
 impl RunStore {
@@ -54,17 +56,17 @@ impl RunStore {
         Ok(kept)
     }
 
-    /// The run of a variant in a round, if it was made.
-    pub fn run(&self, stage: Stage, variant: &str, round: u32) -> Option<&Run> {
-        self.runs.get(&(stage, variant.to_owned(), round))
+    /// The run of a variant in a round, if it was made; of several the one numbered `repeat`.
+    pub fn run(&self, stage: Stage, variant: &str, round: u32, repeat: u32) -> Option<&Run> {
+        self.runs.get(&(stage, variant.to_owned(), round, repeat))
     }
 
-    /// Stores a run; it takes the place of an earlier one of the same round.
+    /// Stores a run; it takes the place of an earlier one of the same round and number.
     ///
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
-    pub fn keep(&mut self, stage: Stage, run: Run) -> Result<()> {
-        let line = Line { stage, run };
+    pub fn keep(&mut self, stage: Stage, repeat: u32, run: Run) -> Result<()> {
+        let line = Line { stage, repeat, run };
         self.log.append(&line)?;
         self.hold(line);
         Ok(())
@@ -85,7 +87,7 @@ impl RunStore {
     }
 
     fn hold(&mut self, line: Line) {
-        self.runs.insert((line.stage, line.run.variant.clone(), line.run.round), line.run);
+        self.runs.insert((line.stage, line.run.variant.clone(), line.run.round, line.repeat), line.run);
     }
 }
 
@@ -99,15 +101,17 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let identity: Map<String, Value> = [("goal".to_owned(), Value::from("total"))].into_iter().collect();
         let mut kept = RunStore::open(dir.path(), &identity).expect("a new one");
-        kept.keep(Stage::Sample(16), run("a", 0, 1.0, 1.0)).expect("room");
-        kept.keep(Stage::Whole, run("a", 0, 2.0, 1.0)).expect("room");
-        kept.keep(Stage::Whole, run("a", 0, 3.0, 1.0)).expect("room");
+        kept.keep(Stage::Sample(16), 0, run("a", 0, 1.0, 1.0)).expect("room");
+        kept.keep(Stage::Whole, 0, run("a", 0, 2.0, 1.0)).expect("room");
+        kept.keep(Stage::Whole, 0, run("a", 0, 3.0, 1.0)).expect("room");
+        kept.keep(Stage::Whole, 1, run("a", 0, 4.0, 1.0)).expect("room");
         let kept = RunStore::open(dir.path(), &identity).expect("the same");
-        let seconds =
-            |stage, round| kept.run(stage, "a", round).map(|run| run.process.as_ref().expect("a process").seconds);
-        assert_eq!(seconds(Stage::Sample(16), 0), Some(1.0));
-        assert_eq!(seconds(Stage::Whole, 0), Some(3.0));
-        assert_eq!((seconds(Stage::Whole, 1), seconds(Stage::Sample(64), 0)), (None, None));
+        let seconds = |stage, round, repeat| {
+            kept.run(stage, "a", round, repeat).map(|run| run.process.as_ref().expect("a process").seconds)
+        };
+        assert_eq!(seconds(Stage::Sample(16), 0, 0), Some(1.0));
+        assert_eq!((seconds(Stage::Whole, 0, 0), seconds(Stage::Whole, 0, 1)), (Some(3.0), Some(4.0)));
+        assert_eq!((seconds(Stage::Whole, 1, 0), seconds(Stage::Sample(64), 0, 0)), (None, None));
         let other: Map<String, Value> = [("goal".to_owned(), Value::from("reads"))].into_iter().collect();
         let Err(error) = RunStore::open(dir.path(), &other) else { panic!("taken for the same") };
         assert!(error.to_string().ends_with("holds another search: goal was \"total\", is \"reads\""), "{error}");

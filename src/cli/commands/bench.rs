@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS, Order, Vary};
-use crate::report::bench::{BenchReport, table};
-use crate::report::shown;
+use crate::report::bench::BenchReport;
 use crate::{Error, preset::Preset};
 
 use crate::cli::args::this_program;
 use crate::cli::globals::Globals;
 use crate::cli::progress::runs::Runs;
-use crate::cli::render::{rows, screen};
+use crate::cli::render::{self, rows, screen};
 use crate::cli::{output, signals, values};
 
 /// Compare presets on a snapshot, each import in a process of its own
@@ -37,6 +36,11 @@ pub struct Args {
     /// The preset to compare the others with; the default is the first one
     #[arg(long, value_name = "PRESET", help_heading = "What")]
     pub reference: Option<String>,
+    /// How much slower than another a preset may be and still be recommended, in percent [default: 5]
+    ///
+    /// The whole 95 % interval of the ratio must lie below; a smaller margin needs more rounds.
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = "What")]
+    pub margin: Option<f64>,
 
     /// Rounds that count
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RUNS, help_heading = "How")]
@@ -72,6 +76,9 @@ pub struct Args {
     /// Directory of the results: results.json, runs.ndjson, report.md, report.csv, report.html
     #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Where")]
     pub out: PathBuf,
+    /// Show every column of the table, however wide the terminal is
+    #[arg(long, help_heading = "Where")]
+    pub wide: bool,
     /// Run nothing: analyse saved results (results.json or its directory) again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Where")]
     pub recommend: Option<PathBuf>,
@@ -85,12 +92,12 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let Some(source) = &args.source else {
         // Clap requires one of the two. This runs nothing, so that there is nothing to keep.
         let mut report = bench::load(args.recommend.as_deref().unwrap_or(&args.out))?;
-        bench::analyse_again(&mut report, args.reference.as_deref())?;
+        bench::analyse_again(&mut report, args.reference.as_deref(), args.margin)?;
         return print(&report, globals, args);
     };
     let options = options(args, source)?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
-    let report = bench::bench(&options, &Runs::new(globals))?;
+    let report = bench::bench(&options, &Runs::new("bench", globals))?;
     let done = format!("all runs are done and kept in {}", args.out.display());
     output::report_done(done, "read report.md there, or analyse them again with --recommend", || {
         print(&report, globals, args)
@@ -110,6 +117,7 @@ fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
     options.budget = args.budget;
     options.limit_memory = args.limit_memory;
     options.reference.clone_from(&args.reference);
+    options.margin = args.margin.unwrap_or(options.margin);
     options.lookups = args.lookups;
     options.scan = !args.no_scan;
     options.dir.clone_from(&args.dir);
@@ -121,8 +129,8 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result
         return output::print_json(report);
     }
     let mut out = std::io::stdout().lock();
-    write!(out, "{}", screen::fit(&shown(&table(report)), 14, screen::stdout_columns()))?;
-    if args.recommend.is_none() && !globals.quiet {
+    write!(out, "{}", render::bench::text(report, args.wide, screen::stdout_columns()))?;
+    if args.recommend.is_none() {
         write!(out, "{}", rows::row("results", 13, &args.out.display().to_string()))?;
     }
     Ok(())

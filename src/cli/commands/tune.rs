@@ -33,10 +33,10 @@ pub struct Args {
     /// What to improve: the import's time, that and a scan, lookups, or the peak of memory
     #[arg(long = "for", value_name = "GOAL", default_value = "total", value_parser = goal())]
     pub goal: Goal,
-    /// Time for the whole search, e.g. 90m; two fifths are reserved for the confirmation
+    /// Time for all of it, e.g. 90m; what the search leaves, two fifths at least, is spent on pairs
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub budget: Option<Duration>,
-    /// Pairs of start and winner on the whole snapshot
+    /// Pairs of start and winner on the whole snapshot; with a budget as many more as it has time for
     #[arg(long, value_name = "N", default_value_t = DEFAULT_PAIRS)]
     pub pairs: u32,
     /// Directory of the samples and temporary databases; its file system is part of what is measured
@@ -85,7 +85,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         stop: CancellationToken::default(),
     };
     signals::cancel_on_signals(&options.stop, "finished runs are stored; run the same command again to go on")?;
-    let report = tune(&options, &Runs::new(globals))?;
+    let report = tune(&options, &Runs::new("tune", globals))?;
     let done = match &report.preset {
         Some(preset) => {
             // Another process may have created the file since.

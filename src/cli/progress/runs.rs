@@ -1,56 +1,166 @@
-//! What `bedload bench` and `bedload tune` print while they run: a line for each run, on standard error.
+//! The progress of `bedload bench` and `bedload tune`: a line for each run that is over, and in between what the current one
+//! does and how long all of them will still take.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 
 use crate::bench::tune::TuneObserver;
 use crate::bench::{BenchObserver, Step};
 use crate::report::bench::Run;
-use crate::report::shown_json;
+use crate::report::{shown_in_line, shown_json};
 use crate::size::human;
-use serde_json::{Value, json};
 
+use super::status::{NEEDED, Status};
+use super::{LINE_EVERY, bar, print_status, style};
 use crate::cli::globals::{Globals, ProgressStyle};
+use crate::cli::render::numbers::duration;
 use crate::cli::render::screen;
 
-/// Prints runs as they begin and end.
+/// The time between two looks at the current run.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Shows runs as they begin, go on and end.
 pub struct Runs {
     style: ProgressStyle,
+    now: Arc<Mutex<Option<Now>>>,
+    ticker: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+/// The current run.
+struct Now {
+    step: Step,
+    action: &'static str,
+    began: Instant,
 }
 
 impl Runs {
-    pub fn new(globals: &Globals) -> Self {
-        Self { style: if globals.quiet { ProgressStyle::Off } else { globals.progress } }
+    /// For the command `name`.
+    pub fn new(name: &'static str, globals: &Globals) -> Self {
+        let (style, color) = (style(globals), globals.color_on_stderr());
+        let now: Arc<Mutex<Option<Now>>> = Arc::default();
+        let (stop, is_over) = bounded::<()>(0);
+        let (shown, start) = (Arc::clone(&now), Instant::now());
+        let tick = move || {
+            let mut last = 0.0;
+            while is_over.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                let Some(status) = shown.lock().as_ref().map(|now| now.status(name, start.elapsed())) else { continue };
+                if style == ProgressStyle::Bar {
+                    bar::show(&status, color);
+                } else if status.seconds - last >= LINE_EVERY {
+                    last = status.seconds;
+                    print_status(&status);
+                }
+            }
+        };
+        let moves = matches!(style, ProgressStyle::Bar | ProgressStyle::Lines);
+        // Where the system refuses a thread, only what begins and ends is shown.
+        let ticker = moves.then(|| std::thread::Builder::new().spawn(tick).ok()).flatten();
+        Self { style, now, ticker: ticker.map(|thread| (stop, thread)) }
     }
 
     fn print(&self, text: &str, object: impl FnOnce() -> Value) {
         match self.style {
             ProgressStyle::Off => {}
             ProgressStyle::Json => screen::print_to_stderr(&shown_json(&object().to_string())),
-            _ => screen::print_to_stderr(text),
+            _ => bar::print_above(&shown_in_line(text)),
+        }
+    }
+
+    fn set(&self, step: &Step) {
+        *self.now.lock() = Some(Now { step: step.clone(), action: "prepare", began: Instant::now() });
+    }
+
+    fn act(&self, action: &'static str) {
+        if let Some(now) = &mut *self.now.lock() {
+            now.action = action;
+        }
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.ticker.take() {
+            drop(stop);
+            // It ends by itself, and its panic is no failure of the comparison.
+            let _ = thread.join();
+        }
+        if self.style == ProgressStyle::Bar {
+            bar::clear();
+        }
+    }
+}
+
+impl Now {
+    /// The state after `elapsed` since the command began.
+    fn status(&self, name: &'static str, elapsed: Duration) -> Status {
+        let Step { variant, round, warmup, number, of, sample, expected, left } = &self.step;
+        let run = self.began.elapsed();
+        // A run that takes longer than expected does not use up the time of those that follow.
+        let gone = expected.map_or(run, |expected| run.min(expected));
+        let share = expected.map_or(0.0, |expected| gone.as_secs_f64() / expected.as_secs_f64().max(f64::EPSILON));
+        let on = sample.map(|bytes| format!(" on {}", human(bytes))).unwrap_or_default();
+        let round = if *warmup { "warm-up".to_owned() } else { format!("round {}", round + 1) };
+        let left = left.map(|left| (0, format!("{} left", duration(left.saturating_sub(gone).as_secs_f64()))));
+        let parts = [
+            Some((NEEDED, format!("run {number} of {of}{on}"))),
+            Some((3, shown_in_line(variant).into_owned())),
+            Some((4, round)),
+            Some((2, format!("{} for {}", self.action, duration(run.as_secs_f64())))),
+            left,
+        ];
+        Status {
+            name,
+            seconds: elapsed.as_secs_f64(),
+            done: Some((number.saturating_sub(1) as f64 + share.min(0.99)) / (*of).max(1) as f64),
+            parts: parts.into_iter().flatten().collect(),
+            curve: None,
         }
     }
 }
 
 impl BenchObserver for Runs {
     fn begins(&self, step: &Step) {
-        let Step { variant, round, warmup, number, of } = step;
+        self.set(step);
+        let Step { variant, round, warmup, number, of, expected, left, .. } = step;
+        let seconds = |time: &Option<Duration>| time.map(|time| time.as_secs_f64());
+        if self.style == ProgressStyle::Bar {
+            return;
+        }
         let kind = if *warmup { "warm-up " } else { "" };
-        self.print(&format!("[{number}/{of}] {kind}round {}: {variant}", round + 1), || {
+        let rest = left.map(|left| format!(", {} left", duration(left.as_secs_f64()))).unwrap_or_default();
+        self.print(&format!("[{number}/{of}] {kind}round {}: {variant}{rest}", round + 1), || {
             json!({
                 "event": "run", "variant": variant, "round": round, "warmup": warmup, "number": number, "of": of,
+                "expected_seconds": seconds(expected), "seconds_left": seconds(left),
             })
         });
+    }
+
+    fn does(&self, action: &'static str) {
+        self.act(action);
+        if self.style == ProgressStyle::Json {
+            self.print("", || json!({ "event": "action", "action": action }));
+        }
     }
 
     fn ends(&self, run: &Run) {
         let seconds = run.process.as_ref().map(|process| process.seconds);
         let text = match (&run.failure, seconds) {
-            (Some(failure), _) => format!("        failed ({}): {}", failure.action, failure.error),
+            (Some(failure), _) => format!("failed ({}): {}", failure.action, failure.error),
             (None, Some(seconds)) => {
                 let scan = run.scan.as_ref().map_or(String::new(), |scan| format!(", scan {:.2} s", scan.seconds));
-                format!("        {seconds:.2} s{scan}")
+                format!("{seconds:.2} s{scan}")
             }
             (None, None) => String::new(),
         };
-        self.print(&text, || {
+        // Without the line of its beginning it names itself.
+        let name = if self.style == ProgressStyle::Bar { format!("{}: ", run.variant) } else { String::new() };
+        self.print(&format!("        {name}{text}"), || {
             json!({
                 "event": "run_done", "variant": run.variant, "round": run.round, "seconds": seconds,
                 "error": run.failure.as_ref().map(|failure| &failure.error),
@@ -65,15 +175,54 @@ impl BenchObserver for Runs {
 
 impl TuneObserver for Runs {
     fn rung(&self, candidates: usize, bytes: u64, rounds: u32) {
-        if self.style != ProgressStyle::Off {
-            screen::print_to_stderr(&format!("{candidates} candidates on {}, {rounds} rounds", human(bytes)));
-        }
+        self.print(
+            &format!("{candidates} candidates on {}, {rounds} rounds", human(bytes)),
+            || json!({ "event": "sample", "candidates": candidates, "bytes": bytes, "rounds": rounds }),
+        );
+    }
+
+    fn begins(&self, step: &Step) {
+        self.set(step);
+    }
+
+    fn does(&self, action: &'static str) {
+        self.act(action);
     }
 
     fn ran(&self, candidate: &str, ratio: Option<f64>) {
-        if self.style != ProgressStyle::Off {
-            let ratio = ratio.map_or_else(|| "failed".into(), |ratio| format!("{ratio:.3} times the start"));
-            screen::print_to_stderr(&format!("  {candidate}: {ratio}"));
-        }
+        let text = ratio.map_or_else(|| "failed".into(), |ratio| format!("{ratio:.3} times the start"));
+        self.print(
+            &format!("  {candidate}: {text}"),
+            || json!({ "event": "ran", "candidate": candidate, "ratio": ratio }),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_shows_what_it_does_and_what_is_left_of_all() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let step = Step {
+            variant: "memtable".into(),
+            round: 1,
+            warmup: false,
+            number: 7,
+            of: 12,
+            sample: None,
+            expected: seconds(40),
+            left: seconds(240),
+        };
+        let began = Instant::now() - Duration::from_secs(10);
+        let now = Now { step: step.clone(), action: "import", began };
+        let status = now.status("bench", Duration::from_secs(300));
+        assert_eq!(status.text(200), "run 7 of 12, memtable, round 2, import for 11 s, 3:50 min left");
+        assert_eq!(status.text(30), "run 7 of 12, 3:50 min left");
+        assert!(status.done.is_some_and(|done| (done - 6.25 / 12.0).abs() < 0.01), "{status:?}");
+        // Longer than expected: what follows is not over for that.
+        let late = Now { began: Instant::now() - Duration::from_secs(100), step, action: "walk" };
+        assert!(late.status("bench", Duration::from_secs(300)).text(200).ends_with("3:20 min left"));
     }
 }

@@ -1,5 +1,6 @@
 //! The text of every report, for people.
 
+pub mod bench;
 pub mod block;
 pub mod doctor;
 pub mod export;
@@ -11,5 +12,6 @@ pub mod presets;
 pub mod rows;
 pub mod screen;
 pub mod stat;
+pub mod table;
 pub mod verify;
 pub mod walk;

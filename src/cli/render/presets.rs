@@ -2,11 +2,9 @@
 
 use crate::preset::{Difference, Loader, Resolved};
 use crate::report::shown_in_line;
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 
-use crate::cli::render::screen;
+use crate::cli::render::table::{table, text};
 
 /// A preset of the list.
 #[derive(Serialize)]
@@ -41,19 +39,4 @@ pub fn diff(a: &Resolved, b: &Resolved, differences: Vec<Difference>) -> String 
         return "no difference\n".into();
     }
     format!("{}\n(value): the preset does not set it; this value applies without it\n", text(&table))
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING);
-    table.set_header(header.iter().copied());
-    if let Some(columns) = screen::stdout_columns().and_then(|columns| u16::try_from(columns).ok()) {
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
-    }
-    table
-}
-
-/// The table without the blanks around it.
-fn text(table: &Table) -> String {
-    table.lines().map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(&line).trim_end())).collect()
 }

@@ -91,21 +91,38 @@ pub struct Pick {
     pub no_difference_to: Vec<String>,
 }
 
+/// What the evidence allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// A variant is shown to take no more than the margin longer than any other.
+    Use,
+    /// A single variant ran without a failure: nothing was compared.
+    Only,
+    /// No variant is shown to be as good as the others.
+    NotDecided,
+}
+
 /// Which variant to use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recommendation {
+    /// What the evidence allows.
+    pub decision: Decision,
+    /// Rounds that would probably decide it, beside those that were run; `null` when it is decided, and where more than
+    /// 100 would be needed.
+    pub more_rounds: Option<u32>,
     /// The fastest, import and scan together.
     pub by_total: Pick,
     /// The one with the smallest peak of memory.
     pub by_memory: Option<Pick>,
     /// The one with the fastest lookups.
     pub by_reads: Option<Pick>,
-    /// The one to use by default.
-    pub default: String,
-    /// Why that one.
+    /// The one to use by default; `null` when that is not decided.
+    pub default: Option<String>,
+    /// Why that one, or why none.
     pub reason: String,
-    /// What it costs.
-    pub trade_off: String,
+    /// What it costs; `null` when it is not decided.
+    pub trade_off: Option<String>,
     /// What weakens all this: few rounds, failed runs.
     pub caveats: Vec<String>,
 }
@@ -115,6 +132,8 @@ pub struct Recommendation {
 pub struct Figures {
     /// The variant that others are compared with.
     pub reference: String,
+    /// How much longer than another a variant may take and still count as equally fast, as a share.
+    pub margin: f64,
     /// Seconds of the copy.
     pub copy: Option<Spread>,
     /// By variant, in the order of the command line.

@@ -1,7 +1,7 @@
 //! Markdown, to be pasted into an issue.
 
 use super::metrics::METRICS;
-use super::phrases::{NOTHING, circumstances, columns, recommendation_lines, spread, warnings};
+use super::phrases::{NOTHING, circumstances, columns_by_total, recommendation_lines, spread, warnings};
 use super::results::BenchReport;
 use crate::report::shown_in_line;
 
@@ -12,7 +12,7 @@ pub fn markdown(report: &BenchReport) -> String {
         text.push_str(&format!("- {name}: {value}\n"));
     }
     text.push('\n');
-    let columns = columns(report);
+    let columns = columns_by_total(report, true);
     let rows = columns.first().map_or(0, |(_, cells)| cells.len());
     let headings: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
     let row = |index: usize| {
@@ -20,7 +20,7 @@ pub fn markdown(report: &BenchReport) -> String {
     };
     table(&mut text, &headings, (0..rows).map(row));
     text.push_str(&format!(
-        "\nMedians. The reference is `{}`. Ratios are taken round by round; in brackets their 95 % interval (Student's t \
+        "\nMedians. The reference is `{}`. A ratio is that of total times to the reference, taken round by round; in brackets its 95 % interval (Student's t \
          over the logarithms).\n",
         shown_in_line(&report.figures.reference)
     ));

@@ -9,20 +9,19 @@ mod metrics;
 mod phrases;
 mod results;
 mod run;
-mod table;
 
 pub use csv::csv;
-pub use figures::{Comparison, Figures, Pick, Ratio, Recommendation, Spread, VariantFigures, Verdict};
+pub use figures::{Comparison, Decision, Figures, Pick, Ratio, Recommendation, Spread, VariantFigures, Verdict};
 pub use html::html;
 pub use markdown::markdown;
 pub use metrics::{Better, METRICS, Metric, metric};
 pub(crate) use phrases::some_of;
+pub use phrases::{circumstances, columns_by_total, recommendation_lines, warnings};
 pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, MemoryLimit, Setup, SnapshotInfo, VariantInfo};
 pub use run::{
     COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
     Run, ScanFigures, ScanKind,
 };
-pub use table::table;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

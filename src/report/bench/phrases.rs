@@ -1,10 +1,13 @@
 //! Figures in words: the same words on the terminal, in Markdown and in HTML.
 
-use super::figures::{Ratio, Recommendation, Spread, VariantFigures, Verdict};
+use super::figures::{Decision, Ratio, Recommendation, Spread, VariantFigures};
 use super::metrics::{Metric, Unit, metric};
 use super::results::BenchReport;
 use crate::report::shown_in_line;
 use crate::size::human;
+
+/// The columns that a terminal has room for.
+const NARROW: [&str; 6] = ["preset", "total", "ratio", "memory", "size", "lookups"];
 
 /// The most names that are listed one by one.
 const LISTED: usize = 4;
@@ -88,28 +91,38 @@ pub(super) fn ratio(ratio: &Ratio) -> String {
     }
 }
 
-/// A ratio to the reference, and what it says.
-pub(super) fn verdict(found: &Ratio) -> String {
-    match found.verdict {
-        Verdict::NoDifference => format!("{}: no difference shown", ratio(found)),
-        _ => ratio(found),
-    }
-}
-
 /// By what variants are compared: with the scan where it was measured.
 pub(super) fn total_key(report: &BenchReport) -> &'static str {
     let scanned = report.figures.variants.iter().any(|it| it.metrics.contains_key("total_seconds"));
     if scanned { "total_seconds" } else { "wall_seconds" }
 }
 
-/// The columns of the short table: heading, and what a variant has there.
-pub(super) fn columns(report: &BenchReport) -> Vec<(&'static str, Vec<String>)> {
-    let all = &report.figures.variants;
+/// The columns of a table: heading, and what a variant has there.
+pub type Columns = Vec<(&'static str, Vec<String>)>;
+
+/// The columns of the table for `wide` terminals and pages, and the few that a terminal has room for. The variants are in
+/// the order of their total time, those without one last.
+pub fn columns_by_total(report: &BenchReport, wide: bool) -> Columns {
+    let total = total_key(report);
+    let mut all: Vec<&VariantFigures> = report.figures.variants.iter().collect();
+    let time = |it: &&VariantFigures| it.median(total).unwrap_or(f64::INFINITY);
+    all.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    let mut columns = columns_of(report, &all);
+    columns.retain(|(name, _)| wide || NARROW.contains(name));
+    columns
+}
+
+/// The columns with the variants in the order of the command line.
+pub(super) fn columns(report: &BenchReport) -> Columns {
+    columns_of(report, &report.figures.variants.iter().collect::<Vec<_>>())
+}
+
+fn columns_of(report: &BenchReport, all: &[&VariantFigures]) -> Columns {
     let total = total_key(report);
     let medians = |key: &'static str| all.iter().map(|it| median(it, key)).collect::<Vec<_>>();
     let reference = |it: &VariantFigures| match &it.to_reference {
         None => "1".into(),
-        Some(comparison) => comparison.ratios.get(total).map_or(NOTHING.into(), verdict),
+        Some(comparison) => comparison.ratios.get(total).map_or(NOTHING.into(), ratio),
     };
     let runs = |it: &VariantFigures| match it.failed {
         0 => it.runs.to_string(),
@@ -117,18 +130,18 @@ pub(super) fn columns(report: &BenchReport) -> Vec<(&'static str, Vec<String>)> 
     };
     let mut columns = vec![
         ("preset", all.iter().map(|it| shown_in_line(&it.variant).into_owned()).collect::<Vec<_>>()),
-        ("total", medians("total_seconds")),
+        ("total", medians(total)),
+        ("ratio", all.iter().map(|it| reference(it)).collect()),
         ("import", medians("import_seconds")),
         ("compact", medians("compact_seconds")),
         ("scan", medians("scan_seconds")),
         ("wall / cp", all.iter().map(|it| it.to_copy.as_ref().map_or(NOTHING.into(), ratio)).collect()),
-        ("total / reference", all.iter().map(reference).collect()),
         ("CPU", medians("cpu_seconds")),
-        ("peak memory", medians("peak_rss_bytes")),
+        ("memory", medians("peak_rss_bytes")),
         ("size", medians("disk_bytes")),
         ("written / payload", medians("write_amplification")),
         ("lookups", medians("lookups_per_second")),
-        ("runs", all.iter().map(runs).collect()),
+        ("runs", all.iter().map(|it| runs(it)).collect()),
     ];
     // A column without a measurement is left out.
     columns.retain(|(name, cells)| *name == "preset" || cells.iter().any(|cell| cell != NOTHING));
@@ -136,7 +149,7 @@ pub(super) fn columns(report: &BenchReport) -> Vec<(&'static str, Vec<String>)> 
 }
 
 /// Where, on what, how: name and value, what is not known left out.
-pub(super) fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
+pub fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
     let (machine, setup, snapshot) = (&report.machine, &report.setup, &report.snapshot);
     let mut lines = Vec::new();
     let mut say = |name, text: Option<String>| lines.extend(text.map(|text| (name, shown_in_line(&text).into_owned())));
@@ -174,7 +187,7 @@ pub(super) fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)>
 }
 
 /// Warnings about the figures.
-pub(super) fn warnings(report: &BenchReport) -> Vec<String> {
+pub fn warnings(report: &BenchReport) -> Vec<String> {
     let mut lines: Vec<String> = report.setup.notes.clone();
     let mut failures: Vec<(&str, Vec<&str>)> = Vec::new();
     for figures in &report.figures.variants {
@@ -230,9 +243,24 @@ fn uneven_scans(variants: &[VariantFigures]) -> Option<String> {
     })
 }
 
+/// What the evidence allows, as the name of the line that says so.
+pub(super) fn decision(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Use => "use",
+        Decision::Only => "only choice",
+        Decision::NotDecided => "not decided",
+    }
+}
+
 /// The recommendation, line by line: what for, and the words.
 pub fn recommendation_lines(found: &Recommendation) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("use", format!("`{}`: {}", found.default, found.reason)), ("cost", found.trade_off.clone())];
+    let default = found.default.as_deref().unwrap_or_default();
+    let words = match found.decision {
+        Decision::Use | Decision::Only => format!("`{default}`: {}", found.reason),
+        Decision::NotDecided => found.reason.clone(),
+    };
+    let mut lines = vec![(decision(&found.decision), words)];
+    lines.extend(found.trade_off.clone().map(|cost| ("cost", cost)));
     let picks = [
         ("fastest", Some(&found.by_total)),
         ("least memory", found.by_memory.as_ref()),

@@ -7,7 +7,7 @@ use super::figures::Figures;
 use super::run::Run;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const BENCH_SCHEMA: &str = "bedload-bench-2";
+pub const BENCH_SCHEMA: &str = "bedload-bench-3";
 
 /// A comparison of presets on one snapshot and one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

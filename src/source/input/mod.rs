@@ -34,6 +34,7 @@ use std::path::PathBuf;
 
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;
+pub(crate) use open::refused;
 pub use open::{InputOptions, open};
 pub(crate) use peek::peek;
 pub use problem::CompressionProblem;

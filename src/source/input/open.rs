@@ -79,7 +79,7 @@ pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn io::Read + Send>, opt
 }
 
 /// The refusals that say something about the input rather than about the system.
-pub(super) fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
+pub(crate) fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
     let problem = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if is_url(path) => CompressionProblem::Url,
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => CompressionProblem::NotFound,

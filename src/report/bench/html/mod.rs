@@ -14,7 +14,7 @@ pub(crate) use self::escape::Escape;
 use self::sections::{ABREAST, Chart, Figure};
 use super::figures::VariantFigures;
 use super::metrics::{METRICS, Metric};
-use super::phrases::{NOTHING, circumstances, columns, recommendation_lines, spread, warnings};
+use super::phrases::{NOTHING, circumstances, columns, decision, recommendation_lines, spread, warnings};
 use super::results::{BenchReport, VariantInfo};
 
 #[derive(Template)]
@@ -37,7 +37,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn is_chosen(&self, variant: &str) -> bool {
-        self.report.figures.recommendation.as_ref().is_some_and(|found| found.default == variant)
+        self.report.figures.recommendation.as_ref().is_some_and(|found| found.default.as_deref() == Some(variant))
     }
 }
 
@@ -50,7 +50,7 @@ pub fn html(report: &BenchReport) -> String {
     let page = Page {
         report,
         snapshot: report.snapshot.path.rsplit('/').next().unwrap_or(&report.snapshot.path),
-        cards: cards.flat_map(|found| recommendation_lines(found).into_iter().skip(2)).collect(),
+        cards: cards.flat_map(|found| recommendation_lines(found).into_iter().filter(is_pick)).collect(),
         columns: columns(report),
         phases,
         bars,
@@ -60,6 +60,11 @@ pub fn html(report: &BenchReport) -> String {
     };
     // A template that is compiled in and writes to memory fails at nothing.
     page.render().map(|page| page + "\n").unwrap_or_default()
+}
+
+/// Whether a line of the recommendation names what is best in one respect.
+fn is_pick((name, _): &(&'static str, String)) -> bool {
+    ["fastest", "least memory", "fastest reads"].contains(name)
 }
 
 /// A variant's figure of a metric.

@@ -1,0 +1,82 @@
+//! The report of `bedload bench`.
+
+use crate::report::bench::{BenchReport, circumstances, columns_by_total, recommendation_lines, warnings};
+use crate::report::{shown, shown_in_line};
+
+use crate::cli::render::rows::row;
+use crate::cli::render::screen::fit;
+use crate::cli::render::table::{align_numbers, table_within, text as lines};
+
+/// The width of names of lines.
+const NAMES: usize = 13;
+
+/// The comparison for people: circumstances, a line a variant, what to beware of, and the recommendation. `wide` has all
+/// columns, in lines that stay whole.
+pub fn text(report: &BenchReport, wide: bool, columns: Option<usize>) -> String {
+    let fit = |text: &str| fit(&shown(text), NAMES + 1, columns);
+    let rows = |rows: Vec<(&str, String)>| -> String {
+        rows.into_iter().map(|(name, value)| row(name, NAMES, &value.replace('`', ""))).collect()
+    };
+    let mut text = fit(&rows(circumstances(report)));
+    text.push('\n');
+    text.push_str(&table(report, wide, columns.filter(|_| !wide)));
+    let mut behind = String::new();
+    if !report.figures.reference.is_empty() {
+        behind.push_str(&format!(
+            "\nmedians; ratio of totals to {}, taken round by round, in brackets its 95 % interval\n",
+            shown_in_line(&report.figures.reference)
+        ));
+    }
+    for warning in warnings(report) {
+        behind.push_str(&format!("note: {}\n", warning.replace('`', "")));
+    }
+    if let Some(found) = &report.figures.recommendation {
+        behind.push('\n');
+        behind.push_str(&rows(recommendation_lines(found)));
+    }
+    text.push_str(&fit(&behind));
+    text
+}
+
+fn table(report: &BenchReport, wide: bool, columns: Option<usize>) -> String {
+    let all = columns_by_total(report, wide);
+    let header: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    let mut table = table_within(&header, columns);
+    for row in 0..all.first().map_or(0, |(_, cells)| cells.len()) {
+        table.add_row(all.iter().map(|(_, cells)| cells.get(row).map_or("", String::as_str)));
+    }
+    align_numbers(&mut table);
+    lines(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::bench::tests::report;
+
+    #[test]
+    fn the_table_is_as_it_was() {
+        insta::assert_snapshot!("bench", text(&report(), false, None));
+        insta::assert_snapshot!("bench_wide", text(&report(), true, None));
+    }
+
+    #[test]
+    fn the_table_fits_the_terminal_and_the_fastest_comes_first() {
+        for columns in [60, 80, 100, 120] {
+            let text = text(&report(), false, Some(columns));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(columns), "{columns}: {text}");
+        }
+        let text = text(&report(), false, Some(100));
+        let first = |name: &str| text.lines().position(|line| line.starts_with(name)).expect("a line");
+        assert!(first("ingest") < first("memtable") && first("memtable") < first("forest-unordered"), "{text}");
+    }
+
+    #[test]
+    fn a_comparison_without_any_run_is_shown_all_the_same() {
+        let mut report = report();
+        report.runs.clear();
+        report.figures = crate::bench::figures(&["ingest".to_owned()], "ingest", 0.05, &[]);
+        assert!(text(&report, false, None).contains("\ningest"));
+    }
+}
