@@ -22,7 +22,8 @@ pub(super) fn recommend(
     margin: f64,
 ) -> Option<Recommendation> {
     let sound: Vec<&VariantFigures> = all.iter().filter(|it| it.failed == 0).collect();
-    let candidates = if sound.iter().any(|it| it.runs > 0) { sound } else { all.iter().collect() };
+    let candidates =
+        if sound.iter().any(|it| it.runs > 0) { sound } else { all.iter().filter(|it| it.runs > 0).collect() };
     let ran: Vec<&VariantFigures> = candidates.iter().copied().filter(|it| it.runs > 0).collect();
     let total = TOTAL.iter().find(|key| ran.iter().all(|it| it.median(key).is_some()))?;
     let total = metric(total)?;
@@ -145,8 +146,11 @@ impl Judge<'_> {
             None => String::new(),
         };
         let advice = match more {
-            Some(1) => "run 1 more round".to_owned(),
-            Some(more) => format!("run {more} more rounds"),
+            Some(more) => {
+                let made = self.candidates.iter().map(|it| it.runs + it.failed).max().unwrap_or(0);
+                let rounds = if more == 1 { "round" } else { "rounds" };
+                format!("run {more} more {rounds} (--runs {})", made + more)
+            }
             None => format!("more than {MOST_MORE_PAIRS} more rounds would be needed at this spread"),
         };
         (more.and_then(|more| u32::try_from(more).ok()), format!("{advice}; {so_far}"))
@@ -289,7 +293,7 @@ mod tests {
         assert_eq!(found.trade_off, None);
         assert_eq!(
             found.reason,
-            "run 2 more rounds; after 2 rounds `a` is the fastest by the median, but may take 0.03 to 10.06 times the \
+            "run 2 more rounds (--runs 4); after 2 rounds `a` is the fastest by the median, but may take 0.03 to 10.06 times the \
              total time of `b`"
         );
     }
@@ -343,7 +347,7 @@ mod tests {
         let mut runs = totals("a", 300.0, &[1.0, 1.1, 0.9]);
         let found = judged(&runs, &["a", "b"]);
         assert_eq!(decided(&found), (Decision::NotDecided, Some(3), None));
-        assert_eq!(found.reason, "run 3 more rounds; `b` has no run beside one of `a` yet");
+        assert_eq!(found.reason, "run 3 more rounds (--runs 6); `b` has no run beside one of `a` yet");
         runs.extend((0..3).map(|round| failed("b", round, "out of room")));
         let found = judged(&runs, &["a", "b"]);
         assert_eq!(decided(&found), (Decision::Only, None, Some("a")));
@@ -357,7 +361,10 @@ mod tests {
         runs[1].import.as_mut().expect("an import").digest = "ff".into();
         let found = judged(&runs, &["a", "b"]);
         assert_eq!(decided(&found), (Decision::NotDecided, Some(2), None));
-        assert_eq!(found.reason, "run 2 more rounds; one round of `a` and `b` has no spread that shows anything");
+        assert_eq!(
+            found.reason,
+            "run 2 more rounds (--runs 3); one round of `a` and `b` has no spread that shows anything"
+        );
         assert_eq!(found.by_total.no_difference_to, ["b"]);
         assert_eq!(found.caveats, ["`a` and `b` made different databases (content digests 00 and ff)"]);
     }

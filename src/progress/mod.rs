@@ -101,7 +101,7 @@ pub struct Sample {
     pub bytes: u64,
     /// Bytes this phase has in all, where that is known.
     pub total: Option<u64>,
-    /// Blocks done in this phase.
+    /// Blocks done in this phase; measurements while the machine is measured.
     pub blocks: u64,
     /// Blocks this phase has in all, where an index says so.
     pub total_blocks: Option<u64>,

@@ -34,8 +34,9 @@ pub struct Runs {
 /// The current run.
 struct Now {
     step: Step,
-    action: &'static str,
     began: Instant,
+    action: &'static str,
+    acts_since: Instant,
 }
 
 impl Runs {
@@ -72,12 +73,13 @@ impl Runs {
     }
 
     fn set(&self, step: &Step) {
-        *self.now.lock() = Some(Now { step: step.clone(), action: "prepare", began: Instant::now() });
+        let began = Instant::now();
+        *self.now.lock() = Some(Now { step: step.clone(), began, action: "prepare", acts_since: began });
     }
 
     fn act(&self, action: &'static str) {
         if let Some(now) = &mut *self.now.lock() {
-            now.action = action;
+            (now.action, now.acts_since) = (action, Instant::now());
         }
     }
 }
@@ -110,7 +112,7 @@ impl Now {
             Some((NEEDED, format!("run {number} of {of}{on}"))),
             Some((3, shown_in_line(variant).into_owned())),
             Some((4, round)),
-            Some((2, format!("{} for {}", self.action, duration(run.as_secs_f64())))),
+            Some((2, format!("{} for {}", self.action, duration(self.acts_since.elapsed().as_secs_f64())))),
             left,
         ];
         Status {
@@ -216,13 +218,13 @@ mod tests {
             left: seconds(240),
         };
         let began = Instant::now() - Duration::from_secs(10);
-        let now = Now { step: step.clone(), action: "import", began };
+        let now = Now { step: step.clone(), began, action: "import", acts_since: began + Duration::from_secs(3) };
         let status = now.status("bench", Duration::from_secs(300));
-        assert_eq!(status.text(200), "run 7 of 12, memtable, round 2, import for 11 s, 3:50 min left");
+        assert_eq!(status.text(200), "run 7 of 12, memtable, round 2, import for 8 s, 3:50 min left");
         assert_eq!(status.text(30), "run 7 of 12, 3:50 min left");
         assert!(status.done.is_some_and(|done| (done - 6.25 / 12.0).abs() < 0.01), "{status:?}");
         // Longer than expected: what follows is not over for that.
-        let late = Now { began: Instant::now() - Duration::from_secs(100), step, action: "walk" };
+        let late = Now { began: Instant::now() - Duration::from_secs(100), step, ..now };
         assert!(late.status("bench", Duration::from_secs(300)).text(200).ends_with("3:20 min left"));
     }
 }
