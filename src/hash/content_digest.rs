@@ -77,6 +77,11 @@ impl ContentDigest {
     pub fn merge(&mut self, other: Self) {
         self.0 = self.0.wrapping_add(other.0);
     }
+
+    /// The digest without the records of another one, which are among its own.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0.wrapping_sub(other.0))
+    }
 }
 
 /// A number of records and their content digest: each stage of an import compares what it has received with what the stage

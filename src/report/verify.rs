@@ -9,7 +9,7 @@ use crate::report::{Advice, LogVerified};
 use crate::sort::key::KeyLayout;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const VERIFY_SCHEMA: &str = "bedload-verify-2";
+pub const VERIFY_SCHEMA: &str = "bedload-verify-3";
 
 /// What a verification found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,6 +81,24 @@ pub struct Recorded {
     pub records: u64,
     /// Their content digest.
     pub digest: ContentDigest,
+    /// Records that were written since the import: those beyond its count, where a node has opened the database since
+    /// and nothing is damaged; for a block log, the blocks behind its last one.
+    pub written_since: u64,
+    /// What shows that all records of the import are there as it wrote them; `null` when nothing does: after a sample,
+    /// for a database that is damaged or held others before, and beside records that were written since, unless the
+    /// database is compared with the snapshot.
+    pub confirmed_by: Option<ConfirmedBy>,
+}
+
+/// What shows that all records of an import are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ConfirmedBy {
+    /// Their number and their content digest.
+    Digest,
+    /// The comparison with a snapshot of the recorded digest: each of its blocks is there.
+    Snapshot,
 }
 
 /// A comparison with the source, record by record.
@@ -93,8 +111,14 @@ pub struct Against {
     pub blocks: u64,
     /// Its distinct blocks.
     pub distinct: u64,
+    /// The content digest of these.
+    pub digest: ContentDigest,
+    /// Whether that is the digest of what the database was imported from; `null` when nothing is recorded of the whole.
+    pub imported: Option<bool>,
     /// Records that are the same in both.
     pub same: u64,
+    /// Records of the database that the source does not have.
+    pub extra: u64,
     /// Blocks of the source whose place in the database cannot be read.
     pub unreadable: u64,
 }
@@ -162,6 +186,8 @@ pub enum ProblemKind {
     Extra,
     /// A block is another in the source than in the database.
     Differs,
+    /// The database was imported from another source than it is compared with.
+    Source,
 }
 
 impl ProblemKind {
@@ -184,6 +210,7 @@ impl ProblemKind {
             Self::Missing => "missing",
             Self::Extra => "extra",
             Self::Differs => "differs",
+            Self::Source => "source",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::report::{ProblemKind, VerifyReport};
 use crate::source::car::NullPadding;
 use crate::{Error, VerifyOptions};
 
@@ -26,6 +27,9 @@ pub struct Args {
     /// Compare with a snapshot, record by record, in both directions
     #[arg(long, value_name = "SNAPSHOT")]
     pub against: Option<PathBuf>,
+    /// Count records that the snapshot does not have, as those of a node that has used the database, and accept them
+    #[arg(long, requires = "against")]
+    pub allow_extra: bool,
     /// What null padding in that snapshot is: error, or the end; the default is what the import used
     #[arg(long, value_name = "MEANING", value_parser = values::null_padding(), requires = "against")]
     pub null_padding: Option<NullPadding>,
@@ -47,6 +51,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = VerifyOptions::new(&args.db);
     options.sample = args.sample;
     options.against.clone_from(&args.against);
+    options.allow_extra = args.allow_extra;
     options.null_padding = args.null_padding;
     options.resources = args.resources.resources()?;
     options.location = args.location.location();
@@ -66,8 +71,23 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         action: "verify",
         path: args.db.clone(),
         problems: counted(report.problems.total, "problem", "problems"),
-        hint: "import the snapshot again into another --db; if it happens again, look at the disk (dmesg, smartctl)"
-            .into(),
+        hint: hint(&report),
     }
     .into())
+}
+
+/// What to do about the problems that were found.
+fn hint(report: &VerifyReport) -> String {
+    let kinds = &report.problems.kinds;
+    let only = |kind| kinds.len() == 1 && kinds.contains_key(&kind);
+    match &report.recorded {
+        Some(recorded) if kinds.contains_key(&ProblemKind::Source) => {
+            format!("give --against the snapshot that the database was imported from: {}", recorded.source)
+        }
+        _ if only(ProblemKind::Extra) => {
+            "a node that has used the database may have written these: --allow-extra accepts them".into()
+        }
+        _ => "import the snapshot again into another --db; if it happens again, look at the disk (dmesg, smartctl)"
+            .into(),
+    }
 }

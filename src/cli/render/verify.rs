@@ -1,11 +1,11 @@
 //! The report of `bedload verify`.
 
-use crate::report::{KeyFrom, Problems, VerifyReport, shown_in_line};
+use crate::report::{ConfirmedBy, KeyFrom, Problems, Recorded, VerifyReport, shown_in_line};
 use crate::size::human;
 use crate::sort::key::KeyLayout;
 
 use crate::cli::render::import::checked_in_log;
-use crate::cli::render::numbers::throughput;
+use crate::cli::render::numbers::{counted, grouped, throughput};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// The report for people.
@@ -17,24 +17,32 @@ pub fn text(report: &VerifyReport) -> String {
         KeyFrom::Assumed => " (assumed: nothing says what they are)",
         KeyFrom::Record | KeyFrom::Caller => "",
     };
+    rows.add_some("since", report.recorded.as_ref().and_then(|recorded| since(recorded, report)));
     rows.add("keys", format!("{}{assumed}", report.key.name()));
     let files = if report.sample.is_some() { "sizes" } else { "sizes, and the checksums of all blocks" };
-    rows.add("files", format!("{}, {}: {files}", report.files, human(report.file_bytes)));
+    rows.add("files", format!("{}, {}: {files}", grouped(report.files), human(report.file_bytes)));
     rows.add("checked", checked(report));
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     if let Some(against) = &report.against {
         let mut text = format!(
             "{}: {} blocks, {} distinct, {} the same here",
-            against.source, against.blocks, against.distinct, against.same
+            against.source,
+            grouped(against.blocks),
+            grouped(against.distinct),
+            grouped(against.same)
         );
+        if against.extra > 0 {
+            text.push_str(&format!(", {} here only", counted(against.extra, "record", "records")));
+        }
         if against.unreadable > 0 {
-            text.push_str(&format!(", {} where the database cannot be read", against.unreadable));
+            text.push_str(&format!(", {} where the database cannot be read", grouped(against.unreadable)));
         }
         rows.add("source", text);
     }
     if let Some(log) = &report.log {
         if log.unknown_operations > 0 {
-            rows.add("skipped", format!("{} blocks with operations of unknown kinds", log.unknown_operations));
+            let blocks = counted(log.unknown_operations, "block", "blocks");
+            rows.add("skipped", format!("{blocks} with operations of unknown kinds"));
         }
         rows.add("import", checked_in_log(log.import_verified));
         if !log.not_covered.is_empty() {
@@ -53,27 +61,48 @@ fn record(report: &VerifyReport) -> String {
     match &report.recorded {
         Some(recorded) => {
             let part = if recorded.whole { "" } else { "; others were there before, so neither is compared" };
-            format!("{} records of {}, digest {}{part}", recorded.records, recorded.source, recorded.digest)
+            let records = counted(recorded.records, "record", "records");
+            format!("{records} of {}, digest {}{part}", recorded.source, recorded.digest)
         }
         None => "none: there is no BEDLOAD.json to compare count and digest with".into(),
     }
 }
 
+/// What was written since the import, and what that leaves open.
+fn since(recorded: &Recorded, report: &VerifyReport) -> Option<String> {
+    let more = recorded.written_since;
+    let confirmed = match (recorded.confirmed_by, report.log.is_some()) {
+        _ if more == 0 => return None,
+        (Some(ConfirmedBy::Digest), _) => "those of the import have the recorded count and digest",
+        (Some(ConfirmedBy::Snapshot), _) => "every record of the import is there, by comparison with its snapshot",
+        (None, true) => "those of the import are not as it recorded them",
+        (None, false) => {
+            "each of all records matches its key; whether every record of the import is still among them, count and \
+             digest do not show: --against SNAPSHOT --allow-extra does"
+        }
+    };
+    Some(format!("written to since the import: {} more; {confirmed}", grouped(more)))
+}
+
 fn checked(report: &VerifyReport) -> String {
-    let (records, bytes) = (report.records, human(report.payload_bytes));
+    let (records, bytes) = (counted(report.records, "record", "records"), human(report.payload_bytes));
     match report.sample {
         None if report.key == KeyLayout::Number => format!(
-            "{records} blocks, {bytes}, each against the one before it and its transactions against its merkle root; \
+            "{records}, {bytes}, each against the one before it and its transactions against its merkle root; \
              families of ids against the blocks"
         ),
-        Some(_) => format!("{records} records picked at random, {bytes}, each against its key"),
-        None => format!("{records} records, {bytes}, each against its key"),
+        Some(_) => format!("{records} picked at random, {bytes}, each against its key"),
+        None => format!("{records}, {bytes}, each against its key"),
     }
 }
 
 fn add_problems(rows: &mut Rows, problems: &Problems, valid: bool) {
-    let kinds: Vec<String> = problems.kinds.iter().map(|(kind, count)| format!("{count} {}", kind.name())).collect();
-    rows.add("problems", if valid { "none".into() } else { format!("{} ({})", problems.total, kinds.join(", ")) });
+    let kinds: Vec<String> =
+        problems.kinds.iter().map(|(kind, count)| format!("{} {}", grouped(*count), kind.name())).collect();
+    rows.add(
+        "problems",
+        if valid { "none".into() } else { format!("{} ({})", grouped(problems.total), kinds.join(", ")) },
+    );
     for problem in &problems.first {
         rows.add_lines(&format!("  {}: {}\n", problem.kind.name(), shown_in_line(&problem.message)));
         for (name, value) in [("key", &problem.key), ("file", &problem.file)] {
@@ -84,6 +113,6 @@ fn add_problems(rows: &mut Rows, problems: &Problems, valid: bool) {
     }
     let unlisted = problems.total - problems.first.len() as u64;
     if unlisted > 0 {
-        rows.add_lines(&format!("  and {unlisted} more\n"));
+        rows.add_lines(&format!("  and {} more\n", grouped(unlisted)));
     }
 }

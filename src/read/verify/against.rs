@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use twox_hash::XxHash3_128;
 
 use crate::error::{Error, Result};
+use crate::hash::content_digest::ContentDigest;
 use crate::progress::{CancellationToken, Progress};
 use crate::read::snapshot::Snapshot;
 use crate::rocks::key_ranges::{KeyRange, range_of};
@@ -28,7 +29,7 @@ use crate::source::car::{CarProblem, NullPadding};
 /// Bytes of the hash in an entry.
 const HASH: usize = 16;
 
-/// The hash by which records are compared.
+/// The hash by which records are compared; the content digest is the sum of it.
 pub(super) fn record_hash(key_and_value: &[u8], key_len: usize) -> u128 {
     XxHash3_128::oneshot_with_seed(key_len as u64, key_and_value)
 }
@@ -160,6 +161,8 @@ pub(super) struct Entries {
     starts: Vec<usize>,
     /// Keys that have two different blocks in the source.
     pub conflicts: Vec<Vec<u8>>,
+    /// The content digest of the records, each key once.
+    pub digest: ContentDigest,
     at: usize,
 }
 
@@ -183,7 +186,11 @@ impl Entries {
             same
         });
         conflicts.dedup();
-        Self { bytes, starts, conflicts, at: 0 }
+        let mut digest = ContentDigest::default();
+        for (_, hash) in starts.iter().filter_map(|&start| part(start)) {
+            digest.merge(ContentDigest::from_value(hash));
+        }
+        Self { bytes, starts, conflicts, digest, at: 0 }
     }
 
     /// Distinct keys.

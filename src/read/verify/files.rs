@@ -15,8 +15,9 @@ use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::schema::TRANSACTIONS;
 
 /// Compares the small files of the database in `db` with what the import recorded, and adds what else is worth saying to
-/// `notes`.
-pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, notes: &mut Vec<String>) {
+/// `notes`. Returns whether a node may have opened the database since: RocksDB writes a newer OPTIONS file then.
+pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, notes: &mut Vec<String>) -> bool {
+    let mut opened = record.small_files.is_empty();
     let newest = OptionsFile::latest_path(db).ok();
     for RecordedFile { name, checksum: known } in &record.small_files {
         // What has a separator in it was never recorded: nothing outside the database is read.
@@ -25,6 +26,7 @@ pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, 
         let newer = newest.as_deref().filter(|newest| number.is_some() && OptionsFile::number(newest) > number);
         if let Some(newer) = newer.and_then(Path::file_name) {
             let note = format!("a node has opened it since the import: its options are those of {}", newer.display());
+            opened = true;
             if !notes.contains(&note) {
                 notes.push(note);
             }
@@ -39,6 +41,7 @@ pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, 
         };
         problems.add(ProblemKind::File, Some(&path), message);
     }
+    opened
 }
 
 /// Checks the counts of the record: what was read is what was written, and duplicates.

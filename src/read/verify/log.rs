@@ -5,11 +5,13 @@
 //! bytes. Whether `block_ids` holds exactly these ids is decided by content digests, which do not depend on order: the
 //! digest of the records it must have is computed on the way.
 
+use std::ops::RangeInclusive;
+
 use super::job::{Job, compare, ranges_of};
 use super::scan::{Totals, for_each};
 use crate::chain::{self, Header, TransactionOptions};
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::content_digest::Content;
 use crate::progress::Phase;
 use crate::report::record::ImportRecord;
 use crate::report::{LogVerified, ProblemKind, VerifiedLog};
@@ -22,16 +24,33 @@ use parking_lot::Mutex;
 /// Records between two updates of the progress.
 const BATCH: u64 = 1024;
 
+/// What the families of ids must have, by the blocks.
+#[derive(Default)]
+struct Ids {
+    blocks: Content,
+    /// Transactions; no use where an operation is not known, for there the ids of a block end.
+    transactions: Content,
+    /// Those of both that were written since the import.
+    blocks_since: Content,
+    transactions_since: Content,
+}
+
+impl Ids {
+    fn merge(&mut self, other: &Self) {
+        self.blocks.merge(other.blocks);
+        self.transactions.merge(other.transactions);
+        self.blocks_since.merge(other.blocks_since);
+        self.transactions_since.merge(other.transactions_since);
+    }
+}
+
 /// What was found in a range of numbers.
 #[derive(Default)]
 struct RangeFindings {
     first: Option<Header>,
     last: Option<Header>,
     totals: Totals,
-    /// Of the records that `block_ids` must have.
-    ids: ContentDigest,
-    /// The records of its transactions, where there is a family of them.
-    transactions: Content,
+    ids: Ids,
     /// Blocks whose merkle root was compared, and those whose root cannot be computed.
     roots: u64,
     unknown_operations: u64,
@@ -46,6 +65,8 @@ pub(super) fn everything(
     record: &ImportRecord,
 ) -> Result<(Totals, Option<VerifiedLog>)> {
     let lookup = lookup(record);
+    // Blocks of a log follow each other: what is not between the first and the last of the import was written since.
+    let own = record.log.as_ref().map_or(0..=u32::MAX, |log| log.first.number..=log.last.number);
     let work = ranges_of(files, job.family);
     let recorded = record.log.iter().flat_map(|log| &log.families).map(|family| family.name.as_str());
     let others = job.others(files, &recorded.chain([job.family]).collect::<Vec<_>>());
@@ -54,7 +75,7 @@ pub(super) fn everything(
     for_each(job, work.len() + others.len() + 1, |worker, item| {
         let Some(item) = item.checked_sub(1) else { return job.check_tables(files) };
         if let Some(range) = work.get(item) {
-            let findings = verify_range(job, range, &lookup)?;
+            let findings = verify_range(job, range, &lookup, &own)?;
             found.lock().push(findings);
         } else if let Some((family, range)) = others.get(item - work.len()) {
             worker.go_through(family, range, None)?;
@@ -63,12 +84,11 @@ pub(super) fn everything(
     })?;
     let mut found = found.into_inner();
     found.sort_by_key(|findings| findings.first.map(|first| first.number));
-    let (mut totals, mut ids, mut before, mut broken) = (Totals::default(), ContentDigest::default(), None, false);
-    let (mut transactions, mut roots, mut unknown_operations) = (Content::default(), 0, 0);
+    let (mut totals, mut before, mut broken) = (Totals::default(), None, false);
+    let (mut ids, mut roots, mut unknown_operations) = (Ids::default(), 0, 0);
     for findings in &found {
         totals.merge(&findings.totals);
-        ids.merge(findings.ids);
-        transactions.merge(findings.transactions);
+        ids.merge(&findings.ids);
         roots += findings.roots;
         unknown_operations += findings.unknown_operations;
         if let (Some(before), Some(first)) = (before.filter(|_| !broken), &findings.first) {
@@ -76,9 +96,7 @@ pub(super) fn everything(
         }
         (before, broken) = (findings.last.as_ref().or(before), findings.broken);
     }
-    // Where an operation is not known, the ids of a block end.
-    let transactions = (unknown_operations == 0).then_some(transactions);
-    check_families(job, record, ids, transactions)?;
+    check_families(job, record, &ids, unknown_operations == 0)?;
     let log = record.log.as_ref().map(|log| VerifiedLog {
         import_verified: log.verified,
         not_covered: log.not_covered.clone(),
@@ -104,7 +122,7 @@ fn check_link(job: &Job<'_>, before: &Header, header: &Header) {
     }
 }
 
-fn verify_range(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<RangeFindings> {
+fn verify_range(job: &Job<'_>, range: &KeyRange, lookup: &Lookup, own: &RangeInclusive<u32>) -> Result<RangeFindings> {
     let mut findings = RangeFindings::default();
     let mut pending = (0, 0);
     let mut last_key = range.from.clone().unwrap_or_default();
@@ -130,16 +148,21 @@ fn verify_range(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Rang
                         *(if unknown { &mut findings.unknown_operations } else { &mut findings.roots }) += 1;
                         for (position, id) in (0u32..).zip(&found.ids) {
                             let place = [header.number.to_be_bytes(), position.to_be_bytes()].concat();
-                            let mut digest = ContentDigest::default();
-                            digest.add_record(id.as_bytes(), &place);
-                            findings.transactions.add(digest);
+                            findings.ids.transactions.add_record(id.as_bytes(), &place);
+                            if !own.contains(&header.number) {
+                                findings.ids.transactions_since.add_record(id.as_bytes(), &place);
+                            }
                         }
                     }
                     Err(problem) => {
                         job.problems.add_key(ProblemKind::Root, job.family, key, || problem.to_string());
                     }
                 }
-                findings.ids.add_record(header.id.as_bytes(), key);
+                findings.ids.blocks.add_record(header.id.as_bytes(), key);
+                if !own.contains(&header.number) {
+                    findings.ids.blocks_since.add_record(header.id.as_bytes(), key);
+                    findings.totals.since.add_record(key, value);
+                }
                 findings.first.get_or_insert(header);
                 findings.last = Some(header);
             }
@@ -170,12 +193,7 @@ fn verify_range(job: &Job<'_>, range: &KeyRange, lookup: &Lookup) -> Result<Rang
 }
 
 /// Whether the other families hold what the import wrote, and what the blocks say.
-fn check_families(
-    job: &Job<'_>,
-    record: &ImportRecord,
-    ids: ContentDigest,
-    transactions: Option<Content>,
-) -> Result<()> {
+fn check_families(job: &Job<'_>, record: &ImportRecord, ids: &Ids, all_known: bool) -> Result<()> {
     for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != job.family) {
         let name = known.name.as_str();
         if !job.reader.families().iter().any(|family| family == name) {
@@ -193,15 +211,16 @@ fn check_families(
                 continue;
             }
         };
-        compare(name, (content.records, content.digest), (known.records, known.digest), job.problems);
-        if name == BLOCK_IDS && content.digest != ids && content.digest == known.digest {
+        let mut expected = Content { records: known.records, digest: known.digest };
+        expected.merge(if name == BLOCK_IDS { ids.blocks_since } else { ids.transactions_since });
+        compare(name, (content.records, content.digest), (expected.records, expected.digest), job.problems);
+        if name == BLOCK_IDS && content.digest != ids.blocks.digest && content == expected {
             let message = format!("{name} does not hold the ids of the blocks");
             job.problems.add(ProblemKind::Index, None, message);
         }
         // What was read is what was written and what was left out.
-        let mut recorded = Content { records: known.records, digest: known.digest };
-        recorded.merge(Content { records: known.duplicates, digest: known.duplicate_digest });
-        if name == TRANSACTIONS && transactions.is_some_and(|found| found != recorded) {
+        expected.merge(Content { records: known.duplicates, digest: known.duplicate_digest });
+        if name == TRANSACTIONS && all_known && ids.transactions != expected {
             let message = format!("{name} does not hold the ids of the blocks' transactions");
             job.problems.add(ProblemKind::Index, None, message);
         }

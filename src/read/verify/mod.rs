@@ -14,16 +14,16 @@ mod job;
 mod log;
 mod options;
 mod problems;
+mod recorded;
 mod records;
 mod scan;
 
 use std::time::Instant;
 
 use self::claims::KeyReader;
-use self::job::{Job, compare};
+use self::job::Job;
 pub use self::options::VerifyOptions;
 use self::problems::Collector;
-use self::scan::Totals;
 use super::advice;
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Progress};
@@ -98,6 +98,8 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             whole: !record.into_existing,
             records: record.blocks.written,
             digest: record.digest,
+            written_since: 0,
+            confirmed_by: None,
         }),
         against: None,
         notes: Vec::new(),
@@ -116,9 +118,9 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             problems.add(ProblemKind::Record, Some(&options.db.join(RECORD_FILE)), words.clone());
         }
         if let Some(record) = &record {
-            files::check(&options.db, record, problems, notes);
             files::check_tally(record, problems);
         }
+        record.as_ref().is_some_and(|record| files::check(&options.db, record, problems, notes))
     };
     let refused = match &opened {
         Err(Error::Rocks { message, path, .. }) => {
@@ -147,7 +149,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     report.files = files.len() as u64;
     report.file_bytes = files.iter().map(|file| file.size).sum();
     let problems = Collector::new(layout, &files);
-    check_import(&problems, &mut report.notes);
+    let opened_since = check_import(&problems, &mut report.notes);
     check_sizes(&files, &problems);
     let job = Job {
         options,
@@ -176,13 +178,13 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             None => records::everything(&job, &files, record.as_ref())?,
         },
     };
-    if options.sample.is_none() {
-        report.digest = Some(totals.digest);
-        compare_with_record(&totals, report.recorded.as_ref(), &problems);
-    }
     report.records = totals.records;
     report.payload_bytes = totals.payload;
     report.against = against;
+    if options.sample.is_none() {
+        report.digest = Some(totals.digest);
+        recorded::compare(&mut report, &totals, opened_since, &problems);
+    }
     report.problems = problems.take();
     report.valid = report.problems.total == 0;
     Ok(report)
@@ -197,17 +199,4 @@ fn check_sizes(files: &[DataFile], problems: &Collector<'_>) {
         };
         problems.add(ProblemKind::File, Some(path), message);
     }
-}
-
-fn compare_with_record(totals: &Totals, recorded: Option<&Recorded>, problems: &Collector<'_>) {
-    let Some(recorded) = recorded else { return };
-    if !recorded.whole {
-        // The records of other writers are not known, but the import's own are among them.
-        if totals.records < recorded.records {
-            let message = format!("{} records can be read, the import added {}", totals.records, recorded.records);
-            problems.add(ProblemKind::Count, None, message);
-        }
-        return;
-    }
-    compare("", (totals.records, totals.digest), (recorded.records, recorded.digest), problems);
 }

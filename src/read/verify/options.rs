@@ -18,6 +18,9 @@ pub struct VerifyOptions {
     pub sample: Option<u64>,
     /// A snapshot to compare with, record by record.
     pub against: Option<PathBuf>,
+    /// Whether the database may have records that the snapshot does not have, as those of a node that has used it.
+    /// Defaults to `false`.
+    pub allow_extra: bool,
     /// What null padding in that snapshot means. Defaults to what the import took it for.
     pub null_padding: Option<NullPadding>,
     /// What the verification may use; memory is for the comparison.
@@ -33,6 +36,7 @@ impl VerifyOptions {
             db: db.into(),
             sample: None,
             against: None,
+            allow_extra: false,
             null_padding: None,
             resources: Resources::default(),
             location: Location::default(),

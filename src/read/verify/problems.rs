@@ -72,6 +72,16 @@ impl<'a> Collector<'a> {
         });
     }
 
+    /// Whether there is a problem of this kind.
+    pub fn has(&self, kind: ProblemKind) -> bool {
+        self.lock().problems.kinds.contains_key(&kind)
+    }
+
+    /// Whether there is a problem of another kind than these.
+    pub fn has_beside(&self, kinds: &[ProblemKind]) -> bool {
+        self.lock().problems.kinds.keys().any(|kind| !kinds.contains(kind))
+    }
+
     pub fn take(self) -> Problems {
         self.found.into_inner().problems
     }

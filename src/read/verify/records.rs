@@ -50,7 +50,10 @@ pub(super) fn everything(
         source: job.options.against.as_deref().unwrap_or(Path::new("")).display().to_string(),
         blocks: index.blocks.load(Ordering::Relaxed),
         distinct: totals.distinct,
+        digest: totals.source,
+        imported: record.filter(|record| !record.into_existing).map(|record| record.digest == totals.source),
         same: totals.same,
+        extra: totals.extra,
         unreadable: totals.unreadable,
     });
     Ok((totals, against))

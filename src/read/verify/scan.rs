@@ -4,7 +4,7 @@ use super::against::{Entries, record_hash};
 use super::job::Job;
 use super::problems::Collector;
 use crate::error::{Error, Result};
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
 use crate::parallel;
 use crate::report::ProblemKind;
@@ -25,8 +25,13 @@ pub(super) struct Totals {
     pub digest: ContentDigest,
     /// Distinct blocks of the source.
     pub distinct: u64,
+    /// Their content digest.
+    pub source: ContentDigest,
     pub same: u64,
+    pub extra: u64,
     pub unreadable: u64,
+    /// Those of `records` that are known not to be the import's.
+    pub since: Content,
 }
 
 impl Totals {
@@ -35,8 +40,11 @@ impl Totals {
         self.payload += other.payload;
         self.digest.merge(other.digest);
         self.distinct += other.distinct;
+        self.source.merge(other.source);
         self.same += other.same;
+        self.extra += other.extra;
         self.unreadable += other.unreadable;
+        self.since.merge(other.since);
     }
 }
 
@@ -190,6 +198,7 @@ impl<'a> Worker<'a> {
     fn start(&mut self, entries: Option<Entries>) {
         if let Some(entries) = &entries {
             self.totals.distinct += entries.len() as u64;
+            self.totals.source.merge(entries.digest);
             for key in &entries.conflicts {
                 let message = || "the source has two different blocks under this key".to_owned();
                 self.job.problems.add_key(ProblemKind::Differs, self.job.family, key, message);
@@ -239,7 +248,10 @@ fn compare(entries: &mut Entries, job: &Job<'_>, totals: &mut Totals, key: &[u8]
         }
         entries.next();
     }
-    job.problems.add_key(ProblemKind::Extra, job.family, key, || "the source does not have this block".to_owned());
+    totals.extra += 1;
+    if !job.options.allow_extra {
+        job.problems.add_key(ProblemKind::Extra, job.family, key, || "the source does not have this block".to_owned());
+    }
 }
 
 fn missing(problems: &Collector<'_>, family: &str, key: &[u8]) {

@@ -1,0 +1,183 @@
+//! `bedload verify` on databases that a node has gone on with: what it added is told apart from damage.
+
+use std::path::Path;
+
+use crate::common::database::{bedload, generate, import, json, open, some_keys};
+use predicates::str::contains;
+use rust_rocksdb::{DB, IteratorMode, Options};
+use serde_json::{Value, json};
+
+/// Identity CIDs of small numbers in dag-cbor: valid records that no generated snapshot has.
+fn added(number: u8) -> ([u8; 5], [u8; 1]) {
+    ([1, 0x71, 0, 1, number], [number])
+}
+
+fn add(db: &Path, numbers: std::ops::Range<u8>) {
+    let node = open(db);
+    for (key, value) in numbers.map(added) {
+        node.put(key, value).expect("put");
+    }
+}
+
+fn verify(db: &Path, more: &[&str], code: i32) -> Value {
+    json(&["verify"], db, more, code)
+}
+
+fn kinds(report: &Value) -> Vec<&str> {
+    report["problems"]["kinds"].as_object().expect("kinds").keys().map(String::as_str).collect()
+}
+
+#[test]
+fn records_that_a_node_has_added_are_no_damage() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let car = car.to_str().expect("text");
+    let report = verify(&db, &[], 0);
+    assert_eq!(
+        (&report["recorded"]["written_since"], &report["recorded"]["confirmed_by"]),
+        (&json!(0), &json!("digest"))
+    );
+    add(&db, 0..3);
+    let report = verify(&db, &[], 0);
+    assert_eq!(report["recorded"]["written_since"], 3);
+    assert_eq!(report["recorded"]["confirmed_by"], Value::Null);
+    bedload().args(["verify", "--db"]).arg(&db).assert().success().stdout(contains(
+        "since     written to since the import: 3 more; each of all records matches its key; whether every record of the \
+         import is still among them, count and digest do not show: --against SNAPSHOT --allow-extra does\n",
+    ));
+
+    let report = verify(&db, &["--against", car], 3);
+    assert_eq!(kinds(&report), ["extra"]);
+    assert_eq!(report["against"]["extra"], 3);
+    let mut command = bedload();
+    command.args(["verify", "--against", car, "--db"]).arg(&db);
+    command.assert().code(3).stderr(contains(
+        "3 problems found\nhint: a node that has used the database may have written these: --allow-extra accepts them\n",
+    ));
+
+    let report = verify(&db, &["--against", car, "--allow-extra"], 0);
+    assert_eq!(report["against"]["extra"], 3);
+    assert_eq!(report["against"]["imported"], true);
+    assert_eq!(report["against"]["digest"], report["recorded"]["digest"]);
+    assert_eq!(report["recorded"]["confirmed_by"], "snapshot");
+    let mut command = bedload();
+    command.args(["verify", "--allow-extra", "--against", car, "--db"]).arg(&db);
+    command.assert().success().stdout(contains("3 more; every record of the import is there, by comparison"));
+}
+
+#[test]
+fn a_lost_record_behind_added_ones_is_left_open_and_found_by_the_comparison() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    open(&db).delete(some_keys(&db, 3).pop().expect("a key")).expect("deleted");
+    assert_eq!(kinds(&verify(&db, &[], 3)), ["count", "digest"]);
+    add(&db, 0..1);
+    assert_eq!(kinds(&verify(&db, &[], 3)), ["digest"]);
+    add(&db, 1..3);
+    let report = verify(&db, &[], 0);
+    // Two more than recorded are all that can be said, and nothing is confirmed.
+    assert_eq!(report["recorded"]["written_since"], 2);
+    assert_eq!(report["recorded"]["confirmed_by"], Value::Null);
+    let report = verify(&db, &["--against", car.to_str().expect("text"), "--allow-extra"], 3);
+    assert_eq!(kinds(&report), ["count", "digest", "missing"]);
+    assert_eq!(report["recorded"]["confirmed_by"], Value::Null);
+}
+
+#[test]
+fn more_records_are_damage_where_one_is_invalid_or_no_program_has_opened_the_database() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let options = |db: &Path| -> Vec<std::path::PathBuf> {
+        let files = db.read_dir().expect("list").map(|entry| entry.expect("entry").path());
+        let mut files: Vec<_> = files.filter(|file| file.to_string_lossy().contains("/OPTIONS-")).collect();
+        files.sort();
+        files
+    };
+    let imported = options(&db);
+    add(&db, 0..1);
+    let newer: Vec<_> = options(&db).into_iter().filter(|file| !imported.contains(file)).collect();
+    assert_eq!(newer.len(), 1);
+    verify(&db, &[], 0);
+    let text = std::fs::read(&newer[0]).expect("read");
+    std::fs::remove_file(&newer[0]).expect("removed");
+    assert_eq!(kinds(&verify(&db, &[], 3)), ["count", "digest"]);
+    std::fs::write(&newer[0], text).expect("restored");
+    open(&db).put(added(7).0, [8]).expect("put");
+    let report = verify(&db, &[], 3);
+    assert_eq!(kinds(&report), ["count", "digest", "hash"]);
+    assert_eq!(report["recorded"]["written_since"], 0);
+}
+
+#[test]
+fn a_wrong_snapshot_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let other = dir.path().join("other.car");
+    bedload().arg("generate").arg(&other).args(["--size", "1MiB", "--seed", "9", "--quiet"]).assert().success();
+    let digest = verify(&db, &[], 0)["digest"].as_str().expect("a digest").to_owned();
+    let report = verify(&db, &["--against", other.to_str().expect("text"), "--allow-extra"], 3);
+    assert_eq!(kinds(&report), ["missing", "source"]);
+    let of_other = report["against"]["digest"].as_str().expect("a digest");
+    assert_eq!(
+        report["problems"]["first"][0]["message"],
+        format!(
+            "the database was imported from {}, digest {digest}, not from {}, digest {of_other}",
+            car.display(),
+            other.display()
+        )
+    );
+    let mut command = bedload();
+    command.args(["verify", "--against"]).arg(&other).arg("--db").arg(&db);
+    command.assert().code(3).stderr(contains(format!(
+        "hint: give --against the snapshot that the database was imported from: {}\n",
+        car.display()
+    )));
+}
+
+/// The column families of a block log's database, as a node opens them.
+fn open_all(db: &Path) -> (DB, Vec<String>) {
+    let families = DB::list_cf(&Options::default(), db).expect("families");
+    (DB::open_cf(&Options::default(), db, &families).expect("open"), families)
+}
+
+#[test]
+fn blocks_behind_those_of_a_log_are_counted_and_the_rest_is_confirmed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let make = |name: &str, more: &[&str]| {
+        let db = dir.path().join(name);
+        let mut command = bedload();
+        command.arg("import").arg(&log).arg("--db").arg(&db).args(["--index", "transactions", "--quiet"]).args(more);
+        command.assert().success();
+        db
+    };
+    let (whole, part) = (make("whole", &[]), make("part", &["--to", "50"]));
+    let (from, families) = open_all(&whole);
+    let (node, _) = open_all(&part);
+    for name in families {
+        let (from_family, to_family) =
+            (from.cf_handle(&name).expect("a family"), node.cf_handle(&name).expect("a family"));
+        for record in from.iterator_cf(from_family, IteratorMode::Start) {
+            let (key, value) = record.expect("read");
+            if node.get_cf(to_family, &key).expect("read").is_none() {
+                node.put_cf(to_family, key, value).expect("put");
+            }
+        }
+    }
+    drop(node);
+    let all = from.iterator(IteratorMode::Start).count();
+    let report = verify(&part, &[], 0);
+    assert_eq!(report["recorded"]["written_since"], all - 50);
+    assert_eq!(report["recorded"]["confirmed_by"], "digest");
+    // A block of the import that is gone stays a problem, however many were added.
+    let (node, _) = open_all(&part);
+    node.delete(20u32.to_be_bytes()).expect("deleted");
+    drop(node);
+    let report = verify(&part, &[], 3);
+    assert!(kinds(&report).contains(&"link") && kinds(&report).contains(&"digest"), "{report:#}");
+    assert_eq!(report["recorded"]["confirmed_by"], Value::Null);
+}
