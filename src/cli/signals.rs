@@ -1,4 +1,6 @@
-//! Ctrl-C and SIGTERM: the first cancels the work, the second ends the program at once.
+//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT: the first cancels the work, the second ends the program at once.
+//!
+//! SIGHUP stays ignored where it was when the program began: `nohup` asks for that.
 //!
 //! Cancelled work may have to wait for a pipe without data, a disk that syncs or a compaction. What is durable stays so
 //! however the program ends, so after a short time the program ends anyway.
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::progress::CancellationToken;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
@@ -27,7 +29,10 @@ const INTERRUPTED: i32 = crate::error::Exit::Interrupted as i32;
 /// Cancels the work at the first signal and ends the program at the second, or, with `hint`, when the work takes too long
 /// to end.
 pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT])?;
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
     let stop = stop.clone();
     let watch = move || {
         for _ in signals.forever() {
@@ -47,6 +52,15 @@ pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow
         }
     };
     Ok(on_thread(watch)?)
+}
+
+/// Whether the process ignores a signal.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: `sigaction` is plain data; with no new action the call only reads the one that is set.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// Runs `work` on another thread.

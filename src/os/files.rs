@@ -1,18 +1,22 @@
 //! Files that appear under their names complete or not at all; reading of regular files only.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, linkat};
+use tempfile::TempPath;
 
 use crate::error::{Error, Result};
 use crate::os::private;
 
 /// The mode of new files before the umask, as of most programs.
 const MODE: u32 = 0o666;
+
+/// The suffix of a file that is being written, until it is complete.
+const PARTIAL: &str = ".partial";
 
 /// The suffix of a file of an import until it is complete and renamed.
 pub(crate) const UNFINISHED: &str = ".bedload";
@@ -86,8 +90,8 @@ pub enum Output {
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    /// Its temporary name; `None` where the file system supports files without one: a killed process then leaves nothing.
-    named: Option<tempfile::TempPath>,
+    /// `FILE.partial`; `None` where the file system supports files without a name: a killed process then leaves nothing.
+    named: Option<TempPath>,
     path: PathBuf,
     folder: PathBuf,
     /// Whether it may take the place of a file.
@@ -101,6 +105,11 @@ impl Output {
     /// # Errors
     /// [`Error::State`]: there is a directory, or a file that may not be replaced; [`Error::Io`]: the system refuses.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
+        Self::create_in(path, replace, true)
+    }
+
+    /// The same; `unnamed`: without a name until it is complete, where the file system has such files.
+    fn create_in(path: &Path, replace: bool, unnamed: bool) -> Result<Self> {
         match std::fs::metadata(path) {
             Ok(there) if !there.is_file() && !there.is_dir() => {
                 let stream = File::options().write(true).open(path).map_err(Error::io("open", path))?;
@@ -122,13 +131,16 @@ impl Output {
         // The target of a link is replaced, not the link.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let unnamed = OpenOptions::new().read(true).write(true).mode(MODE).custom_flags(libc::O_TMPFILE).open(folder);
-        let (file, named) = match unnamed {
-            Ok(file) if link_of(&file).exists() => (file, None),
+        let partial = clear_partial(&target)?;
+        let open = || OpenOptions::new().read(true).write(true).mode(MODE).custom_flags(libc::O_TMPFILE).open(folder);
+        let (file, named) = match unnamed.then(open) {
+            Some(Ok(file)) if link_of(&file).exists() => (file, None),
             _ => {
-                let named = builder().permissions(Permissions::from_mode(MODE)).tempfile_in(folder);
-                let (file, named) = named.map_err(Error::io("create", path))?.into_parts();
-                (file, Some(named))
+                let file = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&partial);
+                let file = file.map_err(Error::io("create a file in", folder))?;
+                // Where there are no locks, two processes at one file are not told apart.
+                let _ = file.try_lock();
+                (file, Some(TempPath::try_from_path(&partial).map_err(Error::io("create", partial))?))
             }
         };
         Ok(Self::File(NewFile { file, named, folder: folder.to_owned(), path: target, replace }))
@@ -152,7 +164,13 @@ impl Output {
         let link = |name: &Path| Ok(linkat(CWD, link_of(&file), CWD, name, AtFlags::SYMLINK_FOLLOW)?);
         // A link replaces nothing; a rename does.
         if named.is_some() || link(&path).is_err() {
-            let named = named.map_or_else(|| Ok(builder().make_in(&folder, link)?.into_temp_path()), Ok);
+            let named = match named {
+                Some(named) => Ok(named),
+                None => {
+                    let partial = clear_partial(&path)?;
+                    link(&partial).and_then(|()| TempPath::try_from_path(partial))
+                }
+            };
             let persist = named.and_then(|named| {
                 let named = if replace { named.persist(&path) } else { named.persist_noclobber(&path) };
                 Ok(named?)
@@ -163,11 +181,29 @@ impl Output {
     }
 }
 
-/// Makes files with temporary names.
-fn builder() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".bedload-");
-    builder
+/// The name `FILE.partial`, which is free: what a killed process has left there is removed.
+fn clear_partial(path: &Path) -> Result<PathBuf> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(PARTIAL);
+    let partial = PathBuf::from(name);
+    let refuse = |reason: &str, hint: &str| {
+        Err(Error::State { path: partial.clone(), reason: reason.into(), hint: hint.into() })
+    };
+    let there = match partial.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(partial),
+        there => there.map_err(Error::io("look at", &partial))?,
+    };
+    if !there.is_file() || there.uid() != rustix::process::geteuid().as_raw() {
+        return refuse(
+            "is no file of yours, and is where the file stands until it is complete",
+            "move it away, or choose another name",
+        );
+    }
+    if open_regular(&partial).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock))) {
+        return refuse("another process is writing it", "wait for that process, or choose another name");
+    }
+    private::remove(&partial)?;
+    Ok(partial)
 }
 
 /// The path by which a file without a name can be linked.
@@ -189,6 +225,28 @@ mod tests {
         output.file().write_all(b"whole").expect("write");
         assert!(!path.exists());
         output.commit().expect("commit");
+        assert_eq!(std::fs::read(&path).expect("read"), b"whole");
+    }
+
+    #[test]
+    fn a_file_with_a_name_is_partial_until_it_is_whole_and_takes_the_place_of_a_left_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("new.car");
+        let partial = dir.path().join("new.car.partial");
+        std::fs::write(&partial, b"what a killed process has left").expect("write");
+        let mut output = Output::create_in(&path, false, false).expect("create");
+        output.file().write_all(b"whole").expect("write");
+        assert_eq!(std::fs::read(&partial).expect("read"), b"whole");
+        let refused = Output::create(&path, false).expect_err("another writes it").to_string();
+        assert!(refused.ends_with("new.car.partial: another process is writing it"), "{refused}");
+        output.commit().expect("commit");
+        assert_eq!(std::fs::read(&path).expect("read"), b"whole");
+        drop(Output::create_in(&path, true, false).expect("create"));
+        assert!(!partial.exists(), "what is not committed goes");
+        // Whatever else stands there is not ours to remove.
+        std::os::unix::fs::symlink(&path, &partial).expect("link");
+        let error = Output::create(&path, true).expect_err("a link");
+        assert_eq!(error.exit(), crate::Exit::State, "{error}");
         assert_eq!(std::fs::read(&path).expect("read"), b"whole");
     }
 

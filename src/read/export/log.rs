@@ -95,9 +95,14 @@ impl<'a> LogExport<'a> {
         (self.first, self.last) == (self.log.first.number, self.log.last.number)
     }
 
-    pub fn write<W: Write + Send>(&self, file: &Path, out: &mut W, progress: &Progress<'_>) -> Result<ExportReport> {
+    pub fn write<W: Write + Send>(
+        &self,
+        format: Format,
+        file: &Path,
+        out: &mut W,
+        progress: &Progress<'_>,
+    ) -> Result<ExportReport> {
         let options = self.options;
-        let format = options.format.unwrap_or_else(|| Format::of_log_name(file));
         progress.begin(Phase::Export, self.is_whole().then_some(self.record.payload_bytes));
         progress.expect_blocks(u64::from(self.last - self.first) + 1);
         let pool = WriterPool {

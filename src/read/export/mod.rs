@@ -56,14 +56,15 @@ use crate::report::{EXPORT_SCHEMA, ExportReport};
 ///
 /// # Errors
 /// [`Error::State`]: there is no database, it holds another format, a key is no CID, or the file exists;
-/// [`Error::Usage`]: no root is known, or the options do not fit the database; [`Error::Rocks`]: a block cannot be
+/// [`Error::Usage`]: no root is known, the file's name ends in no format, or the options do not fit the database; [`Error::Rocks`]: a block cannot be
 /// read; [`Error::VerificationFailed`]: the blocks are not those that the import of a log wrote; [`Error::Io`]: the
 /// disk is full or fails; [`Error::Interrupted`].
 pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
     let record = ImportRecord::load(&options.db)?;
     let work = Work::open(options, record.as_ref())?;
+    let format = options.format.map_or_else(|| Format::of_name(file, work.is_log()), Ok)?;
     let mut output = Output::create(file, options.replace)?;
-    let mut report = work.run(file, output.file(), observer)?;
+    let mut report = work.run(format, file, output.file(), observer)?;
     let start = Instant::now();
     if report.complete || options.allow_missing {
         output.commit()?;
@@ -83,7 +84,9 @@ pub fn export_to<W: Write + Send>(
     observer: &dyn Observer,
 ) -> Result<ExportReport> {
     let record = ImportRecord::load(&options.db)?;
-    let mut report = Work::open(options, record.as_ref())?.run(Path::new("-"), out, observer)?;
+    let work = Work::open(options, record.as_ref())?;
+    let format = options.format.unwrap_or_else(|| Format::of_stream(work.is_log()));
+    let mut report = work.run(format, Path::new("-"), out, observer)?;
     report.committed = true;
     Ok(report)
 }
@@ -114,15 +117,22 @@ impl<'a> Work<'a> {
         Export::open(options, record).map(|car| Self::Car(Box::new(car)))
     }
 
-    fn run<W: Write + Send>(self, file: &Path, out: &mut W, observer: &dyn Observer) -> Result<ExportReport> {
+    fn is_log(&self) -> bool {
+        matches!(self, Self::Log(_))
+    }
+
+    fn run<W: Write + Send>(
+        self,
+        format: Format,
+        file: &Path,
+        out: &mut W,
+        observer: &dyn Observer,
+    ) -> Result<ExportReport> {
         let progress = Progress::new(observer);
         let start = Instant::now();
         let report = progress.sampled(|| match self {
-            Self::Car(mut export) => {
-                let format = export.options.format.unwrap_or_else(|| Format::of_name(file));
-                write_car(&mut export, format, file, out, &progress)
-            }
-            Self::Log(export) => export.write(file, out, &progress),
+            Self::Car(mut export) => write_car(&mut export, format, file, out, &progress),
+            Self::Log(export) => export.write(format, file, out, &progress),
         });
         progress.end();
         report.map(|report| ExportReport { seconds: start.elapsed().as_secs_f64(), ..report })

@@ -42,7 +42,13 @@ impl<'a> Export<'a> {
                 hint: "leave --all out to follow links from the roots, or name the CIDs with --cids".into(),
             });
         }
-        let hint = "name one with --root, or export every record with --all";
+        let cache = usize::try_from(options.resources.memory_budget().max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
+        let reader =
+            Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
+        let hint = match layout {
+            KeyLayout::Cid => "name one with --root CID, or export every record with --all",
+            _ => "name one with --root CID, or the blocks to export with --cids FILE",
+        };
         let roots = match &options.selection {
             Selection::Linked => roots(&options.roots, record, "export", hint)?,
             Selection::All => roots(&options.roots, record, "export", hint).unwrap_or_default(),
@@ -50,9 +56,6 @@ impl<'a> Export<'a> {
             Selection::Listed(_) => options.roots.clone(),
         };
         let memory = options.resources.memory_budget().max(MIN_MEMORY);
-        let cache = usize::try_from(memory / 8).unwrap_or(usize::MAX);
-        let reader =
-            Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
         let family = options.location.family(record);
         Ok(Self { options, record, reader, family, layout, roots, memory })
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use derive_setters::Setters;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::read::access::{Location, Resources};
 use crate::source::car::RawCid;
 
@@ -72,17 +72,32 @@ impl Format {
         matches!(self, Self::Log | Self::LogZst)
     }
 
-    /// The format that a file's name ends in; a plain CAR if in none.
-    pub(crate) fn of_name(path: &Path) -> Self {
-        let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-        let wrapped = [Self::ForestCarZst, Self::CarZst];
-        wrapped.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))).unwrap_or_default()
+    /// The format of a stream, a device or a pipe, which has no ending.
+    pub(crate) fn of_stream(is_log: bool) -> Self {
+        if is_log { Self::Log } else { Self::Car }
     }
 
-    /// The same of a block log: in zstd when the name ends in `.zst`.
-    pub(crate) fn of_log_name(path: &Path) -> Self {
-        let is_packed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zst"));
-        if is_packed { Self::LogZst } else { Self::Log }
+    /// The format that a file's name ends in. A block log may have a name without an ending, as nodes call it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: in none of these.
+    pub(crate) fn of_name(path: &Path, is_log: bool) -> Result<Self> {
+        if path.metadata().is_ok_and(|there| !there.is_file()) {
+            return Ok(Self::of_stream(is_log));
+        }
+        let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        let ends_in = |format: &Self| name.ends_with(&format!(".{}", format.name()));
+        let found = Self::ALL.into_iter().filter(|format| format.is_log() == is_log).rev().find(ends_in);
+        let bare = || (is_log && !name.contains('.')).then_some(Self::Log);
+        found.or_else(bare).ok_or_else(|| Error::Usage {
+            reason: format!("the ending of {} names no format of this export", path.display()),
+            hint: if is_log {
+                "let the name end in .log or .log.zst, or in nothing, or name the format with --format log or log.zst"
+            } else {
+                "let the name end in .car, .car.zst or .forest.car.zst, or name the format with --format"
+            }
+            .into(),
+        })
     }
 }
 
@@ -151,9 +166,19 @@ mod tests {
             ("a.forest.car.zst", Format::ForestCarZst),
             ("dir/A.CAR.ZST", Format::CarZst),
             ("forest.car.zst", Format::CarZst),
-            ("anything", Format::Car),
+            ("block_log", Format::Log),
+            ("blocks.log", Format::Log),
+            ("blocks.LOG.zst", Format::LogZst),
+            ("/dev/null", Format::Car),
         ] {
-            assert_eq!(Format::of_name(Path::new(name)), format, "{name}");
+            assert_eq!(Format::of_name(Path::new(name), format.is_log()).expect(name), format, "{name}");
+        }
+        for name in ["a.car.gz", "a.tar", "a.zst", "anything", "a.car.", "car"] {
+            let error = Format::of_name(Path::new(name), false).expect_err(name);
+            assert_eq!(error.exit(), crate::Exit::Usage);
+            assert!(error.hint().contains(".car, .car.zst or .forest.car.zst"), "{error}");
+            let error = Format::of_name(&Path::new(name).with_extension("gz"), true).expect_err(name);
+            assert!(error.hint().contains(".log or .log.zst"), "{error}");
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::generate::{DUPLICATES_MAX, Format, Profile};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::values;
+use crate::progress::CancellationToken;
 
 /// Make up a snapshot of any size
 ///
@@ -44,7 +45,7 @@ pub struct Args {
           value_parser = clap::value_parser!(u8).range(0..=i64::from(DUPLICATES_MAX)))]
     pub duplicates: u8,
 
-    /// Format of the CAR; by default what the file's name ends in, and a plain CAR otherwise
+    /// Format of the CAR; by default what the file's name ends in, and a plain CAR for a name without an ending
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     pub format: Option<Format>,
 
@@ -54,6 +55,10 @@ pub struct Args {
 
     #[command(flatten)]
     pub log: LogArgs,
+
+    /// Cancelled by a signal.
+    #[arg(skip)]
+    pub stop: CancellationToken,
 }
 
 /// What `--profile` names.

@@ -11,22 +11,34 @@ use super::destination::{Destination, destination, write_file};
 
 pub fn generate(args: &Args, profile: Profile, progress: &Progress<'_>) -> anyhow::Result<Summary> {
     args.log.refuse()?;
-    let format = args.format.unwrap_or_else(|| format_of_name(&args.file));
+    let format = args.format.map_or_else(|| format_of_name(&args.file), Ok)?;
     let spec = Spec::new(profile, args.size).seed(args.seed).format(format).duplicates(args.duplicates)?;
     Ok(match destination(args)? {
         Destination::Stream(mut out) => {
             generate::write_stream_with(&spec, &mut out, progress).map_err(Error::io("write", &args.file))?
         }
-        Destination::File => write_file(&args.file, args.force, |file| {
+        Destination::File => write_file(&args.file, args, |file| {
             generate::write_with(&spec, file, progress).map_err(Error::io("write", &args.file))
         })?,
     })
 }
 
-fn format_of_name(path: &Path) -> Format {
+/// Endings of formats that are not written here.
+const OTHERS: [&str; 9] = ["zst", "gz", "xz", "lz4", "bz2", "zip", "tar", "tgz", "7z"];
+
+fn format_of_name(path: &Path) -> crate::Result<Format> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let compressed = [Format::ForestCarZst, Format::CarZst];
-    compressed.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))).unwrap_or_default()
+    if let Some(format) = compressed.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))) {
+        return Ok(format);
+    }
+    match name.rsplit_once('.').filter(|(_, ending)| OTHERS.contains(ending)) {
+        None => Ok(Format::default()),
+        Some((_, ending)) => Err(Error::Usage {
+            reason: format!("{} ends in .{ending}, which is no format of a generated CAR", path.display()),
+            hint: "let the name end in .car, .car.zst or .forest.car.zst, or name the format with --format".into(),
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -66,7 +78,11 @@ mod tests {
             ("dir/A.CAR.ZST", Format::CarZst),
             ("-", Format::Car),
         ] {
-            assert_eq!(format_of_name(Path::new(name)), format, "{name}");
+            assert_eq!(format_of_name(Path::new(name)).expect(name), format, "{name}");
+        }
+        for name in ["a.car.gz", "a.TAR", "a.zst"] {
+            let error = format_of_name(Path::new(name)).expect_err(name);
+            assert_eq!((error.exit(), error.hint().contains(".forest.car.zst")), (crate::Exit::Usage, true), "{name}");
         }
         for format in Format::ALL {
             let args = parse(&format!("x - --size 1K --format {}", format.name())).expect("a known format");

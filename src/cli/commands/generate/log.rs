@@ -11,12 +11,12 @@ use crate::generate::log::{self, LogSpec, LogSummary};
 use crate::progress::Progress;
 
 use super::args::Args;
-use super::destination::{Destination, destination, write_file};
+use super::destination::{Destination, Stoppable, destination, write_file};
 
 /// The log, and its index with `--index`. The log appears last.
 pub fn generate(args: &Args, family: Family, progress: &Progress<'_>) -> anyhow::Result<LogSummary> {
     let spec = spec(args, family)?;
-    let write = |out: &mut (dyn Write + Send), index: Option<&mut Index<'_>>| {
+    let write = |out: &mut (dyn Write + Send), index: Option<&mut Index<'_, '_>>| {
         let mut out = out;
         let written = match index {
             None => log::write_with(&spec, &mut out, |_| Ok(()), progress),
@@ -31,11 +31,11 @@ pub fn generate(args: &Args, family: Family, progress: &Progress<'_>) -> anyhow:
         }
         .into()),
         (Destination::Stream(mut out), false) => Ok(write(&mut out, None)?),
-        (Destination::File, false) => Ok(write_file(&args.file, args.force, |file| write(file, None))?),
+        (Destination::File, false) => Ok(write_file(&args.file, args, |file| write(file, None))?),
         (Destination::File, true) => {
             let path = index_of(&args.file, spec.index_kind(), family);
-            Ok(write_file(&args.file, args.force, |file| {
-                write_file(&path, args.force, |index| {
+            Ok(write_file(&args.file, args, |file| {
+                write_file(&path, args, |index| {
                     let io = |error| Error::io("write", &path)(error);
                     let mut index = IndexWriter::new(spec.index_kind(), BufWriter::new(index)).map_err(io)?;
                     let summary = write(file, Some(&mut index))?;
@@ -48,7 +48,7 @@ pub fn generate(args: &Args, family: Family, progress: &Progress<'_>) -> anyhow:
 }
 
 /// An index that is being written.
-type Index<'a> = IndexWriter<BufWriter<&'a mut File>>;
+type Index<'a, 'f> = IndexWriter<BufWriter<&'a mut Stoppable<&'f mut File>>>;
 
 fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
     if args.duplicates > 0 || args.format.is_some() {

@@ -15,7 +15,7 @@ pub use args::Args;
 use args::Kind;
 
 use crate::cli::globals::Globals;
-use crate::cli::{output, progress, render};
+use crate::cli::{output, progress, render, signals};
 use crate::progress::Progress;
 
 /// What is printed as JSON.
@@ -33,6 +33,8 @@ struct Document<'a, T> {
 /// each other; [`Error::Io`](crate::Error::Io): the system refused to write it.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
+    signals::cancel_on_signals(&args.stop, NOTHING_LEFT)?;
+    let stopped = |error| if args.stop.is_cancelled() { interrupted() } else { error };
     let observer = progress::renderer(globals);
     let progress = Progress::new(observer.as_ref());
     // Refused options and a failure leave no line of a phase that did nothing.
@@ -46,16 +48,23 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         Kind::Car(profile) => {
             let made = progress.sampled(|| car::generate(args, profile, &progress));
             done(made.is_err());
-            let summary = made?;
+            let summary = made.map_err(stopped)?;
             report(args, globals, &summary, &render::generate::car(&summary, started.elapsed().as_secs_f64()))
         }
         Kind::Log(family) => {
             let made = progress.sampled(|| log::generate(args, family, &progress));
             done(made.is_err());
-            let summary = made?;
+            let summary = made.map_err(stopped)?;
             report(args, globals, &summary, &render::generate::log(&summary, started.elapsed().as_secs_f64()))
         }
     }
+}
+
+/// What to do after an interruption.
+const NOTHING_LEFT: &str = "no file was written under that name; run it again";
+
+fn interrupted() -> anyhow::Error {
+    crate::Error::Interrupted { hint: NOTHING_LEFT.into() }.into()
 }
 
 /// Reports a snapshot that is complete; standard output may have the snapshot itself.
