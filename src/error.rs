@@ -100,6 +100,8 @@ pub enum Error {
         path: PathBuf,
         /// What is not there.
         reason: String,
+        /// What to do about it.
+        hint: String,
     },
     /// The user or the embedding program cancelled the work; the same command continues from here.
     #[error("interrupted")]
@@ -246,10 +248,10 @@ impl Error {
                 || "the message is RocksDB's own; `bedload verify` tells whether a database is valid".into(),
                 |errno| io_hint(&errno.into(), path),
             ),
-            Self::NotFound { .. } => "check the CID, and --key if the database has no BEDLOAD.json".into(),
             Self::State { hint, .. }
             | Self::Usage { hint, .. }
             | Self::VerificationFailed { hint, .. }
+            | Self::NotFound { hint, .. }
             | Self::Interrupted { hint } => hint.clone(),
         }
     }

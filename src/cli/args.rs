@@ -1,6 +1,6 @@
 //! Options that several commands have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::preset::Overrides;
@@ -35,6 +35,24 @@ impl ResourceArgs {
             work_dir: self.work_dir.clone(),
             stop,
         })
+    }
+}
+
+/// The database that a command reads: by its place on the command line, or by `--db`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct DatabaseArgs {
+    /// The database
+    #[arg(value_name = "DB", required_unless_present = "db", conflicts_with = "db")]
+    database: Option<PathBuf>,
+    /// The database, as an option
+    #[arg(long, value_name = "DIR")]
+    db: Option<PathBuf>,
+}
+
+impl DatabaseArgs {
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.database.as_deref().or(self.db.as_deref()).unwrap_or(Path::new(""))
     }
 }
 

@@ -85,6 +85,20 @@ impl BlockLookup {
         }
     }
 
+    /// The numbers of the first and the last block; `None` when there are none.
+    ///
+    /// # Errors
+    /// [`Error::Rocks`] or [`Error::Io`]: they cannot be read.
+    pub fn bounds(&self) -> Result<Option<(u32, u32)>> {
+        let mut scan = self.reader.pick("default")?;
+        scan.seek(&[]);
+        let first = scan.item().and_then(|(key, _)| number_at(key, 0));
+        scan.seek_to_last();
+        let last = scan.item().and_then(|(key, _)| number_at(key, 0));
+        scan.status()?;
+        Ok(first.zip(last))
+    }
+
     /// A record of a family, where there is such a family.
     fn value(&self, family: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if !self.reader.families().iter().any(|name| name == family) {

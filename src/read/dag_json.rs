@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use super::header::chain_header;
 use super::links::{Field, Malformed, codec, field, link};
 use crate::cbor::{Head, head, string};
 
@@ -28,6 +29,34 @@ pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
         _ => bytes(block, &mut out),
     }
     Ok(out)
+}
+
+/// The names of the fields of a Filecoin header, as nodes have them in JSON.
+const NAMES: [&str; 16] = [
+    "Miner",
+    "Ticket",
+    "ElectionProof",
+    "BeaconEntries",
+    "WinPoStProof",
+    "Parents",
+    "ParentWeight",
+    "Height",
+    "ParentStateRoot",
+    "ParentMessageReceipts",
+    "Messages",
+    "BLSAggregate",
+    "Timestamp",
+    "BlockSig",
+    "ForkSignaling",
+    "ParentBaseFee",
+];
+
+/// A header as JSON, its fields by name and their values as in dag-json; `None` when the block is no header.
+pub(crate) fn header_json(block: &[u8]) -> Option<String> {
+    chain_header(block)?;
+    let values: Vec<serde_json::Value> = serde_json::from_str(&dag_json(codec::DAG_CBOR, block).ok()?).ok()?;
+    let fields: serde_json::Map<_, _> = NAMES.iter().map(|name| (*name).to_owned()).zip(values).collect();
+    Some(serde_json::Value::Object(fields).to_string())
 }
 
 /// Writes one item; returns the bytes behind it.

@@ -5,8 +5,11 @@ use std::path::Path;
 use data_encoding::HEXLOWER_PERMISSIVE;
 
 use super::access::Location;
-use super::dag_json::dag_json;
+use super::dag_json::{dag_json, header_json};
+use super::header::chain_header;
+use super::links::{codec, links};
 use crate::error::{Error, Result};
+use crate::progress::CancellationToken;
 use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
@@ -14,6 +17,9 @@ use crate::source::car::{RawCid, read_cid};
 
 /// The block cache, in bytes: neighbouring keys are seldom asked for.
 const CACHE: usize = 8 << 20;
+
+/// The most links of the roots that are looked at for a head.
+const MAX_LINKED: usize = 256;
 
 /// A database to look blocks up in.
 ///
@@ -35,6 +41,7 @@ pub struct Lookup {
     reader: Reader,
     family: String,
     layout: KeyLayout,
+    roots: Vec<RawCid>,
 }
 
 /// What is looked for: a text may read as more than one key.
@@ -74,7 +81,9 @@ impl Lookup {
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let record = ImportRecord::load(db)?;
         let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
-        Ok(Self { reader, family: location.family(record.as_ref()), layout: location.layout(record.as_ref()).0 })
+        let family = location.family(record.as_ref());
+        let layout = location.layout(record.as_ref()).0;
+        Ok(Self { reader, family, layout, roots: record.map(|record| record.roots()).unwrap_or_default() })
     }
 
     /// Reads a key as people write it: the key's own bytes as hex, or a CID in any multibase or as hex; where keys are
@@ -106,6 +115,84 @@ impl Lookup {
         let inside = (span.hash == 0).then(|| cid.get(span.digest as usize..).unwrap_or_default().to_vec());
         let key = cid.get(self.layout.key_start(&span)..).unwrap_or_default().to_vec();
         Reading { key, codec: Some(span.codec), inside }
+    }
+
+    /// The headers of the tipset at `epoch`: back from the roots through the parents of each tipset's first block.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: no roots are recorded; [`Error::NotFound`]: no tipset has this epoch, or the chain ends before
+    /// it; [`Error::Interrupted`]; [`Error::Rocks`] or [`Error::Io`]: a block cannot be read.
+    pub fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, Found)>> {
+        if self.roots.is_empty() {
+            return Err(Error::Usage {
+                reason: "no root to look for the epoch from: BEDLOAD.json names none".into(),
+                hint: "give the CID of a header instead".into(),
+            });
+        }
+        let missing = |reason: String| Error::NotFound {
+            path: self.reader.path().to_owned(),
+            reason,
+            hint: "bedload walk shows where the chain of the database ends".into(),
+        };
+        let mut tipset = self.headers(&self.roots)?;
+        if tipset.is_empty() {
+            // The root may name the head, as metadata does (FRC-0108).
+            tipset = self.headers(&self.linked(&self.roots)?)?;
+        }
+        let mut above = u64::MAX;
+        loop {
+            let Some((_, first)) = tipset.first() else {
+                return Err(missing(match above {
+                    u64::MAX => "no root is a header of a Filecoin block".into(),
+                    _ => format!("the chain ends at epoch {above}: its parents are not in the database"),
+                }));
+            };
+            let Some(header) = chain_header(&first.block) else { return Ok(Vec::new()) };
+            match header.height {
+                // Heights fall with every step, or it would not end.
+                height if height >= above => {
+                    return Err(missing(format!("the parent of epoch {above} says that it is of epoch {height}")));
+                }
+                height if height == epoch => return Ok(tipset),
+                height if height < epoch && above == u64::MAX => {
+                    return Err(missing(format!("epoch {epoch} is above the head, which is of epoch {height}")));
+                }
+                height if height < epoch => {
+                    return Err(missing(format!("epoch {epoch} has no tipset: {above} follows {height}")));
+                }
+                height => above = height,
+            }
+            if stop.is_cancelled() {
+                return Err(Error::interrupted_reading());
+            }
+            let mut parents = Vec::new();
+            // A header has been read, so its links are well-formed up to the parents.
+            let _ = links(codec::DAG_CBOR, &first.block, &mut |cid| parents.extend(RawCid::from_bytes(cid)));
+            parents.truncate(usize::try_from(header.parents).unwrap_or(usize::MAX));
+            tipset = self.headers(&parents)?;
+        }
+    }
+
+    /// Those of the blocks that are headers.
+    fn headers(&self, cids: &[RawCid]) -> Result<Vec<(RawCid, Found)>> {
+        let wanted: Vec<Wanted> = cids.iter().map(|cid| Wanted { readings: vec![self.reading_of_cid(cid)] }).collect();
+        let found = cids.iter().cloned().zip(self.get(&wanted)?);
+        Ok(found
+            .filter_map(|(cid, found)| Some((cid, found?)))
+            .filter(|(_, found)| chain_header(&found.block).is_some())
+            .collect())
+    }
+
+    /// What the blocks link to.
+    fn linked(&self, cids: &[RawCid]) -> Result<Vec<RawCid>> {
+        let wanted: Vec<Wanted> = cids.iter().map(|cid| Wanted { readings: vec![self.reading_of_cid(cid)] }).collect();
+        let mut linked = Vec::new();
+        for Found { block, codec } in self.get(&wanted)?.into_iter().flatten() {
+            let mut add = |cid: &[u8]| linked.extend(RawCid::from_bytes(cid));
+            let _ = links(codec.unwrap_or(codec::RAW), &block, &mut add);
+        }
+        linked.truncate(MAX_LINKED);
+        Ok(linked)
     }
 
     fn unknown(&self, text: &str) -> Error {
@@ -153,8 +240,14 @@ impl Lookup {
 /// A block as dag-json text: dag-cbor and dag-pb in their own form, everything else, and what is not what its codec
 /// says, as bytes.
 pub fn to_json(codec: Option<u64>, block: &[u8]) -> String {
-    let as_bytes = || dag_json(super::links::codec::RAW, block).unwrap_or_default();
+    let as_bytes = || dag_json(codec::RAW, block).unwrap_or_default();
     codec.map_or_else(as_bytes, |codec| dag_json(codec, block).unwrap_or_else(|_| as_bytes()))
+}
+
+/// The same, with names for the fields of a header of a Filecoin block.
+pub(crate) fn to_json_with_names(codec: Option<u64>, block: &[u8]) -> String {
+    let header = codec.filter(|codec| *codec == codec::DAG_CBOR).and_then(|_| header_json(block));
+    header.unwrap_or_else(|| to_json(codec, block))
 }
 
 /// Code and digest of bytes that are one whole multihash.

@@ -204,7 +204,8 @@ pub(crate) fn checksum(bytes: &[u8]) -> String {
 /// The roots to begin at: those that were given, or those the import recorded.
 ///
 /// # Errors
-/// [`Error::Usage`]: there are none; `action` says for what, `hint` what to do about it.
+/// [`Error::Usage`]: there are none; `action` says for what, `hint` what to do about it. Why there are none: no import made
+/// the database, or its snapshot had none.
 pub(crate) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &str, hint: &str) -> Result<Vec<RawCid>> {
     if !given.is_empty() {
         return Ok(given.to_vec());
@@ -212,7 +213,10 @@ pub(crate) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &st
     let roots = record.map(ImportRecord::roots).unwrap_or_default();
     if roots.is_empty() {
         return Err(Error::Usage {
-            reason: format!("no root to {action} from: the import recorded none"),
+            reason: match record {
+                Some(record) => format!("no root to {action} from: the header of {} named none", record.source.path),
+                None => format!("no root to {action} from: the database has no BEDLOAD.json that names one"),
+            },
             hint: hint.into(),
         });
     }

@@ -155,6 +155,11 @@ impl Reader {
         self.db.verify_checksum_opt(&scan_options()).map_err(wrap("read from", &self.path))
     }
 
+    /// The database's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The number of the last change that was made to the database; 0 if nothing but ingesting has been done to it.
     pub fn last_sequence(&self) -> u64 {
         self.db.latest_sequence_number()
@@ -324,6 +329,11 @@ impl Scan<'_> {
     /// Goes to the first record at or behind `key`.
     pub fn seek(&mut self, key: &[u8]) {
         self.iterator.seek(key);
+    }
+
+    /// Goes to the last record.
+    pub fn seek_to_last(&mut self) {
+        self.iterator.seek_to_last();
     }
 
     /// Checks that everything up to here could be read.

@@ -10,7 +10,7 @@ use crate::report::{ExportReport, shown, shown_json};
 use crate::source::car::RawCid;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::cli::args::{LocationArgs, ResourceArgs};
+use crate::cli::args::{DatabaseArgs, LocationArgs, ResourceArgs};
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{output, progress};
@@ -24,11 +24,10 @@ use crate::cli::{output, progress};
 /// A block log that was one file of raw blocks is exported byte for byte. Hive's compressed blocks are written raw, parts as
 /// one log, a pruned log as one that begins later: the same blocks with the same ids, and the report says what differs.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: bedload export --db /data/blocks snapshot.forest.car.zst")]
+#[command(allow_missing_positional = true, after_help = "Example: bedload export /data/blocks snapshot.forest.car.zst")]
 pub struct Args {
-    /// The database
-    #[arg(long, value_name = "DIR")]
-    pub db: PathBuf,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
     /// File to write, or `-` for standard output
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -87,7 +86,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         let reason = "the snapshot and the report cannot both go to standard output".into();
         return Err(Error::Usage { reason, hint: "give --report a file".into() }.into());
     }
-    let others = [("export", &*args.file), ("database", &*args.db)];
+    let others = [("export", &*args.file), ("database", args.database.path())];
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
     let observer = progress::renderer(globals);
     let outcome = if to_stdout {
@@ -112,7 +111,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let lost = report.missing - report.missing_allowed;
     Err(Error::VerificationFailed {
         action: "export",
-        path: args.db.clone(),
+        path: args.database.path().to_owned(),
         problems: counted(lost, "missing block", "missing blocks"),
         hint: "bedload walk lists what is missing; --allow-missing writes the file nevertheless".into(),
     }
@@ -120,7 +119,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 }
 
 fn options(args: &Args) -> anyhow::Result<ExportOptions> {
-    let mut options = ExportOptions::new(&args.db);
+    let mut options = ExportOptions::new(args.database.path());
     options.selection = match &args.cids {
         Some(path) => Selection::Listed(path.clone()),
         None if args.all => Selection::All,

@@ -1,11 +1,13 @@
 //! `bedload get`: single blocks.
 
 use std::io::{BufRead, BufWriter, Write};
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::progress::CancellationToken;
 use crate::read::block::BlockLookup;
-use crate::read::get::{Found, Lookup, to_json};
+use crate::read::get::{Found, Lookup, to_json_with_names};
 use crate::report::shown_json;
 use clap::ValueEnum;
 use data_encoding::HEXLOWER;
@@ -14,6 +16,7 @@ use crate::cli::args::LocationArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::block::{document, header_fields};
 use crate::cli::render::screen;
+use crate::cli::signals;
 
 /// Keys looked up at once.
 const BATCH: usize = 256;
@@ -22,18 +25,24 @@ const BATCH: usize = 256;
 ///
 /// Ends with exit code 1 when a key is not in the database; the others are printed all the same.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: bedload get --db /data/blocks --as json \
+#[command(override_usage = "bedload get [OPTIONS] <DB> <KEY>...\n       bedload get [OPTIONS] --db <DIR> <KEY>...")]
+#[command(after_help = "Example: bedload get /data/blocks --as json \
                         bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu")]
 pub struct Args {
-    /// The database
+    /// The database, as an option
     #[arg(long, value_name = "DIR")]
-    pub db: PathBuf,
-    /// What to look for: CIDs in any multibase, or keys as hex; in a database made from a block log the number of a
-    /// block, its id, or the id of a transaction in it; `-` reads them from standard input, one a line
-    #[arg(value_name = "KEY", required = true)]
-    pub keys: Vec<String>,
-    /// How to print a block; json is dag-json where the CID names dag-cbor or dag-pb, and the fields of its header for a
-    /// block of a log. The default is hex, and json for a block of a log
+    pub db: Option<PathBuf>,
+    /// The database, unless --db names it; then what to look for: CIDs in any multibase, or keys as hex; in a database
+    /// made from a block log the number of a block, a range as 1-5, `head`, the id of a block, or the id of a transaction
+    /// in it; `-` reads them from standard input, one a line
+    #[arg(value_name = "KEY")]
+    pub words: Vec<String>,
+    /// The headers of the Filecoin tipset at this epoch, found from the roots
+    #[arg(long, value_name = "EPOCH")]
+    pub epoch: Option<u64>,
+    /// How to print a block; json is dag-json where the CID names dag-cbor or dag-pb, with names for the fields of a
+    /// Filecoin header, and the fields of its header for a block of a log. The default is hex, and json for a block of a
+    /// log and for --epoch
     #[arg(long = "as", value_name = "FORM")]
     pub form: Option<Form>,
     /// The same as --as raw
@@ -56,6 +65,26 @@ pub enum Form {
 }
 
 impl Args {
+    /// The database, and the keys.
+    fn split(&self) -> crate::Result<(&Path, &[String])> {
+        let (db, keys) = match (&self.db, self.words.split_first()) {
+            (Some(db), _) => (Some(db.as_path()), &*self.words),
+            (None, Some((db, keys))) => (Some(Path::new(db)), keys),
+            (None, None) => (None, &*self.words),
+        };
+        match db {
+            Some(db) if keys.is_empty() != self.epoch.is_none() => Ok((db, keys)),
+            Some(_) if self.epoch.is_some() => Err(Error::Usage {
+                reason: "--epoch is looked for alone, without other keys".into(),
+                hint: "leave --epoch or the keys out".into(),
+            }),
+            _ => Err(Error::Usage {
+                reason: "a database and what to look for in it are needed".into(),
+                hint: "write `bedload get DB KEY`, as in `bedload get chain 1000`".into(),
+            }),
+        }
+    }
+
     /// The form that the options name, or `default`.
     fn form_or(&self, default: Form) -> Form {
         if self.raw { Form::Raw } else { self.form.unwrap_or(default) }
@@ -63,8 +92,8 @@ impl Args {
 }
 
 /// Every key of the command line and, for `-`, of standard input.
-fn each_key(args: &Args, mut take: impl FnMut(String) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    for key in &args.keys {
+fn each_key(keys: &[String], mut take: impl FnMut(String) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    for key in keys {
         if key != "-" {
             take(key.clone())?;
             continue;
@@ -86,37 +115,60 @@ fn each_key(args: &Args, mut take: impl FnMut(String) -> anyhow::Result<()>) -> 
 }
 
 /// Fails with exit code 1 when a key was not found.
-fn all_found(args: &Args, missing: u64, requested: u64) -> anyhow::Result<()> {
+fn all_found(db: &Path, missing: u64, requested: u64) -> anyhow::Result<()> {
     if missing == 0 {
         return Ok(());
     }
     let reason = if requested == 1 { "the key is".into() } else { format!("{missing} of {requested} keys are") };
-    Err(Error::NotFound { path: args.db.clone(), reason: format!("{reason} not in the database") }.into())
+    Err(Error::NotFound {
+        path: db.to_owned(),
+        reason: format!("{reason} not in the database"),
+        hint: "check the CID, and --key if the database has no BEDLOAD.json".into(),
+    }
+    .into())
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let (db, keys) = args.split()?;
     if args.location.key.is_none()
         && args.location.column_family.is_none()
-        && let Some(lookup) = BlockLookup::open(&args.db)?
+        && let Some(lookup) = BlockLookup::open(db)?
     {
         return of_log(args, globals, &lookup);
     }
-    let lookup = Lookup::open(&args.db, &args.location.location())?;
+    let lookup = Lookup::open(db, &args.location.location())?;
     let mut printer =
         Printer { args, globals, out: BufWriter::new(std::io::stdout().lock()), lookup, requested: 0, missing: 0 };
+    if let Some(epoch) = args.epoch {
+        let stop = CancellationToken::default();
+        signals::cancel_on_signals(&stop, "nothing was changed; run it again")?;
+        for (cid, found) in printer.lookup.tipset(epoch, &stop)? {
+            printer.print_one(&cid.to_string(), Some(found), Form::Json)?;
+        }
+        return Ok(printer.out.flush()?);
+    }
     let mut batch = Vec::new();
-    each_key(args, |key| printer.add(&mut batch, key))?;
+    each_key(keys, |key| printer.add(&mut batch, key))?;
     printer.print(&mut batch)?;
     printer.out.flush()?;
-    all_found(args, printer.missing, printer.requested)
+    all_found(db, printer.missing, printer.requested)
 }
 
 /// Prints blocks of a log.
 fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Result<()> {
+    let (db, keys) = args.split()?;
+    if args.epoch.is_some() {
+        return Err(Error::Usage {
+            reason: "--epoch is for Filecoin's chain, and this database was made from a block log".into(),
+            hint: "give the number of a block".into(),
+        }
+        .into());
+    }
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let (mut requested, mut missing) = (0, 0);
-    each_key(args, |key| {
+    let (mut requested, mut missing, mut lost) = (0, 0, None);
+    let mut print = |key: String| {
         let found = lookup.get(&key)?;
+        lost = lost.take().or_else(|| number(&key).filter(|_| found.is_none()));
         requested += 1;
         missing += u64::from(found.is_none());
         let form = args.form_or(Form::Json);
@@ -137,10 +189,53 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Resul
             (Form::Hex, Some(found)) => writeln!(out, "{}", HEXLOWER.encode(&found.block))?,
             (Form::Json, Some(found)) => writeln!(out, "{}", shown_json(&header_fields(lookup, &found).to_string()))?,
         }
-        Ok(())
+        anyhow::Ok(())
+    };
+    each_key(keys, |key| match numbers(&key, db, lookup)? {
+        Some(mut numbers) => numbers.try_for_each(|number| print(number.to_string())),
+        None => print(key),
     })?;
     out.flush()?;
-    all_found(args, missing, requested)
+    match (lost, lookup.bounds()?) {
+        (Some(number), Some(bounds)) if requested == 1 => {
+            Err(not_there(db, &format!("block {number} is"), bounds).into())
+        }
+        _ => all_found(db, missing, requested),
+    }
+}
+
+/// The numbers that a key such as `1-5` or `head` stands for; `None` for every other key.
+fn numbers(key: &str, db: &Path, lookup: &BlockLookup) -> anyhow::Result<Option<RangeInclusive<u32>>> {
+    let range = key.trim().split_once('-').and_then(|(from, to)| Some((number(from)?, number(to)?)));
+    if range.is_none() && key.trim() != "head" {
+        return Ok(None);
+    }
+    let Some((first, last)) = lookup.bounds()? else { return Ok(None) };
+    match range {
+        None => Ok(Some(last..=last)),
+        Some((from, to)) if from > to => Err(Error::Usage {
+            reason: format!("the range {key} ends before it begins"),
+            hint: format!("write it as {to}-{from}"),
+        }
+        .into()),
+        Some((from, to)) if from < u64::from(first) || to > u64::from(last) => {
+            Err(not_there(db, &format!("blocks {from} to {to} are"), (first, last)).into())
+        }
+        Some((from, to)) => Ok(Some(u32::try_from(from)?..=u32::try_from(to)?)),
+    }
+}
+
+/// A text of digits alone as a number.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+fn not_there(db: &Path, what: &str, (first, last): (u32, u32)) -> Error {
+    Error::NotFound {
+        path: db.to_owned(),
+        reason: format!("{what} not in the database, which has blocks {first} to {last}"),
+        hint: "name blocks between these; `head` is the last one".into(),
+    }
 }
 
 struct Printer<'a, W: Write> {
@@ -165,26 +260,35 @@ impl<W: Write> Printer<'_, W> {
         let wanted = batch.iter().map(|text| self.lookup.wanted(text)).collect::<Result<Vec<_>, _>>()?;
         let blocks = self.lookup.get(&wanted)?;
         for (text, found) in batch.drain(..).zip(blocks) {
-            self.requested += 1;
-            self.missing += u64::from(found.is_none());
-            if self.globals.json {
-                let content = match (self.args.form_or(Form::Hex), &found) {
-                    (_, None) => ("block", serde_json::Value::Null),
-                    (Form::Json, Some(Found { block, codec })) => {
-                        ("block", serde_json::from_str(&to_json(*codec, block))?)
-                    }
-                    (Form::Hex | Form::Raw, Some(found)) => ("hex", HEXLOWER.encode(&found.block).into()),
-                };
-                let line = document(&text, found.as_ref().map(|found| &found.block[..]), content);
-                writeln!(self.out, "{}", shown_json(&line.to_string()))?;
-                continue;
-            }
-            match (self.args.form_or(Form::Hex), found) {
-                // On standard error: standard output has blocks and nothing else.
-                (_, None) => screen::print_to_stderr(&format!("not in the database: {text}")),
-                (Form::Raw, Some(found)) => self.out.write_all(&found.block)?,
-                (Form::Hex, Some(found)) => writeln!(self.out, "{}", HEXLOWER.encode(&found.block))?,
-                (Form::Json, Some(found)) => writeln!(self.out, "{}", shown_json(&to_json(found.codec, &found.block)))?,
+            self.print_one(&text, found, Form::Hex)?;
+        }
+        Ok(())
+    }
+
+    /// Prints what was found under a key, in the form that the options name, or in `default`.
+    fn print_one(&mut self, key: &str, found: Option<Found>, default: Form) -> anyhow::Result<()> {
+        self.requested += 1;
+        self.missing += u64::from(found.is_none());
+        let form = self.args.form_or(default);
+        if self.globals.json {
+            let content = match (form, &found) {
+                (_, None) => ("block", serde_json::Value::Null),
+                (Form::Json, Some(Found { block, codec })) => {
+                    ("block", serde_json::from_str(&to_json_with_names(*codec, block))?)
+                }
+                (Form::Hex | Form::Raw, Some(found)) => ("hex", HEXLOWER.encode(&found.block).into()),
+            };
+            let line = document(key, found.as_ref().map(|found| &found.block[..]), content);
+            writeln!(self.out, "{}", shown_json(&line.to_string()))?;
+            return Ok(());
+        }
+        match (form, found) {
+            // On standard error: standard output has blocks and nothing else.
+            (_, None) => screen::print_to_stderr(&format!("not in the database: {key}")),
+            (Form::Raw, Some(found)) => self.out.write_all(&found.block)?,
+            (Form::Hex, Some(found)) => writeln!(self.out, "{}", HEXLOWER.encode(&found.block))?,
+            (Form::Json, Some(found)) => {
+                writeln!(self.out, "{}", shown_json(&to_json_with_names(found.codec, &found.block)))?;
             }
         }
         Ok(())

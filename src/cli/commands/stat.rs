@@ -1,20 +1,18 @@
 //! `bedload stat`: the contents of a database and the shape of its LSM tree.
 
-use std::path::PathBuf;
-
 use crate::read::stat::{StatOptions, stat};
 
+use crate::cli::args::DatabaseArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::{output, progress, signals};
 
 /// Show levels, sizes, options and the import's record of a database
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: bedload stat --db /data/blocks --digest")]
+#[command(after_help = "Example: bedload stat /data/blocks --digest")]
 pub struct Args {
-    /// The database
-    #[arg(long, value_name = "DIR")]
-    pub db: PathBuf,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
     /// Read all records: count them and compute the content digest
     #[arg(long)]
     pub digest: bool,
@@ -24,7 +22,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let mut options = StatOptions::new(&args.db);
+    let mut options = StatOptions::new(args.database.path());
     options.digest = args.digest;
     options.resources.threads = args.threads.map(usize::from);
     signals::cancel_on_signals(&options.resources.stop, "run the same command again; it starts over")?;

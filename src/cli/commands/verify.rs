@@ -6,7 +6,7 @@ use crate::report::{ProblemKind, VerifyReport};
 use crate::source::car::NullPadding;
 use crate::{Error, VerifyOptions};
 
-use crate::cli::args::{LocationArgs, ResourceArgs};
+use crate::cli::args::{DatabaseArgs, LocationArgs, ResourceArgs};
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{output, progress, values};
@@ -16,11 +16,10 @@ use crate::cli::{output, progress, values};
 /// Reads every block of every file once and changes nothing; a node may keep using the database. Ends with exit code 3
 /// when anything is wrong, and lists the first ten problems.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: bedload verify --db /data/blocks --against snapshot.forest.car.zst")]
+#[command(after_help = "Example: bedload verify /data/blocks --against snapshot.forest.car.zst")]
 pub struct Args {
-    /// The database
-    #[arg(long, value_name = "DIR")]
-    pub db: PathBuf,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
     /// Check only so many records, picked at random, instead of all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against")]
     pub sample: Option<u64>,
@@ -48,7 +47,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         }
         .into());
     }
-    let mut options = VerifyOptions::new(&args.db);
+    let mut options = VerifyOptions::new(args.database.path());
     options.sample = args.sample;
     options.against.clone_from(&args.against);
     options.allow_extra = args.allow_extra;
@@ -69,7 +68,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
     Err(Error::VerificationFailed {
         action: "verify",
-        path: args.db.clone(),
+        path: args.database.path().to_owned(),
         problems: counted(report.problems.total, "problem", "problems"),
         hint: hint(&report),
     }

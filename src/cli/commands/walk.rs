@@ -1,13 +1,12 @@
 //! `bedload walk`: follow the links of a database.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::Error;
 use crate::read::walk::{WalkOptions, walk};
 use crate::source::car::RawCid;
 
-use crate::cli::args::{LocationArgs, ResourceArgs};
+use crate::cli::args::{DatabaseArgs, LocationArgs, ResourceArgs};
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{output, progress};
@@ -16,11 +15,10 @@ use crate::cli::{output, progress};
 ///
 /// Ends with exit code 3 when a block is missing that may not be.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: bedload walk --db /data/blocks --depth tipsets=2000 --allow-missing-below 4500000")]
+#[command(after_help = "Example: bedload walk /data/blocks --depth tipsets=2000 --allow-missing-below 4500000")]
 pub struct Args {
-    /// The database
-    #[arg(long, value_name = "DIR")]
-    pub db: PathBuf,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
     /// Where to begin, may be repeated; the default is in BEDLOAD.json
     #[arg(long, value_name = "CID", value_parser = RawCid::from_str)]
     pub root: Vec<RawCid>,
@@ -43,7 +41,7 @@ fn depth(text: &str) -> Result<u32, String> {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let mut options = WalkOptions::new(&args.db);
+    let mut options = WalkOptions::new(args.database.path());
     options.roots.clone_from(&args.root);
     options.tipsets = args.depth;
     options.allow_missing_below = args.allow_missing_below;
@@ -68,7 +66,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     };
     Err(Error::VerificationFailed {
         action: "walk",
-        path: args.db.clone(),
+        path: args.database.path().to_owned(),
         problems: counted(lost, "missing block", "missing blocks"),
         hint: hint.into(),
     }

@@ -111,7 +111,15 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let memory = options.resources.memory_budget().max(MIN_MEMORY);
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
-    let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root")?;
+    if record.as_ref().is_some_and(|record| record.key == KeyLayout::Number) && options.location.key.is_none() {
+        return Err(Error::State {
+            path: options.db.clone(),
+            reason: "holds the blocks of a block log, which have no links to follow but the one to the block before"
+                .into(),
+            hint: "bedload verify checks that each block follows the one before it".into(),
+        });
+    }
+    let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root CID")?;
     let family = options.location.family(record.as_ref());
     let work_dir = options.resources.scratch_parent();
     let walk = Walk {
