@@ -78,7 +78,7 @@ impl LocationArgs {
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct OverrideArgs {
     /// Set one option, as load.cf.write_buffer_size=64M; may be repeated
-    #[arg(long = "set", value_name = "OPTION=VALUE", help_heading = "RocksDB")]
+    #[arg(long = "set", value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "RocksDB")]
     pub set: Vec<String>,
     /// Take a node's own OPTIONS file as the `node` section, so that the database comes out as the node runs it
     #[arg(long, value_name = "FILE", help_heading = "RocksDB")]

@@ -53,6 +53,7 @@ enum Command {
     #[command(hide = true)]
     BenchRead(bench_read::Args),
     Doctor(doctor::Args),
+    Help(shell::HelpArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
 }
@@ -80,6 +81,7 @@ impl Cli {
             Command::Tune(args) => tune::run(args, globals),
             Command::BenchRead(args) => bench_read::run(args),
             Command::Doctor(args) => doctor::run(args, globals),
+            Command::Help(args) => shell::help(args, command()),
             Command::Completions(args) => shell::completions(args, command()),
             Command::Man(args) => shell::man(args, command()),
         };

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use crate::chain::Id;
 use crate::load::{Format, PlanChoice};
+use crate::preset::Preset;
+use crate::preset::registry::{ROWS, Scope};
+use crate::rocks::options;
 use crate::size;
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::NullPadding;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 
 /// A size such as `64M` or `1.5GiB`, in bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
@@ -36,6 +39,52 @@ pub fn one_of<T: Copy + Send + Sync + 'static>(
     PossibleValuesParser::new(names).try_map(|name| {
         values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or("not one of the values")
     })
+}
+
+/// Any text; completions offer these names.
+#[derive(Clone)]
+struct Hinted(fn() -> Vec<String>);
+
+impl TypedValueParser for Hinted {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// A preset: a name that completions offer, or a file.
+pub fn preset() -> impl TypedValueParser<Value = String> {
+    Hinted(|| Preset::builtin_names().map(str::to_owned).collect())
+}
+
+/// `--set`: completions offer every option with its scope.
+pub fn assignment() -> impl TypedValueParser<Value = String> {
+    Hinted(option_names)
+}
+
+/// Every option that a preset may set, as `node.table.block_size=`.
+fn option_names() -> Vec<String> {
+    let of_rocksdb = options::defaults().ok().into_iter().flat_map(|all| {
+        all.iter().flat_map(|(group, name, _)| {
+            ["load", "node"].map(|stage| format!("{stage}.{}.{name}=", Scope::from(group)))
+        })
+    });
+    let own = ROWS.iter().flat_map(|row| {
+        let stages = if row.in_node { &["load", "node"][..] } else { &["load"] };
+        stages.iter().map(|stage| format!("{stage}.{}.{}=", row.scope, row.name))
+    });
+    let names: std::collections::BTreeSet<String> = of_rocksdb.chain(own).collect();
+    names.into_iter().collect()
 }
 
 /// `--plan`

@@ -5,7 +5,8 @@
 //! that would make a load fail (`no_slowdown`, `ingest_behind`) or that mean nothing in an offline load (rate limiter
 //! priorities, snapshots' timestamps) are left out, so that naming them is an error.
 
-use super::key::{Loader, Scope};
+use super::key::Loader;
+pub use super::key::Scope;
 
 /// The values that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::common::database::{bedload, generate, import};
 const SCREEN: usize = 55;
 const COLUMNS: usize = 100;
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "",
     "import",
     "inspect",
@@ -27,6 +27,7 @@ const COMMANDS: [&str; 19] = [
     "bench",
     "tune",
     "doctor",
+    "help",
     "completions",
     "man",
 ];
@@ -76,6 +77,79 @@ fn a_wrong_command_line_is_told_in_two_lines_and_as_json() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let expected = serde_json::json!({ "schema": "bedload-error-1", "error": error, "hint": hint, "exit": 2 });
     assert_eq!(document, expected);
+}
+
+#[test]
+fn help_of_a_command_is_the_same_by_either_way() {
+    for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
+        let by_flag = program().args(command.split(' ')).arg("--help").output().expect("run");
+        let by_name = program().arg("help").args(command.split(' ')).output().expect("run");
+        assert_eq!(String::from_utf8_lossy(&by_name.stdout), String::from_utf8_lossy(&by_flag.stdout), "{command}");
+        assert_eq!(by_name.status.code(), Some(0));
+    }
+    let output = program().args(["help", "imprt"]).output().expect("run");
+    assert_eq!(output.status.code(), Some(2));
+    let said = "error: there is no command `imprt`\nhint: bedload --help lists the commands\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), said);
+}
+
+#[test]
+fn completions_offer_presets_and_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = program().args(["completions", shell]).output().expect("run");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        for word in [
+            "memtable",
+            "ingest-compat",
+            "node.table.block_size=",
+            "load.cf.write_buffer_size=",
+            "load.write.batch_bytes=",
+        ] {
+            assert!(text.contains(word), "{shell}: {word}");
+        }
+    }
+    // What is offered is no list that is enforced: a file is taken as well.
+    bedload().args(["presets", "show", "/nowhere/mine.toml"]).assert().code(2);
+}
+
+#[test]
+fn a_database_is_named_by_its_place_or_by_an_option_and_quiet_hides_no_result() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let db = db.to_str().expect("text");
+    let run = |args: &[&str]| {
+        let output = program().args(args).args(["--progress", "off"]).output().expect("run");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    for command in ["verify", "walk", "stat"] {
+        for args in [&[command, db][..], &[command, "--db", db], &[command, db, "--quiet"]] {
+            let (code, stdout, stderr) = run(args);
+            assert_eq!((code, stdout.contains(db), stderr.as_str()), (Some(0), true, ""), "{args:?}");
+        }
+        let (code, _, stderr) = run(&[command]);
+        assert!(code == Some(2) && stderr.contains("were not provided: <DB>"), "{stderr}");
+        let (code, _, stderr) = run(&[command, db, "--db", db]);
+        assert!(code == Some(2) && stderr.contains("cannot be used with '--db <DIR>'"), "{stderr}");
+    }
+    let out = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    for args in [&["export", db, &out("a.car")][..], &["export", "--db", db, &out("b.car"), "-q"]] {
+        let (code, stdout, stderr) = run(args);
+        assert_eq!((code, stdout.contains("digest"), stderr.as_str()), (Some(0), true, ""), "{args:?}");
+    }
+    let (code, _, stderr) = run(&["export", &out("c.car")]);
+    assert!(code == Some(2) && stderr.contains("were not provided"), "{stderr}");
+    let (code, stdout, _) = run(&["generate", &out("d.car"), "--size", "100K", "-q"]);
+    assert_eq!((code, stdout.contains("blocks")), (Some(0), true), "{stdout}");
+    let (code, stdout, _) = run(&["get", db, "--epoch", "0"]);
+    assert!(code == Some(0) && stdout.contains("\"Height\":0"), "{stdout}");
+    for args in [&["get"][..], &["get", db], &["get", "--db", db]] {
+        let (code, _, stderr) = run(args);
+        let said = "error: a database and what to look for in it are needed\nhint: write `bedload get DB KEY`, as in \
+                    `bedload get chain 1000`\n";
+        assert_eq!((code, stderr.as_str()), (Some(2), said), "{args:?}");
+    }
 }
 
 #[test]
@@ -349,7 +423,16 @@ fn make_install_puts_program_completions_and_man_pages_in_their_places() {
     assert!(text("share/man/man1/bedload.1").contains(".TH"));
     for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
         let page = format!("share/man/man1/bedload-{}.1", command.replace(' ', "-"));
-        assert!(text(&page).contains("Example: bedload"), "{page}");
+        let page = text(&page);
+        for section in ["SYNOPSIS", "EXIT STATUS", "FILES", "EXAMPLES"] {
+            assert_eq!(
+                page.matches(&format!(".SH {section}\n")).count()
+                    + page.matches(&format!(".SH \"{section}\"\n")).count(),
+                1,
+                "{section}\n{page}"
+            );
+        }
+        assert!(!page.contains("EXTRA") && page.contains(&format!("bedload {command}").replace('-', "\\-")), "{page}");
     }
     assert!(Path::new(&dir.path().join("share")).is_dir());
     bedload().arg("--version").assert().success();

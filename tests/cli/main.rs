@@ -6,4 +6,5 @@ mod common;
 mod a_terminal_stays_clean;
 mod command_line;
 mod presets;
+mod readme;
 mod terminals_are_not_steered;

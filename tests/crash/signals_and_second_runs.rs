@@ -109,3 +109,49 @@ fn a_killed_generate_leaves_no_file() {
     child.wait().expect("it ends");
     assert_eq!(list(&place.path("")), [] as [std::path::PathBuf; 0], "a file is left");
 }
+
+/// Starts a command that takes long, sends it a signal once it works, and returns its code and what it said.
+fn stopped_by(mut command: std::process::Command, signal: Signal) -> (Option<i32>, String) {
+    use std::io::Read;
+    let mut child = command
+        .args(["--progress", "off"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().expect("a child").is_none(), "it has ended");
+    tell(&child, signal);
+    let mut said = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    (child.wait().expect("it ends").code(), said)
+}
+
+#[test]
+fn every_signal_that_ends_a_program_stops_generate_and_leaves_nothing() {
+    let place = Place::in_memory();
+    let out = place.path("out.car");
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+        let mut command = crate::common::run::bedload();
+        command.arg("generate").arg(&out).args(["--size", "100GiB"]);
+        let (code, said) = stopped_by(command, signal);
+        let expected = "error: interrupted\nhint: no file was written under that name; run it again\n";
+        assert_eq!((code, said.contains(expected)), (Some(130), true), "{signal:?}: {said}");
+        assert_eq!(list(&place.path("")), [] as [std::path::PathBuf; 0], "{signal:?}: a file is left");
+    }
+}
+
+#[test]
+fn a_hangup_does_not_end_what_nohup_has_started() {
+    let mut command = crate::common::run::hermetic("nohup");
+    command.arg(crate::common::run::BEDLOAD).args(["generate", "--size", "100GiB", "-"]);
+    let mut child =
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().expect("runs");
+    std::thread::sleep(Duration::from_millis(500));
+    tell(&child, Signal::HUP);
+    std::thread::sleep(Duration::from_secs(1));
+    let lives = child.try_wait().expect("a child").is_none();
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    assert!(lives, "it ended");
+}

@@ -113,6 +113,48 @@ fn a_list_that_is_none_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_name_that_ends_in_no_format_is_refused_unless_the_format_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    for name in ["out.car.gz", "out.tar", "out.zst", "out"] {
+        let to = dir.path().join(name);
+        bedload().arg("export").arg(&db).arg(&to).assert().code(2).stderr(format!(
+            "error: the ending of {} names no format of this export\nhint: let the name end in .car, .car.zst or \
+             .forest.car.zst, or name the format with --format\n",
+            to.display()
+        ));
+        assert!(!to.exists());
+    }
+    // The option wins over the ending.
+    let to = dir.path().join("out.car.zst");
+    assert_eq!(export(&db, &to, &["--format", "car"], 0)["format"], "car");
+    assert_ne!(std::fs::read(&to).expect("read")[..4], [0x28, 0xb5, 0x2f, 0xfd], "it is packed");
+}
+
+#[test]
+fn why_there_is_no_root_or_no_file_is_said() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &["--key", "multihash"]);
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
+    let to = dir.path().join("out.car");
+    bedload().arg("export").arg(&db).arg(&to).args(["--key", "multihash"]).assert().code(2).stderr(
+        "error: no root to export from: the database has no BEDLOAD.json that names one\n\
+         hint: name one with --root CID, or the blocks to export with --cids FILE\n",
+    );
+    // No database at all comes before that.
+    let nowhere = dir.path().join("nowhere");
+    bedload().arg("export").arg(&nowhere).arg(&to).assert().code(4).stderr(contains("is no RocksDB database"));
+    let db = dir.path().join("cids");
+    bedload().arg("import").arg(&car).arg("--db").arg(&db).assert().success();
+    let to = dir.path().join("no-folder/out.car");
+    bedload().arg("export").arg(&db).arg(&to).assert().code(1).stderr(format!(
+        "error: create a file in {}: No such file or directory (os error 2)\nhint: check the path\n",
+        dir.path().join("no-folder").display()
+    ));
+}
+
+#[test]
 fn a_file_that_exists_is_replaced_only_by_force() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);

@@ -149,3 +149,65 @@ fn the_bytes_of_a_key_come_before_every_other_reading() {
         }
     }
 }
+
+#[test]
+fn blocks_of_a_log_come_by_range_and_the_last_one_by_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "200K"]).assert().success();
+    let db = import(dir.path(), &log, &[]);
+    let numbers = |keys: &[&str]| -> Vec<u64> {
+        let output = get(&db, keys).success().get_output().stdout.clone();
+        let lines = String::from_utf8(output).expect("text");
+        let number = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["number"].as_u64();
+        lines.lines().map(|line| number(line).expect("a number")).collect()
+    };
+    let head = numbers(&["head"])[0];
+    assert!(head > 20);
+    assert_eq!(numbers(&["1-5", "7", "head"]), [1, 2, 3, 4, 5, 7, head]);
+    let there = format!("which has blocks 1 to {head}\nhint: name blocks between these; `head` is the last one\n");
+    for (key, what) in [
+        (format!("{}", head + 1), format!("block {} is", head + 1)),
+        (format!("5-{}", head + 1), format!("blocks 5 to {} are", head + 1)),
+        ("0-4000000000".into(), "blocks 0 to 4000000000 are".into()),
+    ] {
+        let said = format!("error: get from {}: {what} not in the database, {there}", db.display());
+        get(&db, &[&key]).code(1).stderr(contains(said));
+    }
+    get(&db, &["5-1"]).code(2).stderr("error: the range 5-1 ends before it begins\nhint: write it as 1-5\n");
+    get(&db, &["--epoch", "1"]).code(2).stderr(contains("--epoch is for Filecoin's chain"));
+}
+
+#[test]
+fn a_header_has_names_for_its_fields_and_a_tipset_is_found_by_its_epoch() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "3MiB");
+    let db = import(dir.path(), &car, &[]);
+    let lines = |more: &[&str]| -> Vec<serde_json::Value> {
+        let output = get(&db, more).success().get_output().stdout.clone();
+        let text = String::from_utf8(output).expect("text");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let record: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("read")).expect("JSON");
+    let root = record["source"]["roots"][0].as_str().expect("a root");
+    let header = lines(&["--as", "json", root]).pop().expect("a header");
+    let head = header["Height"].as_u64().expect("a height");
+    assert!(head > 1 && header.as_object().map(serde_json::Map::len) == Some(16), "{header}");
+    assert_eq!(lines(&["--epoch", &head.to_string()]).len(), 3, "all blocks of the tipset");
+    let below = lines(&["--epoch", &(head - 1).to_string(), "--json"]).pop().expect("a header");
+    assert_eq!(below["key"], header["Parents"][0]["/"]);
+    assert_eq!(below["block"]["Height"], head - 1);
+    get(&db, &["--epoch", &(head + 1).to_string()]).code(1).stderr(format!(
+        "error: get from {}: epoch {} is above the head, which is of epoch {head}\n\
+         hint: bedload walk shows where the chain of the database ends\n",
+        db.display(),
+        head + 1
+    ));
+    let parent = Cid::try_from(header["Parents"][0]["/"].as_str().expect("a CID")).expect("a CID");
+    open(&db).delete(parent.to_bytes()).expect("delete");
+    let said = format!("the chain ends at epoch {head}: its parents are not in the database\n");
+    get(&db, &["--epoch", "0"]).code(1).stderr(contains(said));
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
+    get(&db, &["--epoch", "0"]).code(2).stderr(contains("no root to look for the epoch from"));
+}

@@ -65,7 +65,22 @@ fn without_any_root_the_walk_says_what_to_do() {
         .arg(&db)
         .assert()
         .code(2)
-        .stderr("error: no root to walk from: the import recorded none\nhint: name one with --root\n");
+        .stderr(
+            "error: no root to walk from: the database has no BEDLOAD.json that names one\nhint: name one with --root CID\n",
+        );
+}
+
+#[test]
+fn a_block_log_has_nothing_to_walk_and_that_is_said() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "200K"]).assert().success();
+    let db = import(dir.path(), &log, &[]);
+    bedload().arg("walk").arg(&db).assert().code(4).stderr(format!(
+        "error: {}: holds the blocks of a block log, which have no links to follow but the one to the block before\n\
+         hint: bedload verify checks that each block follows the one before it\n",
+        db.display()
+    ));
 }
 
 /// A dag-cbor link.

@@ -25,10 +25,10 @@ pub struct Args {
     #[arg(value_name = "SNAPSHOT", required_unless_present = "recommend")]
     pub source: Option<PathBuf>,
     /// Presets to compare, by name or file; `all` is all built-in ones
-    #[arg(long, value_name = "A,B,..", value_delimiter = ',', help_heading = "What")]
+    #[arg(long, value_name = "A,B,..", value_delimiter = ',', hide_possible_values = true, value_parser = values::preset(), help_heading = "What")]
     pub presets: Vec<String>,
     /// Set one option in all of them: stage.scope.option=value, or an argument of the import, as memory=1GiB
-    #[arg(long, value_name = "OPTION=VALUE", help_heading = "What")]
+    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "What")]
     pub set: Vec<String>,
     /// Try each of these values with each preset; may be repeated, and multiplies
     #[arg(long, value_name = "OPTION=A,B,..", help_heading = "What")]

@@ -144,7 +144,8 @@ fn print(report: &ExportReport, to_stdout: bool, globals: &Globals) -> anyhow::R
     }
     if globals.json {
         writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(report)?))?;
-    } else {
+    } else if !(to_stdout && globals.quiet && report.complete) {
+        // Beside a snapshot on standard output the report is narration.
         let columns = if to_stdout { screen::stderr_columns() } else { screen::stdout_columns() };
         write!(out, "{}", screen::fit(&shown(&render::export::text(report)), 10, columns))?;
     }

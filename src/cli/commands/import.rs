@@ -108,10 +108,10 @@ pub struct Args {
     pub no_id_index: bool,
 
     /// The set of options: one of `bedload presets list`, or a file
-    #[arg(long, value_name = "NAME", help_heading = "Database")]
+    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = values::preset(), help_heading = "Database")]
     pub preset: Option<String>,
     /// Override one option, e.g. node.table.block_size=32K; may be repeated
-    #[arg(long, value_name = "OPTION=VALUE", help_heading = "Database")]
+    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "Database")]
     pub set: Vec<String>,
     /// Take the database's options from a node's own OPTIONS file
     #[arg(long, value_name = "FILE", help_heading = "Database")]

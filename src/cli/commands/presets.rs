@@ -8,9 +8,9 @@ use clap::Subcommand;
 
 use crate::cli::args::OverrideArgs;
 use crate::cli::globals::Globals;
-use crate::cli::output;
 use crate::cli::render::presets::{self as render, Listed};
 use crate::cli::render::screen;
+use crate::cli::{output, values};
 
 /// Show the sets of RocksDB options that an import can take
 ///
@@ -31,14 +31,14 @@ enum What {
     #[command(after_help = "Example: bedload presets show ingest > mine.toml")]
     Show {
         /// A built-in preset's name or a file
-        #[arg(value_name = "NAME|FILE")]
+        #[arg(value_name = "NAME|FILE", hide_possible_values = true, value_parser = values::preset())]
         preset: String,
     },
     /// Every option that differs from RocksDB's default, with its reason and its cost
     #[command(after_help = "Example: bedload presets explain ingest --set node.table.block_size=32K")]
     Explain {
         /// A built-in preset's name or a file; by default the one an import would take
-        #[arg(value_name = "NAME|FILE")]
+        #[arg(value_name = "NAME|FILE", hide_possible_values = true, value_parser = values::preset())]
         preset: Option<String>,
         #[command(flatten)]
         over: OverrideArgs,
@@ -47,10 +47,10 @@ enum What {
     #[command(after_help = "Example: bedload presets diff ingest memtable")]
     Diff {
         /// A built-in preset's name or a file
-        #[arg(value_name = "A")]
+        #[arg(value_name = "A", hide_possible_values = true, value_parser = values::preset())]
         a: String,
         /// Another
-        #[arg(value_name = "B")]
+        #[arg(value_name = "B", hide_possible_values = true, value_parser = values::preset())]
         b: String,
     },
 }

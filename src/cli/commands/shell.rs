@@ -1,9 +1,12 @@
 //! `bedload completions` and `bedload man`.
 
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use crate::Error;
 use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
@@ -11,6 +14,15 @@ use clap_complete::Shell;
 pub struct CompletionsArgs {
     /// The shell
     pub shell: Shell,
+}
+
+/// Show the help of a command
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload help import")]
+pub struct HelpArgs {
+    /// The command, as `import` or `presets explain`
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// Write man pages
@@ -26,22 +38,94 @@ pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow
     // Into memory first: the generator does not distinguish a broken pipe from an error.
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "bedload", &mut text);
-    std::io::Write::write_all(&mut std::io::stdout().lock(), &text)?;
+    io::stdout().lock().write_all(&text)?;
     Ok(())
 }
 
+/// Prints the help of a command below `command`.
+pub fn help(args: &HelpArgs, mut command: clap::Command) -> anyhow::Result<()> {
+    command.build();
+    let mut found = &command;
+    for name in &args.command {
+        found = found.find_subcommand(name).ok_or_else(|| Error::Usage {
+            reason: format!("there is no command `{name}`"),
+            hint: "bedload --help lists the commands".into(),
+        })?;
+    }
+    let help = found.clone().render_help();
+    let text = if io::stdout().is_terminal() { help.ansi().to_string() } else { help.to_string() };
+    Ok(write!(io::stdout(), "{text}")?)
+}
+
 /// Writes the man pages of `command`.
-pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
-    match &args.dir {
-        Some(dir) => {
-            std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-            clap_mangen::generate_to(command, dir).map_err(Error::io("write man pages into", dir))?;
-        }
-        None => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(command).render(&mut text)?;
-            std::io::Write::write_all(&mut std::io::stdout().lock(), &text)?;
-        }
+pub fn man(args: &ManArgs, mut command: clap::Command) -> anyhow::Result<()> {
+    command.build();
+    let Some(dir) = &args.dir else { return Ok(io::stdout().lock().write_all(&page(&command)?.1)?) };
+    std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+    let mut commands = vec![&command];
+    while let Some(command) = commands.pop() {
+        let (name, text) = page(command)?;
+        std::fs::write(dir.join(name), text).map_err(Error::io("write man pages into", dir))?;
+        commands.extend(command.get_subcommands().filter(|command| !command.is_hide_set()));
     }
     Ok(())
+}
+
+/// What the codes say, as the help of the program has it.
+const EXITS: [(&str, &str); 6] = [
+    ("0", "Done."),
+    ("1", "Failed: I/O, no space, a key that is not there."),
+    ("2", "The command line is wrong."),
+    ("3", "The input is bad, or a verification has found something."),
+    ("4", "The state of the database forbids it."),
+    ("130", "Interrupted; an import goes on with the same command."),
+];
+
+/// Files that the commands read and write beside those that are named.
+const FILES: [(&str, &str); 4] = [
+    ("DB/BEDLOAD.json", "The record of the import in the database."),
+    ("DB.partial/", "What an import has done until the database is complete; the same command goes on from it."),
+    (
+        "FILE.partial",
+        "A file until it is complete, where the file system has no files without a name; the next run replaces it.",
+    ),
+    ("$XDG_CONFIG_HOME/bedload/config.toml, ~/.config/bedload/config.toml", "Options of RocksDB for every import."),
+];
+
+/// The name of a command's man page, and the page.
+fn page(command: &clap::Command) -> anyhow::Result<(String, Vec<u8>)> {
+    let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let examples: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Example: ")).collect();
+    // What stands there has sections of its own.
+    let man = Man::new(command.clone().after_help(""));
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    let usage = command.clone().render_usage().to_string();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    for line in usage.trim_start_matches("Usage:").lines().map(str::trim) {
+        roff.text([bold(line)]).control("br", []);
+    }
+    roff.to_writer(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let mut roff = Roff::new();
+    for (title, items) in [("EXIT STATUS", &EXITS[..]), ("FILES", &FILES[..])] {
+        roff.control("SH", [title]);
+        for (name, what) in items {
+            roff.control("TP", []).text([bold(*name)]).text([roman(*what)]);
+        }
+    }
+    if !examples.is_empty() {
+        roff.control("SH", ["EXAMPLES"]);
+        for example in examples {
+            roff.control("PP", []).text([bold(example)]);
+        }
+    }
+    roff.to_writer(&mut page)?;
+    Ok((man.get_filename(), page))
 }

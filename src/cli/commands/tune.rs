@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// The preset to start from, by name or file
-    #[arg(long, value_name = "NAME|FILE", default_value = crate::preset::DEFAULT)]
+    #[arg(long, value_name = "NAME|FILE", default_value = crate::preset::DEFAULT, hide_possible_values = true, value_parser = values::preset())]
     pub preset: String,
     /// What to improve: the import's time, that and a scan, lookups, or the peak of memory
     #[arg(long = "for", value_name = "GOAL", default_value = "total", value_parser = goal())]

@@ -3,7 +3,7 @@
 use crate::report::{ExportReport, ExportedLog};
 use crate::size::human;
 
-use crate::cli::render::numbers::throughput;
+use crate::cli::render::numbers::{counted, grouped, throughput};
 use crate::cli::render::rows::{NAMES, Rows};
 use crate::cli::render::walk::missing;
 
@@ -29,13 +29,16 @@ pub fn text(report: &ExportReport) -> String {
         Some(true) => ", all that the import wrote",
         Some(false) | None => "",
     };
-    rows.add("blocks", format!("{}, {}{whole}", report.blocks, human(report.payload_bytes)));
+    rows.add("blocks", format!("{}, {}{whole}", grouped(report.blocks), human(report.payload_bytes)));
     rows.add("digest", report.digest.to_string());
     if report.missing > 0 {
         rows.add("missing", missing(report.missing, report.missing_allowed));
     }
     if report.malformed > 0 {
-        rows.add("malformed", format!("{} blocks that are not what their codec says", report.malformed));
+        rows.add(
+            "malformed",
+            format!("{} not what the codec says", counted(report.malformed, "block is", "blocks are")),
+        );
     }
     rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(report.payload_bytes, report.seconds)));
     for block in &report.first_missing {

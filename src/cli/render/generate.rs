@@ -4,20 +4,25 @@ use crate::generate::Summary;
 use crate::generate::log::LogSummary;
 use crate::size::human;
 
-use crate::cli::render::numbers::throughput;
+use crate::cli::render::numbers::{counted, throughput};
 
 /// What is in a CAR.
 pub fn car(summary: &Summary, seconds: f64) -> String {
-    format!("{} blocks, {} ({})", summary.blocks, human(summary.bytes), throughput(summary.car_bytes, seconds))
+    format!(
+        "{}, {} ({})",
+        counted(summary.blocks, "block", "blocks"),
+        human(summary.bytes),
+        throughput(summary.car_bytes, seconds)
+    )
 }
 
 /// What is in a block log.
 pub fn log(summary: &LogSummary, seconds: f64) -> String {
     format!(
-        "blocks {} to {}, {} transactions, {} ({}), head {}",
+        "blocks {} to {}, {}, {} ({}), head {}",
         summary.first,
         summary.last,
-        summary.transactions,
+        counted(summary.transactions, "transaction", "transactions"),
         human(summary.bytes),
         throughput(summary.raw_bytes, seconds),
         summary.head

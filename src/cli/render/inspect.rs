@@ -3,7 +3,7 @@
 use crate::report::{BlockRef, CodeCount, InspectReport, LogInfo, RootInfo, ZstdInfo};
 use crate::size::human;
 
-use crate::cli::render::numbers::{counted, date, throughput};
+use crate::cli::render::numbers::{counted, date, grouped, throughput};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// The width of the longest bar of the size histogram.
@@ -56,7 +56,7 @@ fn add_car(rows: &mut Rows, report: &InspectReport) {
             "blocks",
             report.blocks.map_or_else(
                 || "unknown without reading everything: --full counts them".into(),
-                |blocks| format!("{blocks} by the index"),
+                |blocks| format!("{} by the index", grouped(blocks)),
             ),
         ),
     }
@@ -67,7 +67,10 @@ fn add_blocks(rows: &mut Rows, report: &InspectReport, payload: u64) {
     let count = |value: Option<u64>| value.unwrap_or(0);
     let (blocks, distinct) = (count(report.blocks), count(report.distinct));
     let (duplicates, bytes) = (count(report.duplicates), human(payload));
-    rows.add("blocks", format!("{blocks}, {distinct} distinct, {duplicates} duplicate, {bytes}"));
+    rows.add(
+        "blocks",
+        format!("{}, {} distinct, {} duplicate, {bytes}", grouped(blocks), grouped(distinct), grouped(duplicates)),
+    );
     rows.add_some("padding", report.null_padding.filter(|&padding| padding > 0).map(human));
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     rows.add("codecs", codes(report.codecs.as_deref().unwrap_or_default()));
@@ -77,7 +80,7 @@ fn add_blocks(rows: &mut Rows, report: &InspectReport, payload: u64) {
         "checked",
         match count(report.bad_blocks) {
             0 => "every block matches its CID".into(),
-            bad => format!("{bad} blocks do not match their CIDs"),
+            bad => format!("{} not match", counted(bad, "block does", "blocks do")),
         },
     );
     rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(payload, report.seconds)));
@@ -89,7 +92,7 @@ fn add_sizes(rows: &mut Rows, report: &InspectReport) {
     let bars = sizes.iter().map(|class| {
         let bar = "#".repeat((class.blocks * BAR).div_ceil(most) as usize);
         let up_to = human(class.up_to.saturating_add(1));
-        format!("under {up_to:>10} {:>12} {bar}", class.blocks)
+        format!("under {up_to:>10} {:>12} {bar}", grouped(class.blocks))
     });
     rows.add_each("sizes", bars);
 }
@@ -112,13 +115,21 @@ fn add_log(rows: &mut Rows, log: &LogInfo, report: &InspectReport) {
         rows.add("index", format!("{} ({}) {state}", index.path, index.kind));
     }
     let payload = report.payload_bytes.map_or_else(String::new, |bytes| format!(", {}", human(bytes)));
-    rows.add("blocks", format!("{}{payload}", report.blocks.unwrap_or(0)));
+    rows.add("blocks", format!("{}{payload}", grouped(report.blocks.unwrap_or(0))));
     let Some(packings) = &log.packings else {
         return rows.add("packing", "unknown without reading everything: --full counts it");
     };
     let (raw, zstd, dictionary) = (packings.raw, packings.zstd, packings.zstd_dictionary);
     let stored = human(packings.stored_bytes);
-    rows.add("packing", format!("{raw} raw, {zstd} zstd, {dictionary} zstd with a dictionary; {stored} as stored"));
+    rows.add(
+        "packing",
+        format!(
+            "{} raw, {} zstd, {} zstd with a dictionary; {stored} as stored",
+            grouped(raw),
+            grouped(zstd),
+            grouped(dictionary)
+        ),
+    );
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     rows.add("checked", "every block follows the one before it");
 }
@@ -147,15 +158,17 @@ fn root(root: &RootInfo) -> String {
 fn zstd(zstd: &ZstdInfo) -> String {
     let (skippable, window) = (human(zstd.skippable_bytes), human(zstd.window));
     format!(
-        "{} frames ({} with checksum), {} skippable ({skippable}), window up to {window}",
-        zstd.frames, zstd.checksums, zstd.skippable
+        "{} ({} with checksum), {} skippable ({skippable}), window up to {window}",
+        counted(zstd.frames, "frame", "frames"),
+        grouped(zstd.checksums),
+        grouped(zstd.skippable)
     )
 }
 
 fn codes(counts: &[CodeCount]) -> String {
     let text = |count: &CodeCount| {
         let name = count.name.clone().unwrap_or_else(|| format!("0x{:x}", count.code));
-        format!("{name} {}", count.blocks)
+        format!("{name} {}", grouped(count.blocks))
     };
     counts.iter().map(text).collect::<Vec<_>>().join(", ")
 }

@@ -5,6 +5,7 @@ use crate::size::human;
 use serde_json::Value;
 
 use crate::cli::render::import::head;
+use crate::cli::render::numbers::{counted, grouped};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// The report for people.
@@ -17,7 +18,7 @@ pub fn text(report: &StatReport) -> String {
     rows.add_some("imported", field("imported_at").as_ref().and_then(Value::as_str));
     let recorded = field("head").and_then(|recorded| serde_json::from_value(recorded).ok());
     rows.add_some("head", recorded.as_ref().map(head));
-    rows.add("sequence", report.last_sequence.to_string());
+    rows.add("sequence", grouped(report.last_sequence));
     rows.add_advice(&report.warnings);
     for each in &report.column_families {
         rows.add_lines(&family(each));
@@ -41,14 +42,14 @@ fn family(family: &FamilyStat) -> String {
     let levels: Vec<String> = family
         .levels
         .iter()
-        .map(|level| format!("L{}: {} files, {}", level.level, level.files, human(level.bytes)))
+        .map(|level| format!("L{}: {}, {}", level.level, counted(level.files, "file", "files"), human(level.bytes)))
         .collect();
-    rows.add("entries", family.entries.to_string());
-    rows.add("files", format!("{}, {}", family.files, human(family.bytes)));
+    rows.add("entries", grouped(family.entries));
+    rows.add("files", format!("{}, {}", grouped(family.files), human(family.bytes)));
     rows.add("levels", if levels.is_empty() { "empty".into() } else { levels.join("; ") });
     rows.add("memory", format!("{} of filters, {} of indexes", human(family.filter_bytes), human(family.index_bytes)));
     if let (Some(records), Some(payload), Some(digest)) = (family.records, family.payload_bytes, &family.digest) {
-        rows.add("records", format!("{records}, {}", human(payload)));
+        rows.add("records", format!("{}, {}", grouped(records), human(payload)));
         rows.add("digest", digest.to_string());
     }
     let options = family.options.iter().map(|option| {

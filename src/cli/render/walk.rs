@@ -3,7 +3,7 @@
 use crate::report::WalkReport;
 use crate::size::human;
 
-use crate::cli::render::numbers::throughput;
+use crate::cli::render::numbers::{counted, grouped, throughput};
 use crate::cli::render::rows::Rows;
 
 /// The width of the longest name.
@@ -14,24 +14,35 @@ pub fn text(report: &WalkReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);
     rows.add("roots", report.roots.join(", "));
-    rows.add_some("limit", report.tipsets.map(|tipsets| format!("{tipsets} tipsets")));
+    rows.add_some("limit", report.tipsets.map(|tipsets| counted(tipsets.into(), "tipset", "tipsets")));
     let bytes = human(report.reachable_bytes);
-    rows.add("reachable", format!("{} blocks, {bytes}, up to {} links deep", report.reachable, report.depth));
-    rows.add("missing", missing(report.missing, report.missing_allowed));
     rows.add(
-        "unreachable",
-        report.unreachable.map_or_else(|| "not counted: the walk was limited".into(), |it| it.to_string()),
+        "reachable",
+        format!(
+            "{}, {bytes}, up to {} deep",
+            counted(report.reachable, "block", "blocks"),
+            counted(report.depth, "link", "links")
+        ),
     );
+    rows.add("missing", missing(report.missing, report.missing_allowed));
+    rows.add("unreachable", report.unreachable.map_or_else(|| "not counted: the walk was limited".into(), grouped));
     rows.add(
         "others",
-        format!("{} sector commitments, {} identity CIDs in links only", report.commitments, report.identity),
+        format!(
+            "{}, {} in links only",
+            counted(report.commitments, "sector commitment", "sector commitments"),
+            counted(report.identity, "identity CID", "identity CIDs")
+        ),
     );
     if report.malformed > 0 {
-        rows.add("malformed", format!("{} blocks or links that are not what their codec says", report.malformed));
+        rows.add(
+            "malformed",
+            format!("{} not what the codec says", counted(report.malformed, "block or link is", "blocks or links are")),
+        );
     }
     let rate = report.reachable as f64 / report.seconds.max(0.001);
     let bytes = throughput(report.reachable_bytes, report.seconds);
-    rows.add("time", format!("{:.1} s, {rate:.0} blocks/s, {bytes}", report.seconds));
+    rows.add("time", format!("{:.1} s, {} blocks/s, {bytes}", report.seconds, grouped(rate as u64)));
     for block in &report.first_missing {
         let allowed = if block.allowed { "allowed to be missing" } else { "missing" };
         let epoch = block.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();
@@ -47,7 +58,7 @@ pub fn text(report: &WalkReport) -> String {
 /// How many blocks are missing, and how many of them may be.
 pub fn missing(missing: u64, allowed: u64) -> String {
     match allowed {
-        0 => missing.to_string(),
-        allowed => format!("{missing}, {allowed} of them allowed to be"),
+        0 => grouped(missing),
+        allowed => format!("{}, {} of them allowed to be", grouped(missing), grouped(allowed)),
     }
 }
