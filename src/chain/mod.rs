@@ -36,6 +36,7 @@ pub use id::Id;
 pub use name::Name;
 pub use problem::ChainProblem;
 pub(crate) use steem::{block_id as steem_id, root as steem_root};
+pub(crate) use transactions::transactions_json;
 pub use transactions::{TransactionOptions, Transactions, check_transactions};
 
 /// Which chain a block comes from, as far as its layout goes.

@@ -48,3 +48,19 @@ pub fn check_transactions(
         Family::Antelope => antelope::check(version, block, header, options),
     }
 }
+
+/// A block's transactions as JSON, by the names that nodes use; not checked against its header.
+///
+/// # Errors
+/// As [`check_transactions`], but for [`ChainProblem::Merkle`].
+pub(crate) fn transactions_json(
+    family: Family,
+    version: u32,
+    block: &[u8],
+    header: &Header,
+) -> Result<serde_json::Value, ChainProblem> {
+    match family {
+        Family::Steem | Family::Hive => steem::transactions_json(family, block, header),
+        Family::Antelope => antelope::transactions_json(version, block, header),
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::chain::{self, Family, Header, Id};
+use crate::chain::{self, ChainProblem, Family, Header, Id};
 use crate::error::{Error, Result};
 use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
@@ -85,11 +85,20 @@ impl BlockLookup {
         }
     }
 
+    /// The block's transactions as JSON; `None` where its header cannot be read.
+    ///
+    /// # Errors
+    /// [`ChainProblem`]: they cannot be read.
+    pub(crate) fn transactions(&self, found: &FoundBlock) -> Option<Result<serde_json::Value, ChainProblem>> {
+        let header = found.header.as_ref()?;
+        Some(chain::transactions_json(self.family, self.version, &found.block, header))
+    }
+
     /// The numbers of the first and the last block; `None` when there are none.
     ///
     /// # Errors
     /// [`Error::Rocks`] or [`Error::Io`]: they cannot be read.
-    pub fn bounds(&self) -> Result<Option<(u32, u32)>> {
+    pub(crate) fn bounds(&self) -> Result<Option<(u32, u32)>> {
         let mut scan = self.reader.pick("default")?;
         scan.seek(&[]);
         let first = scan.item().and_then(|(key, _)| number_at(key, 0));

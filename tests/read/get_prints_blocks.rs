@@ -165,6 +165,12 @@ fn blocks_of_a_log_come_by_range_and_the_last_one_by_name() {
     let head = numbers(&["head"])[0];
     assert!(head > 20);
     assert_eq!(numbers(&["1-5", "7", "head"]), [1, 2, 3, 4, 5, 7, head]);
+    let block: serde_json::Value =
+        serde_json::from_slice(&get(&db, &["7"]).success().get_output().stdout).expect("JSON");
+    let transactions = block["transactions"].as_array().expect("a list");
+    assert!(!transactions.is_empty(), "{block}");
+    let operation = &transactions[0]["operations"][0];
+    assert!(operation["type"].is_string() && operation["value"].is_object(), "{operation}");
     let there = format!("which has blocks 1 to {head}\nhint: name blocks between these; `head` is the last one\n");
     for (key, what) in [
         (format!("{}", head + 1), format!("block {} is", head + 1)),

@@ -12,10 +12,12 @@
 //!
 //! A slot is half a second, counted from 2000. Layout and hash as in <https://github.com/AntelopeIO/spring>.
 
+mod json;
 mod transactions;
 
 use sha2::{Digest, Sha256};
 
+pub(super) use json::transactions as transactions_json;
 pub(super) use transactions::check;
 pub(crate) use transactions::root;
 

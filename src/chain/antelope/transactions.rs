@@ -27,19 +27,19 @@ use super::super::{ChainProblem, Header, Id, TransactionOptions, Transactions, m
 use super::{ID_LEN, bare_header, extensions, signature};
 
 /// The most receipts of a block; a receipt has 11 bytes at least.
-const MAX_RECEIPTS: u32 = 1 << 20;
+pub(super) const MAX_RECEIPTS: u32 = 1 << 20;
 /// The fewest bytes of a receipt.
-const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;
+pub(super) const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;
 /// The most signatures of a transaction.
 const MAX_SIGNATURES: u32 = 1 << 16;
 /// The most bytes of each part of a packed transaction.
-const MAX_PACKED: u32 = 64 << 20;
+pub(super) const MAX_PACKED: u32 = 64 << 20;
 /// The most bytes that a transaction unpacks to, the limit of the nodes.
-const MAX_UNPACKED: usize = 1 << 20;
+pub(super) const MAX_UNPACKED: usize = 1 << 20;
 /// The schedule version of all Savanna blocks.
 const SAVANNA: u32 = 1 << 31;
 /// The version whose transactions can be pruned.
-const PRUNABLE: u32 = 4;
+pub(super) const PRUNABLE: u32 = 4;
 
 /// Reads the transactions of a block.
 pub(in super::super) fn check(
@@ -108,11 +108,11 @@ fn receipt(
 }
 
 /// A packed transaction.
-struct Packed<'a> {
-    compression: u8,
+pub(super) struct Packed<'a> {
+    pub(super) compression: u8,
     /// Where the transaction begins in the block.
-    offset: usize,
-    transaction: &'a [u8],
+    pub(super) offset: usize,
+    pub(super) transaction: &'a [u8],
     /// The transaction behind its length, as stored.
     with_len: &'a [u8],
     prunable: Prunable<'a>,
@@ -127,7 +127,7 @@ enum Prunable<'a> {
 }
 
 impl<'a> Packed<'a> {
-    fn read(reader: &mut Reader<'a>, version: u32) -> Result<Self, ChainProblem> {
+    pub(super) fn read(reader: &mut Reader<'a>, version: u32) -> Result<Self, ChainProblem> {
         let (compression, prunable) = if version == PRUNABLE {
             let compression = compression(reader)?;
             let offset = reader.at();
@@ -162,7 +162,7 @@ impl<'a> Packed<'a> {
         hash.chain_update(prunable).finalize().into()
     }
 
-    fn id(&self, unpacker: &mut Unpacker) -> Result<Id, ChainProblem> {
+    pub(super) fn id(&self, unpacker: &mut Unpacker) -> Result<Id, ChainProblem> {
         let id: [u8; ID_LEN] = match self.compression {
             0 => Sha256::digest(self.transaction).into(),
             _ => {
@@ -176,7 +176,7 @@ impl<'a> Packed<'a> {
 
 /// Unpacks transactions with memory that is reused, and allocated for the first one.
 #[derive(Default)]
-struct Unpacker(Option<Decompress>);
+pub(super) struct Unpacker(Option<Decompress>);
 
 impl Unpacker {
     /// The digest of what a zlib stream holds; `None` when it is none, is cut, or holds too much. Bytes behind its end do

@@ -8,9 +8,9 @@ use super::super::{ChainProblem, Family};
 use super::signed_header;
 
 /// The most bytes of a text. A node accepts blocks of at most 2 MiB.
-const MAX_TEXT: u32 = 16 << 20;
+pub(super) const MAX_TEXT: u32 = 16 << 20;
 /// The most items of a list within an operation.
-const MAX_ITEMS: u32 = 1 << 20;
+pub(super) const MAX_ITEMS: u32 = 1 << 20;
 /// The most digits behind the point of an amount.
 const MAX_DIGITS: u8 = 18;
 /// The first four bytes of an asset's symbol in Hive's newer packing: HBD, HIVE and VESTS.
@@ -21,6 +21,8 @@ const NAI: [u32; 3] = [0xbebc_2003, 0xbebc_2023, 0xbebc_2046];
 pub(super) enum Field {
     /// That many bytes whose content does not matter here.
     Fixed(usize),
+    /// A number of two bytes that may be negative.
+    Signed16,
     /// A byte that is 0 or 1.
     Bool,
     /// A length and as many bytes: a name, a text, anything.
@@ -49,6 +51,7 @@ pub(super) fn skip(
     for field in fields {
         match field {
             Field::Fixed(len) => reader.take(*len, inside).map(drop)?,
+            Field::Signed16 => reader.take(2, inside).map(drop)?,
             Field::Bool => reader.bool(inside).map(drop)?,
             Field::Text => reader.bytes(inside, MAX_TEXT).map(drop)?,
             Field::Asset => asset(reader, family, inside)?,
@@ -124,6 +127,7 @@ mod tests {
         for field in fields {
             match field {
                 Field::Fixed(len) => (0..*len).for_each(|_| out.push(noise.next() as u8)),
+                Field::Signed16 => out.extend((noise.next() as u16).to_le_bytes()),
                 Field::Bool => out.push(noise.below(2) as u8),
                 Field::Text => (0..count(noise, out, 200)).for_each(|_| out.push(noise.next() as u8)),
                 Field::Asset => {

@@ -11,6 +11,7 @@
 //! of extensions are not checked.
 
 mod field;
+mod json;
 mod known_roots;
 mod operations;
 mod transactions;
@@ -18,6 +19,7 @@ mod types;
 
 use sha2::{Digest, Sha224};
 
+pub(super) use json::transactions as transactions_json;
 pub(super) use transactions::check;
 pub(crate) use transactions::root;
 

@@ -19,14 +19,14 @@ use super::types::{FUTURE, SIGNATURE as SIGNATURE_FIELD, TIME, U16, U32};
 use super::{ID_LEN, known_roots, operations, signed_header};
 
 /// The most transactions of a block. A transaction has 13 bytes at least, a block 2 MiB at most.
-const MAX_TRANSACTIONS: u32 = 1 << 20;
+pub(super) const MAX_TRANSACTIONS: u32 = 1 << 20;
 /// The most operations of a transaction.
-const MAX_OPERATIONS: u32 = 1 << 20;
+pub(super) const MAX_OPERATIONS: u32 = 1 << 20;
 /// The fewest bytes of a transaction.
-const SMALLEST: usize = 13;
+pub(super) const SMALLEST: usize = 13;
 /// The fields before the operations, and the signatures behind them.
-const FRONT: &[Field] = &[U16, U32, TIME];
-const SIGNATURES: &[Field] = &[Field::List(&[SIGNATURE_FIELD])];
+pub(super) const FRONT: &[Field] = &[U16, U32, TIME];
+pub(super) const SIGNATURES: &[Field] = &[Field::List(&[SIGNATURE_FIELD])];
 
 /// Reads the transactions of a block.
 pub(in super::super) fn check(

@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "EPOCH")]
     pub epoch: Option<u64>,
     /// How to print a block; json is dag-json where the CID names dag-cbor or dag-pb, with names for the fields of a
-    /// Filecoin header, and the fields of its header for a block of a log. The default is hex, and json for a block of a
+    /// Filecoin header, and for a block of a log the fields of its header and its transactions. The default is hex, and json for a block of a
     /// log and for --epoch
     #[arg(long = "as", value_name = "FORM")]
     pub form: Option<Form>,

@@ -12,7 +12,7 @@ pub fn document(key: &str, block: Option<&[u8]>, (form, content): (&str, Value))
     })
 }
 
-/// The fields of a block's header.
+/// The fields of a block's header, and its transactions.
 pub fn header_fields(lookup: &BlockLookup, found: &FoundBlock) -> Value {
     let header = found.header.as_ref();
     let seconds = header.and_then(|header| u64::try_from(header.timestamp_ms / 1000).ok());
@@ -29,6 +29,13 @@ pub fn header_fields(lookup: &BlockLookup, found: &FoundBlock) -> Value {
     });
     if let (Some(position), Some(object)) = (found.transaction, fields.as_object_mut()) {
         object.insert("transaction_position".into(), position.into());
+    }
+    if let Some(object) = fields.as_object_mut() {
+        match lookup.transactions(found) {
+            Some(Ok(transactions)) => drop(object.insert("transactions".into(), transactions)),
+            Some(Err(problem)) => drop(object.insert("transactions_unreadable".into(), problem.to_string().into())),
+            None => {}
+        }
     }
     fields
 }

@@ -1,0 +1,208 @@
+//! Transactions of Steem and Hive as JSON: operations by their names, and their fields by the names that nodes use.
+//!
+//! Numbers are numbers, amounts are text as `1.000 STEEM`, keys and signatures hex; what is not UTF-8 is `{"hex": ".."}`.
+//! Structures inside a field, as authorities, are lists in the order of the layout; a variant begins with its tag.
+
+use data_encoding::HEXLOWER;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::super::reader::Reader;
+use super::super::{ChainProblem, Family, Header, Id};
+use super::field::{Field, MAX_ITEMS, MAX_TEXT, skip};
+use super::transactions::{FRONT, MAX_OPERATIONS, MAX_TRANSACTIONS, SIGNATURES, SMALLEST};
+use super::types::FUTURE;
+use super::{ID_LEN, operations, signed_header};
+
+/// The transactions of a block.
+pub(in super::super) fn transactions(family: Family, block: &[u8], header: &Header) -> Result<Value, ChainProblem> {
+    let mut reader = Reader::new(block, header.header_len);
+    let mut all = Vec::new();
+    for _ in 0..reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)? {
+        all.push(transaction(&mut reader, family, header.number)?);
+    }
+    Ok(Value::Array(all))
+}
+
+fn transaction(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Value, ChainProblem> {
+    let start = reader.at();
+    let front = values(reader, family, FRONT, "a transaction")?;
+    let mut operations = Vec::new();
+    for _ in 0..reader.count("a transaction's operations", MAX_OPERATIONS, 1)? {
+        operations.push(operation(reader, family, block)?);
+    }
+    let extensions = value(reader, family, &FUTURE, "a transaction's extensions")?;
+    let digest = Sha256::digest(reader.since(start));
+    let id = digest.get(..ID_LEN).and_then(Id::from_slice);
+    let signatures = values(reader, family, SIGNATURES, "a transaction's signatures")?.pop();
+    let mut front = front.into_iter();
+    Ok(json!({
+        "id": id,
+        "ref_block_num": front.next(),
+        "ref_block_prefix": front.next(),
+        "expiration": front.next(),
+        "operations": operations,
+        "extensions": extensions,
+        "signatures": signatures,
+    }))
+}
+
+fn operation(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Value, ChainProblem> {
+    let offset = reader.at();
+    let tag = reader.varint("the tag of an operation")?;
+    let unknown = ChainProblem::UnknownOperation { block, tag, offset };
+    let operation = operations::find(family, tag).ok_or(unknown)?;
+    let values = values(reader, family, operation.fields, operation.name)?;
+    let fields: Map<String, Value> = operation.names.split(' ').map(str::to_owned).zip(values).collect();
+    Ok(json!({ "type": operation.bare_name(), "value": fields }))
+}
+
+fn values(
+    reader: &mut Reader<'_>,
+    family: Family,
+    fields: &[Field],
+    inside: &'static str,
+) -> Result<Vec<Value>, ChainProblem> {
+    fields.iter().map(|field| value(reader, family, field, inside)).collect()
+}
+
+/// The value of one field.
+fn value(reader: &mut Reader<'_>, family: Family, field: &Field, inside: &'static str) -> Result<Value, ChainProblem> {
+    let one_or_list = |mut values: Vec<Value>| match values.len() {
+        1 => values.pop().unwrap_or_default(),
+        _ => Value::Array(values),
+    };
+    Ok(match field {
+        Field::Fixed(len) => fixed(reader.take(*len, inside)?),
+        Field::Signed16 => i16::from_le_bytes(reader.array(inside)?).into(),
+        Field::Bool => reader.bool(inside)?.into(),
+        Field::Text => text(reader.bytes(inside, MAX_TEXT)?),
+        Field::Asset => {
+            let start = reader.at();
+            skip(reader, family, std::slice::from_ref(field), inside)?;
+            asset(reader.since(start))
+        }
+        Field::Group(fields) => Value::Array(values(reader, family, fields, inside)?),
+        Field::Optional(fields) => match reader.bool(inside)? {
+            true => one_or_list(values(reader, family, fields, inside)?),
+            false => Value::Null,
+        },
+        Field::List(fields) => {
+            let count = reader.count(inside, MAX_ITEMS, 1)?;
+            let items = (0..count).map(|_| values(reader, family, fields, inside).map(one_or_list));
+            Value::Array(items.collect::<Result<_, _>>()?)
+        }
+        Field::Variant(kinds) => {
+            let offset = reader.at();
+            let tag = reader.varint(inside)?;
+            let expected = "the tag of a known variant";
+            let unknown = ChainProblem::Unexpected { offset, expected, found: tag.into() };
+            let kind = kinds.get(tag as usize).ok_or(unknown)?;
+            let mut parts = vec![tag.into()];
+            parts.extend(values(reader, family, kind, inside)?);
+            Value::Array(parts)
+        }
+        Field::SignedHeader => {
+            let start = reader.at();
+            signed_header(reader)?;
+            HEXLOWER.encode(reader.since(start)).into()
+        }
+    })
+}
+
+/// A number of up to eight bytes; hex of more.
+fn fixed(bytes: &[u8]) -> Value {
+    let mut number = [0; 8];
+    match number.get_mut(..bytes.len()) {
+        Some(low) => {
+            low.copy_from_slice(bytes);
+            u64::from_le_bytes(number).into()
+        }
+        None => HEXLOWER.encode(bytes).into(),
+    }
+}
+
+fn text(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => json!({ "hex": HEXLOWER.encode(bytes) }),
+    }
+}
+
+/// An amount in either packing, which [`skip`] has found to be one.
+fn asset(bytes: &[u8]) -> Value {
+    let (amount, symbol) = bytes.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+    let amount = i64::from_le_bytes(*amount);
+    let (digits, name) = match symbol {
+        [0x03, 0x20, 0xbc, 0xbe] => (3, "HBD".into()),
+        [0x23, 0x20, 0xbc, 0xbe] => (3, "HIVE".into()),
+        [0x46, 0x20, 0xbc, 0xbe] => (6, "VESTS".into()),
+        [digits, name @ ..] => (usize::from(*digits), String::from_utf8_lossy(name).trim_end_matches('\0').to_owned()),
+        [] => (0, String::new()),
+    };
+    let sign = if amount < 0 { "-" } else { "" };
+    let all = format!("{:0>width$}", amount.unsigned_abs(), width = digits + 1);
+    let (whole, part) = all.split_at(all.len() - digits);
+    let point = if digits > 0 { "." } else { "" };
+    format!("{sign}{whole}{point}{part} {name}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A base-128 length and the bytes.
+    fn text(text: &str) -> Vec<u8> {
+        [&[text.len() as u8][..], text.as_bytes()].concat()
+    }
+
+    fn read(family: Family, operation_bytes: &[u8]) -> Result<Value, ChainProblem> {
+        operation(&mut Reader::new(operation_bytes, 0), family, 1)
+    }
+
+    #[test]
+    fn operations_have_their_names_and_those_of_their_fields() {
+        let vote = [&[0][..], &text("alice"), &text("bob"), &text("a-post"), &(-2500i16).to_le_bytes()].concat();
+        assert_eq!(
+            read(Family::Steem, &vote),
+            Ok(json!({
+                "type": "vote",
+                "value": { "voter": "alice", "author": "bob", "permlink": "a-post", "weight": -2500 },
+            }))
+        );
+        let amount = [&1_005i64.to_le_bytes()[..], b"\x03STEEM\0\0"].concat();
+        let transfer = [&[2][..], &text("alice"), &text("bob"), &amount, &[2, 0xff, 0xfe]].concat();
+        assert_eq!(
+            read(Family::Steem, &transfer),
+            Ok(json!({
+                "type": "transfer",
+                "value": { "from": "alice", "to": "bob", "amount": "1.005 STEEM", "memo": { "hex": "fffe" } },
+            }))
+        );
+        let nai = [&5i64.to_le_bytes()[..], b"\x23\x20\xbc\xbe"].concat();
+        let savings = [&[33][..], &text("a"), &7u32.to_le_bytes(), &text("b"), &nai, &text("")].concat();
+        assert_eq!(
+            read(Family::Hive, &savings),
+            Ok(json!({
+                "type": "transfer_from_savings",
+                "value": { "from": "a", "request_id": 7, "to": "b", "amount": "0.005 HIVE", "memo": "" },
+            }))
+        );
+        for len in 0..savings.len() {
+            assert!(read(Family::Hive, &savings[..len]).is_err(), "cut to {len}");
+        }
+        assert!(matches!(read(Family::Steem, &[0x7f]), Err(ChainProblem::UnknownOperation { tag: 0x7f, .. })));
+    }
+
+    #[test]
+    fn every_operation_has_as_many_names_as_fields() {
+        for family in [Family::Steem, Family::Hive] {
+            for operation in (0..60).filter_map(|tag| operations::find(family, tag)) {
+                let names: Vec<&str> = operation.names.split(' ').collect();
+                assert_eq!(names.len(), operation.fields.len(), "{}", operation.name);
+                let distinct: std::collections::HashSet<_> = names.iter().collect();
+                assert_eq!(distinct.len(), names.len(), "{}", operation.name);
+            }
+        }
+    }
+}
