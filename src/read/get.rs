@@ -122,7 +122,7 @@ impl Lookup {
     /// # Errors
     /// [`Error::Usage`]: no roots are recorded; [`Error::NotFound`]: no tipset has this epoch, or the chain ends before
     /// it; [`Error::Interrupted`]; [`Error::Rocks`] or [`Error::Io`]: a block cannot be read.
-    pub fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, Found)>> {
+    pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, Found)>> {
         if self.roots.is_empty() {
             return Err(Error::Usage {
                 reason: "no root to look for the epoch from: BEDLOAD.json names none".into(),

@@ -84,21 +84,9 @@ pub struct Recorded {
     /// Records that were written since the import: those beyond its count, where a node has opened the database since
     /// and nothing is damaged; for a block log, the blocks behind its last one.
     pub written_since: u64,
-    /// What shows that all records of the import are there as it wrote them; `null` when nothing does: after a sample,
-    /// for a database that is damaged or held others before, and beside records that were written since, unless the
-    /// database is compared with the snapshot.
-    pub confirmed_by: Option<ConfirmedBy>,
-}
-
-/// What shows that all records of an import are there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum ConfirmedBy {
-    /// Their number and their content digest.
-    Digest,
-    /// The comparison with a snapshot of the recorded digest: each of its blocks is there.
-    Snapshot,
+    /// Whether all records of the import are shown to be there as it wrote them: by their count and digest, or, beside
+    /// records that were written since, by the comparison with the snapshot. `false` where nothing shows that.
+    pub confirmed: bool,
 }
 
 /// A comparison with the source, record by record.

@@ -34,14 +34,11 @@ fn records_that_a_node_has_added_are_no_damage() {
     let db = import(dir.path(), &car, &[]);
     let car = car.to_str().expect("text");
     let report = verify(&db, &[], 0);
-    assert_eq!(
-        (&report["recorded"]["written_since"], &report["recorded"]["confirmed_by"]),
-        (&json!(0), &json!("digest"))
-    );
+    assert_eq!((&report["recorded"]["written_since"], &report["recorded"]["confirmed"]), (&json!(0), &json!(true)));
     add(&db, 0..3);
     let report = verify(&db, &[], 0);
     assert_eq!(report["recorded"]["written_since"], 3);
-    assert_eq!(report["recorded"]["confirmed_by"], Value::Null);
+    assert_eq!(report["recorded"]["confirmed"], false);
     bedload().args(["verify", "--db"]).arg(&db).assert().success().stdout(contains(
         "since     written to since the import: 3 more; each of all records matches its key; whether every record of the \
          import is still among them, count and digest do not show: --against SNAPSHOT --allow-extra does\n",
@@ -60,7 +57,7 @@ fn records_that_a_node_has_added_are_no_damage() {
     assert_eq!(report["against"]["extra"], 3);
     assert_eq!(report["against"]["imported"], true);
     assert_eq!(report["against"]["digest"], report["recorded"]["digest"]);
-    assert_eq!(report["recorded"]["confirmed_by"], "snapshot");
+    assert_eq!(report["recorded"]["confirmed"], true);
     let mut command = bedload();
     command.args(["verify", "--allow-extra", "--against", car, "--db"]).arg(&db);
     command.assert().success().stdout(contains("3 more; every record of the import is there, by comparison"));
@@ -80,10 +77,10 @@ fn a_lost_record_behind_added_ones_is_left_open_and_found_by_the_comparison() {
     let report = verify(&db, &[], 0);
     // Two more than recorded are all that can be said, and nothing is confirmed.
     assert_eq!(report["recorded"]["written_since"], 2);
-    assert_eq!(report["recorded"]["confirmed_by"], Value::Null);
+    assert_eq!(report["recorded"]["confirmed"], false);
     let report = verify(&db, &["--against", car.to_str().expect("text"), "--allow-extra"], 3);
     assert_eq!(kinds(&report), ["count", "digest", "missing"]);
-    assert_eq!(report["recorded"]["confirmed_by"], Value::Null);
+    assert_eq!(report["recorded"]["confirmed"], false);
 }
 
 #[test]
@@ -173,12 +170,12 @@ fn blocks_behind_those_of_a_log_are_counted_and_the_rest_is_confirmed() {
     let all = from.iterator(IteratorMode::Start).count();
     let report = verify(&part, &[], 0);
     assert_eq!(report["recorded"]["written_since"], all - 50);
-    assert_eq!(report["recorded"]["confirmed_by"], "digest");
+    assert_eq!(report["recorded"]["confirmed"], true);
     // A block of the import that is gone stays a problem, however many were added.
     let (node, _) = open_all(&part);
     node.delete(20u32.to_be_bytes()).expect("deleted");
     drop(node);
     let report = verify(&part, &[], 3);
     assert!(kinds(&report).contains(&"link") && kinds(&report).contains(&"digest"), "{report:#}");
-    assert_eq!(report["recorded"]["confirmed_by"], Value::Null);
+    assert_eq!(report["recorded"]["confirmed"], false);
 }

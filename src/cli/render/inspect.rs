@@ -80,7 +80,7 @@ fn add_blocks(rows: &mut Rows, report: &InspectReport, payload: u64) {
         "checked",
         match count(report.bad_blocks) {
             0 => "every block matches its CID".into(),
-            bad => format!("{} not match", counted(bad, "block does", "blocks do")),
+            bad => counted(bad, "block does not match its CID", "blocks do not match their CIDs"),
         },
     );
     rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(payload, report.seconds)));

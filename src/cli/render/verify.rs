@@ -1,6 +1,6 @@
 //! The report of `bedload verify`.
 
-use crate::report::{ConfirmedBy, KeyFrom, Problems, Recorded, VerifyReport, shown_in_line};
+use crate::report::{KeyFrom, Problems, Recorded, VerifyReport, shown_in_line};
 use crate::size::human;
 use crate::sort::key::KeyLayout;
 
@@ -71,12 +71,12 @@ fn record(report: &VerifyReport) -> String {
 /// What was written since the import, and what that leaves open.
 fn since(recorded: &Recorded, report: &VerifyReport) -> Option<String> {
     let more = recorded.written_since;
-    let confirmed = match (recorded.confirmed_by, report.log.is_some()) {
+    let confirmed = match (recorded.confirmed, report.log.is_some()) {
         _ if more == 0 => return None,
-        (Some(ConfirmedBy::Digest), _) => "those of the import have the recorded count and digest",
-        (Some(ConfirmedBy::Snapshot), _) => "every record of the import is there, by comparison with its snapshot",
-        (None, true) => "those of the import are not as it recorded them",
-        (None, false) => {
+        (true, true) => "those of the import have the recorded count and digest",
+        (true, false) => "every record of the import is there, by comparison with its snapshot",
+        (false, true) => "those of the import are not as it recorded them",
+        (false, false) => {
             "each of all records matches its key; whether every record of the import is still among them, count and \
              digest do not show: --against SNAPSHOT --allow-extra does"
         }

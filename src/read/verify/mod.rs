@@ -99,7 +99,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             records: record.blocks.written,
             digest: record.digest,
             written_since: 0,
-            confirmed_by: None,
+            confirmed: false,
         }),
         against: None,
         notes: Vec::new(),

@@ -7,7 +7,7 @@
 use super::job;
 use super::problems::Collector;
 use super::scan::Totals;
-use crate::report::{Against, ConfirmedBy, ProblemKind, Recorded, VerifyReport};
+use crate::report::{Against, ProblemKind, Recorded, VerifyReport};
 
 /// Compares the totals of all records with the record of the import; `opened_since`: a node may have written to the
 /// database.
@@ -18,7 +18,7 @@ pub(super) fn compare(report: &mut VerifyReport, totals: &Totals, opened_since: 
         name_the_source(against, recorded, problems, &mut report.notes);
     }
     if against.is_some_and(|against| against.imported == Some(true) && against.same == against.distinct) {
-        recorded.confirmed_by = Some(ConfirmedBy::Snapshot);
+        recorded.confirmed = true;
     }
     if !recorded.whole {
         // The records of other writers are not known, but the import's own are among them.
@@ -35,7 +35,7 @@ pub(super) fn compare(report: &mut VerifyReport, totals: &Totals, opened_since: 
         let found = (totals.records, totals.digest);
         job::compare("", found, (recorded.records, recorded.digest), problems);
         if found == (recorded.records, recorded.digest) {
-            recorded.confirmed_by = Some(ConfirmedBy::Digest);
+            recorded.confirmed = true;
         }
         return;
     }
@@ -44,7 +44,7 @@ pub(super) fn compare(report: &mut VerifyReport, totals: &Totals, opened_since: 
         let own = (totals.records - totals.since.records, totals.digest.without(totals.since.digest));
         job::compare("the import", own, (recorded.records, recorded.digest), problems);
         if own == (recorded.records, recorded.digest) {
-            recorded.confirmed_by = Some(ConfirmedBy::Digest);
+            recorded.confirmed = true;
         }
     }
 }
