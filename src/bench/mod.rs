@@ -255,7 +255,7 @@ fn identity(
 ) -> Result<Map<String, Value>> {
     let mut variants = Vec::new();
     for info in infos {
-        let digest = text_digest(&crate::preset::Preset::find(&info.preset)?.text);
+        let digest = text_digest(&crate::preset::Preset::find(&info.preset)?.all_text());
         variants.push(json!({
             "name": info.name, "preset_text": digest, "set": info.set, "arguments": info.arguments,
         }));

@@ -17,7 +17,9 @@ use crate::report::record::{checksum, sealed};
 use crate::report::{
     Blocks, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions, rfc3339,
 };
+use crate::rocks::options;
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
+use crate::rocks::releases::loadable_by_old;
 use crate::rocks::{self, options_of};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
@@ -37,6 +39,11 @@ pub(super) fn commit(
     progress.begin(Phase::Commit, None);
     let bytes = size.unwrap_or(loaded.consumed);
     let source = SourceInfo { bytes, null_padding: loaded.tail.padding, ..source };
+    if !target.into_existing && job.preset.oldest_rocksdb().is_old() {
+        let defaults = options::defaults()?;
+        rewrite_options(target.working(), |text| loadable_by_old(text, defaults))?;
+        failpoint::reach("options-rewritten");
+    }
     let mut report = report(job, source, loaded, complete)?;
     measure(progress, &mut report);
     let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
@@ -105,6 +112,15 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
 /// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Replaces the OPTIONS file of the closed database in `dir`, in one step: a crash leaves one or the other, and both are
+/// read by this RocksDB.
+fn rewrite_options(dir: &Path, rewrite: impl Fn(&str) -> String) -> Result<()> {
+    let path = OptionsFile::latest_path(dir)?;
+    let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    write_synced(dir, &name, rewrite(&String::from_utf8_lossy(&bytes)).as_bytes())
 }
 
 /// Fills in the measurements so far.

@@ -10,9 +10,10 @@ use super::resolved::Resolved;
 use super::resolved::agrees;
 use super::validate::{Setting, default_of};
 use crate::escape::shown_in_line;
+use crate::rocks::releases::Release;
 
 /// The form of the JSON that [`Explanation`] serializes to.
-pub const SCHEMA: &str = "bedload-preset-explanation-1";
+pub const SCHEMA: &str = "bedload-preset-explanation-2";
 
 /// A preset in full.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -25,6 +26,8 @@ pub struct Explanation {
     pub summary: String,
     /// Its loader.
     pub loader: Loader,
+    /// The oldest RocksDB that is known to read the database.
+    pub oldest_rocksdb: Release,
     /// One row for each option that differs from its default.
     pub options: Vec<Row>,
     /// Notes for the user.
@@ -64,6 +67,7 @@ pub fn explain(resolved: &Resolved) -> Explanation {
         preset: resolved.preset.clone(),
         summary: resolved.summary.clone(),
         loader: resolved.loader,
+        oldest_rocksdb: resolved.oldest_rocksdb(),
         options,
         notes: resolved.notes.clone(),
     }
@@ -73,6 +77,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", shown_in_line(&self.preset), shown_in_line(&self.summary))?;
         writeln!(f, "loader: {}", self.loader)?;
+        writeln!(f, "read by: RocksDB {} or newer", self.oldest_rocksdb)?;
         for row in &self.options {
             writeln!(f, "\n{row}")?;
         }

@@ -2,7 +2,8 @@
 
 use super::key::{Key, Loader, Scope, Stage};
 use super::resolved::Resolved;
-use super::validate::Setting;
+use super::validate::{Setting, USUAL_BITS, default_of, filter_without_bits};
+use crate::rocks::option_map::Group;
 use crate::size::human;
 
 /// Warnings about a resolved preset.
@@ -13,7 +14,7 @@ pub(super) fn warnings(resolved: &Resolved) -> Vec<String> {
         .collect()
 }
 
-fn lint(resolved: &Resolved, Setting { key, value, .. }: &Setting) -> Option<String> {
+fn lint(resolved: &Resolved, Setting { key, value, written, .. }: &Setting) -> Option<String> {
     let Key { stage, scope, name } = key;
     let ingest = resolved.loader == Loader::Ingest;
     let warning = match (stage, scope, name.as_str(), value.as_str()) {
@@ -26,6 +27,16 @@ fn lint(resolved: &Resolved, Setting { key, value, .. }: &Setting) -> Option<Str
         (Stage::Node, Scope::Cf, "num_levels", levels) if levels.parse::<u32>().is_ok_and(|levels| levels < 7) => {
             "a node that expects seven levels opens it, one that was given fewer does not open seven; \
              with two, each compaction rewrites everything"
+        }
+        (Stage::Node, Scope::Cf, "level_compaction_dynamic_level_bytes", "false") => {
+            return Some(static_levels(resolved));
+        }
+        (_, Scope::Table, "filter_policy", _) if filter_without_bits(written).is_some() => {
+            let kind = filter_without_bits(written)?;
+            return Some(format!(
+                "`{written}` does not say the bits of a key, so {USUAL_BITS} are taken; \
+                 for another number, add `--set {key}={kind}:BITS`"
+            ));
         }
         (Stage::Node, Scope::Cf, "disable_auto_compactions", "true") => {
             "files pile up in level 0 as the node writes, until a compaction runs"
@@ -67,4 +78,24 @@ fn dictionary(resolved: &Resolved, key: &Key) -> Option<String> {
         human(bytes),
         key.scope
     ))
+}
+
+/// What lies in the last level stays there untouched until the levels above are full, whose sizes count from the first.
+fn static_levels(resolved: &Resolved) -> String {
+    let node = resolved.node();
+    let number = |name: &str| {
+        let text = node.get(Group::Cf, name).or_else(|| default_of(resolved.defaults, Group::Cf, name));
+        text.and_then(|text| text.parse::<f64>().ok()).unwrap_or_default()
+    };
+    let last = number("num_levels") - 1.0;
+    let factor = number("max_bytes_for_level_multiplier");
+    // A float that is too large for a number becomes the largest one.
+    let full = (number("max_bytes_for_level_base") * factor.powf((last - 2.0).max(0.0))) as u64;
+    format!(
+        "the import leaves its files at the last level, {last}, all the same; what the node writes, overwrites and deletes \
+         reaches them only when level {} holds {}: until then no space of deleted blocks is freed, and a key may be \
+         looked for in all levels; `--set node.cf.level_compaction_dynamic_level_bytes=true` fills levels from the last",
+        last - 1.0,
+        human(full)
+    )
 }

@@ -19,6 +19,7 @@ mod ineffective;
 mod key;
 mod lints;
 mod machine;
+mod names;
 mod overrides;
 pub(crate) mod parse;
 mod problem;
@@ -45,7 +46,13 @@ pub use resolve::resolve;
 pub use resolved::{EffectiveOption, Resolved};
 
 use crate::error::{Error, Result};
+use crate::rocks::option_map::OptionMap;
+use crate::rocks::options;
+use crate::rocks::releases::Release;
 use parse::Role;
+
+/// The most files that one preset may be made of, each the base of the one before it.
+const MAX_BASES: usize = 8;
 
 /// The preset of CARs when the user names none.
 pub const DEFAULT: &str = "ingest";
@@ -62,7 +69,9 @@ pub struct Preset {
     pub summary: String,
     /// The loader it is made for.
     pub loader: Loader,
-    /// Its options, in the order of the file.
+    /// The preset that this one changes.
+    pub base: Option<Box<Preset>>,
+    /// Its own options, in the order of the file.
     pub assignments: Vec<Assignment>,
     /// The file as it is.
     pub text: Cow<'static, str>,
@@ -83,16 +92,16 @@ impl Preset {
             let nearest = problem::nearest_of(name, Self::builtin_names()).map(str::to_owned);
             return Err(PresetProblem::NoSuchPreset { name: name.into(), nearest }.into());
         };
-        Self::parse(Cow::Borrowed(text), &PathBuf::from(format!("{name}.toml")))
+        Self::parse(Cow::Borrowed(text), &PathBuf::from(format!("{name}.toml")), &mut Vec::new())
     }
 
     /// A preset in a file.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Usage`]: the file cannot be read as text; [`Error::Preset`]: it is not of the form of a
-    /// preset.
+    /// preset, or one that it is based on is not.
     pub fn from_file(path: &Path) -> Result<Self> {
-        Self::parse(Cow::Owned(parse::read(path)?), path)
+        Self::parse(Cow::Owned(parse::read(path)?), path, &mut vec![path.to_owned()])
     }
 
     /// A preset by its name or, where the word has a slash or ends in `.toml`, by its path.
@@ -100,33 +109,112 @@ impl Preset {
     /// # Errors
     /// As [`Preset::builtin`] and [`Preset::from_file`].
     pub fn find(word: &str) -> Result<Self> {
-        let path = Path::new(word);
-        if word.contains('/') || path.extension().is_some_and(|extension| extension == "toml") {
-            Self::from_file(path)
-        } else {
-            Self::builtin(word)
+        match file_of(word) {
+            Some(path) => Self::from_file(path),
+            None => Self::builtin(word),
         }
     }
 
-    fn parse(text: Cow<'static, str>, file: &Path) -> Result<Self> {
+    /// This preset and those that it is based on, the lowest first.
+    pub(crate) fn layers(&self) -> Vec<&Self> {
+        let mut layers: Vec<&Self> = std::iter::successors(Some(self), |preset| preset.base.as_deref()).collect();
+        layers.reverse();
+        layers
+    }
+
+    /// Its options with those of the presets that it is based on: each once, the highest wins.
+    pub(crate) fn all_assignments(&self) -> Vec<Assignment> {
+        let mut all: Vec<Assignment> = Vec::new();
+        for assignment in self.layers().into_iter().flat_map(|preset| &preset.assignments) {
+            match all.iter_mut().find(|known| known.key == assignment.key) {
+                Some(known) => known.clone_from(assignment),
+                None => all.push(assignment.clone()),
+            }
+        }
+        all
+    }
+
+    /// Its text with those of the presets that it is based on: whatever it says is in them.
+    pub(crate) fn all_text(&self) -> String {
+        self.layers().into_iter().map(|preset| &*preset.text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The oldest RocksDB that is known to read what an import with it writes, unless an override changes that.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Rocks`]: RocksDB opens no empty database.
+    pub(crate) fn oldest_rocksdb(&self) -> Result<Release> {
+        let mut map = OptionMap::default();
+        for Assignment { key, value, .. } in self.all_assignments() {
+            if let Some(group) = key.scope.group() {
+                map.set(group, key.name, value);
+            }
+        }
+        Ok(Release::reading(&map, options::defaults()?))
+    }
+
+    /// `files` are those that led here.
+    fn parse(text: Cow<'static, str>, file: &Path, files: &mut Vec<PathBuf>) -> Result<Self> {
         let document = parse::document(&text, file, Role::Preset)?;
-        let missing = |what: &str| PresetProblem::Form {
-            at: Origin::Preset { file: file.to_owned(), line: 1 },
-            reason: format!("the preset has no `{what}`"),
-        };
+        let form = |at: Origin, reason: String| PresetProblem::Form { at, reason };
+        let missing =
+            |what: &str| form(Origin::Preset { file: file.to_owned(), line: 1 }, format!("the preset has no `{what}`"));
         let name = match document.name {
             Some(name) => name,
             None => file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).ok_or_else(|| missing("name"))?,
         };
-        let loader = document.loader.ok_or_else(|| missing("loader"))?;
-        Ok(Self {
-            name,
-            summary: document.summary.unwrap_or_default(),
-            loader,
-            assignments: document.assignments,
-            text,
-        })
+        let mut loader = document.loader;
+        let mut base = None;
+        if let Some((word, at)) = document.base {
+            let found = Self::base(&word, &at, file, files)?;
+            if loader.is_some_and(|loader| loader != found.loader) {
+                let reason =
+                    format!("`{word}` has the loader `{}`: leave `loader` out, or take another `base`", found.loader);
+                return Err(form(at, reason).into());
+            }
+            loader = Some(found.loader);
+            base = Some(Box::new(found));
+        }
+        let loader = loader.ok_or_else(|| missing("loader"))?;
+        let summary = document.summary.unwrap_or_default();
+        Ok(Self { name, summary, loader, base, assignments: document.assignments, text })
     }
+
+    /// The preset that the one in `file` is based on: built in, or a file whose path begins at the folder of `file`.
+    fn base(word: &str, at: &Origin, file: &Path, files: &mut Vec<PathBuf>) -> Result<Self> {
+        let Some(path) = file_of(word) else {
+            return Self::builtin(word).map_err(|error| {
+                let nearest = problem::nearest_of(word, Self::builtin_names()).map(str::to_owned);
+                match error {
+                    Error::Preset(_) => {
+                        PresetProblem::Unknown { at: at.clone(), what: "preset", name: word.into(), nearest }.into()
+                    }
+                    other => other,
+                }
+            });
+        };
+        let path = file.parent().unwrap_or(Path::new("")).join(path);
+        let form = |reason: String| PresetProblem::Form { at: at.clone(), reason };
+        let same = |other: &PathBuf| match (other.canonicalize(), path.canonicalize()) {
+            (Ok(other), Ok(path)) => other == path,
+            _ => false,
+        };
+        if files.iter().any(same) {
+            return Err(form(format!("`{word}` is based on this preset itself")).into());
+        }
+        if files.len() >= MAX_BASES {
+            return Err(form(format!("it is the base of a base, {MAX_BASES} times over; that is too deep")).into());
+        }
+        files.push(path.clone());
+        Self::parse(Cow::Owned(parse::read(&path)?), &path, files)
+    }
+}
+
+/// The path that a word names, which is else a name.
+fn file_of(word: &str) -> Option<&Path> {
+    let path = Path::new(word);
+    let is_file = word.contains('/') || path.extension().is_some_and(|extension| extension == "toml");
+    is_file.then_some(path)
 }
 
 impl From<PresetProblem> for Error {

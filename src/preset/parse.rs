@@ -2,9 +2,9 @@
 //! checks names and values.
 //!
 //! ```toml
-//! name = "ingest"
+//! name = "mine"
 //! summary = "one line"
-//! loader = "ingest"
+//! base = "ingest" # or a file; without one, all other options are RocksDB's, and there is a loader = "ingest"
 //! [load.db]
 //! max_background_jobs = ["cores", "the reason, one line"]
 //! [node.table]
@@ -18,6 +18,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::key::{Key, Loader, Origin, Scope, Stage};
+use super::names;
 use super::problem::{PresetProblem, nearest_of};
 use crate::error::{Error, Result};
 use crate::os::files::read_regular;
@@ -44,6 +45,8 @@ pub(crate) struct Document {
     pub name: Option<String>,
     pub summary: Option<String>,
     pub loader: Option<Loader>,
+    /// The preset that this one changes, and where that is written.
+    pub base: Option<(String, Origin)>,
     pub preset: Option<String>,
     pub assignments: Vec<Assignment>,
 }
@@ -105,6 +108,18 @@ impl Reader<'_> {
         }
     }
 
+    /// What is wrong with an option that stands where a stage or scope was expected, if it is one that is known.
+    fn without_place(&self, prefix: &str, key: &Name, value: &Value) -> Option<PresetProblem> {
+        let at = self.at(key.span().start);
+        match value.get_ref() {
+            // A scope without its stage; or a structure, whose fields have names of their own.
+            DeValue::Table(fields) => fields
+                .keys()
+                .find_map(|field| without_place(&format!("{prefix}{}.{}", key.get_ref(), field.get_ref()), false, &at)),
+            _ => without_place(&format!("{prefix}{}", key.get_ref()), false, &at),
+        }
+    }
+
     fn string(&self, key: &Name, value: &Value) -> Result<String> {
         value
             .get_ref()
@@ -128,14 +143,18 @@ impl Reader<'_> {
                 self.document.loader = Some(loader);
             }
             ("preset", Role::UserConfig) => self.document.preset = Some(self.string(key, value)?),
+            ("base", Role::Preset) => {
+                self.document.base = Some((self.string(key, value)?, self.at(value.span().start)));
+            }
             (word, _) => match Stage::named(word) {
                 Some(stage) => self.stage(stage, value)?,
                 None => {
                     let known: &[&str] = match self.role {
-                        Role::Preset => &["name", "summary", "loader", "load", "node"],
+                        Role::Preset => &["name", "summary", "base", "loader", "load", "node"],
                         Role::UserConfig => &["preset", "load", "node"],
                     };
-                    return Err(self.unknown(key, "entry", "", known).into());
+                    let problem = self.without_place("", key, value);
+                    return Err(problem.unwrap_or_else(|| self.unknown(key, "entry", "", known)).into());
                 }
             },
         }
@@ -152,7 +171,9 @@ impl Reader<'_> {
             let scopes = Scope::ALL.map(|scope| scope.to_string());
             let Some(scope) = Scope::named(key.get_ref()) else {
                 let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-                return Err(self.unknown(key, "scope", &format!("{stage}."), &scopes).into());
+                let prefix = format!("{stage}.");
+                let problem = self.without_place(&prefix, key, value);
+                return Err(problem.unwrap_or_else(|| self.unknown(key, "scope", &prefix, &scopes)).into());
             };
             let Some(options) = value.get_ref().as_table() else {
                 let reason = format!("`{stage}.{scope}` is a table of options, e.g. [{stage}.{scope}]");
@@ -218,27 +239,55 @@ pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Assignment> {
     let (path, value) = argument
         .split_once('=')
         .ok_or_else(|| form("write it as STAGE.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7"))?;
-    let mut parts = path.trim().splitn(3, '.');
-    let (Some(stage), Some(scope), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(form("the option needs its stage and scope, e.g. node.cf.write_buffer_size").into());
-    };
-    let stage = Stage::named(stage).ok_or_else(|| PresetProblem::Unknown {
-        at: origin.clone(),
-        what: "stage",
-        name: stage.to_owned(),
-        nearest: nearest_of(stage, ["load", "node"]).map(str::to_owned),
-    })?;
-    let scope = Scope::named(scope).ok_or_else(|| {
-        let scopes = Scope::ALL.map(|scope| scope.to_string());
-        PresetProblem::Unknown {
-            at: origin.clone(),
-            what: "scope",
-            name: format!("{stage}.{scope}"),
-            nearest: nearest_of(scope, scopes.iter().map(String::as_str)).map(|scope| format!("{stage}.{scope}")),
-        }
-    })?;
-    let key = Key { stage, scope, name: name.to_owned() };
+    let key = full_key(path.trim(), &origin)?;
     Ok(Assignment { key, value: value.trim().to_owned(), reason: None, origin })
+}
+
+/// The key of a full name, e.g. `load.cf.write_buffer_size`.
+fn full_key(path: &str, at: &Origin) -> Result<Key> {
+    let mut parts = path.splitn(3, '.');
+    let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+    let (stage, scope) = (Stage::named(first), second.and_then(Scope::named));
+    if let (Some(stage), Some(scope), Some(name)) = (stage, scope, third) {
+        return Ok(Key { stage, scope, name: name.to_owned() });
+    }
+    if let Some(problem) = without_place(path, third.is_none(), at) {
+        return Err(problem.into());
+    }
+    let unknown = |what, name: String, nearest| PresetProblem::Unknown { at: at.clone(), what, name, nearest };
+    let problem = match (stage, second, third) {
+        (None, _, Some(_)) => {
+            unknown("stage", first.to_owned(), nearest_of(first, ["load", "node"]).map(str::to_owned))
+        }
+        (Some(stage), Some(word), Some(_)) => {
+            let scopes = Scope::ALL.map(|scope| scope.to_string());
+            let nearest = nearest_of(word, scopes.iter().map(String::as_str));
+            unknown("scope", format!("{stage}.{word}"), nearest.map(|scope| format!("{stage}.{scope}")))
+        }
+        _ => PresetProblem::Form {
+            at: at.clone(),
+            reason: "the option needs its stage and scope, e.g. node.cf.write_buffer_size".into(),
+        },
+    };
+    Err(problem.into())
+}
+
+/// What is wrong with an option that is written without its stage, its scope or both, if it is one that is known.
+fn without_place(path: &str, may_be_misspelt: bool, at: &Origin) -> Option<PresetProblem> {
+    let split = |path| -> (&str, &str) { str::split_once(path, '.').unwrap_or(("", path)) };
+    let (word, rest) = split(path);
+    let stage = Stage::named(word);
+    let rest = if stage.is_some() { rest } else { path };
+    let (word, name) = split(rest);
+    let scope = Scope::named(word);
+    let name = if scope.is_some() { name } else { rest };
+    let nearest = names::meant(stage, scope, name, may_be_misspelt);
+    (!nearest.is_empty()).then(|| PresetProblem::Unknown {
+        at: at.clone(),
+        what: "option",
+        name: path.to_owned(),
+        nearest: Some(nearest.join("` or `")),
+    })
 }
 
 /// Reads the text of a preset or configuration.
@@ -299,6 +348,18 @@ mod tests {
             ("[load.tabel]\nx = 1", "mine.toml:1: unknown scope `load.tabel`; the nearest valid name is `load.table`"),
             ("[load.cf]\nx = [1]", "mine.toml:2: `x` is a value, or [value, \"reason\"]"),
             ("[load.cf]\nx = [1, 2]", "mine.toml:2: `x` is a value, or [value, \"reason\"]"),
+            (
+                "block_size = 1",
+                "mine.toml:1: unknown option `block_size`; the nearest valid name is `node.table.block_size`",
+            ),
+            (
+                "[table]\nblock_size = 1",
+                "mine.toml:1: unknown option `table.block_size`; the nearest valid name is `node.table.block_size`",
+            ),
+            (
+                "[load]\nsst_size = 1",
+                "mine.toml:2: unknown option `load.sst_size`; the nearest valid name is `load.ingest.sst_size`",
+            ),
             ("load = 1", "mine.toml:1: `load` is a table of scopes, e.g. [load.cf]"),
             ("[load]\ncf = 1", "mine.toml:2: `load.cf` is a table of options, e.g. [load.cf]"),
         ] {
@@ -315,7 +376,27 @@ mod tests {
         assert_eq!((found.key.to_string().as_str(), found.value.as_str()), ("load.cf.compression_opts.level", "3"));
         let error = assignment("laod.cf.x=1", origin()).expect_err("no such stage").to_string();
         assert_eq!(error, "--set it: unknown stage `laod`; the nearest valid name is `load`");
-        let error = assignment("load.write_buffer_size=1", origin()).expect_err("no scope").to_string();
-        assert_eq!(error, "--set it: the option needs its stage and scope, e.g. node.cf.write_buffer_size");
+        for (argument, meant) in [
+            ("load.write_buffer_size=1", "load.cf.write_buffer_size"),
+            ("block_size=16K", "node.table.block_size"),
+            ("blok_size=16K", "node.table.block_size"),
+            ("table.block_size=16K", "node.table.block_size"),
+            ("sst_size=1G", "load.ingest.sst_size"),
+            ("compression_opts.level=3", "node.cf.compression_opts.level"),
+            ("node.compression_opts.level=3", "node.cf.compression_opts.level"),
+            ("max_subcompactions=3", "node.db.max_subcompactions` or `load.compaction.max_subcompactions"),
+        ] {
+            let error = assignment(argument, origin()).expect_err(argument);
+            let name = argument.split('=').next().unwrap_or_default();
+            let expected = format!("--set it: unknown option `{name}`; the nearest valid name is `{meant}`");
+            assert_eq!(error.to_string(), expected);
+            assert_eq!(error.hint(), format!("write `{meant}`"));
+        }
+        for argument in ["nothing_like_it=1", "node.nothing_like_it=1"] {
+            let error = assignment(argument, origin()).expect_err(argument).to_string();
+            assert_eq!(error, "--set it: the option needs its stage and scope, e.g. node.cf.write_buffer_size");
+        }
+        let error = assignment("node.tabel.block_size=1", origin()).expect_err("no such scope").to_string();
+        assert_eq!(error, "--set it: unknown scope `node.tabel`; the nearest valid name is `node.table`");
     }
 }

@@ -35,7 +35,7 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
         defaults,
     };
     let mut layers = Layers { resolved, validator: Validator { loader: preset.loader, machine, defaults } };
-    layers.apply(&preset.assignments)?;
+    preset.layers().into_iter().try_for_each(|preset| layers.apply(&preset.assignments))?;
     if let Some(config) = overrides.read_user_config()? {
         layers.apply_config(&config.assignments)?;
     }

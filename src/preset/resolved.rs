@@ -8,6 +8,7 @@ use super::machine::Machine;
 use super::registry;
 use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
+use crate::rocks::releases::Release;
 use crate::rocks::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 
 /// A preset with its overrides, checked with RocksDB.
@@ -68,6 +69,14 @@ impl Resolved {
             }
         }
         compacting
+    }
+
+    /// The oldest RocksDB that is known to read what the import and the node write.
+    pub fn oldest_rocksdb(&self) -> Release {
+        [self.loading(), self.node()]
+            .iter()
+            .map(|map| Release::reading(map, self.defaults))
+            .fold(Release::OLDEST, Ord::max)
     }
 
     fn map(&self, stage: Stage) -> OptionMap {

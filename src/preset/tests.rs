@@ -28,7 +28,8 @@ fn shipped() -> &'static [Resolved] {
 }
 
 fn preset(text: &str) -> Preset {
-    Preset::parse(Cow::Owned(text.to_owned()), Path::new("mine.toml")).expect("of the form of a preset")
+    Preset::parse(Cow::Owned(text.to_owned()), Path::new("mine.toml"), &mut Vec::new())
+        .expect("of the form of a preset")
 }
 
 fn problem(text: &str) -> String {
@@ -162,9 +163,196 @@ fn a_wrong_unit_or_an_overflow_is_refused_though_rocksdb_would_take_it() {
 #[test]
 fn what_rocksdb_refuses_is_told_in_its_words_with_the_form_of_the_default() {
     let ingest = Preset::builtin("ingest").expect("built in");
-    let error = resolve(&ingest, &with(&["node.cf.compression=zstd"])).expect_err("refused");
-    assert!(error.to_string().contains("RocksDB refuses `node.cf.compression` = `zstd`: "), "{error}");
+    let error = resolve(&ingest, &with(&["node.cf.compression=kZstd"])).expect_err("refused");
+    assert!(error.to_string().contains("RocksDB refuses `node.cf.compression` = `kZstd`: "), "{error}");
     assert_eq!(error.hint(), "RocksDB's own default is written `kLZ4Compression`");
+}
+
+#[test]
+fn a_compression_goes_by_its_plain_name_and_all_are_listed_for_another() {
+    let ingest = Preset::builtin("ingest").expect("built in");
+    for (set, option, kept) in [
+        ("compression=zstd", "compression", "kZSTD"),
+        ("compression=LZ4", "compression", "kLZ4Compression"),
+        ("compression=none", "compression", "kNoCompression"),
+        ("bottommost_compression=lz4hc", "bottommost_compression", "kLZ4HCCompression"),
+        ("blob_compression_type=snappy", "blob_compression_type", "kSnappyCompression"),
+        ("compression_per_level=none:lz4:zstd", "compression_per_level", "kNoCompression:kLZ4Compression:kZSTD"),
+    ] {
+        let resolved = resolve(&ingest, &with(&[&format!("node.cf.{set}")])).expect(set);
+        assert_eq!(resolved.node().get(Group::Cf, option), Some(kept), "{set}");
+        assert_eq!(options::effective(&resolved.node()).expect(set).get(Group::Cf, option), Some(kept), "{set}");
+    }
+    let wal = resolve(&ingest, &with(&["node.db.wal_compression=zstd"])).expect("taken");
+    assert_eq!(wal.node().get(Group::Db, "wal_compression"), Some("kZSTD"));
+    assert_eq!(
+        refused("node.cf.compression=gzip"),
+        "--set node.cf.compression=gzip: `node.cf.compression` cannot be `gzip`: it is one of none (kNoCompression), \
+         snappy (kSnappyCompression), zlib (kZlibCompression), bzip2 (kBZip2Compression), lz4 (kLZ4Compression), \
+         lz4hc (kLZ4HCCompression), zstd (kZSTD)"
+    );
+    assert_eq!(
+        refused("node.table.filter_policy=bloom"),
+        "--set node.table.filter_policy=bloom: `node.table.filter_policy` cannot be `bloom`: \
+         it needs the bits of a key: `bloom:10`"
+    );
+}
+
+/// What a preset comes to with the OPTIONS file of a node with these lines for its column family and its tables.
+fn of_node(family: &str, table: &str, set: &[&str]) -> Resolved {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("OPTIONS-000001");
+    let text = format!(
+        "[Version]\nrocksdb_version=7.8.3\n[DBOptions]\n[CFOptions \"default\"]\n{family}\n\
+         [TableOptions/BlockBasedTable \"default\"]\n{table}\n"
+    );
+    fs::write(&file, text).expect("written");
+    let overrides = Overrides { options_file: Some(file), ..with(set) };
+    resolve(&Preset::builtin("ingest").expect("built in"), &overrides).expect("good")
+}
+
+#[test]
+fn a_filter_whose_bits_an_options_file_does_not_say_has_ten_and_that_is_told() {
+    for (written, kind, kept) in [
+        ("bloomfilter", "bloom", "bloomfilter:10:false"),
+        ("rocksdb.BuiltinBloomFilter", "bloom", "bloomfilter:10:false"),
+        ("{id=bloomfilter;}", "bloom", "bloomfilter:10:false"),
+        ("ribbonfilter", "ribbon", "{id=ribbonfilter:10:0;bloom_before_level=0;}"),
+        ("{id=ribbonfilter;bloom_before_level=0;}", "ribbon", "{id=ribbonfilter:10:0;bloom_before_level=0;}"),
+    ] {
+        let resolved = of_node("", &format!("filter_policy={written}"), &[]);
+        let effective = options::effective(&resolved.node()).expect(written);
+        assert_eq!(effective.get(Group::Table, "filter_policy"), Some(kept), "{written}");
+        let [note] = resolved.notes.as_slice() else { panic!("{written}: {:?}", resolved.notes) };
+        let told = format!(
+            ":6: `node.table.filter_policy`: `{written}` does not say the bits of a key, so 10 are taken; \
+             for another number, add `--set node.table.filter_policy={kind}:BITS`"
+        );
+        assert!(note.ends_with(&told), "{note}");
+    }
+    for (written, kept) in [
+        ("bloomfilter:12:false", "bloomfilter:12:false"),
+        ("bloomfilter:12:true", "bloomfilter:12:false"),
+        ("{id=ribbonfilter:9:0;bloom_before_level=0;}", "{id=ribbonfilter:9:0;bloom_before_level=0;}"),
+    ] {
+        let resolved = of_node("", &format!("filter_policy={written}"), &[]);
+        let effective = options::effective(&resolved.node()).expect(written);
+        assert_eq!(effective.get(Group::Table, "filter_policy"), Some(kept), "{written}");
+        assert!(resolved.notes.iter().all(|note| !note.contains("does not say")), "{:?}", resolved.notes);
+    }
+    let resolved = of_node("", "filter_policy=bloomfilter", &["node.table.filter_policy=bloom:12"]);
+    assert_eq!(resolved.notes, Vec::<String>::new(), "who has said the bits need not be told");
+    assert_eq!(resolved.node().get(Group::Table, "filter_policy"), Some("bloomfilter:12"));
+}
+
+#[test]
+fn levels_that_are_filled_from_the_first_are_told_what_happens_to_the_last() {
+    let notes = of_node("level_compaction_dynamic_level_bytes=false", "", &[]).notes;
+    let [note] = notes.as_slice() else { panic!("{notes:?}") };
+    let told = ":5: `node.cf.level_compaction_dynamic_level_bytes`: the import leaves its files at the last level, 6, \
+                all the same; what the node writes, overwrites and deletes reaches them only when level 5 holds 2.4 TiB: ";
+    assert!(note.contains(told), "{note}");
+    let small = "level_compaction_dynamic_level_bytes=false\nmax_bytes_for_level_base=1048576\nnum_levels=4";
+    let notes = of_node(small, "", &[]).notes;
+    assert!(
+        notes.iter().any(|note| note.contains("last level, 3,") && note.contains("level 2 holds 10.0 MiB")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn the_oldest_rocksdb_of_a_shipped_preset_is_the_same_with_and_without_resolving_it() {
+    let mut of: Vec<(String, String)> = Vec::new();
+    for resolved in shipped() {
+        let preset = Preset::builtin(&resolved.preset).expect("built in");
+        assert_eq!(preset.oldest_rocksdb().expect("defaults"), resolved.oldest_rocksdb(), "{}", preset.name);
+        of.push((preset.name, resolved.oldest_rocksdb().to_string()));
+    }
+    let named = |name: &str| of.iter().find(|(of, _)| of == name).map(|(_, release)| release.as_str());
+    let found = ["ingest", "ingest-compat", "ingest-zstd", "block-log"].map(named);
+    assert_eq!(found, [Some("8.6"), Some("7.8"), Some("10.4"), Some("10.4")]);
+    assert!(explain(&shipped()[0]).to_string().contains("\nread by: RocksDB 8.6 or newer\n"));
+}
+
+/// A folder with these presets, and the one to begin with.
+fn family_of(files: &[(&str, &str)]) -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, text) in files {
+        fs::create_dir_all(dir.path().join(name).parent().expect("a folder")).expect("made");
+        fs::write(dir.path().join(name), text).expect("written");
+    }
+    let first = dir.path().join(files[0].0);
+    (dir, first)
+}
+
+#[test]
+fn a_preset_changes_its_base_option_by_option() {
+    let (_dir, first) = family_of(&[
+        ("mine.toml", "base = \"bases/middle.toml\"\n[node.table]\nblock_size = \"64K\"\n"),
+        ("bases/middle.toml", "base = \"ingest\"\n[node.table]\nblock_size = \"8K\"\nformat_version = 5\n"),
+    ]);
+    let preset = Preset::from_file(&first).expect("a preset");
+    assert_eq!((preset.name.as_str(), preset.loader), ("mine", Loader::Ingest));
+    let resolved = resolve(&preset, &with(&[])).expect("good");
+    let node = resolved.node();
+    assert_eq!(node.get(Group::Table, "block_size"), Some("65536"), "its own");
+    assert_eq!(node.get(Group::Table, "format_version"), Some("5"), "of the middle one");
+    assert_eq!(node.get(Group::Table, "filter_policy"), Some("bloomfilter:10"), "of the lowest");
+    assert_eq!(resolved.sst_size(), 256 << 20);
+    let from = |name: &str| {
+        let setting = resolved.settings().find(|setting| setting.key.to_string() == name).expect(name);
+        setting.origin.to_string()
+    };
+    assert!(
+        from("node.table.format_version").ends_with("bases/middle.toml:4"),
+        "{}",
+        from("node.table.format_version")
+    );
+    assert_eq!(from("node.cf.num_levels"), "ingest.toml:23");
+    let sizes: Vec<String> =
+        preset.all_assignments().into_iter().filter(|one| one.key.name == "block_size").map(|one| one.value).collect();
+    assert_eq!(sizes, ["64K"], "each option once");
+    assert_eq!(preset.oldest_rocksdb().expect("defaults"), resolved.oldest_rocksdb());
+    for text in ["\"8K\"", "\"64K\"", "sort once"] {
+        assert!(preset.all_text().contains(text), "a change of a base is a change");
+    }
+    // A shorthand of the upper one overrides what the lower one says of the same option.
+    let (_dir, first) = family_of(&[
+        ("a.toml", "base = \"./b.toml\"\n[node.cf]\noptimize_for_point_lookup = 8\n"),
+        ("b.toml", "loader = \"ingest\"\n[node.table]\nfilter_policy = \"none\"\n"),
+    ]);
+    let resolved = resolve(&Preset::from_file(&first).expect("a preset"), &with(&[])).expect("good");
+    assert_eq!(resolved.node().get(Group::Table, "filter_policy"), Some("bloomfilter:10:false"));
+}
+
+#[test]
+fn a_base_that_cannot_be_is_refused_with_its_place() {
+    let refused = |files: &[(&str, &str)]| {
+        let (dir, first) = family_of(files);
+        let error = Preset::from_file(&first).expect_err("refused");
+        assert_eq!(error.exit(), crate::Exit::Usage, "{error}");
+        error.to_string().replace(&format!("{}/", dir.path().display()), "")
+    };
+    assert_eq!(
+        refused(&[("a.toml", "base = \"./b.toml\"\n"), ("b.toml", "\nbase = \"./a.toml\"\n")]),
+        "./b.toml:2: `./a.toml` is based on this preset itself"
+    );
+    assert_eq!(refused(&[("a.toml", "base = \"a.toml\"\n")]), "a.toml:1: `a.toml` is based on this preset itself");
+    assert_eq!(
+        refused(&[("a.toml", "base = \"ingset\"\n")]),
+        "a.toml:1: unknown preset `ingset`; the nearest valid name is `ingest`"
+    );
+    assert_eq!(
+        refused(&[("a.toml", "loader = \"memtable\"\nbase = \"ingest\"\n")]),
+        "a.toml:2: `ingest` has the loader `ingest`: leave `loader` out, or take another `base`"
+    );
+    let names: Vec<String> = (0..10).map(|number| format!("{number}.toml")).collect();
+    let texts: Vec<String> = (1..11).map(|number| format!("base = \"{number}.toml\"\n")).collect();
+    let deep: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
+    assert_eq!(refused(&deep), "7.toml:1: it is the base of a base, 8 times over; that is too deep");
+    let (_dir, first) = family_of(&[("a.toml", "base = \"nowhere.toml\"\n")]);
+    let error = Preset::from_file(&first).expect_err("no such file");
+    assert!(error.to_string().starts_with("open ") && error.to_string().ends_with("nowhere.toml"), "{error}");
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //! expands shorthands and structures into single options.
 
 use super::ineffective;
-use super::key::{Key, Loader, Origin, Scope, Stage};
+use super::key::{Key, Loader, Origin, Stage};
 use super::machine::Machine;
+use super::names;
 use super::parse::Assignment;
 use super::problem::{PresetProblem, nearest_of};
 use super::quantity;
@@ -40,14 +41,78 @@ pub(super) struct Validator<'a> {
 /// Options that are paths: the program that opens the database sets them, and the finished database is moved.
 const PLACES: &[&str] = &["wal_dir", "db_log_dir", "db_paths", "cf_paths"];
 
-/// RocksDB's name for a filter policy, which presets may write as `bloom:10`, `ribbon:10` or `none`.
-fn filter_policy(value: &str) -> String {
-    match value.split_once(':').unwrap_or((value, "")) {
-        ("none", "") => "nullptr".into(),
-        ("bloom", bits) if !bits.is_empty() => format!("bloomfilter:{bits}"),
-        ("ribbon", bits) if !bits.is_empty() => format!("ribbonfilter:{bits}"),
-        _ => value.into(),
+/// RocksDB's names for its filters, as its versions have written them to OPTIONS, where the bits of a key may be missing.
+const BLOOM_NAMES: &[&str] = &["bloom", "bloomfilter", "rocksdb.BloomFilter", "rocksdb.BuiltinBloomFilter"];
+const RIBBON_NAMES: &[&str] = &["ribbon", "ribbonfilter", "rocksdb.RibbonFilter"];
+
+/// Bits of a key where an OPTIONS file names a filter without them.
+pub(super) const USUAL_BITS: &str = "10";
+
+/// The filter that a value names without the bits of a key, from which RocksDB makes none: `bloom` or `ribbon`.
+pub(super) fn filter_without_bits(value: &str) -> Option<&'static str> {
+    let id = fields_of(value).and_then(|fields| fields.into_iter().find(|(name, _)| *name == "id").map(|(_, id)| id));
+    match id.unwrap_or(value) {
+        name if BLOOM_NAMES.contains(&name) => Some("bloom"),
+        name if RIBBON_NAMES.contains(&name) => Some("ribbon"),
+        _ => None,
     }
+}
+
+/// RocksDB's name for a filter policy, which presets may write as `bloom:10`, `ribbon:10` or `none`. An OPTIONS file does
+/// not always say the bits of a key; whoever writes the option here does.
+fn filter_policy(assignment: &Assignment) -> Result<String, String> {
+    let value = &assignment.value;
+    let written = match filter_without_bits(value) {
+        None => value.clone(),
+        Some(kind) if matches!(assignment.origin, Origin::OptionsFile { .. }) => format!("{kind}:{USUAL_BITS}"),
+        Some(kind) => return Err(format!("it needs the bits of a key: `{kind}:{USUAL_BITS}`")),
+    };
+    Ok(match written.split_once(':').unwrap_or((&written, "")) {
+        ("none", "") => "nullptr".into(),
+        ("bloom", bits) => format!("bloomfilter:{bits}"),
+        ("ribbon", bits) => format!("ribbonfilter:{bits}"),
+        _ => written,
+    })
+}
+
+/// RocksDB's words for compressions, with the names that people have for them.
+const COMPRESSIONS: &[(&str, &str)] = &[
+    ("none", "kNoCompression"),
+    ("snappy", "kSnappyCompression"),
+    ("zlib", "kZlibCompression"),
+    ("bzip2", "kBZip2Compression"),
+    ("lz4", "kLZ4Compression"),
+    ("lz4hc", "kLZ4HCCompression"),
+    ("zstd", "kZSTD"),
+];
+
+/// Options whose value is a compression, or a list of them with `:` between.
+fn is_compression(name: &str) -> bool {
+    matches!(
+        name,
+        "compression"
+            | "bottommost_compression"
+            | "blob_compression_type"
+            | "wal_compression"
+            | "compression_per_level"
+    )
+}
+
+/// RocksDB's words for a compression that may be written by its plain name.
+fn compression(value: &str) -> Result<String, String> {
+    let word = |one: &str| {
+        let plain = COMPRESSIONS.iter().find(|(plain, _)| plain.eq_ignore_ascii_case(one));
+        match plain {
+            Some((_, word)) => Ok((*word).to_owned()),
+            // Its other words are rare: no compression of its own, a plug-in's.
+            None if one.is_empty() || one.starts_with('k') => Ok(one.to_owned()),
+            None => {
+                let words = COMPRESSIONS.iter().map(|(plain, word)| format!("{plain} ({word})"));
+                Err(format!("it is one of {}", words.collect::<Vec<_>>().join(", ")))
+            }
+        }
+    };
+    Ok(value.split(':').map(word).collect::<Result<Vec<_>, _>>()?.join(":"))
 }
 
 impl Validator<'_> {
@@ -88,11 +153,12 @@ impl Validator<'_> {
             }
             return Ok(settings);
         }
-        let value = if (group, name.as_str()) == (Group::Table, "filter_policy") {
-            filter_policy(&assignment.value)
-        } else {
-            self.plain(default, &assignment.value).map_err(|reason| bad_value(assignment, reason))?
-        };
+        let value = match (group, name.as_str()) {
+            (Group::Table, "filter_policy") => filter_policy(assignment),
+            (Group::Cf | Group::Db, name) if is_compression(name) => compression(&assignment.value),
+            _ => self.plain(default, &assignment.value),
+        }
+        .map_err(|reason| bad_value(assignment, reason))?;
         Ok(vec![setting(assignment, assignment.key.clone(), value, None)])
     }
 
@@ -204,16 +270,8 @@ impl Validator<'_> {
 
     fn unknown(&self, assignment: &Assignment) -> PresetProblem {
         let Key { stage, scope, name } = &assignment.key;
-        let of_rocksdb = self.defaults.iter().flat_map(|(group, name, default)| {
-            let fields = fields_of(default).unwrap_or_default();
-            let fields = fields.into_iter().map(move |(field, _)| format!("{name}.{field}"));
-            fields.chain([name.to_owned()]).map(move |name| (Scope::from(group), name))
-        });
-        let ours = registry::ROWS
-            .iter()
-            .filter(|row| *stage == Stage::Load || row.in_node)
-            .map(|row| (row.scope, row.name.to_owned()));
-        let (here, elsewhere): (Vec<_>, Vec<_>) = of_rocksdb.chain(ours).partition(|(of, _)| of == scope);
+        let known = names::known(*stage, self.defaults).into_iter();
+        let (here, elsewhere): (Vec<_>, Vec<_>) = known.partition(|(of, _)| of == scope);
         // The same name in another scope is more likely than another name in this one.
         let nearest = elsewhere
             .iter()

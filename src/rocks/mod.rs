@@ -8,6 +8,7 @@ pub mod option_map;
 pub mod options;
 pub mod options_file;
 mod reader;
+pub mod releases;
 mod scratch;
 pub mod settings;
 mod sst;

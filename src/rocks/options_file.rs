@@ -150,6 +150,16 @@ impl OptionsFile {
         Ok(file)
     }
 
+    /// The group of options in the section with this title.
+    pub(super) fn group_of(title: &str) -> Option<Group> {
+        match Self::default().open_section(title) {
+            Section::Db => Some(Group::Db),
+            Section::Cf => Some(Group::Cf),
+            Section::Table => Some(Group::Table),
+            Section::Version | Section::Other => None,
+        }
+    }
+
     fn open_section(&mut self, title: &str) -> Section {
         let (kind, argument) = title.split_once(' ').unwrap_or((title, ""));
         let argument = argument.trim().trim_matches('"');

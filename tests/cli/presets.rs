@@ -33,7 +33,7 @@ fn list_names_every_file_in_configs() {
         assert!(listed.lines().any(|line| line.split_whitespace().next() == Some(&name)), "{name}\n{listed}");
     }
     let document = json(&["presets", "--json"]);
-    assert_eq!(document["schema"], "bedload-presets-1");
+    assert_eq!(document["schema"], "bedload-presets-2");
     assert_eq!(document["presets"][0]["name"], "ingest");
     assert_eq!(document["presets"][0]["default"], true);
 }
@@ -47,7 +47,7 @@ fn show_prints_the_file_as_it_is() {
 #[test]
 fn explain_says_where_an_override_came_from() {
     let document = json(&["presets", "explain", "ingest", "--set", "node.table.block_size=64K", "--json"]);
-    assert_eq!(document["schema"], "bedload-preset-explanation-1");
+    assert_eq!(document["schema"], "bedload-preset-explanation-2");
     let options = document["options"].as_array().expect("a list");
     let row = options.iter().find(|row| row["option"] == "node.table.block_size").expect("the option");
     assert_eq!((&row["value"], &row["default"]), (&"65536".into(), &"4096".into()));

@@ -4,6 +4,8 @@
 //! RocksDB before its change 13155 drops every ingested key when it compacts while a snapshot lives that was taken before
 //! the first write. The nodes here are Debian's librocksdb 7.8 and the Python package rocksdict 0.3.24 with RocksDB 9.0:
 //! `make test-compat` installs both. Each runs in a process of its own (`compat/old_node.py`).
+//!
+//! Older nodes that take their options from the OPTIONS file load it, too: Debian's `ldb`, and rocksdict.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -144,6 +146,85 @@ fn an_empty_database_that_is_added_to_leaves_sequence_zero_and_an_old_node_keeps
     import(&place.path(""), &generate(&place.path(""), "1MiB"), &["--into-existing"]);
     stands_well(&db, &["default"]);
     keeps_everything(&db, &["default"]);
+}
+
+/// Debian's `ldb` of RocksDB 7.8, if it is here.
+fn old_ldb() -> Option<Command> {
+    let dir = std::env::var_os("BEDLOAD_ROCKSDB_7_TOOLS").map(PathBuf::from).unwrap_or_default();
+    let path = dir.join("ldb");
+    let output = Command::new(&path).arg("--version").output().ok();
+    let is_old = output.is_some_and(|it| it.status.success() && String::from_utf8_lossy(&it.stdout).contains(" 7.8"));
+    if !is_old {
+        crate::common::skipped(format_args!("no ldb of RocksDB 7.8 here; apt install rocksdb-tools"));
+    }
+    is_old.then(|| Command::new(path))
+}
+
+/// The records that 7.8's `ldb` finds with the options of the OPTIONS file, or what it says.
+fn scanned(mut ldb: Command, db: &Path, family: &str) -> Result<usize, String> {
+    let arguments = [format!("--db={}", db.display()), format!("--column_family={family}")];
+    let output = ldb.args(arguments).args(["--try_load_options", "scan", "--hex"]).output().expect("it runs");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    match text.lines().filter(|line| line.starts_with("0x")).count() {
+        0 => Err(text),
+        records => Ok(records),
+    }
+}
+
+/// The records that rocksdict finds in the default family with the options of the OPTIONS file; `None` without it.
+fn loaded_by_rocksdict(db: &Path) -> Option<usize> {
+    let script = "import rocksdict, sys\n\
+        options, families = rocksdict.Options.load_latest(sys.argv[1])\n\
+        db = rocksdict.Rdict(sys.argv[1], options, column_families=families)\n\
+        print(sum(1 for _ in db.keys()))";
+    nodes().contains(&"rocksdict").then(|| {
+        let output = python().args(["-c", script]).arg(db).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
+    })
+}
+
+#[test]
+fn an_old_node_loads_the_options_file_of_ingest_compat() {
+    let place = Place::in_memory();
+    let db = import(&place.path(""), &generate(&place.path(""), "1MiB"), &["--preset", "ingest-compat"]);
+    let stat = json(&["stat"], &db, &[], 0);
+    let records = stat["column_families"][0]["records"].as_u64().expect("counted") as usize;
+    assert!(records > 0, "{stat}");
+    json(&["verify"], &db, &[], 0);
+    if let Some(ldb) = old_ldb() {
+        assert_eq!(scanned(ldb, &db, "default"), Ok(records));
+    }
+    if let Some(found) = loaded_by_rocksdict(&db) {
+        assert_eq!(found, records);
+    }
+}
+
+#[test]
+fn an_old_node_loads_the_options_file_of_several_families() {
+    let place = Place::in_memory();
+    let log = place.path("block_log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let old = ["--preset", "block-log", "--set", "node.table.format_version=5"];
+    let db = import(&place.path(""), &log, &old);
+    for family in ["default", "block_ids"] {
+        let Some(ldb) = old_ldb() else { return };
+        assert!(scanned(ldb, &db, family).is_ok_and(|records| records > 10), "{family}");
+    }
+}
+
+#[test]
+fn a_newer_node_loads_the_options_file_of_ingest() {
+    let place = Place::in_memory();
+    let db = import(&place.path(""), &generate(&place.path(""), "1MiB"), &[]);
+    if let Some(found) = loaded_by_rocksdict(&db) {
+        assert!(found > 0);
+    }
+    // What the tests above are for: 7.8 does not read these files, and what it does not read is not taken for read.
+    if let Some(ldb) = old_ldb() {
+        let said = scanned(ldb, &db, "default").expect_err("another format");
+        assert!(said.contains("unsupported format_version"), "{said}");
+    }
 }
 
 #[test]

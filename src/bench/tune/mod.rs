@@ -145,7 +145,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         "snapshot_bytes": source.bytes,
         "snapshot_modified_ms": source.modified_ms,
         "preset": options.preset,
-        "preset_text": text_digest(&start.text),
+        "preset_text": text_digest(&start.all_text()),
         "goal": options.goal,
         "seed": options.seed,
         "dir": absolute(&options.dir),

@@ -66,7 +66,7 @@ pub fn preset_file(start: &Preset, report: &TuneReport) -> Option<String> {
     );
     let _ = writeln!(text, "loader = {}", quoted(&start.loader.to_string()));
 
-    let mut lines: Vec<Line> = start.assignments.iter().map(Line::of_start).collect();
+    let mut lines: Vec<Line> = start.all_assignments().iter().map(Line::of_start).collect();
     for Change { option, value } in options {
         let Some((section, name)) = split(option) else { continue };
         let reason = Some(format!("found by measurement, see above; {} has another value", start.name));

@@ -80,12 +80,14 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 fn list(globals: &Globals) -> anyhow::Result<()> {
     let mut listed = Vec::new();
     for name in Preset::builtin_names() {
-        let Preset { name, loader, summary, .. } = Preset::builtin(name)?;
+        let preset = Preset::builtin(name)?;
+        let oldest_rocksdb = preset.oldest_rocksdb()?;
+        let Preset { name, loader, summary, .. } = preset;
         let default = name == preset::DEFAULT;
-        listed.push(Listed { name, loader, summary, default });
+        listed.push(Listed { name, loader, oldest_rocksdb, summary, default });
     }
     if globals.json {
-        return output::print_json(&serde_json::json!({ "schema": "bedload-presets-1", "presets": listed }));
+        return output::print_json(&serde_json::json!({ "schema": "bedload-presets-2", "presets": listed }));
     }
     Ok(write!(io::stdout(), "{}", render::list(listed))?)
 }

@@ -2,6 +2,7 @@
 
 use crate::preset::{Difference, Loader, Resolved};
 use crate::report::shown_in_line;
+use crate::rocks::releases::Release;
 use serde::Serialize;
 
 use crate::cli::render::table::{table, text};
@@ -11,18 +12,20 @@ use crate::cli::render::table::{table, text};
 pub struct Listed {
     pub name: String,
     pub loader: Loader,
+    /// The oldest RocksDB that is known to read the database.
+    pub oldest_rocksdb: Release,
     pub summary: String,
     pub default: bool,
 }
 
 /// All presets.
 pub fn list(presets: Vec<Listed>) -> String {
-    let mut table = table(&["PRESET", "LOADER", "SUMMARY"]);
-    for Listed { name, loader, summary, default } in presets {
+    let mut table = table(&["PRESET", "LOADER", "ROCKSDB", "SUMMARY"]);
+    for Listed { name, loader, oldest_rocksdb, summary, default } in presets {
         let summary = if default { format!("{summary} (default)") } else { summary };
-        table.add_row([name, loader.to_string(), summary]);
+        table.add_row([name, loader.to_string(), format!("{oldest_rocksdb}+"), summary]);
     }
-    text(&table)
+    format!("{}\nROCKSDB: the node that opens the database has this version or a newer one\n", text(&table))
 }
 
 /// The options in which two presets differ.

@@ -1,0 +1,45 @@
+//! Full names of options, for those that were written without one or misspelt.
+
+use super::key::{Scope, Stage};
+use super::problem::nearest_of;
+use super::registry;
+use crate::rocks::option_map::{OptionMap, fields_of};
+use crate::rocks::options;
+
+/// Every option that a stage may name, with its scope; fields of structures as `option.field`.
+pub(super) fn known(stage: Stage, defaults: &OptionMap) -> Vec<(Scope, String)> {
+    let of_rocksdb = defaults.iter().flat_map(|(group, name, default)| {
+        let fields = fields_of(default).unwrap_or_default();
+        let fields = fields.into_iter().map(move |(field, _)| format!("{name}.{field}"));
+        fields.chain([name.to_owned()]).map(move |name| (Scope::from(group), name))
+    });
+    let ours = registry::ROWS
+        .iter()
+        .filter(|row| stage == Stage::Load || row.in_node)
+        .map(|row| (row.scope, row.name.to_owned()));
+    of_rocksdb.chain(ours).collect()
+}
+
+/// The full names that an option may mean which was written without its stage or scope: those of its name, or of the
+/// name most like it where it has no dot and so names neither. Empty where there is none like it.
+pub(super) fn meant(stage: Option<Stage>, scope: Option<Scope>, name: &str, may_be_misspelt: bool) -> Vec<String> {
+    let Ok(defaults) = options::defaults() else { return Vec::new() };
+    // What both stages may name is the node's, unless the load is asked for.
+    let known = |stage| known(stage, defaults).into_iter().filter(|(of, _)| scope.is_none_or(|scope| scope == *of));
+    let all: Vec<(Stage, Scope, String)> = match stage {
+        Some(stage) => known(stage).map(|(scope, name)| (stage, scope, name)).collect(),
+        None => {
+            let node: Vec<_> = known(Stage::Node).collect();
+            let load: Vec<_> = known(Stage::Load).filter(|one| !node.contains(one)).collect();
+            let of = |stage| move |(scope, name)| (stage, scope, name);
+            node.into_iter().map(of(Stage::Node)).chain(load.into_iter().map(of(Stage::Load))).collect()
+        }
+    };
+    let is_known = all.iter().any(|(.., known)| known == name);
+    let nearest = || nearest_of(name, all.iter().map(|(.., known)| known.as_str()));
+    let Some(name) = is_known.then_some(name).or_else(|| may_be_misspelt.then(nearest).flatten()) else {
+        return Vec::new();
+    };
+    let found = all.iter().filter(|(.., known)| known == name);
+    found.map(|(stage, scope, name)| format!("{stage}.{scope}.{name}")).collect()
+}

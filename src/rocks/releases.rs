@@ -1,0 +1,167 @@
+//! Older RocksDBs: which of them read the files of a database, and an OPTIONS file that they load.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use super::VERSION;
+use super::option_map::{Group, OptionMap, fields_of};
+use super::options_file::OptionsFile;
+
+/// What RocksDB 7.8 wrote when it made an empty database with a Bloom filter: every option that it knows.
+const OPTIONS_7_8: &str = include_str!("OPTIONS-7.8");
+
+/// A release of RocksDB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release(u32, u32);
+
+impl Release {
+    /// The oldest one that tests open databases with; older ones may do, too.
+    pub const OLDEST: Self = Self(7, 8);
+    /// The first that reads `format_version` 6, and the first that reads 7, today's default.
+    const FORMATS: [Self; 2] = [Self(8, 6), Self(10, 4)];
+
+    /// The one that is built in.
+    fn built_in() -> Self {
+        let mut parts = VERSION.split('.').map(|part| part.parse().unwrap_or(u32::MAX));
+        Self(parts.next().unwrap_or(u32::MAX), parts.next().unwrap_or(u32::MAX))
+    }
+
+    /// The oldest that is known to read SST files built with these options, which may name less than all.
+    pub fn reading(map: &OptionMap, defaults: &OptionMap) -> Self {
+        let newer = |(group, name, value): (Group, &str, &str)| {
+            let option = name.split('.').next().unwrap_or(name);
+            group == Group::Table
+                && !is_old(group, option)
+                && !is_cache(name)
+                && defaults.get(group, name) != Some(value)
+        };
+        if map.iter().any(newer) {
+            return Self::built_in();
+        }
+        let version =
+            |map: &OptionMap| map.get(Group::Table, "format_version").and_then(|text| text.parse::<u32>().ok());
+        match version(map).or_else(|| version(defaults)) {
+            Some(..6) => Self::OLDEST,
+            Some(6) => Self::FORMATS[0],
+            Some(7) => Self::FORMATS[1],
+            _ => Self::built_in(),
+        }
+    }
+
+    /// Whether it comes before the format of today's default, so that a node of it opens databases that ask for no more.
+    pub fn is_old(self) -> bool {
+        self < Self::FORMATS[1]
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl serde::Serialize for Release {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// RocksDB does not write the cache to OPTIONS, and no file depends on it.
+fn is_cache(name: &str) -> bool {
+    name == "block_cache"
+}
+
+/// The options of RocksDB 7.8 with their values.
+fn of_old() -> &'static OptionMap {
+    static OLD: LazyLock<OptionMap> = LazyLock::new(|| {
+        let file = OptionsFile::parse(OPTIONS_7_8).unwrap_or_default();
+        file.family("default").map(|family| file.options(family)).unwrap_or_default()
+    });
+    &OLD
+}
+
+fn is_old(group: Group, name: &str) -> bool {
+    of_old().get(group, name).is_some()
+}
+
+/// The text of an OPTIONS file without what RocksDB 7.8 does not know, for which it refuses the file: lines, and fields of
+/// structures, that say what is the default here anyway. What differs from the default stays.
+pub fn loadable_by_old(text: &str, defaults: &OptionMap) -> String {
+    let mut group = None;
+    let mut kept = String::with_capacity(text.len());
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if let Some(title) = trimmed.strip_prefix('[') {
+            group = OptionsFile::group_of(title.trim_end_matches(']'));
+        }
+        match (group, trimmed.split_once('=')) {
+            (Some(group), Some((name, value))) if !trimmed.starts_with(['#', '[']) => {
+                if let Some(value) = old_value(group, name, value, defaults) {
+                    kept.push_str(&format!("  {name}={value}\n"));
+                }
+            }
+            _ => {
+                kept.push_str(line);
+                kept.push('\n');
+            }
+        }
+    }
+    kept
+}
+
+/// The value of an option as RocksDB 7.8 reads it; `None` where it does not know the option and nothing is lost.
+fn old_value(group: Group, name: &str, value: &str, defaults: &OptionMap) -> Option<String> {
+    let default = defaults.get(group, name);
+    let Some(old) = of_old().get(group, name) else {
+        return (default != Some(value)).then(|| value.to_owned());
+    };
+    let (Some(fields), Some(known)) = (fields_of(value), fields_of(old)) else { return Some(value.to_owned()) };
+    if fields.iter().any(|(field, _)| *field == "id") {
+        return Some(value.to_owned());
+    }
+    let known: HashMap<&str, &str> = known.into_iter().collect();
+    let defaults: HashMap<&str, &str> = default.and_then(fields_of).unwrap_or_default().into_iter().collect();
+    let stays = |(field, value): &(&str, &str)| known.contains_key(field) || defaults.get(field) != Some(value);
+    let fields: String = fields.into_iter().filter(stays).map(|(field, value)| format!("{field}={value};")).collect();
+    Some(format!("{{{fields}}}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options;
+    use super::*;
+
+    #[test]
+    fn the_oldest_reader_follows_from_the_format_and_from_options_that_came_later() {
+        let defaults = options::defaults().expect("a temporary directory");
+        let of = |entries: &[(Group, &str, &str)]| {
+            let mut map = OptionMap::default();
+            for (group, name, value) in entries {
+                map.set(*group, *name, *value);
+            }
+            Release::reading(&map, defaults).to_string()
+        };
+        assert_eq!(of(&[]), "10.4", "the default");
+        for (format, release) in [("2", "7.8"), ("5", "7.8"), ("6", "8.6"), ("7", "10.4"), ("8", "11.12")] {
+            assert_eq!(of(&[(Group::Table, "format_version", format)]), release, "{format}");
+        }
+        let five = (Group::Table, "format_version", "5");
+        assert_eq!(of(&[five, (Group::Table, "separate_key_value_in_data_block", "true")]), "11.12");
+        assert_eq!(of(&[five, (Group::Table, "separate_key_value_in_data_block", "false")]), "7.8");
+        assert_eq!(of(&[five, (Group::Table, "block_cache", "1"), (Group::Cf, "default_temperature", "kHot")]), "7.8");
+    }
+
+    #[test]
+    fn an_old_rocksdbs_file_loses_only_defaults() {
+        let defaults = options::defaults().expect("a temporary directory");
+        let text = "# head\n[Version]\n  rocksdb_version=11.12.0\n[DBOptions]\n  async_wal_precreate=false\n  \
+            open_files_async=true\n  max_open_files=5\n  \n[CFOptions \"ids\"]\n  \
+            compression_opts={checksum=false;auto_skip=true;level=32767;}\n  memtable_factory={id=VectorRepFactory;count=0;}\n";
+        let expected = "# head\n[Version]\n  rocksdb_version=11.12.0\n[DBOptions]\n  open_files_async=true\n  \
+            max_open_files=5\n  \n[CFOptions \"ids\"]\n  compression_opts={auto_skip=true;level=32767;}\n  \
+            memtable_factory={id=VectorRepFactory;count=0;}\n";
+        assert_eq!(loadable_by_old(text, defaults), expected);
+        assert_eq!(loadable_by_old(expected, defaults), expected, "nothing more");
+    }
+}
