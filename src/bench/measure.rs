@@ -18,9 +18,10 @@ use super::limit::Limit;
 use super::matrix::{Variant, block_cache};
 use super::reads::Iterated;
 use crate::error::{Error, Result};
-use crate::progress::CancellationToken;
+use crate::progress::{CancellationToken, Phase, Sample, Writes};
 use crate::report::bench::{
-    COPY, CacheInfo, Failure, ImportFigures, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run, ScanFigures, ScanKind,
+    COPY, CacheInfo, Failure, ImportFigures, Pressure, PressureKind, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
+    Run, ScanFigures, ScanKind,
 };
 use crate::report::{ImportReport, WalkReport};
 
@@ -343,6 +344,7 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         digest: report.digest.to_string(),
         loader: report.loader.clone(),
         curve: report.reading_steps.clone(),
+        pressure: pressure(&report.samples),
         first_tenth_bytes_per_second: report.reading.first_tenth_bytes_per_second,
         last_tenth_bytes_per_second: report.reading.last_tenth_bytes_per_second,
         rocksdb_written_bytes: report.rocksdb_bytes_written,
@@ -354,6 +356,26 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         options: report.options.clone(),
         rocksdb_version: report.versions.rocksdb.clone(),
     }
+}
+
+/// Where in the source RocksDB was busy with itself, from samples of its backlog while the source was read.
+fn pressure(samples: &[Sample]) -> Vec<Pressure> {
+    let mut all: Vec<Pressure> = Vec::new();
+    let reading: Vec<&Sample> = samples.iter().filter(|sample| sample.phase == Phase::Read).collect();
+    for pair in reading.windows(2) {
+        let [before, after] = pair else { continue };
+        let (Some(was), Some(is)) = (before.backlog, after.backlog) else { continue };
+        let stalls = is.writes != Writes::Flow;
+        let compacted = is.level0_files < was.level0_files;
+        for (is_so, what) in [(stalls, PressureKind::Stall), (compacted, PressureKind::Compaction)] {
+            match all.iter_mut().rev().find(|known| known.what == what) {
+                _ if !is_so => {}
+                Some(last) if last.to_bytes >= before.bytes => last.to_bytes = after.bytes,
+                _ => all.push(Pressure { from_bytes: before.bytes, to_bytes: after.bytes, what }),
+            }
+        }
+    }
+    all
 }
 
 /// Two processes, one after the other, as one.
@@ -411,6 +433,30 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stalls_and_compactions_are_found_in_samples() {
+        let sample = |bytes: u64, level0_files: u64, writes: &str| -> Sample {
+            let text = serde_json::json!({
+                "seconds": 0.0, "phase": "read", "bytes": bytes, "total": null, "blocks": 0, "total_blocks": null,
+                "backlog": { "level0_files": level0_files, "pending_bytes": 0, "writes": writes },
+            });
+            serde_json::from_value(text).expect("a sample")
+        };
+        let samples = [
+            sample(0, 1, "flow"),
+            sample(10, 3, "flow"),
+            sample(20, 5, "delayed"),
+            sample(30, 5, "stopped"),
+            sample(40, 2, "flow"),
+            sample(50, 4, "flow"),
+            sample(60, 4, "stopped"),
+        ];
+        let stall = |from_bytes, to_bytes| Pressure { from_bytes, to_bytes, what: PressureKind::Stall };
+        let compaction = Pressure { from_bytes: 30, to_bytes: 40, what: PressureKind::Compaction };
+        assert_eq!(pressure(&samples), [stall(10, 30), compaction, stall(50, 60)]);
+        assert_eq!(pressure(&samples[..1]), []);
+    }
 
     #[test]
     fn one_comparison_at_a_time_has_a_directory_and_leaves_nothing_there() {

@@ -138,6 +138,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             payload_bytes: None,
         },
         setup: Setup {
+            command: options.command.clone(),
             runs: options.runs,
             warmup: options.warmup,
             order: options.order.name().into(),

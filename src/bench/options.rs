@@ -21,6 +21,8 @@ pub const DEFAULT_MARGIN: f64 = 0.05;
 pub struct BenchOptions {
     /// The snapshot.
     pub source: PathBuf,
+    /// The command that asked for it, for the report.
+    pub command: Option<String>,
     /// The program whose `import`, `walk` and `bench-read` are run.
     pub program: PathBuf,
     /// Presets, by name or path.
@@ -64,6 +66,7 @@ impl BenchOptions {
     pub fn new(source: impl Into<PathBuf>, program: impl Into<PathBuf>, out: impl Into<PathBuf>) -> Self {
         Self {
             source: source.into(),
+            command: None,
             program: program.into(),
             presets: Vec::new(),
             set: Vec::new(),

@@ -85,6 +85,7 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
         reading.at_once(multi)?;
     }
     let hit = latency(reading.singly(hits[0])?);
+    let resident_after_hits = cache::resident(&options.db);
     let miss = latency(reading.singly(&misses[0])?);
     let hits_per_second_threads = reading.on_threads(hits[1], threads)?;
     let misses_per_second_threads = reading.on_threads(&misses[1], threads)?;
@@ -93,6 +94,7 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
     let per_second = |count: u64| (iterated.seconds > 0.0 && count > 0).then(|| count as f64 / iterated.seconds);
     Ok(ReadFigures {
         resident_before,
+        resident_after_hits,
         open_seconds,
         block_cache_bytes: options.block_cache,
         hit,

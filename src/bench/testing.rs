@@ -56,6 +56,7 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
     };
     let reads = |slower: f64| ReadFigures {
         resident_before: Some(if slower > 1.0 { 0.0 } else { 1.0 }),
+        resident_after_hits: Some(if slower > 1.0 { 0.4 } else { 1.0 }),
         open_seconds: 0.002 * slower,
         block_cache_bytes: 32 * MIB,
         hit: latency(slower),
@@ -108,6 +109,7 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
             curve: (1..=16_u64)
                 .map(|step| ReadStep { bytes: step * 16 * MIB, seconds: seconds * 0.5 * (step * step) as f64 / 256.0 })
                 .collect(),
+            pressure: Vec::new(),
             first_tenth_bytes_per_second: Some(900 * MIB),
             last_tenth_bytes_per_second: Some(400 * MIB),
             rocksdb_written_bytes: Some(260 * MIB),

@@ -86,33 +86,20 @@ const COMPRESSIONS: &[(&str, &str)] = &[
     ("zstd", "kZSTD"),
 ];
 
-/// Options whose value is a compression, or a list of them with `:` between.
-fn is_compression(name: &str) -> bool {
-    matches!(
-        name,
-        "compression"
-            | "bottommost_compression"
-            | "blob_compression_type"
-            | "wal_compression"
-            | "compression_per_level"
-    )
-}
+/// Options whose value is a compression.
+const OF_COMPRESSION: &[&str] = &["compression", "bottommost_compression", "blob_compression_type", "wal_compression"];
 
-/// RocksDB's words for a compression that may be written by its plain name.
+/// RocksDB's word for a compression that may be written by its plain name.
 fn compression(value: &str) -> Result<String, String> {
-    let word = |one: &str| {
-        let plain = COMPRESSIONS.iter().find(|(plain, _)| plain.eq_ignore_ascii_case(one));
-        match plain {
-            Some((_, word)) => Ok((*word).to_owned()),
-            // Its other words are rare: no compression of its own, a plug-in's.
-            None if one.is_empty() || one.starts_with('k') => Ok(one.to_owned()),
-            None => {
-                let words = COMPRESSIONS.iter().map(|(plain, word)| format!("{plain} ({word})"));
-                Err(format!("it is one of {}", words.collect::<Vec<_>>().join(", ")))
-            }
+    match COMPRESSIONS.iter().find(|(plain, _)| plain.eq_ignore_ascii_case(value)) {
+        Some((_, word)) => Ok((*word).to_owned()),
+        // Its other words are rare: none of its own, one of a plug-in.
+        None if value.starts_with('k') => Ok(value.to_owned()),
+        None => {
+            let words = COMPRESSIONS.iter().map(|(plain, word)| format!("{plain} ({word})"));
+            Err(format!("it is one of {}", words.collect::<Vec<_>>().join(", ")))
         }
-    };
-    Ok(value.split(':').map(word).collect::<Result<Vec<_>, _>>()?.join(":"))
+    }
 }
 
 impl Validator<'_> {
@@ -155,7 +142,7 @@ impl Validator<'_> {
         }
         let value = match (group, name.as_str()) {
             (Group::Table, "filter_policy") => filter_policy(assignment),
-            (Group::Cf | Group::Db, name) if is_compression(name) => compression(&assignment.value),
+            (Group::Cf | Group::Db, name) if OF_COMPRESSION.contains(&name) => compression(&assignment.value),
             _ => self.plain(default, &assignment.value),
         }
         .map_err(|reason| bad_value(assignment, reason))?;

@@ -270,6 +270,23 @@ fn saved_results_are_judged_again_without_running_anything() {
         .assert()
         .code(2)
         .stderr(contains("error: the reference `nobody` is not compared"));
+    let other_out = out.join("other");
+    std::fs::create_dir(&other_out).expect("room");
+    let mut other = before.clone();
+    other["machine"]["cpu"] = "Another <Processor>".into();
+    std::fs::write(other_out.join("results.json"), other.to_string()).expect("room");
+    let compared = bedload().args(["bench", "--compare"]).args([&out, &other_out]).assert().success();
+    let text = String::from_utf8_lossy(&compared.get_output().stdout).into_owned();
+    assert!(text.contains("Another <Processor>") && text.contains("due to all that differs"), "{text}");
+    assert!(text.contains("1.00 (") && !text.contains("use "), "{text}");
+    let compared = bedload().args(["bench", "--json", "--compare"]).args([&out, &other_out]).assert().success();
+    let compared: Value = serde_json::from_slice(&compared.get_output().stdout).expect("json");
+    assert_eq!(
+        (&compared["schema"], &compared["differences"][0]["what"]),
+        (&"bedload-bench-compare-1".into(), &"processor".into())
+    );
+    assert_eq!(compared["variants"][0]["metrics"]["wall_seconds"]["ratio"], 1.0);
+    bedload().args(["bench", "--compare"]).arg(&out).assert().code(2);
     assert_eq!(results(&out), before, "nothing was written");
 }
 

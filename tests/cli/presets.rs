@@ -86,6 +86,42 @@ fn a_misspelt_option_in_a_file_ends_with_code_2_file_line_and_the_nearest_name()
 }
 
 #[test]
+fn an_option_without_its_scope_and_a_foreign_compression_end_with_code_2_and_what_to_write() {
+    for (set, error, hint) in [
+        (
+            "block_size=16K",
+            "error: --set block_size=16K: unknown option `block_size`; the nearest valid name is `node.table.block_size`\n",
+            "hint: write `node.table.block_size`\n",
+        ),
+        (
+            "node.cf.compression=gzip",
+            "error: --set node.cf.compression=gzip: `node.cf.compression` cannot be `gzip`: it is one of none (kNoCompression), \
+             snappy (kSnappyCompression), zlib (kZlibCompression), bzip2 (kBZip2Compression), lz4 (kLZ4Compression), \
+             lz4hc (kLZ4HCCompression), zstd (kZSTD)\n",
+            "hint: a value is true or false",
+        ),
+    ] {
+        let output = bedload(&["presets", "explain", "ingest", "--set", set]).assert().code(2).get_output().clone();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.starts_with(&format!("{error}{hint}")), "{said}");
+    }
+    assert!(
+        stdout(&["presets", "explain", "ingest", "--set", "node.cf.compression=zstd"])
+            .contains("compression = kZSTD (written zstd)")
+    );
+}
+
+#[test]
+fn the_list_says_which_rocksdb_reads_the_database() {
+    let document = json(&["presets", "--json"]);
+    let presets = document["presets"].as_array().expect("a list");
+    let of = |name: &str| presets.iter().find(|it| it["name"] == name).expect(name)["oldest_rocksdb"].clone();
+    assert_eq!([of("ingest"), of("ingest-compat"), of("ingest-zstd")], ["8.6", "7.8", "10.4"].map(Value::from));
+    let row = stdout(&["presets"]);
+    assert!(row.lines().any(|line| line.starts_with("ingest-compat ") && line.contains(" 7.8+ ")), "{row}");
+}
+
+#[test]
 fn an_unknown_preset_ends_with_code_2_and_the_nearest_name() {
     let output = bedload(&["presets", "show", "memtabel"]).assert().code(2).get_output().clone();
     assert_eq!(

@@ -14,7 +14,7 @@ use crate::common::run::Place;
 /// The named points that every import passes, those of the ingest loader, and those of each way.
 const OF_ALL: [&str; 4] = ["start", "recorded", "complete", "renamed"];
 
-const OF_INGEST: [&str; 5] = ["built-synced", "built", "ingesting", "ingest", "ingested"];
+const OF_INGEST: [&str; 6] = ["built-synced", "built", "ingesting", "ingest", "ingested", "options-rewritten"];
 
 const OF_MEMORY: [&str; 1] = ["held"];
 
@@ -116,7 +116,9 @@ fn every_combination_of_loader_and_choices_goes_on_from_every_point() {
         for point in points(way).iter().chain(more) {
             let is_new = case.old.is_none();
             number += 1;
-            if (*point == "renamed" && !is_new) || (rounds(0, 1) == 0 && !number.is_multiple_of(20)) {
+            if (["renamed", "options-rewritten"].contains(point) && !is_new)
+                || (rounds(0, 1) == 0 && !number.is_multiple_of(20))
+            {
                 continue;
             }
             goes_on_from(&case, point);

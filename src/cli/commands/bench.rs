@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS, Order, Vary};
-use crate::report::bench::BenchReport;
+use crate::report::bench::{BenchReport, compare, compare_table};
+use crate::report::shown;
 use crate::{Error, preset::Preset};
 
 use crate::cli::args::this_program;
@@ -22,7 +23,7 @@ use crate::cli::{output, signals, values};
 #[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
 pub struct Args {
     /// The snapshot: a file, or a directory with the parts of a block log
-    #[arg(value_name = "SNAPSHOT", required_unless_present = "recommend")]
+    #[arg(value_name = "SNAPSHOT", required_unless_present_any = ["recommend", "compare"])]
     pub source: Option<PathBuf>,
     /// Presets to compare, by name or file; `all` is all built-in ones
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', hide_possible_values = true, value_parser = values::preset(), help_heading = "What")]
@@ -82,6 +83,9 @@ pub struct Args {
     /// Run nothing: analyse saved results (results.json or its directory) again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Where")]
     pub recommend: Option<PathBuf>,
+    /// Run nothing: put two saved results side by side, of whatever machines and days, and say what differs
+    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["source", "presets", "vary", "recommend"], help_heading = "Where")]
+    pub compare: Option<Vec<PathBuf>>,
 }
 
 fn order() -> impl clap::builder::TypedValueParser<Value = Order> {
@@ -89,6 +93,13 @@ fn order() -> impl clap::builder::TypedValueParser<Value = Order> {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    if let Some([a, b]) = args.compare.as_deref() {
+        let compared = compare(&bench::load(a)?, &bench::load(b)?);
+        if globals.json {
+            return output::print_json(&compared);
+        }
+        return Ok(write!(std::io::stdout().lock(), "{}", shown(&compare_table(&compared)))?);
+    }
     let Some(source) = &args.source else {
         // Clap requires one of the two. This runs nothing, so that there is nothing to keep.
         let mut report = bench::load(args.recommend.as_deref().unwrap_or(&args.out))?;
@@ -106,6 +117,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 
 fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
     let mut options = BenchOptions::new(source, this_program()?, &args.out);
+    options.command = Some(command_line());
     options.presets = presets(&args.presets);
     options.set.clone_from(&args.set);
     options.vary = args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<_, Error>>()?;
@@ -134,6 +146,17 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result
         write!(out, "{}", rows::row("results", 13, &args.out.display().to_string()))?;
     }
     Ok(())
+}
+
+/// The words that this process was started with, as a shell reads them.
+fn command_line() -> String {
+    let quoted = |word: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+        let as_is = !word.is_empty() && word.chars().all(is_plain);
+        if as_is { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    std::iter::once("bedload".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// `all` is all; nothing is the default preset and RocksDB's own options.

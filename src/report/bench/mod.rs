@@ -1,6 +1,7 @@
 //! What a comparison of presets found: the runs as data, the figures taken from them, and one pure function for each
 //! way to write them down.
 
+mod compare;
 mod csv;
 mod figures;
 mod html;
@@ -10,6 +11,7 @@ mod phrases;
 mod results;
 mod run;
 
+pub use compare::{compare, compare_table};
 pub use csv::csv;
 pub use figures::{Comparison, Decision, Figures, Pick, Ratio, Recommendation, Spread, VariantFigures, Verdict};
 pub use html::html;
@@ -19,8 +21,8 @@ pub(crate) use phrases::some_of;
 pub use phrases::{circumstances, columns_by_total, recommendation_lines, warnings};
 pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, MemoryLimit, Setup, SnapshotInfo, VariantInfo};
 pub use run::{
-    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
-    Run, ScanFigures, ScanKind,
+    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, Pressure, PressureKind, ProcessFigures,
+    RUN_SCHEMA, ReadFigures, Reads, Run, ScanFigures, ScanKind,
 };
 
 #[cfg(test)]

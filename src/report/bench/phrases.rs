@@ -3,7 +3,8 @@
 use super::figures::{Decision, Ratio, Recommendation, Spread, VariantFigures};
 use super::metrics::{Metric, Unit, metric};
 use super::results::BenchReport;
-use crate::report::shown_in_line;
+use super::run::Run;
+use crate::report::{rfc3339, shown_in_line};
 use crate::size::human;
 
 /// The columns that a terminal has room for.
@@ -14,6 +15,9 @@ const LISTED: usize = 4;
 
 /// Shares of databases in the page cache that differ by more make scans hard to compare.
 const UNEVEN: f64 = 0.5;
+
+/// Cold lookups that leave more of the database in the page cache than this have not been cold to their end.
+const WARMED: f64 = 0.1;
 
 /// Names, marked; of many only how many more there are.
 pub(crate) fn some_of(names: &[&str]) -> String {
@@ -27,6 +31,11 @@ pub(crate) fn some_of(names: &[&str]) -> String {
 
 /// The text of a cell without a measurement.
 pub(super) const NOTHING: &str = "–";
+
+/// Seconds since 1970 as a date in UTC.
+pub(super) fn date(seconds: u64) -> String {
+    rfc3339(seconds).map_or_else(|| NOTHING.into(), |text| text.replace('T', " ").replace('Z', " UTC"))
+}
 
 /// A value with its unit.
 pub(super) fn value(unit: Unit, value: f64) -> String {
@@ -161,6 +170,14 @@ pub fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
     let device = machine.device.as_ref().map_or(String::new(), |device| format!(" on {device}"));
     say("file system", machine.file_system.as_ref().map(|kind| format!("{kind}{device}")));
     say("versions", Some(format!("bedload {}, RocksDB {}", machine.versions.bedload, machine.versions.rocksdb)));
+    say(
+        "measured",
+        report.period().map(|(first, last)| match (date(first), date(last)) {
+            (first, last) if first == last => first,
+            (first, last) => format!("{first} to {last}"),
+        }),
+    );
+    say("command", setup.command.clone());
     let name = snapshot.path.rsplit('/').next().unwrap_or(&snapshot.path);
     let blocks = snapshot.blocks.map_or(String::new(), |blocks| format!(", {blocks} blocks"));
     say("snapshot", Some(format!("{name}, {}{blocks}", human(snapshot.bytes))));
@@ -210,6 +227,7 @@ pub fn warnings(report: &BenchReport) -> Vec<String> {
         }
     }
     lines.extend(uneven_scans(&report.figures.variants));
+    lines.extend(cold_only_at_first(report));
     let mut notes: Vec<String> = Vec::new();
     for run in &report.runs {
         for note in run.notes.iter().map(|note| format!("`{}`: {note}", run.variant)) {
@@ -250,6 +268,20 @@ pub(super) fn decision(decision: &Decision) -> &'static str {
         Decision::Only => "only choice",
         Decision::NotDecided => "not decided",
     }
+}
+
+/// What "nothing in memory" means where the lookups themselves bring much of a small database into it.
+fn cold_only_at_first(report: &BenchReport) -> Option<String> {
+    let cold = |run: &Run| run.reads.as_ref()?.cold.as_ref()?.resident_after_hits;
+    let shares: Vec<f64> = report.runs.iter().filter(|run| !run.warmup).filter_map(cold).collect();
+    let most = shares.into_iter().fold(0.0, f64::max);
+    (most > WARMED).then(|| {
+        format!(
+            "\"nothing in memory\" is true of the first lookups only: by their end up to {:.0} % of the database was in the \
+             page cache; on a larger database, or with fewer --lookups, cold lookups are slower",
+            most * 100.0
+        )
+    })
 }
 
 /// The recommendation, line by line: what for, and the words.

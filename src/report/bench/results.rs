@@ -67,6 +67,9 @@ pub struct SnapshotInfo {
 /// How it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
+    /// The command, as a shell reads it; `null` where a program called the library.
+    #[serde(default)]
+    pub command: Option<String>,
     /// Rounds that were requested.
     pub runs: u32,
     /// Rounds before them.
@@ -123,6 +126,12 @@ impl BenchReport {
     /// The runs that count for `variant`, in the order of the rounds.
     pub fn counted<'a>(&'a self, variant: &'a str) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().filter(move |run| run.variant == variant && !run.warmup && run.failure.is_none())
+    }
+
+    /// When the first and the last of its runs began, in seconds since 1970.
+    pub fn period(&self) -> Option<(u64, u64)> {
+        let began = || self.runs.iter().map(|run| run.started_unix_seconds);
+        Some((began().min()?, began().max()?))
     }
 
     /// The run whose wall time is the median one: what curves are drawn from.

@@ -8,7 +8,7 @@ use super::super::OptionRow;
 use crate::progress::ReadStep;
 
 /// The version of a run's record; it changes when a field changes its meaning or goes.
-pub const RUN_SCHEMA: &str = "bedload-bench-run-2";
+pub const RUN_SCHEMA: &str = "bedload-bench-run-3";
 
 /// The name of the variant that is no import: a copy of the snapshot.
 pub const COPY: &str = "cp";
@@ -130,6 +130,9 @@ pub struct ImportFigures {
     pub loader: String,
     /// When each step of the source had been taken.
     pub curve: Vec<ReadStep>,
+    /// Where in the source RocksDB held writers back, or had compacted.
+    #[serde(default)]
+    pub pressure: Vec<Pressure>,
     /// Bytes per second over the first tenth of the source.
     pub first_tenth_bytes_per_second: Option<u64>,
     /// Bytes per second over the last tenth.
@@ -150,6 +153,27 @@ pub struct ImportFigures {
     pub options: Vec<OptionRow>,
     /// What ran.
     pub rocksdb_version: String,
+}
+
+/// A part of the source during which RocksDB was busy with itself.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// Bytes of the source where it began, by samples.
+    pub from_bytes: u64,
+    /// Bytes of the source where it ended.
+    pub to_bytes: u64,
+    /// What it was.
+    pub what: PressureKind,
+}
+
+/// What RocksDB did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PressureKind {
+    /// A compaction took files from level 0.
+    Compaction,
+    /// It slowed writers down, or stopped them.
+    Stall,
 }
 
 /// How a database is scanned.
@@ -207,6 +231,9 @@ pub struct Reads {
 pub struct ReadFigures {
     /// The share of the database's pages that were in the page cache before it was opened.
     pub resident_before: Option<f64>,
+    /// The same after the first lookups, of keys that are there: what they and the read-ahead have brought into memory.
+    #[serde(default)]
+    pub resident_after_hits: Option<f64>,
     /// Opening it with its own options.
     pub open_seconds: f64,
     /// The block cache it had, in bytes.

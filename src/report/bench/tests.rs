@@ -14,6 +14,9 @@ pub(crate) fn report() -> BenchReport {
         let import = slow.import.as_mut().expect("an import");
         (import.level0_files_before_compaction, import.stalls, import.stall_seconds) = (Some(9), Some(2), Some(0.125));
         import.check_seconds = Some(0.2);
+        let part = |from_bytes, to_bytes, what| Pressure { from_bytes, to_bytes, what };
+        import.pressure =
+            vec![part(64 << 20, 96 << 20, PressureKind::Stall), part(128 << 20, 160 << 20, PressureKind::Compaction)];
         slow.notes.push("the scan met 3 links to blocks that are not there".into());
         runs.extend([slow, failed("forest-unordered-write", round, "write db, or \"not\": No space left on device")]);
     }
@@ -48,6 +51,7 @@ pub(crate) fn report() -> BenchReport {
             payload_bytes: Some(250 << 20),
         },
         setup: Setup {
+            command: Some("bedload bench '/data/snap|shot.car' --runs 3".into()),
             runs: 3,
             warmup: 1,
             order: "interleaved".into(),
@@ -124,6 +128,103 @@ fn the_page_needs_no_other_file_and_no_script() {
         }
     }
     assert_eq!(open, Vec::<&str>::new());
+}
+
+/// The texts between `open` and `close`.
+fn between<'a>(page: &'a str, open: &str, close: &str) -> Vec<&'a str> {
+    page.split(open).skip(1).filter_map(|rest| rest.split(close).next()).collect()
+}
+
+#[test]
+fn medians_in_plots_are_those_of_the_tables() {
+    // Of an even number of runs none is the median.
+    let mut report = report();
+    report.runs.retain(|run| run.round < 2);
+    let names = report.variants.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+    report.figures = crate::bench::figures(&names, "ingest", &report.runs);
+    let page = html(&report);
+    let columns = phrases::columns(&report);
+    let cells = |heading: &str| &columns.iter().find(|(name, _)| *name == heading).expect(heading).1;
+    let bars = between(&page, "<div class=\"label\"><span>", "</div>");
+    for (index, name) in cells("preset").iter().enumerate().take(2) {
+        let (total, size) = (&cells("total")[index], &cells("size")[index]);
+        let dot = format!("<title>{name}: {total}, {size}</title>");
+        assert_eq!(page.matches(&dot).count(), 1, "{dot}");
+        assert!(
+            bars.iter().any(|bar| bar.starts_with(&format!("{name}<")) && bar.contains(&format!("<span>{total}<")))
+        );
+        let memory = format!("at most {}, ", cells("peak memory")[index]);
+        assert!(page.contains(&memory), "{memory}");
+        let figures = report.figures.of(name).expect(name);
+        for state in ["cold", "warm"] {
+            let of = |quantile: &str| phrases::median(figures, &format!("{state}_hit_{quantile}"));
+            let caption =
+                format!("{state}: half within {}, 99 % within {}, 99.9 % within {}", of("p50"), of("p99"), of("p999"));
+            assert!(page.contains(&caption), "{caption}");
+            assert!(page.contains(&format!("<title>{state}: 99.9 % within {}</title>", of("p999"))));
+        }
+    }
+    // Each run is a dot of its own.
+    assert_eq!(page.matches("<circle class=\"run\"").count(), 4);
+    assert_eq!(page.matches("<circle class=\"best\"").count(), 1, "one is faster, and both are as large");
+}
+
+#[test]
+fn the_page_says_when_and_by_what_command_and_marks_stalls() {
+    let page = html(&report());
+    assert!(page.contains("<dd>2026-09-21 14:13:20 UTC to 2026-09-21 14:13:22 UTC</dd>"), "{page}");
+    assert!(page.contains("<dd>bedload bench '/data/snap|shot.car' --runs 3</dd>"), "{page}");
+    assert_eq!(
+        (page.matches("<rect class=\"stalled\"").count(), page.matches("<rect class=\"compacting\"").count()),
+        (1, 1)
+    );
+    assert!(page.contains("by their end up to 40 % of the database was in the page cache"), "{page}");
+    let mut cold = report();
+    for run in &mut cold.runs {
+        if let Some(reads) = run.reads.as_mut().and_then(|reads| reads.cold.as_mut()) {
+            reads.resident_after_hits = Some(0.02);
+        }
+    }
+    assert!(!html(&cold).contains("by their end"));
+}
+
+#[test]
+fn the_rows_of_the_page_are_sorted_by_every_column_that_has_an_order() {
+    let page = html(&report());
+    let headings = phrases::columns(&report());
+    let total = headings.iter().position(|(name, _)| *name == "total").expect("measured");
+    assert!(page.contains(&format!("id=\"sort{total}\" aria-label=\"sort by total\" checked/>")), "{page}");
+    let places: Vec<&str> =
+        between(&page, &format!("--s{total}:"), ";").into_iter().filter(|it| it.len() == 1).collect();
+    assert_eq!(places, ["0", "1", "2"], "the fastest first, the one without a run last");
+    let lookups = headings.iter().position(|(name, _)| *name == "lookups").expect("measured");
+    assert!(between(&page, &format!("--s{lookups}:"), "\"").iter().any(|it| it.starts_with('0')), "more is better");
+}
+
+#[test]
+fn two_comparisons_are_put_side_by_side_and_nothing_is_recommended() {
+    let a = report();
+    let mut b = report();
+    assert_eq!(compare(&a, &a).differences, []);
+    b.machine.cpu = Some("Another\u{1b} Processor".into());
+    b.machine.versions.rocksdb = "12.0.0".into();
+    b.variants[0].set.push("node.table.block_size=4K".into());
+    b.variants.retain(|it| it.name != "forest-unordered-write");
+    for run in b.runs.iter_mut().filter(|run| run.variant == "ingest") {
+        run.process.as_mut().expect("ran").seconds *= 2.0;
+    }
+    let names = b.variants.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+    b.figures = crate::bench::figures(&names, "ingest", &b.runs);
+    let compared = compare(&a, &b);
+    let what: Vec<&str> = compared.differences.iter().map(|it| it.what).collect();
+    assert_eq!(what, ["processor", "RocksDB"]);
+    let wall = &compared.variants[0].metrics["wall_seconds"];
+    assert!((wall.ratio.expect("known") - 2.0).abs() < 1e-9, "{wall:?}");
+    assert!(wall.low < wall.ratio && wall.ratio < wall.high, "{wall:?}");
+    assert_eq!((compared.variants[0].same_options, compared.variants[1].same_options), (false, true));
+    assert_eq!((compared.only_a.as_slice(), compared.only_b.len()), (&["forest-unordered-write".to_owned()][..], 0));
+    insta::assert_snapshot!("compare", compare_table(&compared));
+    assert!(!serde_json::to_string(&compared).expect("written").contains("recommend"));
 }
 
 #[test]

@@ -6,15 +6,28 @@ use askama::filters::Escaper;
 
 use super::escape::Escape;
 
-/// The drawing of one panel, in units that a browser scales to the width it has.
-const WIDTH: f64 = 340.0;
-const HEIGHT: f64 = 198.0;
+/// A drawing, in units that a browser scales to the width it has.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    width: f64,
+    height: f64,
+}
 
-/// Where the axes are.
+/// One of many beside each other.
+pub(super) const PANEL: Frame = Frame { width: 340.0, height: 208.0 };
+
+/// One that has the page's width to itself.
+pub(super) const WIDE: Frame = Frame { width: 720.0, height: 330.0 };
+
+/// Room beside and above the axes.
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = 322.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 160.0;
+const RIGHT: f64 = 18.0;
+const TOP: f64 = 22.0;
+const BOTTOM: f64 = 38.0;
+
+/// Widths of a letter and of a line of text, by which labels keep out of each other's way.
+const LETTER: f64 = 6.0;
+const LINE: f64 = 12.0;
 
 /// One axis.
 pub(super) struct Axis {
@@ -52,6 +65,17 @@ impl Axis {
         Self { from, to, ticks, label: label.to_owned() }
     }
 
+    /// From none to 99.9 % of something, each further nine as wide as the one before; see `nines` for positions.
+    pub fn nines(label: &str) -> Self {
+        let ticks = [(0.0, "0"), (0.301, "50 %"), (1.0, "90 %"), (2.0, "99 %"), (3.0, "99.9 %")];
+        Self {
+            from: 0.0,
+            to: 3.0,
+            ticks: ticks.map(|(at, text)| (at, text.to_owned())).to_vec(),
+            label: label.to_owned(),
+        }
+    }
+
     fn share(&self, value: f64) -> f64 {
         ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
     }
@@ -70,41 +94,93 @@ pub(super) struct Series<'a> {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A chart with two axes. Its title may be any text; those of the axes and all classes are constants.
-pub(super) fn panel(title: &str, x: &Axis, y: &Axis, series: &[Series<'_>]) -> String {
-    let across = |value: f64| LEFT + x.share(value) * (RIGHT - LEFT);
-    let up = |value: f64| BOTTOM - y.share(value) * (BOTTOM - TOP);
-    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"");
+/// One point with a name.
+pub(super) struct Dot<'a> {
+    /// Its class in the style sheet.
+    pub class: &'a str,
+    pub at: (f64, f64),
+    /// What it is, which a browser shows beside it.
+    pub title: String,
+    /// What is written beside it, where there is room.
+    pub label: Option<&'a str>,
+}
+
+/// A part of the horizontal axis.
+pub(super) struct Band<'a> {
+    pub class: &'a str,
+    pub from: f64,
+    pub to: f64,
+}
+
+/// What is drawn between two axes, in this order.
+#[derive(Default)]
+pub(super) struct Drawing<'a> {
+    pub bands: Vec<Band<'a>>,
+    pub series: Vec<Series<'a>>,
+    pub dots: Vec<Dot<'a>>,
+}
+
+/// A chart with two axes. Its title, and titles and labels of dots, may be any text; those of the axes and all classes are
+/// constants.
+pub(super) fn panel(frame: Frame, title: &str, x: &Axis, y: &Axis, drawing: &Drawing<'_>) -> String {
+    let Frame { width, height } = frame;
+    let (right, bottom) = (width - RIGHT, height - BOTTOM);
+    let across = |value: f64| LEFT + x.share(value) * (right - LEFT);
+    let up = |value: f64| bottom - y.share(value) * (bottom - TOP);
+    let mut svg = format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"");
     let _ = Escape.write_escaped_str(&mut svg, title);
     svg.push_str("\">");
+    for Band { class, from, to } in &drawing.bands {
+        let (from, to) = (across(*from), across(*to));
+        let (wide, high) = ((to - from).max(1.0), bottom - TOP);
+        let _ =
+            write!(svg, "<rect class=\"{class}\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{wide:.1}\" height=\"{high}\"/>");
+    }
     for (value, text) in &y.ticks {
         let at = up(*value);
-        let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>");
+        let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>");
         let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 6.0, at + 3.5);
     }
     for (value, text) in &x.ticks {
         let at = across(*value);
-
-        let _ = write!(
-            svg,
-            "<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{BOTTOM}\" y2=\"{:.1}\"/>",
-            BOTTOM + 4.0
-        );
-        let _ = write!(svg, "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>", BOTTOM + 16.0);
+        let end = bottom + 4.0;
+        let _ = write!(svg, "<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{end:.1}\"/>");
+        let _ = write!(svg, "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>", bottom + 16.0);
     }
-    let _ = write!(svg, "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{BOTTOM}\" y2=\"{BOTTOM}\"/>");
-    let middle = f64::midpoint(LEFT, RIGHT);
-    let _ = write!(svg, "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", HEIGHT - 4.0, x.label);
-    for Series { class, points } in series {
+    let _ = write!(svg, "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>");
+    let middle = f64::midpoint(LEFT, right);
+    let _ = write!(svg, "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", height - 4.0, x.label);
+    let _ = write!(svg, "<text x=\"2\" y=\"10\">{}</text>", y.label);
+    for Series { class, points } in &drawing.series {
         let mut path = String::new();
         for (index, (at_x, at_y)) in points.iter().enumerate() {
             let _ = write!(path, "{}{:.1},{:.1}", if index == 0 { "M" } else { "L" }, across(*at_x), up(*at_y));
         }
         let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
         if class.starts_with("area") {
-            let _ = write!(path, "L{:.1},{BOTTOM}L{:.1},{BOTTOM}Z", across(last.0), across(first.0));
+            let _ = write!(path, "L{:.1},{bottom}L{:.1},{bottom}Z", across(last.0), across(first.0));
         }
         let _ = write!(svg, "<path class=\"{class}\" d=\"{path}\"/>");
+    }
+    let mut taken: Vec<(f64, f64, f64)> = Vec::new();
+    for Dot { class, at, title, label } in &drawing.dots {
+        let (at_x, at_y) = (across(at.0), up(at.1));
+        let _ = write!(svg, "<circle class=\"{class}\" cx=\"{at_x:.1}\" cy=\"{at_y:.1}\"><title>");
+        let _ = Escape.write_escaped_str(&mut svg, title);
+        svg.push_str("</title></circle>");
+        let Some(label) = label else { continue };
+        let long = label.chars().count() as f64 * LETTER;
+        let from = if at_x + 8.0 + long > width { at_x - 8.0 - long } else { at_x + 8.0 };
+        let collides = |(other, to, other_y): &(f64, f64, f64)| {
+            from < *to && from + long > *other && (at_y - other_y).abs() < LINE
+        };
+        if from < LEFT || taken.iter().any(collides) {
+            continue;
+        }
+        taken.push((from, from + long, at_y));
+        let _ = write!(svg, "<text x=\"{from:.1}\" y=\"{:.1}\" class=\"{class}\">", at_y + 3.5);
+        let _ = Escape.write_escaped_str(&mut svg, label);
+        svg.push_str("</text>");
     }
     svg.push_str("</svg>");
     svg
@@ -147,10 +223,21 @@ mod tests {
     #[test]
     fn curves_stay_inside_the_drawing() {
         let axis = Axis::linear(10.0, 5.0, "s", |it| format!("{it}"));
-        let series = [Series { class: "line", points: vec![(-5.0, 50.0), (50.0, -5.0)] }];
-        let svg = panel("t", &axis, &axis, &series);
-        assert!(svg.contains("d=\"M52.0,12.0L322.0,160.0\""), "{svg}");
-        let nothing = panel("t", &axis, &axis, &[Series { class: "line", points: Vec::new() }]);
+        let of = |series: Vec<Series<'_>>| panel(PANEL, "t", &axis, &axis, &Drawing { series, ..Drawing::default() });
+        let svg = of(vec![Series { class: "line", points: vec![(-5.0, 50.0), (50.0, -5.0)] }]);
+        assert!(svg.contains("d=\"M52.0,22.0L322.0,170.0\""), "{svg}");
+        let nothing = of(vec![Series { class: "line", points: Vec::new() }]);
         assert!(!nothing.contains("<path"), "{nothing}");
+    }
+
+    #[test]
+    fn labels_of_dots_keep_out_of_each_others_way_and_are_no_markup() {
+        let axis = Axis::linear(10.0, 5.0, "s", |it| format!("{it}"));
+        let dot = |label, at| Dot { class: "dot", at, title: "<b>".into(), label: Some(label) };
+        let dots = vec![dot("a<b", (5.0, 5.0)), dot("hidden", (5.1, 5.0)), dot("at-the-right-end", (10.0, 8.0))];
+        let svg = panel(WIDE, "t", &axis, &axis, &Drawing { dots, ..Drawing::default() });
+        assert_eq!(svg.matches("<circle").count(), 3);
+        assert!(svg.contains(">a&lt;b</text>") && svg.contains("<title>&lt;b&gt;</title>"), "{svg}");
+        assert!(!svg.contains(">hidden<") && svg.contains(">at-the-right-end<"), "{svg}");
     }
 }

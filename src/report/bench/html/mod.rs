@@ -1,4 +1,5 @@
-//! One page without any other file and without a script, for small screens, print and dark mode.
+//! One page without any other file and without a script, for small screens, print and dark mode. Rows are sorted by the
+//! style sheet: each has its place by each column, and a column's heading chooses between them.
 //!
 //! Everything is drawn from the run whose wall time is the median one; figures are medians of all runs. Charts are many
 //! small ones, each with the reference's curve in grey, instead of one with twenty colours. `page.html` is the template,
@@ -6,12 +7,15 @@
 
 mod chart;
 mod escape;
+mod scatter;
 mod sections;
+mod sort;
 
 use askama::Template;
 
 pub(crate) use self::escape::Escape;
 use self::sections::{ABREAST, Chart, Figure};
+use self::sort::Order;
 use super::figures::VariantFigures;
 use super::metrics::{METRICS, Metric};
 use super::phrases::{NOTHING, circumstances, columns, decision, recommendation_lines, spread, warnings};
@@ -25,6 +29,9 @@ struct Page<'a> {
     /// What is best beside the recommendation itself.
     cards: Vec<(&'static str, String)>,
     columns: Vec<(&'static str, Vec<String>)>,
+    orders: Vec<Order>,
+    /// Size against time.
+    scatter: Option<String>,
     /// The phases that are long enough to be seen, and a bar of them for each variant.
     phases: Vec<(&'static str, &'static str)>,
     bars: Vec<Figure<'a>>,
@@ -36,6 +43,17 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// Whether rows can be sorted by a column.
+    fn is_sorted_by(&self, column: &usize) -> bool {
+        self.orders.iter().any(|order| order.column == *column)
+    }
+
+    /// The places of a row, for the style sheet.
+    fn places(&self, row: &usize) -> String {
+        let place = |order: &Order| Some(format!("--s{}:{}", order.column, order.places.get(*row)?));
+        self.orders.iter().filter_map(place).collect::<Vec<_>>().join(";")
+    }
+
     fn is_chosen(&self, variant: &str) -> bool {
         self.report.figures.recommendation.as_ref().is_some_and(|found| found.default.as_deref() == Some(variant))
     }
@@ -47,11 +65,15 @@ pub fn html(report: &BenchReport) -> String {
     let charts = [sections::throughput(report), sections::memory(report), sections::latency(report)];
     let cards = report.figures.recommendation.iter();
     let is_measured = |metric: &&Metric| report.figures.variants.iter().any(|it| it.metrics.contains_key(metric.key));
+    let columns = columns(report);
+    let headings: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let page = Page {
         report,
         snapshot: report.snapshot.path.rsplit('/').next().unwrap_or(&report.snapshot.path),
         cards: cards.flat_map(|found| recommendation_lines(found).into_iter().filter(is_pick)).collect(),
-        columns: columns(report),
+        orders: sort::orders(report, &headings),
+        columns,
+        scatter: scatter::scatter(report),
         phases,
         bars,
         charts: charts.into_iter().flatten().collect(),

@@ -1,10 +1,10 @@
 //! The parts of the page below the figures.
 
 use super::super::metrics::Unit;
-use super::super::phrases::value;
+use super::super::phrases::{median, total_key, value};
 use super::super::results::BenchReport;
-use super::super::run::{LookupTimes, Run};
-use super::chart::{Axis, Series, panel, pieces};
+use super::super::run::{LookupTimes, PressureKind, Run};
+use super::chart::{Axis, Band, Dot, Drawing, PANEL, Series, panel, pieces};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -36,7 +36,7 @@ pub(super) struct Figure<'a> {
 pub(super) struct Chart<'a> {
     pub title: &'static str,
     pub what: &'static str,
-    pub legend: [(&'static str, &'static str); 2],
+    pub legend: Vec<(&'static str, &'static str)>,
     pub figures: Vec<Figure<'a>>,
 }
 
@@ -80,12 +80,16 @@ pub(super) fn phases(report: &BenchReport) -> (Vec<(&'static str, &'static str)>
         all.iter().flat_map(|(_, parts)| parts).any(|(phase, seconds)| phase == class && *seconds > longest / 2000.0)
     };
     let bars = all.iter().map(|(name, parts)| {
+        // The parts of one run, as long as the median of all: the figure that the table has, too.
+        let figures = report.figures.variants.iter().find(|it| it.variant == *name);
+        let middle = figures.and_then(|it| it.median(total_key(report))).unwrap_or_else(|| sum(parts));
+        let scale = middle / sum(parts).max(f64::MIN_POSITIVE);
         let spent = || parts.iter().filter(|(_, seconds)| *seconds > 0.0);
-        let shares: Vec<(&str, f64)> = spent().map(|(phase, seconds)| (*phase, seconds / longest)).collect();
+        let shares: Vec<(&str, f64)> = spent().map(|(phase, seconds)| (*phase, seconds * scale / longest)).collect();
         let words: Vec<String> =
-            spent().map(|(phase, seconds)| format!("{phase} {}", value(Unit::Seconds, *seconds))).collect();
+            spent().map(|(phase, seconds)| format!("{phase} {}", value(Unit::Seconds, seconds * scale))).collect();
         let svg = pieces(&format!("{name}: {}", words.join(", ")), &shares);
-        Figure { name, svg, caption: value(Unit::Seconds, sum(parts)) }
+        Figure { name, svg, caption: value(Unit::Seconds, middle) }
     });
     (PHASES.into_iter().filter(is_seen).collect(), bars.collect())
 }
@@ -131,16 +135,37 @@ pub(super) fn throughput(report: &BenchReport) -> Option<Chart<'_>> {
                 series.extend(reference.clone().map(|points| Series { class: "reference", points }));
             }
             series.push(Series { class: "line", points: scaled(points) });
+            let bands =
+                pressure(report, name).map(|(class, from, to)| Band { class, from: from / unit, to: to / unit });
+            let drawing = Drawing { bands: bands.collect(), series, ..Drawing::default() };
             let slowest = points.iter().map(|(_, speed)| speed / MIB).fold(f64::INFINITY, f64::min);
             let caption = format!("slowest {} MiB/s", number(slowest));
-            Figure { name, svg: panel(&format!("throughput of {name}"), &x, &y, &series), caption }
+            Figure { name, svg: panel(PANEL, &format!("throughput of {name}"), &x, &y, &drawing), caption }
         })
         .collect();
+    let mut legend = vec![("k1", "this preset"), ("k3", "the reference")];
+    for (class, words) in [("compacting", "a compaction ended"), ("stalled", "writers are slowed down or stopped")] {
+        if all.iter().any(|(name, _)| pressure(report, name).any(|(of, ..)| of == class)) {
+            legend.push((class, words));
+        }
+    }
     Some(Chart {
         title: "Throughput over the snapshot",
         what: "MiB of the source read per second, in equal steps of the source: a curve that bends down is an import that gets slower.",
-        legend: [("k1", "this preset"), ("k3", "the reference")],
+        legend,
         figures,
+    })
+}
+
+/// The parts of the source during which RocksDB compacted or held writers back, in the typical run of a variant.
+fn pressure<'a>(report: &'a BenchReport, variant: &'a str) -> impl Iterator<Item = (&'static str, f64, f64)> + 'a {
+    let import = report.typical(variant).and_then(|run| run.import.as_ref());
+    import.into_iter().flat_map(|import| &import.pressure).map(|part| {
+        let class = match part.what {
+            PressureKind::Compaction => "compacting",
+            PressureKind::Stall => "stalled",
+        };
+        (class, part.from_bytes as f64, part.to_bytes as f64)
     })
 }
 
@@ -169,105 +194,123 @@ pub(super) fn memory(report: &BenchReport) -> Option<Chart<'_>> {
                     points: samples.iter().map(|it| (it.seconds, it.anonymous_bytes as f64 / MIB)).collect(),
                 },
             ];
-            let peak =
-                |of: fn(&super::super::run::MemorySample) -> u64| samples.iter().map(of).max().unwrap_or(0) as f64;
-            let caption = format!(
-                "at most {}, {} of it its own",
-                value(Unit::Bytes, peak(|it| it.rss_bytes)),
-                value(Unit::Bytes, peak(|it| it.anonymous_bytes))
-            );
-            Figure { name, svg: panel(&format!("memory of {name}"), &x, &y, &series), caption }
+            let drawing = Drawing { series: series.into(), ..Drawing::default() };
+            let of = |key| figures_of(report, name, key);
+            let caption = format!("at most {}, {} of it its own", of("peak_rss_bytes"), of("peak_anonymous_bytes"));
+            Figure { name, svg: panel(PANEL, &format!("memory of {name}"), &x, &y, &drawing), caption }
         })
         .collect();
     Some(Chart {
         title: "Memory over time",
         what: "MiB resident while importing. What is mapped from files the system can take back at any time.",
-        legend: [("k1", "resident, mapped files included"), ("k2", "its own")],
+        legend: vec![("k1", "resident, mapped files included"), ("k2", "its own")],
         figures,
     })
 }
 
+/// The median of a metric of a variant, as the tables have it.
+fn figures_of(report: &BenchReport, variant: &str, key: &str) -> String {
+    report.figures.variants.iter().find(|it| it.variant == variant).map_or_else(String::new, |it| median(it, key))
+}
+
+/// The lookups of one state: its class, its name, the metrics of its quantiles, and its times.
+type State<'a> = (&'static str, &'static str, [&'static str; 3], &'a LookupTimes);
+
+/// What was measured of hits in a run.
+fn states(run: &Run) -> Vec<State<'_>> {
+    let Some(reads) = &run.reads else { return Vec::new() };
+    let of = |class, name, keys, times| Some((class, name, keys, times));
+    let cold = ["cold_hit_p50", "cold_hit_p99", "cold_hit_p999"];
+    let warm = ["warm_hit_p50", "warm_hit_p99", "warm_hit_p999"];
+    let all = [
+        reads.cold.as_ref().and_then(|it| of("line", "cold", cold, &it.hit)),
+        reads.warm.as_ref().and_then(|it| of("line2", "warm", warm, &it.hit)),
+    ];
+    all.into_iter().flatten().filter(|(.., times)| !times.histogram.is_empty()).collect()
+}
+
 pub(super) fn latency(report: &BenchReport) -> Option<Chart<'_>> {
-    type Both<'a> = (&'a str, Option<&'a LookupTimes>, Option<&'a LookupTimes>);
-    let all: Vec<Both<'_>> = typical(report)
-        .into_iter()
-        .filter_map(|(name, run)| {
-            let reads = run.reads.as_ref()?;
-            Some((name, reads.cold.as_ref().map(|it| &it.hit), reads.warm.as_ref().map(|it| &it.hit)))
-        })
-        .filter(|(_, cold, warm)| [cold, warm].iter().any(|it| it.is_some_and(|it| !it.histogram.is_empty())))
-        .collect();
+    let all: Vec<(&str, Vec<State<'_>>)> =
+        typical(report).into_iter().map(|(name, run)| (name, states(run))).filter(|(_, it)| !it.is_empty()).collect();
     let bounds = || {
-        let latencies = all.iter().flat_map(|(_, cold, warm)| [*cold, *warm]).flatten();
-        latencies.flat_map(|latency| latency.histogram.iter().map(|(bound, _)| *bound as f64))
+        let times = all.iter().flat_map(|(_, states)| states).map(|(.., times)| times);
+        times.flat_map(|times| times.histogram.iter().map(|(bound, _)| *bound as f64))
     };
     let (low, high) = (bounds().fold(f64::INFINITY, f64::min), bounds().fold(0.0, f64::max));
     if all.is_empty() || high <= 0.0 {
         return None;
     }
-    let x = Axis::powers_of_ten(low * 0.84, high, "time of one lookup", |nanoseconds| match nanoseconds {
+    let x = Axis::nines("share of the lookups that took no longer");
+    let y = Axis::powers_of_ten(low * 0.84, high, "time of one lookup", |nanoseconds| match nanoseconds {
         it if it < 1e3 => format!("{it:.0} ns"),
         it if it < 1e6 => format!("{:.0} µs", it / 1e3),
         it if it < 1e9 => format!("{:.0} ms", it / 1e6),
         it => format!("{:.0} s", it / 1e9),
     });
-    let share = |latency: &LookupTimes| {
-        latency.histogram.iter().map(|(_, count)| *count as f64 / latency.count as f64).fold(0.0, f64::max)
-    };
-    let highest = all.iter().flat_map(|(_, cold, warm)| [*cold, *warm]).flatten().map(share).fold(0.0, f64::max);
-    let y = Axis::linear(highest * 100.0, 4.0, "%", |it| format!("{it:.0} %"));
     let figures = all
         .iter()
-        .map(|(name, cold, warm)| {
-            let mut series = Vec::new();
+        .map(|(name, states)| {
+            let mut drawing = Drawing::default();
             let mut words = Vec::new();
-            for (class, state, latency) in [("area", "cold", cold), ("area2", "warm", warm)] {
-                let Some(latency) = latency else { continue };
-                series.push(Series { class, points: outline(latency) });
-                if let (Some(p50), Some(p99)) = (latency.p50_ns, latency.p99_ns) {
-                    let show = |it: u64| value(Unit::Nanoseconds, it as f64);
-                    words.push(format!("{state}: half within {}, 99 % within {}", show(p50), show(p99)));
+            for (class, state, keys, times) in states {
+                drawing.series.push(Series { class, points: curve(times) });
+                let medians = keys.map(|key| figures_of(report, name, key));
+                for ((share, key), middle) in [0.5, 0.99, 0.999].into_iter().zip(keys).zip(&medians) {
+                    let figures = report.figures.variants.iter().find(|it| it.variant == *name);
+                    let Some(at) = figures.and_then(|it| it.median(key)) else { continue };
+                    let title = format!("{state}: {} % within {middle}", share * 100.0);
+                    let at = (nines(share), at.max(1.0).log10());
+                    drawing.dots.push(Dot {
+                        class: if *class == "line" { "dot" } else { "dot2" },
+                        at,
+                        title,
+                        label: None,
+                    });
                 }
+                let [p50, p99, p999] = medians;
+                words.push(format!("{state}: half within {p50}, 99 % within {p99}, 99.9 % within {p999}"));
             }
-            let svg = panel(&format!("latencies of {name}"), &x, &y, &series);
+            let svg = panel(PANEL, &format!("latencies of {name}"), &x, &y, &drawing);
             Figure { name, svg, caption: words.join("; ") }
         })
         .collect();
     Some(Chart {
         title: "How long a lookup takes",
-        what: "Single lookups of keys that are there, one thread: the share of them in each quarter of a doubling of time.",
-        legend: [("k1", "nothing in memory"), ("k2", "everything in memory")],
+        what: "Single lookups of keys that are there, one thread. Curves are of the typical run; dots are the medians of all runs.",
+        legend: vec![("k1", "nothing in memory at first"), ("k2", "everything in memory")],
         figures,
     })
 }
 
-/// The outline of a histogram: flat over each bucket, down to zero between buckets that do not touch.
-fn outline(latency: &LookupTimes) -> Vec<(f64, f64)> {
-    const BUCKET: f64 = 0.075_257_498_915_995; // log10 of a quarter of a doubling
-    let mut points: Vec<(f64, f64)> = Vec::new();
-    for (bound, count) in &latency.histogram {
-        let (to, share) = ((*bound as f64).log10(), *count as f64 * 100.0 / latency.count as f64);
-        let from = to - BUCKET;
-        match points.last().copied() {
-            Some((end, _)) if from - end > BUCKET / 2.0 => points.extend([(end, 0.0), (from, 0.0)]),
-            None => points.push((from, 0.0)),
-            _ => {}
+/// Where a share is on an axis of nines.
+fn nines(share: f64) -> f64 {
+    -(1.0 - share).max(1e-3).log10()
+}
+
+/// The time within which each share of the lookups ended; the axis ends at 99.9 %.
+fn curve(times: &LookupTimes) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    let mut done = 0;
+    for (bound, count) in &times.histogram {
+        let at = (*bound as f64).max(1.0).log10();
+        points.push((nines(done as f64 / times.count.max(1) as f64), at));
+        done += count;
+        let share = done as f64 / times.count.max(1) as f64;
+        points.push((nines(share), at));
+        if share >= 0.999 {
+            break;
         }
-        points.extend([(from, share), (to, share)]);
-    }
-    if let Some((end, _)) = points.last().copied() {
-        points.push((end, 0.0));
     }
     points
 }
 
 /// A unit in which a size is a handy number.
-fn size_unit(bytes: f64) -> (f64, &'static str) {
+pub(super) fn size_unit(bytes: f64) -> (f64, &'static str) {
     if bytes < 2.0 * 1024.0 * MIB { (MIB, "MiB") } else { (1024.0 * MIB, "GiB") }
 }
 
 /// A number of an axis: no more digits than it needs.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value {
         _ if value >= 10.0 || value.fract().abs() < 1e-9 => format!("{value:.0}"),
         _ if value >= 1.0 || (value * 10.0).fract().abs() < 1e-9 => format!("{value:.1}"),
