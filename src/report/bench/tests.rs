@@ -141,7 +141,7 @@ fn medians_in_plots_are_those_of_the_tables() {
     let mut report = report();
     report.runs.retain(|run| run.round < 2);
     let names = report.variants.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
-    report.figures = crate::bench::figures(&names, "ingest", &report.runs);
+    report.figures = crate::bench::figures(&names, "ingest", 0.05, &report.runs);
     let page = html(&report);
     let columns = phrases::columns(&report);
     let cells = |heading: &str| &columns.iter().find(|(name, _)| *name == heading).expect(heading).1;
@@ -214,7 +214,7 @@ fn two_comparisons_are_put_side_by_side_and_nothing_is_recommended() {
         run.process.as_mut().expect("ran").seconds *= 2.0;
     }
     let names = b.variants.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
-    b.figures = crate::bench::figures(&names, "ingest", &b.runs);
+    b.figures = crate::bench::figures(&names, "ingest", 0.05, &b.runs);
     let compared = compare(&a, &b);
     let what: Vec<&str> = compared.differences.iter().map(|it| it.what).collect();
     assert_eq!(what, ["processor", "RocksDB"]);
