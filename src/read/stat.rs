@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
 use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
+use crate::rocks::option_map::says_default;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, FamilyScan, FileTotals, Level, Reader, ReaderOptions, options};
 
@@ -134,7 +135,7 @@ fn differing(written: &OptionsFile, family: &str) -> Result<Vec<OptionStat>> {
     let own = written.options(family);
     let differs = own.iter().filter_map(|(group, name, value)| {
         let default = defaults.get(group, name);
-        (default != Some(value)).then(|| OptionStat {
+        (!says_default(value, default)).then(|| OptionStat {
             option: format!("{group}.{name}"),
             value: value.to_owned(),
             default: default.map(str::to_owned),

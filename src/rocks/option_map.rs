@@ -128,6 +128,16 @@ pub fn fields_of(value: &str) -> Option<Vec<(&str, &str)>> {
     (depth == 0).then_some(fields)
 }
 
+/// Whether a value as an OPTIONS file has it is the default; of a structure the file may leave out fields.
+pub fn says_default(value: &str, default: Option<&str>) -> bool {
+    let Some(default) = default else { return false };
+    let is_within = |fields: Vec<(&str, &str)>| {
+        let all = fields_of(default).unwrap_or_default();
+        !fields.is_empty() && fields.iter().all(|field| all.contains(field))
+    };
+    value == default || fields_of(value).is_some_and(is_within)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +162,17 @@ mod tests {
         assert_eq!(fields_of("{a=1}}"), None);
         assert_eq!(fields_of("{a={b=1}"), None);
         assert_eq!(fields_of("4:5"), None);
+    }
+
+    #[test]
+    fn a_structure_that_leaves_out_fields_may_still_be_the_default() {
+        let default = Some("{a=1;b={c=2;d=3;};e=4;}");
+        for same in ["{a=1;b={c=2;d=3;};e=4;}", "{e=4;a=1;}", "{b={c=2;d=3;};}"] {
+            assert!(says_default(same, default), "{same}");
+        }
+        for other in ["{a=2;}", "{a=1;f=1;}", "{}", "1", "{b={c=2;};}"] {
+            assert!(!says_default(other, default), "{other}");
+        }
+        assert!(says_default("1", Some("1")) && !says_default("1", None) && !says_default("", Some("1")));
     }
 }

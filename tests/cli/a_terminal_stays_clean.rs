@@ -48,8 +48,11 @@ fn an_import_leaves_its_lines_and_its_summary_and_no_bar() {
             .filter(|line| !line.starts_with(' '))
             .filter_map(|line| line.split_whitespace().next())
             .collect();
-        let phases = ["plan", "read", "build", "ingest", "compact", "commit"];
-        let summary = ["database", "blocks", "payload", "digest", "checked", "time", "levels", "cost"];
+        // A phase that took next to no time has no line.
+        let brief = ["ingest", "compact", "commit"];
+        let names: Vec<&str> = names.into_iter().filter(|name| !brief.contains(name)).collect();
+        let phases = ["plan", "read", "build"];
+        let summary = ["database", "blocks", "payload", "digest", "checked", "time", "head", "levels", "cost"];
         assert_eq!(names, [&phases[..], &summary[..]].concat(), "{text}");
     }
 }

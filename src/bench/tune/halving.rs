@@ -6,6 +6,15 @@
 use super::space::Candidate;
 use crate::error::Result;
 
+/// The smallest sample, in bytes: less is over before it can be measured.
+const MIN_SAMPLE: u64 = 16 << 20;
+
+/// How much larger each sample is than the one before.
+const GROWTH: u64 = 4;
+
+/// Rounds on each sample.
+pub(super) const SAMPLE_ROUNDS: u32 = 2;
+
 /// Of so many candidates one remains.
 const KEEP_ONE_OF: usize = 3;
 
@@ -121,6 +130,22 @@ fn combined(ranked: &[Candidate]) -> Vec<Candidate> {
     found
 }
 
+/// The sizes of the samples, in bytes.
+pub fn rungs(bytes: u64) -> Vec<Rung> {
+    let mut sizes: Vec<u64> = Vec::new();
+    let mut size = bytes / GROWTH;
+    while size >= MIN_SAMPLE && sizes.len() < 3 {
+        sizes.push(size);
+        size /= GROWTH;
+    }
+    if sizes.is_empty() {
+        // Small as it is: all of it.
+        sizes.push(bytes);
+    }
+    sizes.reverse();
+    sizes.into_iter().map(|bytes| Rung { bytes, first: 0, rounds: SAMPLE_ROUNDS }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,5 +239,14 @@ mod tests {
     fn where_nothing_is_better_nothing_is_found() {
         let (found, seen) = find(&[("a.b.x", "1.1"), ("a.b.y", "1.0")], 3, 99);
         assert_eq!((found, seen.len()), (None, 1));
+    }
+
+    #[test]
+    fn samples_grow_fourfold_up_to_a_quarter_of_the_whole() {
+        let sizes = |bytes: u64| rungs(bytes).into_iter().map(|rung| rung.bytes >> 20).collect::<Vec<_>>();
+        assert_eq!(sizes(4 << 30), [64, 256, 1024]);
+        assert_eq!(sizes(256 << 20), [16, 64]);
+        assert_eq!(sizes(100 << 20), [25]);
+        assert_eq!(sizes(20 << 20), [20], "a small one is its own sample");
     }
 }

@@ -13,6 +13,7 @@
 //! Every run is stored (`run_store`): a search that is started again reuses them.
 
 mod halving;
+mod options;
 mod preset_file;
 mod run_store;
 mod sample;
@@ -20,107 +21,30 @@ mod space;
 mod todo;
 mod trials;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
+pub use options::{DEFAULT_PAIRS, TuneObserver, TuneOptions};
 pub use preset_file::preset_file;
 pub use space::{Candidate, candidates};
 
 use serde_json::json;
 
-use self::halving::Rung;
+use self::options::FEWEST_PAIRS;
 use self::run_store::{RunStore, Stage};
 use self::todo::Todo;
 use self::trials::Trials;
 use super::measure::{Runner, WorkDir};
 use super::pace::Pace;
-use super::{Clock, Step, absolute, machine, object, snapshot, text_digest};
+use super::{Clock, absolute, machine, object, snapshot, text_digest};
 use crate::error::{Error, Result};
 use crate::os::scratch_dir::ScratchDir;
 use crate::preset::Preset;
-use crate::progress::CancellationToken;
 use crate::report::bench::SnapshotInfo;
 use crate::report::tune::{Goal, Outcome, TUNE_SCHEMA, TuneReport};
-
-/// The smallest sample, in bytes: less is over before it can be measured.
-const MIN_SAMPLE: u64 = 16 << 20;
-
-/// How much larger each sample is than the one before.
-const GROWTH: u64 = 4;
-
-/// Rounds on each sample.
-const SAMPLE_ROUNDS: u32 = 2;
-
-/// Pairs on the whole snapshot when the user gives no number.
-pub const DEFAULT_PAIRS: u32 = 5;
-
-/// The fewest pairs that confirm anything.
-const FEWEST_PAIRS: u32 = 3;
-
-/// The most pairs that a budget of time is spent on: more would show differences that matter to none.
-const MOST_PAIRS: u32 = 100;
-
-/// When so many candidates or more are all better than the start, it is the start that is wrong.
-const SUSPICIOUS: usize = 4;
 
 /// The part of a budget of time that the search may use; the rest is for the confirmation.
 const SEARCH_SHARE: f64 = 0.6;
 
-/// How much longer an import may take that saves memory.
-const MEMORY_PATIENCE: f64 = 1.5;
-
 /// Lookups of each kind when reads are what counts.
 const LOOKUPS: u64 = 4000;
-
-/// What to search for, around what, and how long.
-#[derive(Debug, Clone)]
-pub struct TuneOptions {
-    /// The snapshot.
-    pub source: PathBuf,
-    /// The program whose `import`, `walk` and `bench-read` are run.
-    pub program: PathBuf,
-    /// The preset to start from, by name or path.
-    pub preset: String,
-    /// What is to get better.
-    pub goal: Goal,
-    /// Time for all of it; what an earlier session took is not counted.
-    pub budget: Option<Duration>,
-    /// Pairs on the whole snapshot.
-    pub pairs: u32,
-    /// Where samples and databases are made and removed again.
-    pub dir: PathBuf,
-    /// Where runs are kept.
-    pub out: PathBuf,
-    /// What the choice of keys begins with.
-    pub seed: u64,
-    /// Cancelled by the caller to end it.
-    pub stop: CancellationToken,
-}
-
-/// Receives the progress of a search.
-pub trait TuneObserver {
-    /// So many candidates are tried on so many bytes.
-    fn rung(&self, candidates: usize, bytes: u64, rounds: u32) {
-        let _ = (candidates, bytes, rounds);
-    }
-
-    /// A run begins.
-    fn begins(&self, step: &Step) {
-        let _ = step;
-    }
-
-    /// A part of the run begins: what it does, in a word.
-    fn does(&self, action: &'static str) {
-        let _ = action;
-    }
-
-    /// The cost of a run is known: which candidate, and its cost relative to the start in the same round.
-    fn ran(&self, candidate: &str, ratio: Option<f64>) {
-        let _ = (candidate, ratio);
-    }
-}
-
-impl TuneObserver for crate::progress::Silent {}
 
 /// Searches for better options.
 ///
@@ -218,34 +142,4 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
     };
     report.preset = preset_file(&start, &report);
     Ok(report)
-}
-
-/// The sizes of the samples, in bytes.
-fn rungs(bytes: u64) -> Vec<Rung> {
-    let mut sizes: Vec<u64> = Vec::new();
-    let mut size = bytes / GROWTH;
-    while size >= MIN_SAMPLE && sizes.len() < 3 {
-        sizes.push(size);
-        size /= GROWTH;
-    }
-    if sizes.is_empty() {
-        // Small as it is: all of it.
-        sizes.push(bytes);
-    }
-    sizes.reverse();
-    sizes.into_iter().map(|bytes| Rung { bytes, first: 0, rounds: SAMPLE_ROUNDS }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn samples_grow_fourfold_up_to_a_quarter_of_the_whole() {
-        let sizes = |bytes: u64| rungs(bytes).into_iter().map(|rung| rung.bytes >> 20).collect::<Vec<_>>();
-        assert_eq!(sizes(4 << 30), [64, 256, 1024]);
-        assert_eq!(sizes(256 << 20), [16, 64]);
-        assert_eq!(sizes(100 << 20), [25]);
-        assert_eq!(sizes(20 << 20), [20], "a small one is its own sample");
-    }
 }

@@ -72,7 +72,7 @@ fn runs_of(rung: &Rung, candidates: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rungs;
+    use super::halving::rungs;
     use super::*;
 
     #[test]

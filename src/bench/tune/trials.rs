@@ -7,17 +7,25 @@ use super::super::matrix::Variant;
 use super::super::measure::{Runner, Turn};
 use super::super::pace::Pace;
 use super::super::{Clock, Step, snapshot};
-use super::halving::{self, Measure, Rung};
+use super::halving::{self, Measure, Rung, SAMPLE_ROUNDS, rungs};
+use super::options::{FEWEST_PAIRS, TuneObserver, TuneOptions};
 use super::run_store::{RunStore, Stage};
+use super::sample;
 use super::space::Candidate;
 use super::todo::Todo;
-use super::{
-    FEWEST_PAIRS, MEMORY_PATIENCE, MOST_PAIRS, SAMPLE_ROUNDS, SUSPICIOUS, TuneObserver, TuneOptions, rungs, sample,
-};
 use crate::error::{Error, Result};
 use crate::report::bench::{Ratio, Run, metric};
 use crate::report::statistics;
 use crate::report::tune::{Confirmation, Goal, Outcome, RungReport};
+
+/// The most pairs that a budget of time is spent on: more would show differences that matter to none.
+const MOST_PAIRS: u32 = 100;
+
+/// When so many candidates or more are all better than the start, it is the start that is wrong.
+const SUSPICIOUS: usize = 4;
+
+/// How much longer an import may take that saves memory.
+const MEMORY_PATIENCE: f64 = 1.5;
 
 /// The runs of a search.
 pub(super) struct Trials<'a> {

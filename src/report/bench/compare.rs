@@ -21,7 +21,7 @@ pub struct CompareReport {
     /// [`COMPARE_SCHEMA`].
     pub schema: &'static str,
     /// What differs besides the figures: its name, and both sides.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<Circumstance>,
     /// The variants that both have.
     pub variants: Vec<ComparedVariant>,
     /// Those that only the first has.
@@ -35,7 +35,7 @@ pub struct CompareReport {
 
 /// A circumstance that is not the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct Circumstance {
     /// What it is.
     pub what: &'static str,
     /// In the first.
@@ -108,7 +108,7 @@ fn compared(a: &BenchReport, b: &BenchReport, name: &str) -> ComparedVariant {
 }
 
 /// What is not the same on both sides.
-fn differences(a: &BenchReport, b: &BenchReport) -> Vec<Difference> {
+fn differences(a: &BenchReport, b: &BenchReport) -> Vec<Circumstance> {
     let of = |report: &BenchReport| -> Vec<(&'static str, String)> {
         let (machine, setup, snapshot) = (&report.machine, &report.setup, &report.snapshot);
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| NOTHING.into());
@@ -131,13 +131,13 @@ fn differences(a: &BenchReport, b: &BenchReport) -> Vec<Difference> {
         ]
     };
     let sides = of(a).into_iter().zip(of(b));
-    sides.filter(|((_, a), (_, b))| a != b).map(|((what, a), (_, b))| Difference { what, a, b }).collect()
+    sides.filter(|((_, a), (_, b))| a != b).map(|((what, a), (_, b))| Circumstance { what, a, b }).collect()
 }
 
 /// The comparison for people: what differs, then a row for each metric of each variant.
 pub fn compare_table(report: &CompareReport) -> String {
     let mut text = String::new();
-    for Difference { what, a, b } in &report.differences {
+    for Circumstance { what, a, b } in &report.differences {
         text.push_str(&format!("{what:<13} {} | {}\n", shown_in_line(a), shown_in_line(b)));
     }
     if !report.differences.is_empty() {

@@ -153,7 +153,7 @@ fn medians_in_plots_are_those_of_the_tables() {
         assert!(
             bars.iter().any(|bar| bar.starts_with(&format!("{name}<")) && bar.contains(&format!("<span>{total}<")))
         );
-        let memory = format!("at most {}, ", cells("peak memory")[index]);
+        let memory = format!("at most {}, ", cells("memory")[index]);
         assert!(page.contains(&memory), "{memory}");
         let figures = report.figures.of(name).expect(name);
         for state in ["cold", "warm"] {
