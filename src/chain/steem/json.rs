@@ -53,7 +53,7 @@ fn operation(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Valu
     let unknown = ChainProblem::UnknownOperation { block, tag, offset };
     let operation = operations::find(family, tag).ok_or(unknown)?;
     let values = values(reader, family, operation.fields, operation.name)?;
-    let fields: Map<String, Value> = operation.names.split(' ').map(str::to_owned).zip(values).collect();
+    let fields: Map<String, Value> = operation.names(family).map(str::to_owned).zip(values).collect();
     Ok(json!({ "type": operation.bare_name(), "value": fields }))
 }
 
@@ -188,6 +188,10 @@ mod tests {
                 "value": { "from": "a", "request_id": 7, "to": "b", "amount": "0.005 HIVE", "memo": "" },
             }))
         );
+        let (steem, hive) = (operations::find(Family::Steem, 39), operations::find(Family::Hive, 39));
+        let names = |family, found: Option<&operations::Operation>| found.map(|found| found.names(family).nth(2));
+        assert_eq!(names(Family::Steem, steem), Some(Some("reward_sbd")));
+        assert_eq!(names(Family::Hive, hive), Some(Some("reward_hbd")));
         for len in 0..savings.len() {
             assert!(read(Family::Hive, &savings[..len]).is_err(), "cut to {len}");
         }
@@ -198,10 +202,11 @@ mod tests {
     fn every_operation_has_as_many_names_as_fields() {
         for family in [Family::Steem, Family::Hive] {
             for operation in (0..60).filter_map(|tag| operations::find(family, tag)) {
-                let names: Vec<&str> = operation.names.split(' ').collect();
+                let names: Vec<&str> = operation.names(family).collect();
                 assert_eq!(names.len(), operation.fields.len(), "{}", operation.name);
                 let distinct: std::collections::HashSet<_> = names.iter().collect();
                 assert_eq!(distinct.len(), names.len(), "{}", operation.name);
+                assert!(names.iter().all(|name| !name.contains('|')), "{names:?}");
             }
         }
     }

@@ -13,12 +13,21 @@ pub(super) struct Operation {
     pub(super) tag: u32,
     /// The kind's name with its article, for messages.
     pub(super) name: &'static str,
-    /// The names of its fields, as the nodes have them; where the families differ (SBD, HBD), a common one.
-    pub(super) names: &'static str,
+    /// The names of its fields, as the nodes reflect them; where the families differ, `Steem's|Hive's`.
+    names: &'static str,
     pub(super) fields: &'static [Field],
 }
 
 impl Operation {
+    /// The names of its fields in a family.
+    pub(super) fn names(&self, family: Family) -> impl Iterator<Item = &'static str> {
+        self.names.split(' ').map(move |name| match name.split_once('|') {
+            Some((_, hives)) if family == Family::Hive => hives,
+            Some((steems, _)) => steems,
+            None => name,
+        })
+    }
+
     /// The kind's name alone.
     pub(super) fn bare_name(&self) -> &'static str {
         self.name.trim_start_matches("the operation `").trim_end_matches('`')
@@ -138,7 +147,7 @@ pub(super) const COMMON: &[Operation] = &[
     row!(
         19,
         "comment_options",
-        "author permlink max_accepted_payout percent_dollars allow_votes allow_curation_rewards extensions",
+        "author permlink max_accepted_payout percent_steem_dollars|percent_hbd allow_votes allow_curation_rewards extensions",
         NAME,
         Text,
         Asset,
@@ -195,7 +204,7 @@ pub(super) const COMMON: &[Operation] = &[
     row!(
         27,
         "escrow_transfer",
-        "from to dollars_amount amount escrow_id agent fee json_meta ratification_deadline escrow_expiration",
+        "from to sbd_amount|hbd_amount steem_amount|hive_amount escrow_id agent fee json_meta ratification_deadline escrow_expiration",
         NAME,
         NAME,
         Asset,
@@ -211,7 +220,7 @@ pub(super) const COMMON: &[Operation] = &[
     row!(
         29,
         "escrow_release",
-        "from to agent who receiver escrow_id dollars_amount amount",
+        "from to agent who receiver escrow_id sbd_amount|hbd_amount steem_amount|hive_amount",
         NAME,
         NAME,
         NAME,
@@ -240,7 +249,15 @@ pub(super) const COMMON: &[Operation] = &[
     row!(36, "decline_voting_rights", "account decline", NAME, Bool),
     row!(37, "reset_account", "reset_account account_to_reset new_owner_authority", NAME, NAME, AUTHORITY),
     row!(38, "set_reset_account", "account current_reset_account reset_account", NAME, NAME, NAME),
-    row!(39, "claim_reward_balance", "account reward reward_dollars reward_vests", NAME, Asset, Asset, Asset),
+    row!(
+        39,
+        "claim_reward_balance",
+        "account reward_steem|reward_hive reward_sbd|reward_hbd reward_vests",
+        NAME,
+        Asset,
+        Asset,
+        Asset
+    ),
     row!(40, "delegate_vesting_shares", "delegator delegatee vesting_shares", NAME, NAME, Asset),
     row!(
         41,
