@@ -10,7 +10,8 @@ FUZZ_SECONDS ?= 30
 ATTACK_MINUTES ?= 60
 PREFIX ?= $(HOME)/.local
 ROOT = $(DESTDIR)$(PREFIX)
-TEST = $(CARGO) test --release --locked --config scripts/tests.toml
+# Tests wait for disks and for the programs that they kill: twice as many of them as cores keep the cores busy.
+TEST = RUST_TEST_THREADS=$$(($$(nproc) * 2)) $(CARGO) test --release --locked --config scripts/tests.toml
 BEDLOAD ?= $(or $(CARGO_TARGET_DIR),target)/release/bedload
 
 # Shows a bedload command as a user would type it, and runs it.

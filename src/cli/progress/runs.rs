@@ -21,6 +21,9 @@ use crate::cli::globals::{Globals, ProgressStyle};
 use crate::cli::render::numbers::duration;
 use crate::cli::render::screen;
 
+/// Where the text of a run that ended begins, in columns.
+const INDENT: usize = 8;
+
 /// The time between two looks at the current run.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -68,7 +71,7 @@ impl Runs {
         match self.style {
             ProgressStyle::Off => {}
             ProgressStyle::Json => screen::print_to_stderr(&shown_json(&object().to_string())),
-            _ => bar::print_above(&shown_in_line(text)),
+            _ => bar::print_above(&screen::fit(&shown_in_line(text), INDENT, screen::stderr_columns())),
         }
     }
 

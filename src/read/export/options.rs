@@ -77,7 +77,8 @@ impl Format {
         if is_log { Self::Log } else { Self::Car }
     }
 
-    /// The format that a file's name ends in. A block log may have a name without an ending, as nodes call it.
+    /// The format that a file's name ends in. A block log may have a name without another ending than
+    /// `.zst`, as nodes call it.
     ///
     /// # Errors
     /// [`Error::Usage`]: in none of these.
@@ -88,11 +89,13 @@ impl Format {
         let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         let ends_in = |format: &Self| name.ends_with(&format!(".{}", format.name()));
         let found = Self::ALL.into_iter().filter(|format| format.is_log() == is_log).rev().find(ends_in);
-        let bare = || (is_log && !name.contains('.')).then_some(Self::Log);
+        let (bare_name, bare_format) =
+            name.strip_suffix(".zst").map_or((&*name, Self::Log), |bare| (bare, Self::LogZst));
+        let bare = || (is_log && !bare_name.contains('.')).then_some(bare_format);
         found.or_else(bare).ok_or_else(|| Error::Usage {
             reason: format!("the ending of {} names no format of this export", path.display()),
             hint: if is_log {
-                "let the name end in .log or .log.zst, or in nothing, or name the format with --format log or log.zst"
+                "let the name end in .log, .log.zst or .zst, or in nothing, or name the format with --format log or log.zst"
             } else {
                 "let the name end in .car, .car.zst or .forest.car.zst, or name the format with --format"
             }
@@ -169,6 +172,7 @@ mod tests {
             ("block_log", Format::Log),
             ("blocks.log", Format::Log),
             ("blocks.LOG.zst", Format::LogZst),
+            ("block_log.zst", Format::LogZst),
             ("/dev/null", Format::Car),
         ] {
             assert_eq!(Format::of_name(Path::new(name), format.is_log()).expect(name), format, "{name}");
@@ -178,7 +182,7 @@ mod tests {
             assert_eq!(error.exit(), crate::Exit::Usage);
             assert!(error.hint().contains(".car, .car.zst or .forest.car.zst"), "{error}");
             let error = Format::of_name(&Path::new(name).with_extension("gz"), true).expect_err(name);
-            assert!(error.hint().contains(".log or .log.zst"), "{error}");
+            assert!(error.hint().contains(".log, .log.zst or .zst"), "{error}");
         }
     }
 }
