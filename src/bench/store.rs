@@ -18,8 +18,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+use crate::os::files::read_regular;
 use crate::report::bench::{BenchReport, Run, csv, html, markdown};
 use crate::size::human;
+
+/// The longest results that are read, in bytes: thousands of runs.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// A log of runs longer than this was not written by bedload, in bytes.
 const MAX_LOG: u64 = 1 << 30;
@@ -80,7 +84,7 @@ fn save(dir: &Path, report: &BenchReport) -> Result<()> {
 /// [`Error::Io`]: there is none; [`Error::Usage`]: it is of another kind.
 pub fn load(path: &Path) -> Result<BenchReport> {
     let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
-    let bytes = fs::read(&file).map_err(Error::io("read", &file))?;
+    let bytes = read_regular(&file, MOST_BYTES).map_err(Error::io("read", &file))?;
     serde_json::from_slice(&bytes).map_err(|error| Error::Usage {
         reason: format!("{} is no saved comparison: {error}", file.display()),
         hint: "give the results.json of `bedload bench`, or the folder it wrote to".into(),

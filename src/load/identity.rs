@@ -1,5 +1,6 @@
 //! The identity of an import: an unfinished import may only be resumed by one with the same identity.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ pub(super) struct Identity {
     source: SourceIdentity,
     tool: String,
     preset: String,
-    settings: String,
+    /// The options that the preset sets, with their values.
+    settings: BTreeMap<String, String>,
     key: String,
     column_family: String,
     verify: bool,
@@ -92,10 +94,10 @@ impl Identity {
     /// [`Error::Io`]: the source cannot be read.
     pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, origin: Origin<'_>) -> Result<Self> {
         // A value from the limits of the process may change with a reboot, and changes nothing that is written.
-        let settings: String = preset
+        let settings = preset
             .settings()
             .filter(|setting| setting.key.name != "max_open_files")
-            .map(|setting| format!("{}={}\n", setting.key, setting.value))
+            .map(|setting| (setting.key.to_string(), setting.value.to_string()))
             .collect();
         let of_log = || plan.log().and_then(|log| log.transactions.as_ref());
         let partitions = plan.sort().map(|sort| &sort.partitions).or_else(of_log);
@@ -106,7 +108,7 @@ impl Identity {
             },
             tool: env!("CARGO_PKG_VERSION").into(),
             preset: preset.preset.clone(),
-            settings: digest(settings.as_bytes()),
+            settings,
             key: options.key.name().into(),
             column_family: options.column_family.clone(),
             verify: options.verify,
@@ -161,18 +163,27 @@ impl Identity {
     /// What differs between this import and the one in the journal: name, value there, value here. A copy of the same
     /// source is no difference: see [`Identity::is_touched_since`].
     pub fn differences(&self, journal: &Self) -> Vec<(String, String, String)> {
-        // People know a source by its name, its size and its time, and not by digests.
-        let other = (!self.source.is_same(&journal.source))
-            .then(|| ("the source".to_owned(), journal.source.describe(), self.source.describe()));
         let value = |identity: &Self| {
             let mut value = serde_json::to_value(identity).unwrap_or_default();
-            value.as_object_mut().and_then(|fields| fields.remove("source"));
+            if let Some(fields) = value.as_object_mut() {
+                // The source is told by its name, its size and its time, and not by digests; options by their own names.
+                let mut hidden = vec!["source", "settings"];
+                if !self.source.is_same(&journal.source) {
+                    // These follow from its size.
+                    hidden.extend(["spill", "partition_bits"]);
+                }
+                hidden.into_iter().for_each(|name| drop(fields.remove(name)));
+            }
             value
         };
-        let (mut here, mut there) = (Vec::new(), Vec::new());
-        flatten("", &value(self), &mut here);
-        flatten("", &value(journal), &mut there);
-        let mut found: Vec<_> = other.into_iter().collect();
+        let flat = |identity: &Self| {
+            let mut flat: Vec<_> =
+                identity.settings.iter().map(|(option, value)| (option.clone(), value.clone())).collect();
+            flatten("", &value(identity), &mut flat);
+            flat
+        };
+        let (here, there) = (flat(self), flat(journal));
+        let mut found: Vec<_> = self.source.difference(&journal.source).into_iter().collect();
         for (name, mine) in &here {
             let other = there.iter().find(|(known, _)| known == name).map_or("nothing", |(_, value)| value);
             if other != mine {
@@ -192,6 +203,24 @@ impl SourceIdentity {
     /// Whether both are of the same content, whatever their names and inodes are.
     fn is_same(&self, other: &Self) -> bool {
         (&self.header, &self.file, &self.more) == (&other.header, &other.file, &other.more)
+    }
+
+    /// What people know both by: name, size and time; and what differs where these are the same.
+    fn difference(&self, journal: &Self) -> Option<(String, String, String)> {
+        if self.is_same(journal) {
+            return None;
+        }
+        let (there, mut here) = (journal.describe(), self.describe());
+        if here == there {
+            let file = |of: fn(&FileIdentity) -> &String| self.file.as_ref().map(of) != journal.file.as_ref().map(of);
+            here.push_str(match () {
+                () if self.header != journal.header => " with another header",
+                () if file(|file| &file.head) => " with another beginning",
+                () if file(|file| &file.tail) => " with another end",
+                () => " with other parts, or changed within the same second",
+            });
+        }
+        Some(("the source".into(), there, here))
     }
 
     /// Name, size and time, for people.

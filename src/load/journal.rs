@@ -29,7 +29,7 @@ use crate::sort::router::Router;
 use crate::sort::spill::Extent;
 
 /// The version of the form of all entries, [`Identity`] among them.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A line longer than this is not ours: the longest one has two numbers and a digest for each of 65,536 partitions.
 const MAX_LINE: u64 = 64 << 20;

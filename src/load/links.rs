@@ -86,26 +86,10 @@ impl LinkList {
     }
 
     fn gather_links(&self, codec: u64, block: &[u8], gathered: &mut Gathered) {
-        // Blocks that are in their links, each in the link of the one before.
-        let mut inside = Vec::new();
         let Gathered { entries, malformed } = gathered;
-        let mut follow = |cid: &[u8], inside: &mut Vec<(u64, Vec<u8>)>, malformed: &mut u64| match span_of(cid) {
-            None => *malformed += 1,
-            Some(span) if span.hash == IDENTITY => {
-                inside.push((span.codec, cid.get(span.digest as usize..).unwrap_or_default().to_vec()));
-            }
-            Some(span) => {
-                entries.extend(key_of(self.layout, cid, &span).map(|key| key_hash(key) | LINK));
-            }
-        };
-        let found = links(codec, block, &mut |cid| {
-            follow(cid, &mut inside, malformed);
-            while let Some((codec, block)) = inside.pop() {
-                let found = links(codec, &block, &mut |cid| follow(cid, &mut inside, malformed));
-                *malformed += u64::from(found.is_err());
-            }
+        *malformed += for_each_link(codec, block, &mut |cid, span| {
+            entries.extend(key_of(self.layout, cid, &span).map(|key| key_hash(key) | LINK));
         });
-        *malformed += u64::from(found.is_err());
     }
 
     /// Adds what was gathered.
@@ -152,12 +136,11 @@ impl Missing {
     /// known: with a wrong one nothing is found, because a link must be one of those that are missing.
     pub fn name_links(&self, layout: KeyLayout, block: &[u8], most: usize, found: &mut Vec<String>) {
         for codec in [codec::DAG_CBOR, codec::DAG_PB] {
-            let mut take = |cid: &[u8]| {
-                let is_wanted = |span: CidSpan| {
-                    key_of(layout, cid, &span).is_some_and(|key| self.wanted.contains(&(key_hash(key) | LINK)))
-                };
+            let mut take = |cid: &[u8], span: CidSpan| {
+                let is_wanted =
+                    || key_of(layout, cid, &span).is_some_and(|key| self.wanted.contains(&(key_hash(key) | LINK)));
                 if found.len() < most
-                    && span_of(cid).is_some_and(is_wanted)
+                    && is_wanted()
                     && let Ok(cid) = RawCid::from_bytes(cid)
                     && !found.contains(&cid.to_string())
                 {
@@ -165,9 +148,31 @@ impl Missing {
                 }
             };
             // What is malformed has been counted.
-            let _ = links(codec, block, &mut take);
+            let _ = for_each_link(codec, block, &mut take);
         }
     }
+}
+
+/// Calls `follow` with each link of a block, and of the blocks that are in its links, each in the link of the one before.
+/// Returns how many blocks are not what their codec says, and links that are no CID.
+fn for_each_link(codec: u64, block: &[u8], follow: &mut dyn FnMut(&[u8], CidSpan)) -> u64 {
+    let mut malformed = 0;
+    let mut inside: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut each = |cid: &[u8], inside: &mut Vec<(u64, Vec<u8>)>, malformed: &mut u64| match span_of(cid) {
+        None => *malformed += 1,
+        Some(span) if span.hash == IDENTITY => {
+            inside.push((span.codec, cid.get(span.digest as usize..).unwrap_or_default().to_vec()));
+        }
+        Some(span) => follow(cid, span),
+    };
+    let found = links(codec, block, &mut |cid| {
+        each(cid, &mut inside, &mut malformed);
+        while let Some((codec, block)) = inside.pop() {
+            let found = links(codec, &block, &mut |cid| each(cid, &mut inside, &mut malformed));
+            malformed += u64::from(found.is_err());
+        }
+    });
+    malformed + u64::from(found.is_err())
 }
 
 /// The entry of a block's key.

@@ -52,7 +52,7 @@ pub struct ImportOptions {
     pub restart: bool,
     /// Follow the links of a CAR's blocks while they are read, and report how many lead to no block.
     pub check_links: bool,
-    /// The same, and an error if there is one.
+    /// The same, and an error if there is one, or one that cannot be read, or a root without its block.
     pub require_links: bool,
     /// Refuse a CAR whose roots are not all among its blocks. Without it they are only reported.
     pub require_roots: bool,

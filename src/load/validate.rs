@@ -84,6 +84,12 @@ pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Resu
 /// # Errors
 /// [`Error::Usage`]: such an option is given.
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
+    if options.column_family.is_empty() {
+        return Err(Error::Usage {
+            reason: "a column family has a name".into(),
+            hint: "leave --column-family out for RocksDB's own, `default`".into(),
+        });
+    }
     let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
     match loader {
         Loader::Ingest if options.no_compact && !options.into_existing => Err(nothing_to_compact()),

@@ -18,6 +18,9 @@ const MODE: u32 = 0o666;
 /// The suffix of a file that is being written, until it is complete.
 const PARTIAL: &str = ".partial";
 
+/// The file by which RocksDB knows a database.
+const CURRENT: &str = "CURRENT";
+
 /// The suffix of a file of an import until it is complete and renamed.
 pub(crate) const UNFINISHED: &str = ".bedload";
 
@@ -126,16 +129,30 @@ impl Output {
                     },
                 });
             }
+            Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
+                return Err(Error::State {
+                    path: path.to_owned(),
+                    reason: "it is a link to a file that is not there".into(),
+                    hint: "remove the link, or name the file itself".into(),
+                });
+            }
             _ => {}
         }
         // The target of a link is replaced, not the link.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let partial = clear_partial(&target)?;
+        if folder.join(CURRENT).symlink_metadata().is_ok() {
+            return Err(Error::State {
+                path: path.to_owned(),
+                reason: "would be a file of the RocksDB database in the same directory".into(),
+                hint: "name a file outside of databases".into(),
+            });
+        }
         let open = || OpenOptions::new().read(true).write(true).mode(MODE).custom_flags(libc::O_TMPFILE).open(folder);
         let (file, named) = match unnamed.then(open) {
             Some(Ok(file)) if link_of(&file).exists() => (file, None),
             _ => {
+                let partial = clear_partial(&target)?;
                 let file = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&partial);
                 let file = file.map_err(Error::io("create a file in", folder))?;
                 // Where there are no locks, two processes at one file are not told apart.

@@ -48,6 +48,11 @@ const RIBBON_NAMES: &[&str] = &["ribbon", "ribbonfilter", "rocksdb.RibbonFilter"
 /// Bits of a key where an OPTIONS file names a filter without them.
 pub(super) const USUAL_BITS: &str = "10";
 
+/// Numbers that RocksDB takes without a check, and ends the process for when it opens a database: with more bits of shards
+/// it has no cache of tables (`NewLRUCache`), with no level no array of them, and it starts every thread.
+const BOUNDS: [(&str, i64, i64); 3] =
+    [("table_cache_numshardbits", 0, 19), ("num_levels", 1, 64), ("max_file_opening_threads", 1, 1024)];
+
 /// The filter that a value names without the bits of a key, from which RocksDB makes none: `bloom` or `ribbon`.
 pub(super) fn filter_without_bits(value: &str) -> Option<&'static str> {
     let id = fields_of(value).and_then(|fields| fields.into_iter().find(|(name, _)| *name == "id").map(|(_, id)| id));
@@ -239,7 +244,14 @@ impl Validator<'_> {
     fn try_on_rocksdb(&self, group: Group, setting: &Setting) -> Result<()> {
         let mut map = OptionMap::default();
         map.set(group, &setting.key.name, &setting.value);
-        options::check(&map).map_err(|Refusal(message)| {
+        let outside = |(name, lowest, highest): &(&str, i64, i64)| {
+            let value = setting.value.parse::<i64>().ok();
+            let is_outside =
+                *name == setting.key.name && value.is_some_and(|value| value < *lowest || value > *highest);
+            is_outside.then(|| Refusal(format!("it must be {lowest} to {highest}")))
+        };
+        let checked = BOUNDS.iter().find_map(outside).map_or_else(|| options::check(&map), Err);
+        checked.map_err(|Refusal(message)| {
             PresetProblem::Refused {
                 at: setting.origin.clone(),
                 key: setting.key.clone(),

@@ -83,7 +83,7 @@ pub struct TuneReport {
     pub goal: Goal,
     /// The preset it started from.
     pub start: String,
-    /// Single changes that were tried.
+    /// Single changes that were tried on a whole sample.
     pub tried: usize,
     /// Each sample: what every candidate cost against the start.
     pub rungs: Vec<RungReport>,
@@ -171,7 +171,9 @@ impl TuneReport {
             }
             Outcome::NothingBetter => "no win: nothing was better than the start on the samples".into(),
             Outcome::TooSlow => "no win: less memory, but more than half as much time again".into(),
-            Outcome::OutOfTime => "no win: the time was over before anything could be confirmed".into(),
+            Outcome::OutOfTime => {
+                "not decided: the time was over before anything could be confirmed; give a longer --budget".into()
+            }
             Outcome::Failed { why } => format!("no win: the winner failed on the whole snapshot: {why}"),
         };
         text.push_str(&format!("\nresult        {}\n", shown_in_line(&words)));

@@ -297,6 +297,12 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         .assert()
         .code(3)
         .stderr(contains("nosuch.car: there is no such file"));
+    let zip = dir.path().join("a.zip");
+    std::fs::write(&zip, b"PK\x03\x04 and the rest of it").expect("written");
+    bench(&zip, &dir.path().join("zip"), &["--presets", "ingest", "--runs", "1"])
+        .assert()
+        .code(3)
+        .stderr(contains("no run that succeeded (the first failed with: ").and(contains("it is a zip archive")));
     for (words, message) in [
         (vec!["--presets", "ingset"], "ingset"),
         (vec!["--presets", "ingest", "--set", "node.table.block_size=many"], "node.table.block_size"),

@@ -357,6 +357,67 @@ fn a_source_that_is_something_else_is_named() {
 }
 
 #[test]
+fn no_file_of_a_database_is_ever_written_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let table = crate::common::database::ssts(&db).remove(0);
+    let (link, dangling) = (dir.path().join("link.car"), dir.path().join("dangling.car"));
+    std::os::unix::fs::symlink(&table, &link).expect("a link");
+    std::os::unix::fs::symlink(dir.path().join("nowhere"), &dangling).expect("a link");
+    let in_it = "would be a file of the RocksDB database";
+    for (file, what) in [
+        (&db.join("CURRENT"), in_it),
+        (&db.join("BEDLOAD.json"), in_it),
+        (&db.join("new.car"), in_it),
+        (&link, in_it),
+        (&dangling, "it is a link to a file that is not there"),
+    ] {
+        for command in ["export", "generate"] {
+            let mut program = program();
+            program.arg(command);
+            match command {
+                "export" => program.arg(&db).arg(file),
+                _ => program.arg(file).args(["--size", "1MiB"]),
+            };
+            let output = program.args(["--force", "--format", "car"]).output().expect("run");
+            let said = String::from_utf8(output.stderr).expect("text");
+            assert_eq!(output.status.code(), Some(4), "{command} {file:?}: {said}");
+            assert!(said.contains(what) && said.contains("hint: "), "{command} {file:?}: {said}");
+        }
+    }
+    bedload().args(["verify", "--quiet"]).arg(&db).assert().success();
+    let list = dir.path().join("list");
+    std::fs::write(&list, "bafkqaaa\n").expect("written");
+    let mut program = program();
+    program.arg("export").arg(&db).arg(dir.path().join("out.car")).arg("--cids").arg(&list).arg("--report").arg(&list);
+    let output = program.output().expect("run");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("the report would replace the list "), "{said}");
+    assert_eq!(std::fs::read(&list).expect("it stays"), b"bafkqaaa\n");
+}
+
+#[test]
+fn values_that_would_end_rocksdb_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    for (set, words) in [
+        (["--set", "node.db.table_cache_numshardbits=40"], "it must be 0 to 19"),
+        (["--set", "node.cf.num_levels=-1"], "it must be 1 to 64"),
+        (["--set", "node.db.max_file_opening_threads=2147483647"], "it must be 1 to 1024"),
+        (["--column-family", ""], "a column family has a name"),
+    ] {
+        let db = dir.path().join("db");
+        let output = program().arg("import").arg(&car).arg("--db").arg(&db).args(set).output().expect("run");
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{set:?}: {said}");
+        assert!(said.contains(words), "{set:?}: {said}");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 1, "{set:?}: nothing is begun");
+    }
+}
+
+#[test]
 fn a_closed_pipe_is_no_failure_of_an_import() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");

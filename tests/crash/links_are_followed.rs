@@ -162,3 +162,32 @@ fn what_is_required_and_not_there_is_refused_and_nothing_is_published() {
         assert!(told.contains(says), "{told}");
     }
 }
+
+#[test]
+fn a_link_behind_an_identity_is_named_and_what_cannot_be_followed_is_refused() {
+    let place = Place::in_memory();
+    let hidden = linking(0, &[identity(DAG_CBOR, &link(&absent(1).0)).0]);
+    let name = cid::Cid::try_from(absent(1).0).expect("one").to_string();
+    let snapshot = |name: &str, block: &(Vec<u8>, Vec<u8>), root: &[u8]| {
+        place.file(name, &car(&[root.to_vec()], std::slice::from_ref(block)))
+    };
+    let run = |file: &std::path::Path| {
+        let db = place.path("refused");
+        let mut command = crate::common::run::bedload();
+        command.arg("import").arg(file).arg("--db").arg(&db).arg("--require-links");
+        let output = command.output().expect("run");
+        assert!(!db.exists());
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    };
+    let (code, said) = run(&snapshot("hidden.car", &hidden, &hidden.0));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains(&format!("lack 1 of the 1 that they link to: {name}")), "{said}");
+    // An array of two that ends after its first item.
+    let cut = blake(DAG_CBOR, &[0x82, 0x01]);
+    let (code, said) = run(&snapshot("cut.car", &cut, &cut.0));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("1 block or link is not what their codec says"), "{said}");
+    let (code, said) = run(&snapshot("rootless.car", &linking(0, &[]), &absent(9).0));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("the blocks lack 1 of 1 root"), "{said}");
+}

@@ -113,6 +113,8 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
     let winner = halving::search(&mut trials, all, &rungs)?;
     let rungs = std::mem::take(&mut trials.rungs);
     let (confirmation, outcome) = match &winner {
+        // No sample was gone through.
+        None if rungs.is_empty() => (None, Outcome::OutOfTime),
         None => (None, Outcome::NothingBetter),
         Some(winner) => trials.confirm(winner)?,
     };
@@ -132,7 +134,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         snapshot,
         goal: options.goal,
         start: start.name.clone(),
-        tried,
+        tried: rungs.first().map_or(0, |rung| rung.ratios.len()),
         rungs,
         winner: winner.as_ref().map(Candidate::name),
         changes: winner.map(|winner| winner.changes).unwrap_or_default(),

@@ -112,6 +112,21 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let done = format!("all runs are done and kept in {}", args.out.display());
     output::report_done(done, "read report.md there, or analyse them again with --recommend", || {
         print(&report, globals, args)
+    })?;
+    nothing_ran(&report).map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// The error of a comparison without a single run to judge.
+fn nothing_ran(report: &BenchReport) -> Option<Error> {
+    if report.figures.variants.iter().any(|variant| variant.runs > 0) {
+        return None;
+    }
+    let failure = report.runs.iter().find_map(|run| run.failure.as_ref())?;
+    Some(Error::VerificationFailed {
+        action: "compare presets on",
+        path: report.snapshot.path.clone().into(),
+        problems: format!("no run that succeeded (the first failed with: {})", failure.error),
+        hint: failure.hint.clone().unwrap_or_else(|| "bedload import says more".into()),
     })
 }
 

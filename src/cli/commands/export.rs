@@ -86,7 +86,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         let reason = "the snapshot and the report cannot both go to standard output".into();
         return Err(Error::Usage { reason, hint: "give --report a file".into() }.into());
     }
-    let others = [("export", &*args.file), ("database", args.database.path())];
+    let mut others = vec![("export", &*args.file), ("database", args.database.path())];
+    others.extend(args.cids.as_deref().map(|list| ("list", list)));
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
     let observer = progress::renderer(globals);
     let outcome = if to_stdout {

@@ -70,7 +70,7 @@ pub struct Args {
     /// Follow the links of blocks: how many lead to no block?
     #[arg(long, help_heading = "Source")]
     pub check_links: bool,
-    /// The same, and refuse a CAR if there is one
+    /// The same, and refuse a CAR if there is one, or a root is missing
     #[arg(long, help_heading = "Source")]
     pub require_links: bool,
     /// The longest block to accept; up to 3 GiB

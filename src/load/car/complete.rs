@@ -49,7 +49,8 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid]) -> Result<Complete
             of: roots.len() as u64,
             first: told(&found.first_missing_roots),
         };
-        judge(job, job.options.require_roots, problem)?;
+        // A root is a link of the header.
+        judge(job, job.options.require_roots || job.options.require_links, problem)?;
     }
     if let Some(links) = job.links {
         let report = compare(job, &reader, links)?;
@@ -59,6 +60,10 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid]) -> Result<Complete
                 of: report.linked,
                 first: told(&report.first_missing),
             };
+            judge(job, job.options.require_links, problem)?;
+        }
+        if report.malformed > 0 {
+            let problem = CarProblem::UnreadableLinks { malformed: report.malformed };
             judge(job, job.options.require_links, problem)?;
         }
         found.links = Some(report);

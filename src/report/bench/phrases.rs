@@ -130,6 +130,7 @@ fn columns_of(report: &BenchReport, all: &[&VariantFigures]) -> Columns {
     let total = total_key(report);
     let medians = |key: &'static str| all.iter().map(|it| median(it, key)).collect::<Vec<_>>();
     let reference = |it: &VariantFigures| match &it.to_reference {
+        None if it.runs == 0 => NOTHING.into(),
         None => "1".into(),
         Some(comparison) => comparison.ratios.get(total).map_or(NOTHING.into(), ratio),
     };

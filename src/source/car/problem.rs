@@ -1,7 +1,7 @@
 //! What can be wrong with a CAR.
 
 use crate::error::Problem;
-use crate::size::{grouped, human};
+use crate::size::{counted, grouped, human};
 
 /// What is wrong with a CAR.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
@@ -130,6 +130,12 @@ pub enum CarProblem {
         /// Some of them, as CIDs.
         first: String,
     },
+    /// Links were not followed because they, or the blocks that have them, cannot be read.
+    #[error("{} not what their codec says, so that not all links could be followed", counted(*malformed, "block or link is", "blocks or links are"))]
+    UnreadableLinks {
+        /// How many.
+        malformed: u64,
+    },
     /// The same key with two different values.
     #[error("the key {key} stands for two different blocks")]
     Conflict {
@@ -166,6 +172,9 @@ impl Problem for CarProblem {
                 "a lite snapshot leaves out what lies behind its tail; one that was cut at a block's end lacks blocks as \
                  well: compare its size and sha256 with the publisher's"
                     .into()
+            }
+            Self::UnreadableLinks { .. } => {
+                "the blocks match their hashes, so the program that wrote them made them so: `bedload walk` names them".into()
             }
             Self::Version { .. } => "give a CAR of version 1 or 2".into(),
             _ => "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
