@@ -4,6 +4,7 @@
 //! quiet disk -> cache warm or cold -> import -> scan -> lookups cold -> lookups warm -> everything removed
 //! ```
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -24,6 +25,7 @@ use crate::report::bench::{
     Run, ScanFigures, ScanKind,
 };
 use crate::report::{ImportReport, WalkReport};
+use crate::rocks::Level;
 
 /// The name of the folder in `dir` that each run has to itself.
 const RUN_DIR: &str = "bedload-bench.run";
@@ -333,6 +335,7 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
     let memtable = report.memtable.as_ref();
     let of_log = report.log.iter().flat_map(|log| &log.families).flat_map(|family| &family.levels);
     let of_car = report.levels.iter().filter(|_| report.log.is_none());
+    let levels = together(of_car.chain(of_log));
     ImportFigures {
         import_seconds: (wall - compact - check.unwrap_or(0.0)).max(0.0),
         compact_seconds: compact,
@@ -348,7 +351,8 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         first_tenth_bytes_per_second: report.reading.first_tenth_bytes_per_second,
         last_tenth_bytes_per_second: report.reading.last_tenth_bytes_per_second,
         rocksdb_written_bytes: report.rocksdb_bytes_written,
-        sst_files: of_car.chain(of_log).map(|level| level.files).sum(),
+        sst_files: levels.iter().map(|level| level.files).sum(),
+        levels,
         level0_files_before_compaction: memtable.map(|it| it.level0_files_before_compaction),
         stalls: memtable.map(|it| it.stalls),
         stall_seconds: memtable.map(|it| it.stall_seconds),
@@ -356,6 +360,17 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         options: report.options.clone(),
         rocksdb_version: report.versions.rocksdb.clone(),
     }
+}
+
+/// The levels of several column families as one.
+fn together<'a>(all: impl Iterator<Item = &'a Level>) -> Vec<Level> {
+    let mut levels: BTreeMap<i32, Level> = BTreeMap::new();
+    for level in all {
+        let sum = levels.entry(level.level).or_insert(Level { files: 0, bytes: 0, ..*level });
+        sum.files += level.files;
+        sum.bytes += level.bytes;
+    }
+    levels.into_values().collect()
 }
 
 /// Where in the source RocksDB was busy with itself, from samples of its backlog while the source was read.

@@ -17,7 +17,7 @@ use crate::os::resources;
 use crate::parallel;
 use crate::report::bench::{LookupTimes, ReadFigures};
 use crate::report::statistics::quantile;
-use crate::rocks::Reader;
+use crate::rocks::{ReadCounts, Reader};
 
 /// Keys in one `multi_get`.
 pub const MULTI_GET: usize = 100;
@@ -84,9 +84,9 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
         }
         reading.at_once(multi)?;
     }
-    let hit = latency(reading.singly(hits[0])?);
+    let (hit, hit_counts) = reading.counted(hits[0])?;
     let resident_after_hits = cache::resident(&options.db);
-    let miss = latency(reading.singly(&misses[0])?);
+    let (miss, miss_counts) = reading.counted(&misses[0])?;
     let hits_per_second_threads = reading.on_threads(hits[1], threads)?;
     let misses_per_second_threads = reading.on_threads(&misses[1], threads)?;
     let multi_get_per_second = reading.at_once(multi)?;
@@ -98,7 +98,9 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
         open_seconds,
         block_cache_bytes: options.block_cache,
         hit,
+        hit_counts,
         miss,
+        miss_counts,
         threads,
         hits_per_second_threads,
         misses_per_second_threads,
@@ -144,6 +146,14 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// The latencies of single lookups, and what these made RocksDB read.
+    fn counted(&self, keys: &[Vec<u8>]) -> Result<(LookupTimes, Option<ReadCounts>)> {
+        let before = self.reader.counts();
+        let times = latency(self.singly(keys)?);
+        let counts = self.reader.counts().zip(before).map(|(after, before)| after.since(before));
+        Ok((times, counts))
+    }
+
     /// One lookup after the other; nanoseconds of each.
     fn singly(&self, keys: &[Vec<u8>]) -> Result<Vec<u64>> {
         let begin = Instant::now();

@@ -6,6 +6,7 @@ use crate::report::bench::{
     COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
     Run, ScanFigures, ScanKind,
 };
+use crate::rocks::{Level, ReadCounts};
 
 const MIB: u64 = 1 << 20;
 
@@ -54,13 +55,23 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
             ((9e9 * slower / lookups) as u64, 20),
         ],
     };
+    let counts = |slower: f64| ReadCounts {
+        file_reads: (100.0 * slower) as u64,
+        file_bytes: (1_600_000.0 * slower) as u64,
+        value_bytes: 1_000_000,
+        cache_hits: 1000 - (100.0 * slower) as u64,
+        cache_misses: (100.0 * slower) as u64,
+        filtered: 0,
+    };
     let reads = |slower: f64| ReadFigures {
         resident_before: Some(if slower > 1.0 { 0.0 } else { 1.0 }),
         resident_after_hits: Some(if slower > 1.0 { 0.4 } else { 1.0 }),
         open_seconds: 0.002 * slower,
         block_cache_bytes: 32 * MIB,
         hit: latency(slower),
+        hit_counts: Some(counts(slower)),
         miss: latency(slower / 4.0),
+        miss_counts: Some(ReadCounts { value_bytes: 0, filtered: 1000, ..counts(slower / 4.0) }),
         threads: 2,
         hits_per_second_threads: Some(lookups * 1.8 / slower),
         misses_per_second_threads: Some(lookups * 7.0 / slower),
@@ -114,6 +125,7 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
             last_tenth_bytes_per_second: Some(400 * MIB),
             rocksdb_written_bytes: Some(260 * MIB),
             sst_files: 17,
+            levels: [(0, 1), (6, 16)].map(|(level, files)| Level { level, files, bytes: files * 15 * MIB }).to_vec(),
             level0_files_before_compaction: None,
             stalls: None,
             stall_seconds: None,

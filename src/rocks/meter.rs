@@ -1,4 +1,4 @@
-//! Counters of RocksDB's background work: flushes, compactions and write stalls.
+//! Counters of RocksDB's background work (flushes, compactions and write stalls), and of what lookups read.
 //!
 //! The numbers are RocksDB's statistics, which live as long as the options they were switched on in. They are updated per
 //! batch and per block of a file, not per record, so they are cheap here. Event listeners would report as much, but do not
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rust_rocksdb::Options;
-use rust_rocksdb::statistics::{Histogram, Ticker};
+use rust_rocksdb::statistics::{Histogram, StatsLevel, Ticker};
 
 /// Counts over all openings of one database.
 #[derive(Default)]
@@ -68,12 +68,62 @@ impl Meter {
     }
 }
 
+/// What lookups made RocksDB read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ReadCounts {
+    /// Reads of SST files, from the page cache or from the disk.
+    pub file_reads: u64,
+    /// Their bytes, as the files have them: compressed.
+    pub file_bytes: u64,
+    /// Bytes of the values that were found.
+    pub value_bytes: u64,
+    /// Blocks that were in the block cache.
+    pub cache_hits: u64,
+    /// Blocks that were not.
+    pub cache_misses: u64,
+    /// Files that a filter spared.
+    pub filtered: u64,
+}
+
+impl ReadCounts {
+    /// Switches on what is needed, and no more: without timers and histograms the lookups are hardly slower.
+    pub(super) fn attach(options: &mut Options) {
+        options.enable_statistics();
+        options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+    }
+
+    /// What has been counted so far with these options.
+    pub(super) fn of(options: &Options) -> Self {
+        let count = |ticker| options.get_ticker_count(ticker);
+        Self {
+            file_reads: count(Ticker::LastLevelReadCount) + count(Ticker::NonLastLevelReadCount),
+            file_bytes: count(Ticker::LastLevelReadBytes) + count(Ticker::NonLastLevelReadBytes),
+            value_bytes: count(Ticker::BytesRead),
+            cache_hits: count(Ticker::BlockCacheHit),
+            cache_misses: count(Ticker::BlockCacheMiss),
+            filtered: count(Ticker::BloomFilterUseful),
+        }
+    }
+
+    /// What has been counted since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            file_reads: self.file_reads - before.file_reads,
+            file_bytes: self.file_bytes - before.file_bytes,
+            value_bytes: self.value_bytes - before.value_bytes,
+            cache_hits: self.cache_hits - before.cache_hits,
+            cache_misses: self.cache_misses - before.cache_misses,
+            filtered: self.filtered - before.filtered,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rocks::option_map::{Group, OptionMap};
     use crate::rocks::settings::{BottommostLevel, CompactionSettings};
-    use crate::rocks::{Batch, Store, options};
+    use crate::rocks::{Batch, Reader, Store, options};
 
     fn write(options: &[(&str, &str)], compact: bool) -> Metered {
         let dir = tempfile::tempdir().expect("a directory");
@@ -128,5 +178,35 @@ mod tests {
         ];
         let metered = write(&slow, false);
         assert!(metered.stalls > 0 && metered.stalled > Duration::ZERO, "{metered:?}");
+    }
+
+    #[test]
+    fn what_lookups_read_is_counted() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("db");
+        let store = Store::create(&path, &[("default", &OptionMap::default())], None).expect("opened");
+        let writer = store.writer("default", &options::default_write_settings()).expect("a family");
+        let mut batch = Batch::default();
+        (0..1000_u32).for_each(|key| writer.put(&mut batch, &key.to_be_bytes(), &[7; 100]));
+        writer.write(&batch).expect("room");
+        store.flush("default").expect("room");
+        drop(writer);
+        store.close();
+        let reader = Reader::open_as_node(&path, 8 << 20).expect("opened");
+        let look_up = |key: &[u8]| {
+            let before = reader.counts().expect("counted");
+            reader.size_of("default", key).expect("read");
+            reader.counts().expect("counted").since(before)
+        };
+        let first = look_up(&500_u32.to_be_bytes());
+        assert_eq!(
+            (first.file_reads, first.value_bytes, first.cache_hits, first.cache_misses),
+            (1, 100, 0, 1),
+            "{first:?}"
+        );
+        assert!((100..8192).contains(&first.file_bytes), "one block: {first:?}");
+        let again = look_up(&500_u32.to_be_bytes());
+        assert_eq!(again, ReadCounts { value_bytes: 100, cache_hits: 1, ..ReadCounts::default() });
+        assert_eq!(look_up(b"beyond").value_bytes, 0);
     }
 }

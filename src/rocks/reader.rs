@@ -9,6 +9,7 @@ use rust_rocksdb::{
     Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, Options, Range, ReadOptions,
 };
 
+use super::meter::ReadCounts;
 use super::options::check_threads;
 use super::options_file::OptionsFile;
 use super::{log_format, open_db, wrap};
@@ -45,6 +46,8 @@ pub(crate) struct Reader {
     db: DB,
     path: PathBuf,
     families: Vec<String>,
+    /// The options that count what is read.
+    counted: Option<Options>,
 }
 
 /// An SST file of a database.
@@ -114,19 +117,25 @@ impl Reader {
         let families = adjust(&mut db_options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
         let db = open_db(path, || DB::open_cf_descriptors_read_only(&db_options, path, families, false))?;
-        Ok((Self { db, path: path.to_owned(), families: names }, db_options))
+        Ok((Self { db, path: path.to_owned(), families: names, counted: None }, db_options))
     }
 
     /// Opens the database at `path` read-only as a node would: with all its own options, also the number of open files,
-    /// and a block cache of `cache` bytes, which no OPTIONS file has.
+    /// and a block cache of `cache` bytes, which no OPTIONS file has. What is read is counted.
     ///
     /// # Errors
     /// As [`Reader::open`].
     pub fn open_as_node(path: &Path, cache: usize) -> Result<Self> {
-        let (db_options, families) = load(path, cache)?;
+        let (mut db_options, families) = load(path, cache)?;
+        ReadCounts::attach(&mut db_options);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
         let db = open_db(path, || DB::open_cf_descriptors_read_only(&db_options, path, families, false))?;
-        Ok(Self { db, path: path.to_owned(), families: names })
+        Ok(Self { db, path: path.to_owned(), families: names, counted: Some(db_options) })
+    }
+
+    /// What lookups have read so far; `None` where it is not counted.
+    pub fn counts(&self) -> Option<ReadCounts> {
+        self.counted.as_ref().map(ReadCounts::of)
     }
 
     /// Looks up one key; the size of its value.

@@ -86,6 +86,7 @@ fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
         "warm_miss_per_second_threads",
         "warm_multi_get_per_second",
         "warm_iterate",
+        "cold_read_amplification",
     ] {
         assert!(
             ingest["metrics"][key]["median"].as_f64().is_some_and(|it| it > 0.0),
@@ -108,11 +109,25 @@ fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
     assert!(imports.iter().all(|run| run["import"]["digest"] == imports[0]["import"]["digest"]));
     assert!(imports.iter().all(|run| run["scan"]["kind"] == "links" && run["scan"]["missing"] == 0));
     assert!(imports.iter().all(|run| run["reads"]["cold"]["resident_before"].as_f64() < Some(1.0)));
+    for run in &imports {
+        let bytes = |it: &Value| it.as_u64().unwrap_or_default();
+        let levels: u64 =
+            run["import"]["levels"].as_array().expect("levels").iter().map(|it| bytes(&it["bytes"])).sum();
+        assert!(
+            (bytes(&run["import"]["disk_bytes"]) / 2..=bytes(&run["import"]["disk_bytes"])).contains(&levels),
+            "{run}"
+        );
+        let (cold, warm) = (&run["reads"]["cold"]["hit_counts"], &run["reads"]["warm"]["hit_counts"]);
+        assert_eq!(cold["value_bytes"], warm["value_bytes"], "of the same keys: {run}");
+        assert!(bytes(&cold["file_bytes"]) > 0 && bytes(&cold["file_bytes"]) > bytes(&warm["file_bytes"]), "{run}");
+        assert!(bytes(&warm["cache_hits"]) > 0 && warm["cache_misses"] == 0, "everything was asked before: {run}");
+        assert_eq!(run["reads"]["cold"]["miss_counts"]["value_bytes"], 0);
+    }
     let copy = runs.iter().find(|run| run["variant"] == "cp").expect("a copy");
     assert_eq!((&copy["import"], &copy["scan"], &copy["reads"]), (&Value::Null, &Value::Null, &Value::Null));
 
     let page = std::fs::read_to_string(out.join("report.html")).expect("a page");
-    assert!(page.contains("<svg") && page.contains("memtable"));
+    assert!(page.contains("<svg") && page.contains("memtable") && page.contains("What RocksDB counted"));
     assert!(std::fs::read_to_string(out.join("report.md")).expect("markdown").contains("| memtable |"));
     assert_eq!(std::fs::read_to_string(out.join("report.csv")).expect("csv").lines().count(), 10);
     assert!(!out.join("bedload-bench.run").exists(), "something is left");

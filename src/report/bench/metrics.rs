@@ -70,6 +70,24 @@ fn number(value: Option<u64>) -> Option<f64> {
     value.map(|value| value as f64)
 }
 
+/// Bytes of files read for each byte of the values that hits found.
+fn read_amplification(reads: &ReadFigures) -> Option<f64> {
+    let counts = reads.hit_counts?;
+    (counts.value_bytes > 0).then(|| counts.file_bytes as f64 / counts.value_bytes as f64)
+}
+
+/// The share of the blocks that hits found in the block cache.
+fn in_cache(reads: &ReadFigures) -> Option<f64> {
+    let counts = reads.hit_counts?;
+    let all = counts.cache_hits + counts.cache_misses;
+    (all > 0).then(|| counts.cache_hits as f64 / all as f64)
+}
+
+/// Bytes of files read for a key that is not there.
+fn bytes_of_a_miss(reads: &ReadFigures) -> Option<f64> {
+    (reads.miss.count > 0).then_some(reads.miss_counts?.file_bytes as f64 / reads.miss.count as f64)
+}
+
 /// The geometric mean of the lookups per second that were measured: hits and misses, cold and warm.
 fn lookups(run: &Run) -> Option<f64> {
     let rates: Vec<f64> = [cold(run), warm(run)]
@@ -176,6 +194,12 @@ metrics! {
         |run| cold(run)?.multi_get_per_second;
     cold_iterate "cold iteration" BytesPerSecond Higher "all records in order, one thread"
         |run| cold(run)?.iterate_bytes_per_second;
+    cold_read_amplification "cold read / value" Factor Lower "bytes of SST files read by cold hits, over bytes of the values found"
+        |run| read_amplification(cold(run)?);
+    cold_cache_hits "cold block cache hits" Factor Higher "share of the blocks that cold hits found in the block cache"
+        |run| in_cache(cold(run)?);
+    cold_miss_bytes "cold read per miss" Bytes Lower "bytes of SST files read for a key that is not there, nothing in memory"
+        |run| bytes_of_a_miss(cold(run)?);
     warm_open_seconds "warm open" Seconds Lower "opening the database with all of it in the page cache"
         |run| Some(warm(run)?.open_seconds);
     warm_hit_p50 "warm hit p50" Nanoseconds Lower "lookup of a key that is there, everything in memory"
@@ -202,4 +226,8 @@ metrics! {
         |run| warm(run)?.multi_get_per_second;
     warm_iterate "warm iteration" BytesPerSecond Higher "all records in order, one thread"
         |run| warm(run)?.iterate_bytes_per_second;
+    warm_read_amplification "warm read / value" Factor Lower "bytes of SST files read by warm hits, from the page cache, over bytes of the values found"
+        |run| read_amplification(warm(run)?);
+    warm_cache_hits "warm block cache hits" Factor Higher "share of the blocks that warm hits found in the block cache"
+        |run| in_cache(warm(run)?);
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::OptionRow;
 use crate::progress::ReadStep;
+use crate::rocks::{Level, ReadCounts};
 
 /// The version of a run's record; it changes when a field changes its meaning or goes.
 pub const RUN_SCHEMA: &str = "bedload-bench-run-3";
@@ -141,6 +142,9 @@ pub struct ImportFigures {
     pub rocksdb_written_bytes: Option<u64>,
     /// SST files of the finished database.
     pub sst_files: u64,
+    /// Files and bytes of each level of the finished database.
+    #[serde(default)]
+    pub levels: Vec<Level>,
     /// Files at level 0 before the final compaction; `null` where nothing goes through level 0.
     pub level0_files_before_compaction: Option<u64>,
     /// How often writers were held back; `null` where nothing is written through RocksDB.
@@ -240,8 +244,14 @@ pub struct ReadFigures {
     pub block_cache_bytes: u64,
     /// Single lookups of keys that are there, on one thread.
     pub hit: LookupTimes,
+    /// What they made RocksDB read.
+    #[serde(default)]
+    pub hit_counts: Option<ReadCounts>,
     /// Single lookups of keys that are not there, on one thread.
     pub miss: LookupTimes,
+    /// What they made RocksDB read.
+    #[serde(default)]
+    pub miss_counts: Option<ReadCounts>,
     /// Threads of the next two.
     pub threads: usize,
     /// Lookups per second of keys that are there, on all threads together.

@@ -6,6 +6,7 @@
 //! which escapes every text; only drawings (`chart`) come as HTML.
 
 mod chart;
+mod counters;
 mod escape;
 mod scatter;
 mod sections;
@@ -18,7 +19,7 @@ use self::sections::{ABREAST, Chart, Figure};
 use self::sort::Order;
 use super::figures::VariantFigures;
 use super::metrics::{METRICS, Metric};
-use super::phrases::{NOTHING, circumstances, columns, decision, recommendation_lines, spread, warnings};
+use super::phrases::{Columns, NOTHING, circumstances, columns, decision, recommendation_lines, spread, warnings};
 use super::results::{BenchReport, VariantInfo};
 
 #[derive(Template)]
@@ -36,6 +37,8 @@ struct Page<'a> {
     phases: Vec<(&'static str, &'static str)>,
     bars: Vec<Figure<'a>>,
     charts: Vec<Chart<'a>>,
+    /// What RocksDB counted of the lookups, and its levels; as `columns`.
+    counted: Columns,
     /// Those that were measured.
     metrics: Vec<&'static Metric>,
     /// Those whose database was read back.
@@ -77,6 +80,7 @@ pub fn html(report: &BenchReport) -> String {
         phases,
         bars,
         charts: charts.into_iter().flatten().collect(),
+        counted: counters::counters(report),
         metrics: METRICS.iter().filter(is_measured).collect(),
         with_options: report.variants.iter().filter(|variant| !variant.options.is_empty()).collect(),
     };
