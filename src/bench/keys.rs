@@ -21,7 +21,7 @@ pub const MAX_KEYS: u64 = 10_000_000;
 const MAX_KEY: usize = 4096;
 
 /// Keys shorter than this are numbers that follow one another: changing one gives another that is there.
-const SHORT: usize = 16;
+pub(super) const SHORT: usize = 16;
 
 /// Draws `count` keys of the column family, or all where it has fewer, in random order, and writes them to `file`.
 ///

@@ -1,7 +1,7 @@
 //! One run: an import in a process of its own, and measurements on the database it leaves; or a copy.
 //!
 //! ```text
-//! quiet disk -> cache warm or cold -> import -> scan -> lookups cold -> lookups warm -> everything removed
+//! quiet disk -> cache warm or cold -> import -> scan -> lookups cold -> lookups warm -> node -> everything removed
 //! ```
 
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ use super::reads::Iterated;
 use crate::error::{Error, Result};
 use crate::progress::{CancellationToken, Phase, Sample, Writes};
 use crate::report::bench::{
-    COPY, CacheInfo, Failure, ImportFigures, Pressure, PressureKind, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
-    Run, ScanFigures, ScanKind,
+    COPY, CacheInfo, Failure, ImportFigures, NodeFigures, Pressure, PressureKind, ProcessFigures, RUN_SCHEMA,
+    ReadFigures, Reads, Run, ScanFigures, ScanKind,
 };
 use crate::report::{ImportReport, WalkReport};
 use crate::rocks::Level;
@@ -37,6 +37,8 @@ pub(super) struct Runner<'a> {
     pub cold: bool,
     /// Lookups of each kind; 0 for none.
     pub lookups: u64,
+    /// Operations of the workload that a node has; 0 for none.
+    pub node_ops: u64,
     pub scan: bool,
     pub seed: u64,
     pub limit: Option<Limit>,
@@ -221,6 +223,13 @@ impl Runner<'_> {
                 }
             }
             run.reads = Some(reads);
+            // Last of all: it changes the database.
+            if self.node_ops > 0 && run.failure.is_none() {
+                match self.work(db, &keys, cache)? {
+                    Ok(figures) => run.node = Some(figures),
+                    Err(failure) => run.failure = Some(failure),
+                }
+            }
         }
         Ok(())
     }
@@ -282,6 +291,14 @@ impl Runner<'_> {
         if ended.succeeded() { read_json(&ended.output).map(Ok) } else { Ok(Err(failure("reads", &ended))) }
     }
 
+    fn work(&self, db: &Path, keys: &Path, cache: u64) -> Result<Result<NodeFigures, Failure>> {
+        let mut words = self.reading(db, cache);
+        words.extend(["--keys".into(), keys.into(), "--node".into(), self.node_ops.to_string().into()]);
+        words.extend(["--seed".into(), self.seed.to_string().into()]);
+        let ended = self.run_program(self.program, words, "node", false)?;
+        if ended.succeeded() { read_json(&ended.output).map(Ok) } else { Ok(Err(failure("node", &ended))) }
+    }
+
     fn reading(&self, db: &Path, cache: u64) -> Vec<OsString> {
         let words = ["bench-read".into(), "--db".into(), db.into(), "--block-cache".into(), cache.to_string().into()];
         words.to_vec()
@@ -318,6 +335,7 @@ fn blank(variant: &str, turn: Turn, cache: CacheInfo) -> Run {
         import: None,
         scan: None,
         reads: None,
+        node: None,
         notes: Vec::new(),
     }
 }

@@ -12,6 +12,7 @@ mod limit;
 mod machine;
 mod matrix;
 mod measure;
+pub mod node;
 mod options;
 mod pace;
 pub mod reads;
@@ -32,7 +33,7 @@ use serde_json::{Map, Value, json};
 pub use analyse::figures;
 pub use machine::machine;
 pub use matrix::{Variant, Vary};
-pub use options::{BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS};
+pub use options::{BenchOptions, DEFAULT_LOOKUPS, DEFAULT_NODE_OPS, DEFAULT_RUNS};
 pub use schedule::Order;
 pub use store::load;
 
@@ -104,6 +105,12 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     if options.runs == 0 {
         return Err(Error::Usage { reason: "no rounds, no results".into(), hint: "give --runs 3 or more".into() });
     }
+    if options.node_ops > 0 && options.lookups == 0 {
+        return Err(Error::Usage {
+            reason: "--node-ops reads the keys that --lookups draws".into(),
+            hint: "give --lookups 1 or more, or leave out --node-ops".into(),
+        });
+    }
     let source = snapshot::probe(&options.source)?;
     let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
@@ -120,6 +127,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         source: &options.source,
         cold: options.cold,
         lookups: options.lookups,
+        node_ops: options.node_ops,
         scan: options.scan,
         seed: options.seed,
         limit,
@@ -147,6 +155,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             budget_seconds: options.budget.map(|budget| budget.as_secs_f64()),
             memory_limit,
             lookups: options.lookups,
+            node_ops: options.node_ops,
             complete: false,
             notes: Vec::new(),
         },
@@ -273,6 +282,7 @@ fn identity(
         "cold": options.cold,
         "limit_memory": options.limit_memory,
         "lookups": options.lookups,
+        "node_ops": options.node_ops,
         "scan": options.scan,
         "dir": absolute(options.dir.as_deref().unwrap_or(&options.out)),
         "bedload": env!("CARGO_PKG_VERSION"),

@@ -13,6 +13,9 @@ pub const DEFAULT_RUNS: u32 = 3;
 /// Lookups of each kind when the user gives no number.
 pub const DEFAULT_LOOKUPS: u64 = 2000;
 
+/// Operations of the workload when the user gives no number and there are lookups.
+pub const DEFAULT_NODE_OPS: u64 = 10_000;
+
 /// The share by which a variant may be slower than another and still be recommended, when the user gives none.
 pub const DEFAULT_MARGIN: f64 = 0.05;
 
@@ -51,6 +54,8 @@ pub struct BenchOptions {
     pub margin: f64,
     /// Lookups of each kind; 0 for none.
     pub lookups: u64,
+    /// Operations of the workload after the lookups, as a node has it; 0 for none. It needs the keys of the lookups.
+    pub node_ops: u64,
     /// Whether to scan each finished database.
     pub scan: bool,
     /// Where databases are made and removed again. Defaults to `out`.
@@ -81,6 +86,7 @@ impl BenchOptions {
             reference: None,
             margin: DEFAULT_MARGIN,
             lookups: DEFAULT_LOOKUPS,
+            node_ops: DEFAULT_NODE_OPS,
             scan: true,
             dir: None,
             out: out.into(),

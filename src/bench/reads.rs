@@ -240,8 +240,8 @@ impl Reading<'_> {
     }
 }
 
-/// The latencies of single lookups.
-fn latency(mut times: Vec<u64>) -> LookupTimes {
+/// The latencies of single operations.
+pub(super) fn latency(mut times: Vec<u64>) -> LookupTimes {
     let total: u64 = times.iter().sum();
     times.sort_unstable();
     let mut histogram: Vec<(u64, u64)> = Vec::new();

@@ -3,8 +3,8 @@
 use crate::progress::ReadStep;
 use crate::report::OptionRow;
 use crate::report::bench::{
-    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads,
-    Run, ScanFigures, ScanKind,
+    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, NodeFigures, ProcessFigures, RUN_SCHEMA,
+    ReadFigures, Reads, Run, ScanFigures, ScanKind,
 };
 use crate::rocks::{Level, ReadCounts};
 
@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 
 /// A copy that took a second.
 pub(crate) fn copy(round: u32, seconds: f64) -> Run {
-    Run { import: None, scan: None, reads: None, ..run(COPY, round, seconds, 1.0) }
+    Run { import: None, scan: None, reads: None, node: None, ..run(COPY, round, seconds, 1.0) }
 }
 
 /// A run that failed.
@@ -30,6 +30,7 @@ pub(crate) fn failed(variant: &str, round: u32, error: &str) -> Run {
         import: None,
         scan: None,
         reads: None,
+        node: None,
         ..run(variant, round, 1.0, 1.0)
     }
 }
@@ -147,6 +148,21 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
             resident_before: Some(0.5),
         }),
         reads: Some(Reads { cold: Some(reads(8.0)), warm: Some(reads(1.0)) }),
+        node: Some(NodeFigures {
+            operations: 1200,
+            complete: true,
+            seconds: 1200.0 / lookups,
+            per_second: Some(lookups),
+            read: latency(1.5),
+            write: latency(3.0),
+            new_blocks: 200,
+            new_bytes: 200_000,
+            stalls: 0,
+            stall_seconds: 0.0,
+            flushes: 0,
+            compactions: 0,
+            peak_rss_bytes: Some(60 * MIB),
+        }),
         notes: Vec::new(),
     }
 }

@@ -51,7 +51,7 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
 #[test]
 fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
     let (_dir, snapshot, out) = place();
-    bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--warmup", "1"])
+    bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--warmup", "1", "--node-ops", "1000"])
         .assert()
         .success()
         .stdout(contains("ratio"))
@@ -87,6 +87,9 @@ fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
         "warm_multi_get_per_second",
         "warm_iterate",
         "cold_read_amplification",
+        "node_per_second",
+        "node_read_p999",
+        "node_write_p99",
     ] {
         assert!(
             ingest["metrics"][key]["median"].as_f64().is_some_and(|it| it > 0.0),
@@ -123,6 +126,15 @@ fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
         assert!(bytes(&warm["cache_hits"]) > 0 && warm["cache_misses"] == 0, "everything was asked before: {run}");
         assert_eq!(run["reads"]["cold"]["miss_counts"]["value_bytes"], 0);
     }
+    for run in &imports {
+        let node = &run["node"];
+        assert_eq!((&node["operations"], &node["complete"]), (&1000.into(), &true.into()), "{node}");
+        let (reads, blocks) = (node["read"]["count"].as_u64(), node["new_blocks"].as_u64());
+        assert_eq!(reads.zip(blocks).map(|(reads, blocks)| reads + blocks), Some(1000), "{node}");
+        assert_eq!(node["write"]["count"].as_u64(), blocks.map(|blocks| blocks.div_ceil(16)), "{node}");
+        assert_eq!(blocks, imports[0]["node"]["new_blocks"].as_u64(), "the seed decides: {node}");
+        assert!((100..400).contains(&blocks.unwrap_or_default()), "a share of them: {node}");
+    }
     let copy = runs.iter().find(|run| run["variant"] == "cp").expect("a copy");
     assert_eq!((&copy["import"], &copy["scan"], &copy["reads"]), (&Value::Null, &Value::Null, &Value::Null));
 
@@ -146,6 +158,17 @@ fn a_preset_that_fails_is_a_result_and_the_others_go_on() {
     assert_eq!((&recommended["decision"], &recommended["default"]), (&"only".into(), &"ingest verify=none".into()));
     let run = results["runs"].as_array().expect("runs").iter().find(|run| run["failure"] != Value::Null).expect("one");
     assert_eq!((&run["failure"]["exit"], &run["import"]), (&2.into(), &Value::Null));
+}
+
+#[test]
+fn the_work_of_a_node_needs_the_keys_of_the_lookups() {
+    let (_dir, snapshot, out) = place();
+    bench(&snapshot, &out, &["--lookups", "0", "--node-ops", "5"])
+        .assert()
+        .code(2)
+        .stderr(contains("--node-ops reads the keys that --lookups draws"))
+        .stderr(contains("hint: give --lookups 1 or more"));
+    assert!(!out.exists());
 }
 
 #[test]

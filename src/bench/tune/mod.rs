@@ -87,6 +87,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         source: &options.source,
         cold: false,
         lookups: if options.goal == Goal::Reads { LOOKUPS } else { 0 },
+        node_ops: 0,
         scan: options.goal == Goal::Total,
         seed: options.seed,
         limit: None,

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_RUNS, Order, Vary};
+use crate::bench::node::MAX_NODE_OPS;
+use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_NODE_OPS, DEFAULT_RUNS, Order, Vary};
 use crate::report::bench::{BenchReport, compare, compare_table};
 use crate::report::shown;
 use crate::{Error, preset::Preset};
@@ -67,6 +68,12 @@ pub struct Args {
     /// Lookups of each kind in each finished database; 0 for none
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LOOKUPS, help_heading = "How")]
     pub lookups: u64,
+    /// Reads and writes like a node's after them; 0 for none [default: 10000]
+    ///
+    /// One of five operations writes a new block, in batches with the WAL. Give millions to see flushes, compactions
+    /// and stalls; they end after a minute.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_NODE_OPS), help_heading = "How")]
+    pub node_ops: Option<u64>,
     /// Leave out the scan of each finished database
     #[arg(long, help_heading = "How")]
     pub no_scan: bool,
@@ -146,6 +153,8 @@ fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
     options.reference.clone_from(&args.reference);
     options.margin = args.margin.unwrap_or(options.margin);
     options.lookups = args.lookups;
+    // The workload takes its keys from the lookups.
+    options.node_ops = args.node_ops.unwrap_or(if args.lookups > 0 { DEFAULT_NODE_OPS } else { 0 });
     options.scan = !args.no_scan;
     options.dir.clone_from(&args.dir);
     Ok(options)

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use crate::bench::keys;
+use crate::bench::node::{NodeOptions, work};
 use crate::bench::reads::{ReadOptions, read, scan_in_order};
 
 use crate::cli::output;
@@ -26,6 +27,9 @@ pub struct Args {
     /// Scan all records in order and do nothing else
     #[arg(long, conflicts_with_all = ["draw", "keys"], required_unless_present = "keys")]
     pub scan: bool,
+    /// Do so many reads and writes as a node has them, and nothing else; this changes the database
+    #[arg(long, value_name = "N", requires = "keys", conflicts_with_all = ["draw", "scan", "cold", "threads"])]
+    pub node: Option<u64>,
     /// Evict the database from the page cache before; otherwise it is read into it
     #[arg(long)]
     pub cold: bool,
@@ -45,6 +49,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let family = keys::family_of(&args.db)?;
         let drawn = keys::sample(&args.db, &family, count, args.seed, file)?;
         return output::print_json(&serde_json::json!({ "keys": drawn }));
+    }
+    if let Some(operations) = args.node {
+        let (db, seed, block_cache) = (&args.db, args.seed, args.block_cache);
+        return output::print_json(&work(&NodeOptions { db, keys: file, operations, seed, block_cache })?);
     }
     let options = ReadOptions {
         db: args.db.clone(),

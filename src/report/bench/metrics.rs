@@ -1,6 +1,6 @@
 //! What is measured: one row each, from which every table, file and chart is made.
 
-use super::run::{LookupTimes, ReadFigures, Run};
+use super::run::{LookupTimes, NodeFigures, ReadFigures, Run};
 
 /// What a metric is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +86,10 @@ fn in_cache(reads: &ReadFigures) -> Option<f64> {
 /// Bytes of files read for a key that is not there.
 fn bytes_of_a_miss(reads: &ReadFigures) -> Option<f64> {
     (reads.miss.count > 0).then_some(reads.miss_counts?.file_bytes as f64 / reads.miss.count as f64)
+}
+
+fn node(run: &Run) -> Option<&NodeFigures> {
+    run.node.as_ref()
 }
 
 /// The geometric mean of the lookups per second that were measured: hits and misses, cold and warm.
@@ -230,4 +234,22 @@ metrics! {
         |run| read_amplification(warm(run)?);
     warm_cache_hits "warm block cache hits" Factor Higher "share of the blocks that warm hits found in the block cache"
         |run| in_cache(warm(run)?);
+    node_per_second "node operations" PerSecond Higher "reads and new blocks per second, as a node has them, one thread"
+        |run| node(run)?.per_second;
+    node_read_p50 "node read p50" Nanoseconds Lower "lookup of a key that is there, between writes"
+        |run| number(node(run)?.read.p50_ns);
+    node_read_p99 "node read p99" Nanoseconds Lower "the same, 99 of 100"
+        |run| number(node(run)?.read.p99_ns);
+    node_read_p999 "node read p99.9" Nanoseconds Lower "the same, 999 of 1,000"
+        |run| number(node(run)?.read.p999_ns);
+    node_write_p50 "node write p50" Nanoseconds Lower "a batch of new blocks with the WAL, not synced, between reads"
+        |run| number(node(run)?.write.p50_ns);
+    node_write_p99 "node write p99" Nanoseconds Lower "the same, 99 of 100"
+        |run| number(node(run)?.write.p99_ns);
+    node_write_p999 "node write p99.9" Nanoseconds Lower "the same, 999 of 1,000"
+        |run| number(node(run)?.write.p999_ns);
+    node_stalls "node stalls" Count Lower "how often RocksDB held a batch of new blocks back"
+        |run| node(run).map(|node| node.stalls as f64);
+    node_stall_seconds "node stalled" Seconds Lower "how long it did"
+        |run| Some(node(run)?.stall_seconds);
 }

@@ -151,6 +151,7 @@ fn columns_of(report: &BenchReport, all: &[&VariantFigures]) -> Columns {
         ("size", medians("disk_bytes")),
         ("written / payload", medians("write_amplification")),
         ("lookups", medians("lookups_per_second")),
+        ("node", medians("node_per_second")),
         ("runs", all.iter().map(|it| runs(it)).collect()),
     ];
     // A column without a measurement is left out.

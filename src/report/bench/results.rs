@@ -86,6 +86,9 @@ pub struct Setup {
     pub memory_limit: Option<MemoryLimit>,
     /// Lookups of one kind; 0 for none.
     pub lookups: u64,
+    /// Operations of the workload that a node has; 0 for none.
+    #[serde(default)]
+    pub node_ops: u64,
     /// Whether all rounds have been run.
     pub complete: bool,
     /// What else should be known, in words.

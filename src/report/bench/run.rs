@@ -41,6 +41,9 @@ pub struct Run {
     pub scan: Option<ScanFigures>,
     /// Reads from the finished database.
     pub reads: Option<Reads>,
+    /// Work on it after that, as a node has it.
+    #[serde(default)]
+    pub node: Option<NodeFigures>,
     /// What else should be known of it, in words.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -58,7 +61,7 @@ pub struct CacheInfo {
 /// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What was being done: `import`, `scan`, `reads`, `copy`.
+    /// What was being done: `import`, `scan`, `reads`, `node`, `copy`.
     pub action: String,
     /// The program's exit code; `null` when a signal ended it.
     pub exit: Option<i32>,
@@ -274,7 +277,38 @@ pub struct ReadFigures {
     pub cpu_seconds: Option<f64>,
 }
 
-/// How long single lookups took.
+/// Reads of existing keys and batches of new blocks, on one thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeFigures {
+    /// Reads and new blocks together.
+    pub operations: u64,
+    /// Whether these are all that were asked for: they end after a time.
+    pub complete: bool,
+    /// How long they took.
+    pub seconds: f64,
+    /// Operations per second.
+    pub per_second: Option<f64>,
+    /// The reads.
+    pub read: LookupTimes,
+    /// The batches.
+    pub write: LookupTimes,
+    /// Blocks in the batches.
+    pub new_blocks: u64,
+    /// Bytes of their keys and values.
+    pub new_bytes: u64,
+    /// How often RocksDB held a batch back.
+    pub stalls: u64,
+    /// How long.
+    pub stall_seconds: f64,
+    /// Memtables written to level 0 meanwhile.
+    pub flushes: u64,
+    /// Compactions meanwhile.
+    pub compactions: u64,
+    /// The most memory the process had resident at once.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+/// How long single operations took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LookupTimes {
     /// How many were made.

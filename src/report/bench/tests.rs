@@ -64,6 +64,7 @@ pub(crate) fn report() -> BenchReport {
                 how: "control groups are not of version 2".into(),
             }),
             lookups: 1000,
+            node_ops: 1200,
             complete: true,
             notes: Vec::new(),
         },

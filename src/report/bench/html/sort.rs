@@ -35,6 +35,7 @@ fn keys(report: &BenchReport, heading: &str) -> Option<Vec<f64>> {
         "size" => "disk_bytes",
         "written / payload" => "write_amplification",
         "lookups" => "lookups_per_second",
+        "node" => "node_per_second",
         _ => "",
     };
     let of_metric = |it: &VariantFigures| {
