@@ -176,9 +176,11 @@ impl Identity {
             }
             value
         };
+        // Another preset has other options, which need no names.
+        let of_one_preset = self.preset == journal.preset;
         let flat = |identity: &Self| {
-            let mut flat: Vec<_> =
-                identity.settings.iter().map(|(option, value)| (option.clone(), value.clone())).collect();
+            let options = identity.settings.iter().filter(|_| of_one_preset);
+            let mut flat: Vec<_> = options.map(|(option, value)| (option.clone(), value.clone())).collect();
             flatten("", &value(identity), &mut flat);
             flat
         };

@@ -254,7 +254,7 @@ mod tests {
         let mut output = Output::create_in(&path, false, false).expect("create");
         output.file().write_all(b"whole").expect("write");
         assert_eq!(std::fs::read(&partial).expect("read"), b"whole");
-        let refused = Output::create(&path, false).expect_err("another writes it").to_string();
+        let refused = Output::create_in(&path, false, false).expect_err("another writes it").to_string();
         assert!(refused.ends_with("new.car.partial: another process is writing it"), "{refused}");
         output.commit().expect("commit");
         assert_eq!(std::fs::read(&path).expect("read"), b"whole");
@@ -262,7 +262,7 @@ mod tests {
         assert!(!partial.exists(), "what is not committed goes");
         // Whatever else stands there is not ours to remove.
         std::os::unix::fs::symlink(&path, &partial).expect("link");
-        let error = Output::create(&path, true).expect_err("a link");
+        let error = Output::create_in(&path, true, false).expect_err("a link");
         assert_eq!(error.exit(), crate::Exit::State, "{error}");
         assert_eq!(std::fs::read(&path).expect("read"), b"whole");
     }

@@ -152,8 +152,9 @@ fn a_wrong_unit_or_an_overflow_is_refused_though_rocksdb_would_take_it() {
     );
     assert!(refused("node.cf.write_buffer_size=64X").contains("`X` is not a unit of size"));
     assert_eq!(
-        refused("node.cf.num_levels=4G"),
-        "--set node.cf.num_levels=4G: RocksDB refuses `node.cf.num_levels` = `4294967296`: Error parsing num_levels:stoi"
+        refused("node.cf.max_write_buffer_number=4G"),
+        "--set node.cf.max_write_buffer_number=4G: RocksDB refuses `node.cf.max_write_buffer_number` = `4294967296`: \
+         Error parsing max_write_buffer_number:stoi"
     );
     assert!(refused("node.cf.memtable_prefix_bloom_size_ratio=1M").ends_with("a number is needed, without a unit"));
     assert!(refused("node.cf.optimize_filters_for_hits=yes").ends_with("it is `true` or `false`"));

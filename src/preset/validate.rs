@@ -244,14 +244,20 @@ impl Validator<'_> {
     fn try_on_rocksdb(&self, group: Group, setting: &Setting) -> Result<()> {
         let mut map = OptionMap::default();
         map.set(group, &setting.key.name, &setting.value);
-        let outside = |(name, lowest, highest): &(&str, i64, i64)| {
-            let value = setting.value.parse::<i64>().ok();
-            let is_outside =
-                *name == setting.key.name && value.is_some_and(|value| value < *lowest || value > *highest);
-            is_outside.then(|| Refusal(format!("it must be {lowest} to {highest}")))
+        let value = setting.value.parse::<i64>();
+        let outside = |(name, lowest, highest): &&(&str, i64, i64)| {
+            *name == setting.key.name && value.as_ref().is_ok_and(|value| value < lowest || value > highest)
         };
-        let checked = BOUNDS.iter().find_map(outside).map_or_else(|| options::check(&map), Err);
-        checked.map_err(|Refusal(message)| {
+        if let Some((_, lowest, highest)) = BOUNDS.iter().find(outside) {
+            return Err(PresetProblem::BadValue {
+                at: setting.origin.clone(),
+                key: setting.key.clone(),
+                value: setting.value.clone(),
+                reason: format!("it must be {lowest} to {highest}"),
+            }
+            .into());
+        }
+        options::check(&map).map_err(|Refusal(message)| {
             PresetProblem::Refused {
                 at: setting.origin.clone(),
                 key: setting.key.clone(),

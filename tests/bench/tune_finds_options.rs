@@ -118,7 +118,7 @@ fn when_there_is_no_time_nothing_is_claimed() {
         .arg(&file)
         .assert()
         .success()
-        .stdout(contains("no win: "));
+        .stdout(contains("not decided: the time was over before anything could be confirmed; give a longer --budget"));
     assert!(!file.exists());
 }
 

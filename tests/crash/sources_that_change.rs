@@ -228,7 +228,7 @@ fn another_way_of_importing_is_refused_and_both_sides_are_named() {
     case.dies_at("read:2");
     let with = |args: &[&str]| case.clone().arg(args);
     with(&["--preset", "ingest-small"]).is_refused(&["preset was ingest, is ingest-small", "--restart"]);
-    with(&["--set", "node.table.block_size=32K"]).is_refused(&["node.table.block_size was 16K, is 32K"]);
+    with(&["--set", "node.table.block_size=32K"]).is_refused(&["node.table.block_size was 16384, is 32768"]);
     with(&["--key", "digest"]).is_refused(&["key was cid, is digest"]);
     with(&["--column-family", "other"]).is_refused(&["column family was default, is other"]);
     with(&["--verify", "none"]).is_refused(&["verify was true, is false"]);

@@ -43,14 +43,13 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid]) -> Result<Complete
     }
     let reader = Reader::open(job.target.working(), &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
     look_for_roots(job, &reader, roots, &mut found)?;
+    let lacks_roots = |found: &Completeness| CarProblem::MissingRoots {
+        missing: found.missing_roots,
+        of: roots.len() as u64,
+        first: told(&found.first_missing_roots),
+    };
     if found.missing_roots > 0 {
-        let problem = CarProblem::MissingRoots {
-            missing: found.missing_roots,
-            of: roots.len() as u64,
-            first: told(&found.first_missing_roots),
-        };
-        // A root is a link of the header.
-        judge(job, job.options.require_roots || job.options.require_links, problem)?;
+        judge(job, job.options.require_roots, lacks_roots(&found))?;
     }
     if let Some(links) = job.links {
         let report = compare(job, &reader, links)?;
@@ -67,6 +66,10 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid]) -> Result<Complete
             judge(job, job.options.require_links, problem)?;
         }
         found.links = Some(report);
+    }
+    // A root is a link of the header.
+    if found.missing_roots > 0 && job.options.require_links {
+        judge(job, true, lacks_roots(&found))?;
     }
     Ok(found)
 }
