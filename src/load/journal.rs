@@ -219,8 +219,8 @@ impl ResumedState {
 
 /// An open journal.
 pub(super) struct Journal {
-    /// `None` after a failure: a line behind a torn one would be lost without an error.
-    file: Mutex<Option<File>>,
+    /// The error after a failure: a line behind a torn one would be lost without an error.
+    file: Mutex<io::Result<File>>,
     path: PathBuf,
     functions: Mutex<Functions>,
 }
@@ -258,7 +258,7 @@ impl Journal {
         sync_dir(partial)?;
         let met = resumed.functions.clone();
         let functions = Mutex::new(Functions { written: met.len(), met });
-        Ok((Self { file: Mutex::new(Some(file)), path, functions }, resumed))
+        Ok((Self { file: Mutex::new(Ok(file)), path, functions }, resumed))
     }
 
     /// Checks that a journal, where there is one, has the current form.
@@ -309,12 +309,13 @@ impl Journal {
         let mut line = self.functions_entry().map(|entry| self.line(&entry)).transpose()?.unwrap_or_default();
         line.push_str(&self.line(entry)?);
         let mut slot = self.file.lock();
-        let outcome = match slot.take() {
-            Some(mut file) => {
-                file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map(|()| *slot = Some(file))
-            }
-            None => Err(std::io::Error::other("an earlier write to it failed")),
+        let outcome = match &mut *slot {
+            Ok(file) => file.write_all(line.as_bytes()).and_then(|()| file.sync_data()),
+            Err(error) => Err(same(error)),
         };
+        if let Err(error) = &outcome {
+            *slot = Err(same(error));
+        }
         outcome.map_err(Error::io("write", &self.path))
     }
 
@@ -399,6 +400,11 @@ impl JournalBench {
     }
 }
 
+/// An error like this one: of several threads, the first to report a failure need not be the one that met it.
+fn same(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,6 +425,16 @@ mod tests {
             Entry::Built { first: 0, end: 4, files, tally },
             Entry::Ingested,
         ]
+    }
+
+    #[test]
+    fn after_a_failure_every_write_fails_for_the_same_reason() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (journal, _) = Journal::open(dir.path()).expect("opened");
+        // It cannot be written to.
+        *journal.file.lock() = File::open(Journal::path(dir.path()));
+        let errors = [(); 2].map(|()| journal.append(&Entry::Ingested).expect_err("refused").to_string());
+        assert!(errors[0].contains("Bad file descriptor") && errors[0] == errors[1], "{errors:?}");
     }
 
     fn written() -> (tempfile::TempDir, Vec<u8>) {
