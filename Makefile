@@ -49,17 +49,15 @@ $(DEMO)/%.car:
 clean-demo: ## Remove what the demo wrote
 	rm -rf $(DEMO)
 
-# The library's own tests, in which little data moves, are not optimised: they compile in a quarter of the time.
 test: setup ## Run all tests, with overflow checks and debug assertions in bedload's own code
-	$(TEST) --lib --config profile.release.package.bedload.opt-level=0
-	$(TEST) --test '*' --example '*'
+	$(TEST) --lib --test '*' --example '*'
 	$(TEST) --doc
 
 # Kills at every named point of every kind of import and at 200 random moments, cuts power 300 times, lets disks fail
 # and fill up, and holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it.
 test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test crash --test import --test memory --test bench -- \
-	  nothing_is_lost:: unfinished_work_is_checked:: synced_before_named:: failing_disks:: hard_times:: limits_are_told:: \
+	  nothing_is_lost:: unfinished_work_is_checked:: synced_before_named:: failing_disks:: hard_times:: limits_are_reported:: \
 	  memory_stays_in_the_budget:: adding_to_a_database:: doctor_measures_before_the_start::
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
