@@ -185,7 +185,7 @@ impl Error {
 
     /// The database is open in a process, whose number is not always known.
     pub(crate) fn open_elsewhere(db: &Path, process: Option<i32>) -> Self {
-        // Of a process in another container the system tells no number.
+        // Of a process in another container the system gives no number.
         let process = process.filter(|&pid| pid > 0).map(|pid| format!(" (process {pid})")).unwrap_or_default();
         Self::State {
             path: db.to_owned(),

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_and_failed_runs_do_not_count_and_failures_are_told_once() {
+    fn warm_up_and_failed_runs_do_not_count_and_failures_are_reported_once() {
         let mut warmup = run("a", 0, 1000.0, 1.0);
         warmup.warmup = true;
         let runs = [warmup, run("a", 0, 2.0, 1.0), failed("a", 1, "no room"), failed("a", 2, "no room")];

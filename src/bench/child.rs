@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_told_apart_from_an_exit() {
+    fn a_signal_is_distinguished_from_an_exit() {
         let ended = shell("kill -9 $$", &CancellationToken::default()).expect("it starts");
         assert_eq!((ended.exit, ended.signal), (None, Some(9)));
     }

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_no_group_can_be_made_the_reason_is_told_and_nothing_is_left() {
+    fn where_no_group_can_be_made_the_reason_is_reported_and_nothing_is_left() {
         let dir = tempfile::tempdir().expect("a folder");
         for version in [Version::One, Version::Two] {
             let refused = |dir: &Path| {

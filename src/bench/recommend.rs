@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn one_round_is_too_few_and_different_records_are_told() {
+    fn one_round_is_too_few_and_different_records_are_reported() {
         let mut runs = vec![run("a", 0, 1.0, 1.0), run("b", 0, 4.0, 1.0)];
         runs[1].import.as_mut().expect("an import").digest = "ff".into();
         let found = judged(&runs, &["a", "b"]);

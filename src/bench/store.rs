@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_something_else_is_told() {
+    fn a_line_that_is_something_else_is_reported() {
         let dir = tempfile::tempdir().expect("a folder");
         fs::write(dir.path().join("runs.ndjson"), "{}\n").expect("room");
         let Err(error) = Store::open(dir.path(), &identity("a")) else { panic!("taken for a run") };

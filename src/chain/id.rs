@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_tells_its_number_and_its_length() {
+    fn an_id_reports_its_number_and_its_length() {
         let id: Id = "000003e8b922f4906a45af8e99d86b3511acd7a5".parse().expect("an id");
         assert_eq!((id.number(), id.as_bytes().len()), (1000, 20));
         assert!(Id::from([0; 32]).is_zero() && !id.is_zero());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_told_why() {
+    fn what_is_no_id_is_reported_why() {
         let why = |text: &str| text.parse::<Id>().expect_err("no id").to_string();
         assert_eq!(why("12"), "an id has 40 hex digits (Steem, Hive) or 64 (Antelope), not 2");
         assert_eq!(why(&"0".repeat(65)), "an id has 40 hex digits (Steem, Hive) or 64 (Antelope), not 65");

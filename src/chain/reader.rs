@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_more_than_32_bits_are_told() {
+    fn numbers_of_more_than_32_bits_are_reported() {
         let read = |bytes: &[u8]| Reader::new(bytes, 0).varint("a count");
         assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Ok(u32::MAX));
         assert_eq!(read(&[0x80, 0x80, 0x80, 0x80, 0x00]), Ok(0));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_cannot_fit_is_told_at_once() {
+    fn a_count_that_cannot_fit_is_reported_at_once() {
         let mut reader = Reader::new(&[3, 0, 0, 0, 0, 0], 0);
         assert_eq!(reader.count("a list", 3, 2), Err(ChainProblem::Truncated { offset: 1, inside: "a list" }));
         let mut reader = Reader::new(&[4, 0, 0, 0, 0, 0], 0);

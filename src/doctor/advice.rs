@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_lacks_room_or_spills_without_need_is_told() {
+    fn a_plan_that_lacks_room_or_spills_without_need_is_reported() {
         let mut plan = planner::choose(PlanChoice::Spill, Some(4 * GIB), true, GIB, 2, 1024, 256 << 20);
         plan.space = vec![Space {
             path: "/data".into(),

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_with_its_numbers_and_its_cause() {
+    fn a_full_disk_is_reported_with_its_numbers_and_its_cause() {
         let full = || Error::io("write", "/proc/self/none")(rustix::io::Errno::NOSPC.into());
         let device = Path::new("/proc/self").metadata().expect("there").dev();
         let error = explain(full(), || Ok(vec![Space { device, ..space(3 * GIB, 0, 0) }]));

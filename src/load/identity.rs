@@ -166,7 +166,7 @@ impl Identity {
         let value = |identity: &Self| {
             let mut value = serde_json::to_value(identity).unwrap_or_default();
             if let Some(fields) = value.as_object_mut() {
-                // The source is told by its name, its size and its time, and not by digests; options by their own names.
+                // The source is identified by its name, its size and its time, and not by digests; options by their own names.
                 let mut hidden = vec!["source", "settings"];
                 if !self.source.is_same(&journal.source) {
                     // These follow from its size.

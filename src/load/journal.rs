@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn hash_functions_are_told_before_what_speaks_of_their_blocks() {
+    fn hash_functions_are_reported_before_what_speaks_of_their_blocks() {
         let (dir, _) = written();
         let (journal, _) = Journal::open(dir.path()).expect("opened");
         [0xb220, 0x12, 0xb220].into_iter().for_each(|function| journal.met(function));

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_never_tells_the_start_of_one_map_with_the_length_of_another() {
+    fn a_slot_never_reports_the_start_of_one_map_with_the_length_of_another() {
         let slot = Slot::vacant();
         let is_over = AtomicBool::new(false);
         let torn = std::thread::scope(|scope| {

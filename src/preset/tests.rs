@@ -162,7 +162,7 @@ fn a_wrong_unit_or_an_overflow_is_refused_though_rocksdb_would_take_it() {
 }
 
 #[test]
-fn what_rocksdb_refuses_is_told_in_its_words_with_the_form_of_the_default() {
+fn what_rocksdb_refuses_is_reported_in_its_words_with_the_form_of_the_default() {
     let ingest = Preset::builtin("ingest").expect("built in");
     let error = resolve(&ingest, &with(&["node.cf.compression=kZstd"])).expect_err("refused");
     assert!(error.to_string().contains("RocksDB refuses `node.cf.compression` = `kZstd`: "), "{error}");
@@ -212,7 +212,7 @@ fn of_node(family: &str, table: &str, set: &[&str]) -> Resolved {
 }
 
 #[test]
-fn a_filter_whose_bits_an_options_file_does_not_say_has_ten_and_that_is_told() {
+fn a_filter_whose_bits_an_options_file_does_not_say_has_ten_and_that_is_reported() {
     for (written, kind, kept) in [
         ("bloomfilter", "bloom", "bloomfilter:10:false"),
         ("rocksdb.BuiltinBloomFilter", "bloom", "bloomfilter:10:false"),
@@ -224,11 +224,11 @@ fn a_filter_whose_bits_an_options_file_does_not_say_has_ten_and_that_is_told() {
         let effective = options::effective(&resolved.node()).expect(written);
         assert_eq!(effective.get(Group::Table, "filter_policy"), Some(kept), "{written}");
         let [note] = resolved.notes.as_slice() else { panic!("{written}: {:?}", resolved.notes) };
-        let told = format!(
+        let message = format!(
             ":7: `node.table.filter_policy`: `{written}` does not say the bits of a key, so 10 are taken; \
              for another number, add `--set node.table.filter_policy={kind}:BITS`"
         );
-        assert!(note.ends_with(&told), "{note}");
+        assert!(note.ends_with(&message), "{note}");
     }
     for (written, kept) in [
         ("bloomfilter:12:false", "bloomfilter:12:false"),
@@ -241,17 +241,17 @@ fn a_filter_whose_bits_an_options_file_does_not_say_has_ten_and_that_is_told() {
         assert!(resolved.notes.iter().all(|note| !note.contains("does not say")), "{:?}", resolved.notes);
     }
     let resolved = of_node("", "filter_policy=bloomfilter", &["node.table.filter_policy=bloom:12"]);
-    assert_eq!(resolved.notes, Vec::<String>::new(), "who has said the bits need not be told");
+    assert_eq!(resolved.notes, Vec::<String>::new(), "who has said the bits need not be message");
     assert_eq!(resolved.node().get(Group::Table, "filter_policy"), Some("bloomfilter:12"));
 }
 
 #[test]
-fn levels_that_are_filled_from_the_first_are_told_what_happens_to_the_last() {
+fn levels_that_are_filled_from_the_first_are_reported_what_happens_to_the_last() {
     let notes = of_node("level_compaction_dynamic_level_bytes=false", "", &[]).notes;
     let [note] = notes.as_slice() else { panic!("{notes:?}") };
-    let told = ":5: `node.cf.level_compaction_dynamic_level_bytes`: the import leaves its files at the last level, 6, \
+    let message = ":5: `node.cf.level_compaction_dynamic_level_bytes`: the import leaves its files at the last level, 6, \
                 all the same; what the node writes, overwrites and deletes reaches them only when level 5 holds 2.4 TiB: ";
-    assert!(note.contains(told), "{note}");
+    assert!(note.contains(message), "{note}");
     let small = "level_compaction_dynamic_level_bytes=false\nmax_bytes_for_level_base=1048576\nnum_levels=4";
     let notes = of_node(small, "", &[]).notes;
     assert!(
@@ -368,7 +368,7 @@ fn a_negative_number_where_there_is_none_is_refused() {
 }
 
 #[test]
-fn options_that_rocksdb_refuses_together_are_told_so() {
+fn options_that_rocksdb_refuses_together_are_reported_so() {
     let error = problem(
         "loader = \"memtable\"\nname = \"x\"\n[load.db]\nunordered_write = true\nenable_pipelined_write = true\n",
     );
@@ -520,11 +520,11 @@ fn the_preset_is_the_named_one_then_the_environments_then_the_users_then_the_def
 }
 
 #[test]
-fn known_traps_are_told() {
+fn known_traps_are_reported() {
     let notes = |preset: &str, set: &[&str]| {
         resolve(&Preset::builtin(preset).expect("built in"), &with(set)).expect("good").notes
     };
-    for (preset, set, told) in [
+    for (preset, set, message) in [
         ("memtable", "load.cf.level0_file_num_compaction_trigger=0", "0 means always, not never"),
         ("memtable", "load.compaction.bottommost_level_compaction=kForce", "kForceOptimized does not"),
         ("ingest", "node.cf.num_levels=2", "a node that expects seven levels"),
@@ -537,7 +537,7 @@ fn known_traps_are_told() {
     ] {
         let notes = notes(preset, &[set]);
         let last = notes.last().expect(set);
-        assert!(last.starts_with(&format!("--set {set}: `")) && last.contains(told), "{set}: {notes:?}");
+        assert!(last.starts_with(&format!("--set {set}: `")) && last.contains(message), "{set}: {notes:?}");
     }
     let bounded = ["node.cf.compression_opts.max_dict_bytes=16K", "node.cf.compression_opts.max_dict_buffer_bytes=1M"];
     assert_eq!(notes("ingest", &bounded), Vec::<String>::new());
@@ -555,7 +555,7 @@ fn an_options_file_with_another_order_of_keys_is_refused() {
 }
 
 #[test]
-fn a_preset_that_does_not_exist_is_told_the_nearest_name() {
+fn a_preset_that_does_not_exist_is_reported_the_nearest_name() {
     let error = Preset::find("ingset").expect_err("no such preset");
     assert_eq!(
         error.to_string(),
@@ -574,10 +574,10 @@ fn what_the_shorthands_set_is_what_rocksdbs_functions_set() {
         }
         options::effective(&map).expect("opened")
     };
-    let told = |shorthand| options::effective_of_shorthand(shorthand).expect("opened");
-    assert_eq!(set_by("prepare_for_bulk_load", 1), told(options::Shorthand::PrepareForBulkLoad));
-    assert_eq!(set_by("optimize_for_point_lookup", 8), told(options::Shorthand::OptimizeForPointLookup(8)));
-    assert_eq!(set_by("increase_parallelism", 6), told(options::Shorthand::IncreaseParallelism(6)));
+    let effective = |shorthand| options::effective_of_shorthand(shorthand).expect("opened");
+    assert_eq!(set_by("prepare_for_bulk_load", 1), effective(options::Shorthand::PrepareForBulkLoad));
+    assert_eq!(set_by("optimize_for_point_lookup", 8), effective(options::Shorthand::OptimizeForPointLookup(8)));
+    assert_eq!(set_by("increase_parallelism", 6), effective(options::Shorthand::IncreaseParallelism(6)));
 }
 
 #[test]

@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn before_anything_is_done_nothing_tells() {
+    fn before_anything_is_done_nothing_reports() {
         assert_eq!(at(Some(weights(1.5)), 0.0, true).0, None);
         assert_eq!(at(None, 0.0, true).0, None);
     }
 
     #[test]
-    fn a_phase_that_nothing_was_expected_of_tells_its_own_end() {
+    fn a_phase_that_nothing_was_expected_of_reports_its_own_end() {
         let (said, _) = at(None, 10.0, true);
         assert!((said.expect("an estimate") - 30.0).abs() < 0.01, "{said:?}");
         assert_eq!(at(None, 10.0, false).0, None, "without a size there is no end");

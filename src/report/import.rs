@@ -31,7 +31,7 @@ pub struct ImportReport {
     pub resumed: bool,
     /// What was read.
     pub source: SourceInfo,
-    /// The head of the chain, where the source tells it.
+    /// The head of the chain, where the source names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
     /// How many roots are neither among the blocks nor in the database.

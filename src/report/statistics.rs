@@ -212,14 +212,14 @@ mod tests {
         // Deviation 0.1, limit ln 1.05 = 0.04879: t * 0.1 / sqrt(n) <= 0.04879 first holds for 19 pairs, with t = 2.101.
         assert_eq!(more_pairs(&of(&[0.1, 0.0, -0.1]), 1.05), Some(16));
         // The interval of the complaint, 0.10 to 30.28, and the mean 0.55: deviation 0.318 around 1 / 1.74.
-        let told = Ratio {
+        let ratio = Ratio {
             ratio: 1.0 / 1.74,
             low: Some(1.0 / 30.28),
             high: Some(10.0),
             pairs: 2,
             verdict: Verdict::NoDifference,
         };
-        assert_eq!(more_pairs(&told, 1.05), Some(2));
+        assert_eq!(more_pairs(&ratio, 1.05), Some(2));
         assert_eq!(more_pairs(&of(&[0.0]), 1.05), Some(2), "three at least");
         assert_eq!(more_pairs(&of(&[0.01, 0.0, -0.01]), 1.05), Some(0));
         assert_eq!(more_pairs(&of(&[0.06, 0.07, 0.08]), 1.05), None, "worse than the limit in the mean");

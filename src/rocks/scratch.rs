@@ -88,29 +88,29 @@ mod tests {
     }
 
     #[test]
-    fn what_no_place_supports_is_told_as_the_last_place_has_it() {
+    fn what_no_place_supports_is_reported_as_the_last_place_has_it() {
         let (one, two) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let places = [one.path().to_owned(), two.path().to_owned(), "/nonexistent".into()];
         let mut tries = 0;
-        let told = try_in(&places, |_| {
+        let answer = try_in(&places, |_| {
             tries += 1;
             Tried::Unsupported(tries)
         });
-        assert_eq!((told.expect("an answer"), tries), (2, 2));
+        assert_eq!((answer.expect("an answer"), tries), (2, 2));
     }
 
     #[test]
-    fn a_place_that_fails_is_told_and_not_what_another_does_not_support() {
+    fn a_place_that_fails_is_reported_and_not_what_another_does_not_support() {
         let (one, two) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         for full in [one.path(), two.path()] {
-            let told = try_in(&[one.path().to_owned(), two.path().to_owned()], |dir| {
+            let answer = try_in(&[one.path().to_owned(), two.path().to_owned()], |dir| {
                 if dir.starts_with(full) {
                     Tried::Failed(Error::io("try", full)(Errno::NOSPC.into()))
                 } else {
                     Tried::Unsupported(())
                 }
             });
-            assert_eq!(told.expect_err("not tried everywhere").to_string(), format!("try {}", full.display()));
+            assert_eq!(answer.expect_err("not tried everywhere").to_string(), format!("try {}", full.display()));
         }
     }
 

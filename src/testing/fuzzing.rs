@@ -323,7 +323,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_blocks_are_told_without_a_panic(
+        fn damaged_blocks_are_reported_without_a_panic(
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
             cut in any::<prop::sample::Index>(),
         ) {

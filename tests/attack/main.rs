@@ -40,7 +40,7 @@ use judge::*;
 /// Attempts at a time. Each import has two threads of its own.
 const AT_ONCE: u64 = 2;
 
-/// What is told of an attempt.
+/// What is known of an attempt.
 type Tell<'a> = &'a (dyn Fn(&str, Judged<Outcome>) + 'a);
 
 /// One attempt among many.

@@ -198,7 +198,7 @@ fn a_directory_that_cannot_be_written_is_a_finding() {
 }
 
 #[test]
-fn too_little_room_memory_and_descriptors_are_told_with_a_remedy() {
+fn too_little_room_memory_and_descriptors_are_reported_with_a_remedy() {
     let place = Place::new();
     let Some(disk) = Disk::new(place.path("data"), 6 << 10) else { return };
     let data = disk.0.clone();

@@ -272,7 +272,7 @@ fn other_heads_and_other_blocks_than_expected_are_refused() {
 }
 
 #[test]
-fn missing_parts_and_gaps_are_told_by_name() {
+fn missing_parts_and_gaps_are_reported_by_name() {
     let blocks = steem(1, 1600, 9);
     let place = Place::in_memory();
     std::fs::create_dir_all(place.path("chain")).expect("a folder");
@@ -304,7 +304,7 @@ fn missing_parts_and_gaps_are_told_by_name() {
 }
 
 #[test]
-fn what_is_no_log_is_told_so() {
+fn what_is_no_log_is_reported_so() {
     for bytes in [&b"<html><body>not found</body></html>"[..], &[0; 4000], b"\x07\0\0\0something else"] {
         let place = Place::in_memory();
         let done = import(&place, place.file("block_log", bytes)).args(&["--format", "block-log"]).run();

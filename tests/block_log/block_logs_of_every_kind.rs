@@ -332,7 +332,7 @@ fn verify_finds_blocks_that_do_not_follow_and_ids_that_are_not_theirs() {
 }
 
 #[test]
-fn inspect_tells_what_is_in_a_log() {
+fn inspect_reports_what_is_in_a_log() {
     let blocks = steem(1, 800, 18);
     let packed = |number: u32| if number > 300 { Packed::Zstd } else { Packed::Raw };
     let bytes = log(&blocks, packed);

@@ -211,7 +211,7 @@ fn what_says_nothing_about_a_log_is_refused() {
 }
 
 #[test]
-fn a_record_that_lacks_the_head_of_a_log_is_told() {
+fn a_record_that_lacks_the_head_of_a_log_is_reported() {
     let place = Place::in_memory();
     let db = import(&place, place.file("log", &antelope_log(3, &antelope(3, 1, 100, 12)))).run().db;
     let path = db.join("BEDLOAD.json");

@@ -69,7 +69,7 @@ fn every_command_is_known_here() {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_in_two_lines_and_as_json() {
+fn a_wrong_command_line_is_reported_in_two_lines_and_as_json() {
     let output = program().args(["import", "a.car", "--db", "d", "--memry", "1G", "--json"]).output().expect("run");
     assert_eq!(output.status.code(), Some(2));
     let (error, hint) = ("unexpected argument '--memry' found", "a similar argument exists: '--memory'");
@@ -229,7 +229,7 @@ fn onto_a_full_disk(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
 fn a_report_that_cannot_be_written_says_that_the_work_is_done() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "1MiB");
-    let told = |args: &[&str], done: &str| {
+    let completes = |args: &[&str], done: &str| {
         let (code, stderr) = onto_a_full_disk(dir.path(), args);
         assert_eq!(code, Some(1), "{args:?}: {stderr}");
         let said = format!("error: {done}; only the report could not be written: ");
@@ -238,7 +238,7 @@ fn a_report_that_cannot_be_written_says_that_the_work_is_done() {
         assert!(!stderr.contains("run it again"), "{args:?}: {stderr}");
     };
     let import = |db: &str, more: &[&str]| {
-        told(&[&["import", "snapshot.car", "--db", db], more].concat(), &format!("the database {db} is complete"));
+        completes(&[&["import", "snapshot.car", "--db", db], more].concat(), &format!("the database {db} is complete"));
         assert!(!dir.path().join(format!("{db}.partial")).exists());
         bedload().args(["verify", "--quiet", "--db"]).arg(dir.path().join(db)).assert().success();
     };
@@ -247,14 +247,14 @@ fn a_report_that_cannot_be_written_says_that_the_work_is_done() {
     import("file", &["--report", "/dev/full", "--quiet"]);
     import("memtable", &["--preset", "memtable"]);
     for (file, more) in [("a.car", &[][..]), ("b.car", &["--json"]), ("c.car", &["--report", "/dev/full", "--quiet"])] {
-        told(&[&["export", "--db", "text", file], more].concat(), &format!("the snapshot {file} is complete"));
+        completes(&[&["export", "--db", "text", file], more].concat(), &format!("the snapshot {file} is complete"));
         assert!(dir.path().join(file).metadata().expect("a file").len() > 1 << 19);
     }
-    told(&["generate", "d.car", "--size", "1MiB"], "d.car is complete");
-    told(&["generate", "d.log", "--size", "1MiB", "--profile", "steem"], "d.log is complete");
+    completes(&["generate", "d.car", "--size", "1MiB"], "d.car is complete");
+    completes(&["generate", "d.log", "--size", "1MiB", "--profile", "steem"], "d.log is complete");
     bedload().arg("import").arg(dir.path().join("d.car")).arg("--db").arg(dir.path().join("d")).assert().success();
     let bench = ["bench", "snapshot.car", "--presets", "ingest", "--runs", "1", "--warmup", "0", "--lookups", "0"];
-    told(&[&bench[..], &["--no-scan", "--quiet"]].concat(), "all runs are done and kept in bedload-bench");
+    completes(&[&bench[..], &["--no-scan", "--quiet"]].concat(), "all runs are done and kept in bedload-bench");
     assert!(dir.path().join("bedload-bench/results.json").exists());
 }
 
@@ -310,14 +310,14 @@ fn a_plan_says_what_may_be_spilled_and_the_record_when_it_was() {
     let (plan, _) = run(&["import", "snapshot.car", "--db", "dry", "--dry-run", "--threads", "1"]);
     assert!(plan.starts_with("sort in memory: 1 thread, "), "{plan}");
     let insists = ["import", "packed.car.zst", "--plan", "memory", "--memory"];
-    let (_, told) = run(&[&insists[..], &["16MiB", "--db", "small"]].concat());
+    let (_, stderr) = run(&[&insists[..], &["16MiB", "--db", "small"]].concat());
     assert!(
-        told.contains("warning: the blocks do not fit the ") && told.contains("in spite of --plan memory"),
-        "{told}"
+        stderr.contains("warning: the blocks do not fit the ") && stderr.contains("in spite of --plan memory"),
+        "{stderr}"
     );
-    assert_eq!(told.matches("warning: ").count(), 1, "{told}");
-    let (_, told) = run(&[&insists[..], &["1GiB", "--db", "large"]].concat());
-    assert!(!told.contains("warning: "), "{told}");
+    assert_eq!(stderr.matches("warning: ").count(), 1, "{stderr}");
+    let (_, stderr) = run(&[&insists[..], &["1GiB", "--db", "large"]].concat());
+    assert!(!stderr.contains("warning: "), "{stderr}");
     let (text, _) = run(&["stat", "--db", "large"]);
     let row =
         |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {text}"));

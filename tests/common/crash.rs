@@ -523,7 +523,7 @@ pub fn copy(from: &Path, to: &Path) {
     assert!(done.success(), "{} cannot be copied", from.display());
 }
 
-/// Numbers that differ from run to run, told so that a failure can be looked at again.
+/// Numbers that differ from run to run, shown so that a failure can be looked at again.
 pub struct Chance(u64);
 
 impl Chance {

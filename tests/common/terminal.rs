@@ -104,7 +104,7 @@ impl Screen {
                 *line = line.chars().take(column).collect();
             }
             Some('J') if number.is_empty() || number == "0" => self.lines.truncate(row + 1),
-            other => panic!("the terminal is told {number:?} {other:?}"),
+            other => panic!("the terminal receives {number:?} {other:?}"),
         }
     }
 

@@ -55,7 +55,7 @@ fn fails_and_finishes(case: &Case, fault: Fault, errno: Errno, words: &[&str]) {
 }
 
 #[test]
-fn a_disk_that_fails_to_write_is_told_and_the_work_is_kept() {
+fn a_disk_that_fails_to_write_is_reported_and_the_work_is_kept() {
     let place = Place::in_memory();
     for fault in WRITES {
         let case = Case::new(&place.path(""), plain(), fault.0, From::File);
@@ -64,7 +64,7 @@ fn a_disk_that_fails_to_write_is_told_and_the_work_is_kept() {
 }
 
 #[test]
-fn a_disk_that_is_full_at_any_file_is_told_with_what_is_missing() {
+fn a_disk_that_is_full_at_any_file_is_reported_with_what_is_missing() {
     let place = Place::in_memory();
     for fault in WRITES.into_iter().filter(|(_, call, ..)| *call == "write") {
         let case = Case::new(&place.path(""), plain(), fault.0, From::File);
@@ -88,7 +88,7 @@ fn a_disk_without_room_for_the_first_byte_says_so() {
 }
 
 #[test]
-fn no_more_files_to_open_are_told_and_the_work_is_kept() {
+fn no_more_files_to_open_are_reported_and_the_work_is_kept() {
     let place = Place::in_memory();
     for (errno, words) in [(Errno::MFILE, "Too many open files"), (Errno::NFILE, "Too many open files in system")] {
         for fault in [
@@ -105,7 +105,7 @@ fn no_more_files_to_open_are_told_and_the_work_is_kept() {
 }
 
 #[test]
-fn a_disk_that_fails_to_read_is_told_and_the_work_is_kept() {
+fn a_disk_that_fails_to_read_is_reported_and_the_work_is_kept() {
     let place = Place::in_memory();
     for (way, from, number, text, named) in [
         // The head, then somewhere in the middle of it.

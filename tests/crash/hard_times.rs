@@ -88,7 +88,7 @@ fn partitions_that_cannot_fit_are_refused_before_anything_is_written() {
 }
 
 #[test]
-fn the_plan_tells_what_each_file_system_needs() {
+fn the_plan_reports_what_each_file_system_needs() {
     let place = Place::in_memory();
     let Some(disk) = Disk::new(place.path("work"), 64 << 10) else { return };
     let case = case(&place, &place.path(""), Way::Spill, From::File).arg(&["--dry-run"]);
@@ -376,7 +376,7 @@ fn a_budget_too_small_to_work_with_is_refused() {
 }
 
 #[test]
-fn a_disk_that_fills_up_in_the_compaction_is_told_as_that() {
+fn a_disk_that_fills_up_in_the_compaction_is_reported_as_that() {
     let place = Place::new();
     let Some(disk) = Disk::new(place.path("data"), 9 << 10) else { return };
     let (db, sources) = (disk.0.join("db"), [("one.car", "1MiB"), ("two.car", "2MiB")]);

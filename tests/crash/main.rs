@@ -6,7 +6,7 @@ mod common;
 mod another_source_for_what_is_finished;
 mod failing_disks;
 mod hard_times;
-mod limits_are_told;
+mod limits_are_reported;
 mod links_are_followed;
 mod nothing_is_lost;
 mod prepared_by_others;

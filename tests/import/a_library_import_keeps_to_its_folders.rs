@@ -93,9 +93,9 @@ fn an_import_writes_its_database_and_changes_nothing_of_its_process() {
         .current_dir(&user[5])
         .output()
         .expect("it starts");
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(told.contains("1 passed"), "the test has another name: {told}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains("1 passed"), "the test has another name: {stdout}");
     assert_eq!(watched(), before);
     let mut names: Vec<_> =
         place.path("databases").read_dir().expect("listed").map(|entry| entry.expect("one").file_name()).collect();

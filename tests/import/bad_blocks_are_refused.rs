@@ -20,7 +20,7 @@ fn a_block_over_the_limit_that_was_set() {
 }
 
 #[test]
-fn a_block_over_the_budget_is_told_how_much_it_needs() {
+fn a_block_over_the_budget_is_reported_how_much_it_needs() {
     let blocks = vec![block(b"small"), blake(RAW, &noise(2, 6 << 20))];
     let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
     let place = Place::new();
@@ -73,7 +73,7 @@ fn a_hash_function_that_is_not_known() {
 }
 
 #[test]
-fn the_first_fault_in_the_file_is_the_one_that_is_told() {
+fn the_first_fault_in_the_file_is_the_one_that_is_reported() {
     let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i, 3000))).collect();
     for index in [700, 1500, 2900] {
         blocks[index].1[0] ^= 1;

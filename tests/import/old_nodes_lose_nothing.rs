@@ -248,8 +248,8 @@ fn stat_verify_and_doctor_name_a_database_at_sequence_zero_and_its_cure() {
         assert!(says("finding", "stands at sequence number 0") && says("remedy", "write one record"), "{warning:?}");
     }
     for command in ["stat", "verify"] {
-        let told = bedload().args([command, "--db"]).arg(&db).assert().success();
-        told.stdout(contains("stands at sequence number 0")).stdout(contains("write one record before any snapshot"));
+        let warned = bedload().args([command, "--db"]).arg(&db).assert().success();
+        warned.stdout(contains("stands at sequence number 0")).stdout(contains("write one record before any snapshot"));
     }
     // The cure that is named, and the bug it is for: else the tests above would show nothing.
     for node in nodes() {

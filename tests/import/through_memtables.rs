@@ -144,7 +144,7 @@ fn samples_tell_what_lies_before_the_final_compaction() {
 }
 
 #[test]
-fn too_few_descriptors_are_told_before_the_start_with_the_number() {
+fn too_few_descriptors_are_reported_before_the_start_with_the_number() {
     let blocks = some(4000);
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));

@@ -135,7 +135,7 @@ fn no_flipped_bit_of_manifest_current_or_wal_makes_a_command_spin() {
 }
 
 #[test]
-fn an_unknown_table_format_in_the_options_is_told_and_kills_no_command() {
+fn an_unknown_table_format_in_the_options_is_reported_and_kills_no_command() {
     let place = Place::in_memory();
     let (db, _) = with_wal(&place);
     let newest = files(&db, "OPTIONS-", "").into_iter().max().expect("an OPTIONS file");
@@ -179,7 +179,7 @@ fn a_pipe_in_the_place_of_a_manifest_is_not_waited_for() {
 }
 
 #[test]
-fn a_damaged_manifest_of_an_unfinished_import_is_told_and_restart_helps() {
+fn a_damaged_manifest_of_an_unfinished_import_is_reported_and_restart_helps() {
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
     case.dies_at("ingested");

@@ -182,9 +182,9 @@ fn a_stream_has_the_snapshot_and_nothing_else() {
     let output = bedload().args(["export", "--json", "-", "--db"]).arg(&db).output().expect("run");
     assert!(output.status.success());
     assert!(output.stdout == std::fs::read(&to).expect("read"));
-    let told: Value = serde_json::from_slice(&output.stderr).expect("the report");
+    let report: Value = serde_json::from_slice(&output.stderr).expect("the report");
     let filed: Value = serde_json::from_slice(&std::fs::read(report_file).expect("read")).expect("JSON");
-    assert_eq!((&told["digest"], &told["file"]), (&filed["digest"], &"-".into()));
+    assert_eq!((&report["digest"], &report["file"]), (&filed["digest"], &"-".into()));
     // A reader that has seen enough.
     let program = crate::common::run::BEDLOAD;
     let pipe = format!("{program} export - --progress off -q --db {} | head -c 100 | wc -c", db.display());

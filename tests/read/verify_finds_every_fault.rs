@@ -145,7 +145,7 @@ fn wrong_values_are_found_and_ten_are_listed_with_key_and_file() {
 }
 
 #[test]
-fn records_that_are_missing_or_extra_are_told_apart() {
+fn records_that_are_missing_or_extra_are_distinguished() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     let db = import(dir.path(), &car, &[]);

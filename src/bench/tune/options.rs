@@ -1,4 +1,4 @@
-//! What to search for, and what an observer is told.
+//! What to search for, and what an observer receives.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -70,7 +70,7 @@ const MEMTABLE: [(&str, &[&str]); 7] = [
     ("load.write.disable_wal", &["true"]),
 ];
 
-/// Shares of the machine's memory that a budget may be; half of it is what an import takes unless told otherwise.
+/// Shares of the machine's memory that a budget may be; half of it is what an import takes unless the caller says otherwise.
 const BUDGETS: [(u64, u64); 4] = [(1, 32), (1, 16), (1, 8), (1, 4)];
 
 /// All single changes that RocksDB takes and that change anything.

@@ -183,7 +183,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_as_transactions_are_told_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_as_transactions_are_reported_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut block = vec![0; 112];
             block.extend(bytes);
             for family in [Family::Steem, Family::Hive] {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_of_real_blocks_pass_and_others_are_told() {
+    fn symbols_of_real_blocks_pass_and_others_are_reported() {
         let read = |family, symbol: &[u8]| {
             let bytes = [&[0; 8], symbol].concat();
             let mut reader = Reader::new(&bytes, 0);
@@ -225,9 +225,9 @@ mod tests {
             );
         }
         for symbol in [b"\x13STEEM\0\0", b"\x03\0\0\0\0\0\0\0", b"\x03ST\0EM\0\0", b"\x03ST EM\0\0"] {
-            let told = read(Family::Hive, symbol).expect_err("no symbol").to_string();
-            assert!(told.starts_with("byte 8 of the block: "), "{told}");
-            assert!(told.ends_with(" where an asset's symbol must be"), "{told}");
+            let message = read(Family::Hive, symbol).expect_err("no symbol").to_string();
+            assert!(message.starts_with("byte 8 of the block: "), "{message}");
+            assert!(message.ends_with(" where an asset's symbol must be"), "{message}");
         }
     }
 }

@@ -38,12 +38,12 @@ const VOTE: &[u8] = b"\x00\x06author\x06author\x04link\x10\x27";
 const UNKNOWN: &[u8] = b"\xc8\x01anything at all";
 
 #[test]
-fn a_flipped_bit_in_a_merkle_root_is_told_with_both_roots() {
+fn a_flipped_bit_in_a_merkle_root_is_reported_with_both_roots() {
     let block = steem(&[], [0; 20]);
     assert_eq!(check(Family::Steem, 0, &block), Ok(Transactions::default()));
-    let told = check(Family::Steem, 0, &steem(&[], [1; 20])).expect_err("another root");
+    let message = check(Family::Steem, 0, &steem(&[], [1; 20])).expect_err("another root");
     assert_eq!(
-        told.to_string(),
+        message.to_string(),
         format!(
             "the transactions of block 1 do not match its header: their merkle root is {}, the header's {}",
             "00".repeat(20),

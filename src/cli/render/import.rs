@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::render::numbers::{counted, date, grouped, phases, sparkline, throughput};
 use crate::cli::render::rows::{NAMES, Rows};
 
-/// Bytes from which on the cost of a GiB is told.
+/// Bytes from which on the cost of a GiB is shown.
 const LEAST_SHARE: u64 = 64 << 20;
 
 /// The most bars of the sparkline of the speed over the chain.
@@ -113,8 +113,8 @@ fn cost(report: &ImportReport) -> String {
     if let Some(cpu) = report.cpu_seconds {
         let gib = report.payload_bytes as f64 / f64::from(1 << 30);
         // The start of the process is most of what a small source costs, and no run knows what those before it cost.
-        let tells = report.payload_bytes >= LEAST_SHARE && !report.resumed;
-        let share = if tells { format!(" ({:.2} per GiB)", cpu / gib) } else { String::new() };
+        let shown = report.payload_bytes >= LEAST_SHARE && !report.resumed;
+        let share = if shown { format!(" ({:.2} per GiB)", cpu / gib) } else { String::new() };
         cost.push(format!("{cpu:.1} CPU-seconds{share}"));
     }
     cost.extend(report.peak_rss_bytes.map(|peak| format!("{} of memory at most", human(peak))));

@@ -46,7 +46,7 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid]) -> Result<Complete
     let lacks_roots = |found: &Completeness| CarProblem::MissingRoots {
         missing: found.missing_roots,
         of: roots.len() as u64,
-        first: told(&found.first_missing_roots),
+        first: listed(&found.first_missing_roots),
     };
     if found.missing_roots > 0 {
         judge(job, job.options.require_roots, lacks_roots(&found))?;
@@ -57,7 +57,7 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid]) -> Result<Complete
             let problem = CarProblem::MissingLinks {
                 missing: report.missing,
                 of: report.linked,
-                first: told(&report.first_missing),
+                first: listed(&report.first_missing),
             };
             judge(job, job.options.require_links, problem)?;
         }
@@ -172,7 +172,7 @@ fn names(job: &Job<'_>, reader: &Reader, missing: &Missing) -> Result<Vec<String
 }
 
 /// Some of those that are missing, for a message.
-fn told(first: &[String]) -> String {
+fn listed(first: &[String]) -> String {
     let more = (first.len() > TOLD).then_some("..");
     first.iter().take(TOLD).map(String::as_str).chain(more).collect::<Vec<_>>().join(", ")
 }

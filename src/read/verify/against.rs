@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_sorted_and_once_and_conflicts_are_told() {
+    fn entries_come_sorted_and_once_and_conflicts_are_reported() {
         let mut entries = Entries::sort(encode(&[(b"b", 2), (b"a", 1), (b"ab", 7), (b"a", 1), (b"b", 3), (b"", 0)]));
         assert_eq!(entries.conflicts, [b"b"]);
         assert_eq!(entries.len(), 4);

@@ -272,9 +272,9 @@ fn of_many_names_only_some_are_listed() {
 }
 
 #[test]
-fn scans_that_did_not_begin_alike_are_told() {
+fn scans_that_did_not_begin_alike_are_reported() {
     let mut report = report();
-    let told = "scans began with 10 % (`ingest`) to 90 % (`memtable write_buffer_size=32M`) of the database in the page \
+    let message = "scans began with 10 % (`ingest`) to 90 % (`memtable write_buffer_size=32M`) of the database in the page \
                 cache, as the imports left it; --cold empties it for all";
     assert!(!markdown(&report).contains("scans began"), "all began alike");
     for figures in &mut report.figures.variants {
@@ -283,5 +283,5 @@ fn scans_that_did_not_begin_alike_are_told() {
             found.median = share;
         }
     }
-    assert!(markdown(&report).contains(told), "{}", markdown(&report));
+    assert!(markdown(&report).contains(message), "{}", markdown(&report));
 }

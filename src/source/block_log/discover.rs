@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_a_log_is_told() {
+    fn a_directory_without_a_log_is_reported() {
         let error = discover(dir(&["something"]).path()).expect_err("none");
         assert_eq!(error.exit(), crate::error::Exit::BadInput);
     }

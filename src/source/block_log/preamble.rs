@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_is_read_and_every_cut_is_told() {
+    fn every_version_is_read_and_every_cut_is_reported() {
         let id: [u8; 32] = Sha256::digest(genesis()).into();
         let logs = [
             (1, [&1u32.to_le_bytes()[..], &genesis()].concat(), 1, Id::from(id), 114),

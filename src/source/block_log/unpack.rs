@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_that_is_none_is_told_by_its_path() {
+    fn a_dictionary_that_is_none_is_reported_by_its_path() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("007M.dict"), b"no dictionary").expect("written");
         let dictionaries = Dictionaries::new(Some(dir.path()));

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_and_the_end_are_told_apart() {
+    fn padding_and_the_end_are_distinguished() {
         assert_eq!(next_section(&[0, 0], 0, 1000), Ok(Step::Padding));
         assert_eq!(next_section(&[0, 0], 2, 1000), Ok(Step::End));
         assert_eq!(next_section(&[], 7, 1000), Ok(Step::End));

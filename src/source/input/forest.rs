@@ -164,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_header_tells_how_many_blocks_there_are(blocks in 1u64..5_000, piece in 2_000usize..100_000) {
+        fn the_header_reports_how_many_blocks_there_are(blocks in 1u64..5_000, piece in 2_000usize..100_000) {
             let found = find_in(&file(b"frames", &index(blocks, piece)));
             prop_assert_eq!(found, Some(ForestTail { frames_end: 6, blocks: Some(blocks) }));
         }

@@ -22,7 +22,7 @@ const PHASES: [(&str, &str); 7] = [
     ("compact", "compact"),
     ("check", "check"),
     ("scan", "scan"),
-    ("other", "start, publish, end"),
+    ("other", "start, commit, end"),
 ];
 
 /// A variant's drawing, which is HTML, between texts.

@@ -100,7 +100,7 @@ fn an_address_space_that_is_smaller_than_the_budget_is_refused_before_anything_i
 }
 
 #[test]
-fn a_limit_of_the_file_size_is_told_as_one_and_the_work_is_kept() {
+fn a_limit_of_the_file_size_is_reported_as_one_and_the_work_is_kept() {
     let place = Place::in_memory();
     for case in cases(&place) {
         let steps: Vec<u64> = if rounds(0, 1) == 1 {
@@ -164,7 +164,7 @@ fn what_a_kill_leaves_where_options_are_tried_goes_with_the_next_run() {
 }
 
 #[test]
-fn no_room_to_try_options_is_told_as_that() {
+fn no_room_to_try_options_is_reported_as_that() {
     let place = Place::in_memory();
     for number in [1, 3] {
         let case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
@@ -179,7 +179,7 @@ fn no_room_to_try_options_is_told_as_that() {
 }
 
 #[test]
-fn what_ends_the_program_in_rocksdb_is_told_with_its_reason_and_as_a_document() {
+fn what_ends_the_program_in_rocksdb_is_reported_with_its_reason_and_as_a_document() {
     let place = Place::in_memory();
     let car = place.path("snapshot.car");
     let program = crate::common::run::BEDLOAD;
