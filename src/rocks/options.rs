@@ -95,7 +95,11 @@ pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
 }
 
 fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError> {
-    check_threads(map).map_err(ProbeError::Failed)?;
+    // RocksDB would start the others although the database is empty.
+    options.set_max_file_opening_threads(1);
+    let mut alone = map.clone();
+    alone.set(Group::Db, "max_file_opening_threads", "1");
+    check_threads(&alone).map_err(ProbeError::Failed)?;
     options.create_if_missing(true);
     options.set_error_if_exists(false);
     // A file system in memory would allocate 4 MiB for each MANIFEST.
@@ -121,7 +125,12 @@ fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError>
     let file = file.map_err(ProbeError::Failed)??;
     let family = file.family("default").expect("a database has a default column family");
     let mut effective = file.options(family);
-    for (name, default) in [("create_if_missing", "false"), ("error_if_exists", "false"), ("allow_fallocate", "true")] {
+    for (name, default) in [
+        ("max_file_opening_threads", "16"),
+        ("create_if_missing", "false"),
+        ("error_if_exists", "false"),
+        ("allow_fallocate", "true"),
+    ] {
         effective.set(Group::Db, name, map.get(Group::Db, name).unwrap_or(default));
     }
     Ok(effective)
