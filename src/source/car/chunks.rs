@@ -17,7 +17,7 @@ use twox_hash::XxHash3_64;
 
 use super::{CarProblem, Header, HeaderStep, NullPadding, Section, Step, next_section, read_header, varint};
 use crate::error::{Error, Result};
-use crate::os::buffer::Buffer;
+use crate::os::buffer::{Buffer, Slab};
 use crate::os::mmap::Mapped;
 use crate::source::foreign;
 use crate::source::input::{Body, ByteStream, Input};
@@ -181,6 +181,7 @@ pub(crate) struct Chunks {
     /// Where the blocks end according to the header.
     end: Option<u64>,
     limits: Limits,
+    slab: Slab,
     next_index: u32,
     done: bool,
     /// What is wrong behind the chunk that was handed out last: the blocks before a fault come first, so that the first
@@ -243,6 +244,7 @@ impl Chunks {
             position: header.blocks_start,
             end,
             limits,
+            slab: Slab::default(),
             next_index: 0,
             done: false,
             fault: None,
@@ -418,7 +420,7 @@ impl Chunks {
         }
         let mut buffer = match spare {
             Some(buffer) if buffer.len() >= self.limits.chunk && buffer.len() > self.carry.len() => buffer,
-            _ => Buffer::new(self.limits.chunk.max(self.carry.len() + 1))?,
+            _ => self.slab.buffer(self.limits.chunk.max(self.carry.len() + 1))?,
         };
         let mut filled = self.carry.len();
         buffer[..filled].copy_from_slice(&self.carry);
