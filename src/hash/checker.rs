@@ -1,11 +1,9 @@
 //! Checks many blocks at once.
 //!
-//! blake2b, the function of nearly every block of a Filecoin snapshot, hashes several blocks in the lanes of one SIMD
-//! register; the crate picks the instructions at run time. The lanes stay full only while enough blocks of similar
-//! length are left, so blocks are taken longest first from batches of [`BATCH`]. Medians with AVX2, one core, data not in
-//! cache, lengths mixed as in a snapshot with a mean of 1.1 KB: one at a time 1.0 GB/s; batches of 32, 256 and 1024 in
-//! input order 1.6, 1.8 and 2.0, longest first 1.8, 1.9 and 2.0. So the order helps callers that pass few blocks and no
-//! longer shows at 1024; nor does it with blocks of equal length.
+//! blake2b, the function of nearly every block of a Filecoin snapshot, hashes several blocks in the lanes of SIMD
+//! registers: eight with AVX-512 (`lanes.rs`), otherwise as many as `blake2b_simd` finds instructions for. The lanes of
+//! that crate stay full only while enough blocks of similar length are left, so it gets blocks longest first from batches
+//! of [`BATCH`].
 //!
 //! All other functions are computed block by block: sha2-256 has its own instructions, and the rest is rare.
 
@@ -29,7 +27,11 @@ pub struct Claim<'a> {
 pub const BATCH: usize = 1024;
 
 /// Bytes that one step of blake2b takes in.
-const STEP: usize = 128;
+pub(super) const STEP: usize = 128;
+
+/// The longest block for the lanes of AVX-512, in bytes: at the end of a batch a longer one would be alone in them, and
+/// there it takes three times as long as by itself.
+const LONGEST_IN_EIGHT: usize = 16 << 10;
 
 /// Checks claims. One per thread: it keeps its working memory from call to call and allocates nothing per block.
 ///
@@ -48,6 +50,9 @@ const STEP: usize = 128;
 /// ```
 pub struct Checker {
     params: Params,
+    /// Whether eight blocks are hashed at a time.
+    #[cfg(target_arch = "x86_64")]
+    eight: bool,
     /// For each block in the lanes: steps left to the longest possible (upper half), place in the batch (lower half).
     order: Vec<u64>,
     /// Empty between calls; it only keeps its memory.
@@ -89,7 +94,13 @@ impl Default for Checker {
 impl Checker {
     /// A checker without working memory yet.
     pub fn new() -> Self {
-        Self { params: Params::new(), order: Vec::new(), jobs: Vec::new() }
+        Self {
+            params: Params::new(),
+            #[cfg(target_arch = "x86_64")]
+            eight: super::lanes::are_supported(),
+            order: Vec::new(),
+            jobs: Vec::new(),
+        }
     }
 
     /// Checks all claims. Pass many at once, best [`BATCH`] or a multiple of it.
@@ -125,25 +136,59 @@ impl Checker {
 
     /// Hashes what `order` names and returns the first failure by input order.
     fn check_lanes(&mut self, claims: &[Claim<'_>]) -> Option<Failure> {
+        #[cfg(target_arch = "x86_64")]
+        if self.eight {
+            return self.check_eight(claims);
+        }
         self.order.sort_unstable();
         let mut jobs = recycle(std::mem::take(&mut self.jobs));
         for claim in self.order.iter().filter_map(|key| claims.get(place(*key))) {
-            let size = Function::from_code(claim.code).map_or(1, Function::digest_size);
-            jobs.push(HashManyJob::new(self.params.hash_length(size), claim.data));
+            jobs.push(HashManyJob::new(self.params.hash_length(size_of(claim)), claim.data));
         }
         hash_many(&mut jobs);
-        let mut first: Option<Failure> = None;
+        let mut first = None;
         for (key, job) in self.order.iter().zip(&jobs) {
-            let index = place(*key);
-            let hash = job.to_hash();
-            let Some(claim) = claims.get(index) else { continue };
-            if !hash.as_bytes().starts_with(claim.digest) && first.as_ref().is_none_or(|first| index < first.index) {
-                let actual = shortened(hash.as_bytes(), claim);
-                first = Some(Failure { index, kind: FailureKind::Mismatch { actual } });
-            }
+            compare(claims, place(*key), job.to_hash().as_bytes(), &mut first);
         }
         self.jobs = recycle(jobs);
         first
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn check_eight(&mut self, claims: &[Claim<'_>]) -> Option<Failure> {
+        use super::lanes::{Message, hash};
+
+        let mut first = None;
+        let (params, order) = (&mut self.params, &mut self.order);
+        order.retain(|key| {
+            let Some(claim) = claims.get(place(*key)).filter(|claim| claim.data.len() > LONGEST_IN_EIGHT) else {
+                return true;
+            };
+            compare(claims, place(*key), params.hash_length(size_of(claim)).hash(claim.data).as_bytes(), &mut first);
+            false
+        });
+        let messages = order.iter().filter_map(|key| {
+            let claim = claims.get(place(*key))?;
+            Some(Message { place: place(*key), digest_size: size_of(claim) as u8, bytes: claim.data })
+        });
+        hash(messages, |index, digest| compare(claims, index, digest, &mut first));
+        first
+    }
+}
+
+/// Bytes of the digest that a claim's function gives.
+fn size_of(claim: &Claim<'_>) -> usize {
+    Function::from_code(claim.code).map_or(1, Function::digest_size)
+}
+
+/// Keeps the failure of the claim at `index`, if `hash` is not what it names and no earlier claim has failed.
+fn compare(claims: &[Claim<'_>], index: usize, hash: &[u8], first: &mut Option<Failure>) {
+    let Some(claim) = claims.get(index) else { return };
+    if !hash.starts_with(claim.digest) && first.as_ref().is_none_or(|first| index < first.index) {
+        *first = Some(Failure {
+            index,
+            kind: FailureKind::Mismatch { actual: shortened(&hash[..size_of(claim).min(hash.len())], claim) },
+        });
     }
 }
 
@@ -238,9 +283,21 @@ mod tests {
         }
     }
 
+    /// A checker as on a processor without AVX-512.
+    fn without_avx512() -> Checker {
+        Checker {
+            #[cfg(target_arch = "x86_64")]
+            eight: false,
+            ..Checker::new()
+        }
+    }
+
+    /// What both kinds of lanes find.
     fn check(blocks: &[Block]) -> Result<(), Failure> {
         let claims: Vec<_> = blocks.iter().map(Block::claim).collect();
-        Checker::new().check(&claims)
+        let found = Checker::new().check(&claims);
+        assert_eq!(found, without_avx512().check(&claims));
+        found
     }
 
     #[test]
@@ -254,6 +311,49 @@ mod tests {
             let codes = if length > 4096 { vec![0x00, 0x12, 0x1e, 0xb220, 0xb220, 0xb260] } else { codes() };
             let blocks: Vec<_> = codes.into_iter().map(|code| Block::new(code, noise(code, length))).collect();
             assert_eq!(check(&blocks), Ok(()), "{length} bytes");
+        }
+    }
+
+    /// The digests are those of blake2b_simd, one at a time.
+    #[test]
+    fn blake2b_of_every_length_at_every_alignment_holds_and_a_wrong_byte_is_found() {
+        let bytes = noise(1, 9000);
+        for shift in 0..64 {
+            let lengths = (0..=520).chain([1023, 1024, 1025, 2049, 4096, 8000]);
+            let blocks: Vec<_> = lengths
+                .map(|length| {
+                    // An order without order, so that long and short blocks share the lanes.
+                    let length = if length <= 520 { (length * 331 + shift) % 521 } else { length };
+                    let size = 1 + (length * 7 + shift) % 64;
+                    (size as u64 + 0xb200, shift + length % 97, length)
+                })
+                .collect();
+            let digests: Vec<_> = blocks
+                .iter()
+                .map(|(code, at, length)| {
+                    let size = (code - 0xb200) as usize;
+                    Params::new().hash_length(size).hash(&bytes[*at..][..*length])
+                })
+                .collect();
+            let mut claims: Vec<_> = blocks
+                .iter()
+                .zip(&digests)
+                .map(|((code, at, length), digest)| Claim {
+                    code: *code,
+                    digest: digest.as_bytes(),
+                    data: &bytes[*at..][..*length],
+                })
+                .collect();
+            for mut checker in [Checker::new(), without_avx512()] {
+                assert_eq!(checker.check(&claims), Ok(()), "shifted by {shift}");
+            }
+            let wrong = shift * 8 + 3;
+            let mut digest = digests[wrong].as_bytes().to_vec();
+            *digest.last_mut().expect("not empty") ^= 0x80;
+            claims[wrong].digest = &digest;
+            for mut checker in [Checker::new(), without_avx512()] {
+                assert_eq!(checker.check(&claims).map_err(|failure| failure.index), Err(wrong), "shifted by {shift}");
+            }
         }
     }
 
@@ -323,7 +423,7 @@ mod tests {
     fn working_memory_is_kept_between_calls() {
         let blocks: Vec<_> = (0..100).map(|i| Block::new(0xb220, noise(i, 50))).collect();
         let claims: Vec<_> = blocks.iter().map(Block::claim).collect();
-        let mut checker = Checker::new();
+        let mut checker = without_avx512();
         assert_eq!(checker.check(&claims), Ok(()));
         let (jobs, order) = (checker.jobs.as_ptr(), checker.order.as_ptr());
         assert!(checker.jobs.capacity() >= 100);

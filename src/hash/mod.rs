@@ -3,6 +3,8 @@
 mod checker;
 pub mod content_digest;
 mod function;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 mod problem;
 
 pub use checker::{BATCH, Checker, Claim, FailureKind};
