@@ -229,7 +229,7 @@ mod tests {
         let began = Instant::now() - Duration::from_secs(10);
         let now = Now { step: step.clone(), began, action: "import", acts_since: began + Duration::from_secs(3) };
         let status = now.status("bench", Duration::from_secs(300));
-        assert_eq!(status.text(200), "run 7 of 12, memtable, round 2, import 0:08, 3:50 min left");
+        assert_eq!(status.text(200), "run 7 of 12, memtable, round 2, import 0:07, 3:50 min left");
         assert_eq!(status.text(30), "run 7 of 12, 3:50 min left");
         assert!(status.done.is_some_and(|done| (done - 6.25 / 12.0).abs() < 0.01), "{status:?}");
         // Longer than expected: what follows is not over for that.
