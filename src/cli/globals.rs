@@ -14,7 +14,7 @@ pub struct Globals {
     /// How to show progress: auto, bar, lines, json or off
     #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub progress: ProgressStyle,
-    /// Print nothing but results, warnings and errors; an explicit --progress still counts
+    /// Print only results, warnings and errors; an explicit --progress still counts
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Use colours: auto, always or never
