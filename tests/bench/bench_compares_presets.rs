@@ -302,7 +302,7 @@ fn stalls_are_counted_and_drawn() {
     let pressure = run["import"]["pressure"].as_array().expect("a list").clone();
     assert!(pressure.iter().any(|part| part["what"] == "stall"), "{pressure:?}");
     let page = std::fs::read_to_string(out.join("report.html")).expect("a page");
-    for drawn in ["writers are slowed down or stopped", "class=\"stalled\""] {
+    for drawn in ["writers are slowed down or stopped", "<rect class=\"stalled\""] {
         assert!(page.contains(drawn), "{drawn} is not on the page");
     }
 }
