@@ -83,8 +83,9 @@ impl Import<'_> {
         let planned = self.plan(&opened, &preset, &target)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
         let mut source = opened.read_header(options, &planned.plan)?;
-        // Of a dry run the caller asks for it.
-        if !finished && !(options.dry_run && planned.plan.check_space().is_err()) {
+        // The caller of a dry run learns of what cannot fit from its plan.
+        let may_fit = !options.dry_run || planned.plan.check_space().is_ok();
+        if !finished && may_fit {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
         if options.dry_run {
