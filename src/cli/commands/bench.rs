@@ -165,7 +165,9 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result
         return output::print_json(report);
     }
     let mut out = std::io::stdout().lock();
-    write!(out, "{}", render::bench::text(report, args.wide, Some(screen::table_columns())))?;
+    // A name in a cell that is broken could begin a line like a message; a file gets the table whole.
+    let (lines, table) = (Some(screen::table_columns()), screen::stdout_columns());
+    write!(out, "{}", render::bench::text(report, args.wide, lines, table))?;
     if args.recommend.is_none() {
         write!(out, "{}", rows::row("results", 13, &args.out.display().to_string()))?;
     }
