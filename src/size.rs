@@ -144,11 +144,38 @@ pub fn counted(number: u64, one: &str, more: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {more}", grouped(number)) }
 }
 
+/// A time that was measured, in the unit that suits: `12 µs`, `3.20 ms`, `45 ms`, `1.25 s`, `120 s`.
+pub fn seconds(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 5e-7 => "0 s".into(),
+        _ if seconds < 1e-3 => format!("{:.0} µs", seconds * 1e6),
+        _ if seconds < 0.01 => format!("{:.2} ms", seconds * 1e3),
+        _ if seconds < 1.0 => format!("{:.0} ms", seconds * 1e3),
+        _ if seconds < 100.0 => format!("{seconds:.2} s"),
+        _ => format!("{seconds:.0} s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_time_is_never_shown_as_none_unless_it_is() {
+        for (time, text) in [
+            (0.0, "0 s"),
+            (4e-6, "4 µs"),
+            (0.000_999, "999 µs"),
+            (0.0032, "3.20 ms"),
+            (0.045, "45 ms"),
+            (1.25, "1.25 s"),
+            (120.4, "120 s"),
+        ] {
+            assert_eq!(seconds(time), text);
+        }
+    }
 
     #[test]
     fn a_letter_is_a_power_of_1024_in_every_spelling() {

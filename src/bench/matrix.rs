@@ -9,7 +9,7 @@ use crate::size;
 const MAX_VARIANTS: usize = 256;
 
 /// What may be set without a dot in its name: the import's own arguments.
-const ARGUMENTS: [&str; 7] = ["memory", "threads", "plan", "key", "verify", "column-family", "max-block-size"];
+pub const ARGUMENTS: [&str; 7] = ["memory", "threads", "plan", "key", "verify", "column-family", "max-block-size"];
 
 /// RocksDB's own block cache, in bytes, for presets that name none.
 const DEFAULT_BLOCK_CACHE: u64 = 32 << 20;

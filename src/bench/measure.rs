@@ -26,6 +26,7 @@ use crate::report::bench::{
 };
 use crate::report::{ImportReport, WalkReport};
 use crate::rocks::Level;
+use crate::size::counted;
 
 /// The name of the folder in `dir` that each run has to itself.
 const RUN_DIR: &str = "bedload-bench.run";
@@ -242,7 +243,10 @@ impl Runner<'_> {
             return Ok(Err(failure("scan", &ended)));
         };
         if !report.complete {
-            run.notes.push(format!("the scan met {} links to blocks that are not there", report.missing));
+            run.notes.push(format!(
+                "the scan met {} to blocks that are not there",
+                counted(report.missing, "link", "links")
+            ));
         }
         Ok(Ok(ScanFigures {
             kind: ScanKind::Links,

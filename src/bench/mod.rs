@@ -32,7 +32,7 @@ use serde_json::{Map, Value, json};
 
 pub use analyse::figures;
 pub use machine::machine;
-pub use matrix::{Variant, Vary};
+pub use matrix::{ARGUMENTS, Variant, Vary};
 pub use options::{BenchOptions, DEFAULT_LOOKUPS, DEFAULT_NODE_OPS, DEFAULT_RUNS};
 pub use schedule::Order;
 pub use store::load;
@@ -43,6 +43,7 @@ use self::pace::Pace;
 use self::store::Store;
 use crate::error::{Error, Result};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
+use crate::size::counted;
 
 /// Receives the progress of a comparison.
 pub trait BenchObserver {
@@ -175,7 +176,8 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         let expected = pace.expected(name, source.bytes);
         if !clock.allows(expected.unwrap_or_default()) {
             let left = plan.len() - index;
-            let text = format!("the budget of time is used up: {left} of {} runs were not made", plan.len());
+            let all = counted(plan.len() as u64, "run", "runs");
+            let text = format!("the budget of time is used up: {left} of {all} were not made");
             observer.note(&text);
             report.setup.notes.push(text);
             break;

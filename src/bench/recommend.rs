@@ -11,6 +11,7 @@ use crate::report::bench::{
     Better, Decision, Metric, Pick, Ratio, Recommendation, Run, VariantFigures, Verdict, metric, some_of,
 };
 use crate::report::statistics::{LEAST_PAIRS, MOST_MORE_PAIRS, is_below, more_pairs};
+use crate::size::counted;
 
 /// What variants are compared by for the total: the scan belongs to it where it was measured.
 const TOTAL: [&str; 2] = ["total_seconds", "wall_seconds"];
@@ -50,10 +51,10 @@ pub(super) fn recommend(
     for failed in all.iter().filter(|it| it.failed > 0) {
         let why = failed.errors.first().map_or("", String::as_str);
         caveats.push(format!(
-            "`{}` failed in {} of {} runs ({why})",
+            "`{}` failed in {} of {} ({why})",
             failed.variant,
             failed.failed,
-            failed.failed + failed.runs
+            counted((failed.failed + failed.runs) as u64, "run", "runs")
         ));
     }
     caveats.extend(digests_differ(runs));
@@ -148,8 +149,7 @@ impl Judge<'_> {
         let advice = match more {
             Some(more) => {
                 let made = self.candidates.iter().map(|it| it.runs + it.failed).max().unwrap_or(0);
-                let rounds = if more == 1 { "round" } else { "rounds" };
-                format!("run {more} more {rounds} (--runs {})", made + more)
+                format!("run {} (--runs {})", counted(more as u64, "more round", "more rounds"), made + more)
             }
             None => format!("more than {MOST_MORE_PAIRS} more rounds would be needed at this spread"),
         };

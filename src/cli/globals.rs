@@ -14,7 +14,7 @@ pub struct Globals {
     /// How to show progress: auto, bar, lines, json or off
     #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub progress: ProgressStyle,
-    /// Print nothing but results and errors; an explicit --progress still counts
+    /// Print only results, warnings and errors; an explicit --progress still counts
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Use colours: auto, always or never
@@ -36,7 +36,7 @@ pub enum ProgressStyle {
     Lines,
     /// One JSON object a line.
     Json,
-    /// Nothing.
+    /// Nothing but warnings.
     Off,
 }
 

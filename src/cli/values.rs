@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::bench::ARGUMENTS;
 use crate::chain::Id;
 use crate::load::{Format, PlanChoice};
 use crate::preset::Preset;
@@ -70,6 +71,14 @@ pub fn preset() -> impl TypedValueParser<Value = String> {
 /// `--set`: completions offer every option with its scope.
 pub fn assignment() -> impl TypedValueParser<Value = String> {
     Hinted(option_names)
+}
+
+/// `--set` and `--vary` of a comparison: completions offer the import's own arguments as well.
+pub fn of_variant() -> impl TypedValueParser<Value = String> {
+    Hinted(|| {
+        let arguments = ARGUMENTS.iter().map(|argument| format!("{argument}="));
+        option_names().into_iter().chain(arguments).collect()
+    })
 }
 
 /// Every option that a preset may set, as `node.table.block_size=`.

@@ -258,6 +258,7 @@ mod tests {
             holds: "database".into(),
             needed_bytes: Some(5 * GIB),
             certain_bytes: 0,
+            least_bytes: 0,
             free_bytes: 3 * GIB,
         }];
         let mut scene = Scene::good();

@@ -53,8 +53,8 @@ impl Limits {
     }
 }
 
-/// How many measurements there are.
-pub(super) const STEPS: u64 = 6;
+/// How many measurements there are; each round of the synced write is one.
+pub(super) const STEPS: u64 = 5 + ROUNDS as u64;
 
 /// Measures the file system that `dir` is on, and calls `step` after each of [`STEPS`] measurements.
 ///
@@ -74,8 +74,7 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step
         bench.file.write_all_at(&bench.buffer[..SMALL], at).and_then(|()| bench.file.sync_all())
     })?;
     step();
-    let synced = bench.synced_writes()?;
-    step();
+    let synced = bench.synced_writes(step)?;
     let direct = scratch::pass_the_cache(&file, true) && bench.takes_direct();
     scratch::pass_the_cache(&file, direct);
     let write = bench.sequential(|bench, at| bench.file.write_all_at(&bench.buffer, at))?;
@@ -158,7 +157,7 @@ impl Bench<'_> {
     }
 
     /// Bytes a second through the page cache, the sync at the end included; the median of [`ROUNDS`].
-    fn synced_writes(&mut self) -> Result<Option<f64>> {
+    fn synced_writes(&mut self, step: &dyn Fn()) -> Result<Option<f64>> {
         let mut rates = Vec::new();
         for _ in 0..ROUNDS {
             self.file.set_len(0).map_err(self.failed())?;
@@ -175,6 +174,7 @@ impl Bench<'_> {
             if at > 0 {
                 rates.push(at as f64 / started.elapsed().as_secs_f64());
             }
+            step();
         }
         Ok(median(&rates))
     }

@@ -64,8 +64,8 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
     let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
     let mut plan = plan.clone();
     if let Method::CarSst { sort } = &mut plan.method {
-        // What happened, not what was expected.
-        (sort.spill, sort.may_spill) = (loaded.spilled, false);
+        // What happened, not what was expected; of what the plan left open only what came about.
+        (sort.spill, sort.may_spill) = (loaded.spilled, sort.may_spill && loaded.spilled);
     }
     // The functions of records that were there before are not known.
     let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;

@@ -11,6 +11,7 @@ use crate::os::resources;
 use crate::parallel;
 use crate::progress::{Backlog, Phase};
 use crate::rocks::{DataFile, Level, Meter, Reader, ReaderOptions, Store, levels_of};
+use crate::size::counted;
 
 /// How often RocksDB's backlog is read.
 const WATCH: Duration = Duration::from_millis(200);
@@ -108,8 +109,10 @@ fn check_compacted(job: &Job<'_>, family: &str, levels: &[Level]) -> Result<()> 
     if compacted {
         return Ok(());
     }
-    let found: Vec<String> =
-        levels.iter().map(|level| format!("{} files at level {}", level.files, level.level)).collect();
+    let found: Vec<String> = levels
+        .iter()
+        .map(|level| format!("{} at level {}", counted(level.files, "file", "files"), level.level))
+        .collect();
     Err(Error::Rocks {
         action: "compact",
         path: job.target.working().to_owned(),

@@ -11,9 +11,10 @@
 //! compaction writes the database again.
 //!
 //! The database is counted as large as the blocks, which compression may undercut by any factor. So too little space
-//! for it is a warning; a full disk later loses nothing, and the same command goes on once there is room. Partitions
-//! are not compressed: if they do not fit and the source's size is certain, the import cannot succeed and does not
-//! start. What an earlier run has written already is not counted again.
+//! for it is a warning; a full disk later loses nothing, and the same command goes on once there is room. Where the
+//! database is not compressed, a dry run says that the import would end so; only blocks that are in the source more than
+//! once could make it fit. Partitions are not compressed: if they do not fit and the source's size is certain, the import
+//! cannot succeed and does not start. What an earlier run has written already is not counted again.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -31,11 +32,11 @@ const OVERHEAD: u64 = 25;
 /// Keys and links that are compared: a share of the blocks, as its reciprocal.
 const LINKS: u64 = 16;
 
-/// Works out how much space an import needs on each file system.
+/// Works out how much space an import needs on each file system, for a database of `least` bytes at least.
 ///
 /// # Errors
 /// [`Error::Io`]: a file system does not answer.
-pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<Vec<Space>> {
+pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target) -> Result<Vec<Space>> {
     let database = FileSystem::of(target.working())?;
     let partitions = FileSystem::of(&target.spill)?;
     let there = [&target.sst, &target.staging].into_iter().map(|dir| size_of(dir)).sum::<u64>();
@@ -50,7 +51,10 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<V
 
     if spills && database.device != partitions.device {
         return Ok(vec![
-            needs(database, "database", with_overhead.map(|bytes| bytes.saturating_sub(there)), 0),
+            Space {
+                least_bytes: least.saturating_sub(there),
+                ..needs(database, "database", with_overhead.map(|bytes| bytes.saturating_sub(there)), 0)
+            },
             needs(
                 partitions,
                 "partitions",
@@ -80,19 +84,32 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, target: &Target) -> Result<V
     let kept = kept + links;
     let there = there + spilled;
     let needed = peak.map(|bytes| (bytes + kept).saturating_sub(there));
-    Ok(vec![needs(database, holds, needed, certain.saturating_sub(there))])
+    let space = needs(database, holds, needed, certain.saturating_sub(there));
+    let least_bytes = space.least_bytes.max(least.saturating_sub(there));
+    Ok(vec![Space { least_bytes, ..space }])
+}
+
+/// Refuses partitions that are certain to be larger than the disk has room.
+///
+/// # Errors
+/// [`Error::NoSpace`]: they are.
+pub(in crate::load) fn check(space: &[Space]) -> Result<()> {
+    space.iter().find(|space| space.certain_bytes > space.free_bytes).map_or(Ok(()), |space| Err(space.missing()))
 }
 
 /// Warnings for what may not succeed.
 pub(in crate::load) fn warnings(space: &[Space]) -> Vec<String> {
     let scarce =
         |space: &&Space| space.certain_bytes <= space.free_bytes && space.needed_bytes > Some(space.free_bytes);
-    let warn = |Space { path, needed_bytes, free_bytes, holds, .. }: &Space| {
+    let warn = |Space { path, needed_bytes, least_bytes, free_bytes, holds, .. }: &Space| {
+        let (free, needed) = (human(*free_bytes), human(needed_bytes.unwrap_or_default()));
+        let less = match least_bytes {
+            0 => "less if the blocks compress well".to_owned(),
+            least => format!("and {} at least: it is not compressed", human(*least)),
+        };
         format!(
-            "{path} has {} free; {holds} may need {}, less if the blocks compress well. If the disk gets full, make room \
-             and run the same command again",
-            human(*free_bytes),
-            human(needed_bytes.unwrap_or_default())
+            "{path} has {free} free; {holds} may need {needed}, {less}. If the disk gets full, make room and run the same \
+             command again"
         )
     };
     space.iter().filter(scarce).map(warn).collect()
@@ -122,6 +139,7 @@ fn needs(place: FileSystem, holds: &str, needed_bytes: Option<u64>, certain_byte
         holds: holds.into(),
         needed_bytes,
         certain_bytes,
+        least_bytes: certain_bytes,
         free_bytes: place.free,
     }
 }
@@ -159,7 +177,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let target = target(dir.path());
         let needs = |plan: &Plan| {
-            let found = of(plan, true, &target).expect("it answers");
+            let found = of(plan, true, 0, &target).expect("it answers");
             let [space] = &found[..] else { panic!("one file system: {found:?}") };
             assert_eq!(space.path, dir.path().display().to_string(), "the nearest directory that exists");
             (space.needed_bytes, space.certain_bytes)
@@ -176,7 +194,7 @@ mod tests {
     fn what_is_written_already_is_not_counted_again() {
         let dir = tempfile::tempdir().expect("a directory");
         let target = target(dir.path());
-        let needed = || of(&plan(PlanChoice::Spill, Some(25 * GIB)), true, &target);
+        let needed = || of(&plan(PlanChoice::Spill, Some(25 * GIB)), true, 0, &target);
         let before = needed().expect("it answers")[0].needed_bytes.expect("known");
         std::fs::create_dir_all(&target.spill).expect("made");
         std::fs::write(target.spill.join("00000.part"), vec![1; 1 << 20]).expect("written");
@@ -186,7 +204,7 @@ mod tests {
     #[test]
     fn an_unknown_size_needs_an_unknown_amount_and_is_let_through() {
         let dir = tempfile::tempdir().expect("a directory");
-        let space = of(&plan(PlanChoice::Auto, None), false, &target(dir.path())).expect("it answers");
+        let space = of(&plan(PlanChoice::Auto, None), false, 0, &target(dir.path())).expect("it answers");
         assert_eq!(space[0].needed_bytes, None);
         assert!(space[0].describe().contains("an unknown amount of "), "{}", space[0].describe());
         assert_eq!(warnings(&space), Vec::<String>::new());
@@ -201,6 +219,7 @@ mod tests {
             holds: "database".into(),
             needed_bytes: Some(needed),
             certain_bytes: certain,
+            least_bytes: certain,
             free_bytes: free,
         }
     }
@@ -211,7 +230,8 @@ mod tests {
         let may_not_fit = vec![space(11 * GIB, 8 * GIB, 10 * GIB)];
         let warned = warnings(&may_not_fit);
         let [warning] = &warned[..] else { panic!("one warning: {warned:?}") };
-        assert!(warning.starts_with("/data has 10.0 GiB free; database may need 11.0 GiB, less if"), "{warning}");
+        let why = "database may need 11.0 GiB, and 8.0 GiB at least: it is not compressed";
+        assert!(warning.starts_with(&format!("/data has 10.0 GiB free; {why}")), "{warning}");
         with(may_not_fit).check_space().expect("it may fit");
         let error = with(vec![space(12 * GIB, 11 * GIB, 10 * GIB)]).check_space().expect_err("cannot fit");
         assert_eq!(error.to_string(), "find room at /data: 12.0 GiB more needed, 10.0 GiB free");

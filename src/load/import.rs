@@ -48,7 +48,7 @@ pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcom
 pub enum Outcome {
     /// The database is complete.
     Imported(Box<ImportReport>),
-    /// A dry run: this is what would be done. [`Plan::check_space`] tells whether it would be refused for want of room.
+    /// A dry run: this is what would be done. [`Plan::check_space`] tells whether it would fail for want of room.
     Planned(Plan),
 }
 
@@ -83,14 +83,16 @@ impl Import<'_> {
         let planned = self.plan(&opened, &preset, &target)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
         let mut source = opened.read_header(options, &planned.plan)?;
-        if !finished {
+        // The caller of a dry run learns of what cannot fit from its plan.
+        let may_fit = !options.dry_run || planned.plan.check_space().is_ok();
+        if !finished && may_fit {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
         if options.dry_run {
             return Ok(Outcome::Planned(planned.plan));
         }
         if !finished {
-            planned.plan.check_space()?;
+            disk_space::check(&planned.plan.space)?;
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.origin(options))?;
         let prepared = Prepared { preset, planned, identity, plain };
@@ -143,8 +145,14 @@ impl Import<'_> {
     fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target) -> Result<Planned> {
         let mut planned = planner::plan(self.options, preset, opened.size, opened.plain, opened.log())?;
         self.warn(std::mem::take(&mut planned.warnings));
-        planned.plan.space = disk_space::of(&planned.plan, opened.plain, target)?;
-        self.progress.report(&Event::Planned { plan: planned.plan.describe() });
+        if target.is_finished() {
+            planned.least_bytes = 0;
+        }
+        planned.plan.space = disk_space::of(&planned.plan, opened.plain, planned.least_bytes, target)?;
+        // Of a dry run it is the result.
+        if !self.options.dry_run {
+            self.progress.report(&Event::Planned { plan: planned.plan.describe() });
+        }
         Ok(planned)
     }
 
@@ -260,7 +268,7 @@ impl Import<'_> {
 impl Prepared {
     /// Adds to an error of a full disk how much is missing.
     fn explain(&self, error: Error, target: &Target) -> Error {
-        let space = || disk_space::of(&self.planned.plan, self.plain, target);
+        let space = || disk_space::of(&self.planned.plan, self.plain, self.planned.least_bytes, target);
         disk_space::explain(error, space)
     }
 }

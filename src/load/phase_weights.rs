@@ -58,7 +58,7 @@ pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plai
     // Where reading also writes, the disk delays later phases as well; a source that is only read may be slow by itself.
     let cores = crate::parallel::cores().min(plan.threads);
     let waits = plan.memtable().is_none() && !(plan.spills() && plain);
-    PhaseWeights { phases, busy_threads: waits.then_some(cores as f64), tail }
+    PhaseWeights { phases, busy_threads: waits.then_some(cores as f64), tail, ..PhaseWeights::default() }
 }
 
 #[cfg(test)]

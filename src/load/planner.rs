@@ -14,6 +14,7 @@ use crate::rocks::options_of;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::size::human;
 use crate::source::block_log::Log;
+use crate::source::car::NullPadding;
 
 /// The least budget an import can work with, in bytes.
 pub const MIN_MEMORY: u64 = 16 << 20;
@@ -50,6 +51,9 @@ const LINKS_SHARE: u64 = 8;
 
 /// The largest piece appended to a partition, in bytes.
 const MAX_PIECE: u64 = 512 << 10;
+
+/// What surrounds blocks in a source, and does not come into the database: a share of it, as its reciprocal.
+const FRAMING: u64 = 8;
 
 /// The most bytes of a range of a log that comes through a pipe: it is held until it is built.
 const MAX_PIPED_RANGE: u64 = 64 << 20;
@@ -92,6 +96,8 @@ pub(super) struct Planned {
     pub plan: Plan,
     /// The options of the database while it is loaded.
     pub loading: OptionMap,
+    /// Bytes that the database takes at least, as far as its options and the source's size tell.
+    pub least_bytes: u64,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
@@ -133,7 +139,8 @@ pub(super) fn plan(
         plan.open_files += MAX_RUNS as u64;
     }
     file_limits::check(plan.open_files, max_files, options)?;
-    Ok(Planned { plan, loading, warnings })
+    let least_bytes = if is_uncompressed(&loading) { least_bytes(options, size) } else { 0 };
+    Ok(Planned { plan, loading, least_bytes, warnings })
 }
 
 /// The number of worker threads: the caller's, or else the preset's.
@@ -149,6 +156,25 @@ fn loading(options: &ImportOptions, preset: &Resolved) -> Result<OptionMap> {
         return Ok(own);
     }
     Ok(preset.loading())
+}
+
+/// Whether nothing in a database with these options is compressed.
+fn is_uncompressed(map: &OptionMap) -> bool {
+    const NONE: &str = "kNoCompression";
+    let is_none = |name| map.get(Group::Cf, name) == Some(NONE);
+    let levels = map.get(Group::Cf, "compression_per_level").unwrap_or_default();
+    is_none("compression")
+        && matches!(map.get(Group::Cf, "bottommost_compression"), None | Some(NONE | "kDisableCompressionOption"))
+        && levels.split(':').all(|level| level.is_empty() || level == NONE)
+        && (map.get(Group::Cf, "enable_blob_files") != Some("true") || is_none("blob_compression_type"))
+}
+
+/// What an uncompressed database takes at least for a source of `size` bytes, which is no larger packed than its blocks are.
+/// Of a source of which only a part may be read, and of blocks that may be in the database already, it is not known.
+fn least_bytes(options: &ImportOptions, size: Option<u64>) -> u64 {
+    let is_cut = options.log.from.is_some() || options.log.to.is_some() || options.null_padding == NullPadding::Eof;
+    let size = size.filter(|_| !is_cut && !options.into_existing).unwrap_or_default();
+    size - size / FRAMING
 }
 
 /// Address space that `workers`, and the threads of RocksDB and those that wait beside them, reserve and mostly never use.

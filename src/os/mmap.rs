@@ -21,6 +21,9 @@ use crate::error::{Error, Result};
 /// How many maps can be watched at once; one more is refused, and its file is read instead.
 const SLOTS: usize = 256;
 
+/// What one fault may map, in bytes: a whole large page of the page cache, whose other parts others have released.
+const LARGE: usize = 2 << 20;
+
 /// One watched map. Only atomics: the handler may run between any two instructions.
 struct Slot {
     /// Odd while `start` and `len` are being written: the two are valid only together.
@@ -127,14 +130,13 @@ impl Mapped {
         let _ = self.map.advise(advice);
     }
 
-    /// Releases the memory of `len` bytes at `at`: they stay in the page cache and can be read, but no longer count as
-    /// memory of this process.
+    /// Releases the memory of `len` bytes at `at`, and of the large pages that they are in: they stay in the page cache and
+    /// can be read, but no longer count as memory of this process.
     pub fn release(&self, at: usize, len: usize) {
-        // Pages at the edges may be in use by another thread; a second fault costs little.
-        let Some(bytes) = self.map.get(at..at.saturating_add(len)) else { return };
-        let page = rustix::param::page_size();
-        let from = bytes.as_ptr() as usize / page * page;
-        let end = bytes.as_ptr() as usize + bytes.len();
+        // What is around them may be in use by another thread; a second fault costs little.
+        let (from, end) = (at / LARGE * LARGE, at.saturating_add(len).next_multiple_of(LARGE).min(self.map.len()));
+        let Some(bytes) = self.map.get(from..end) else { return };
+        let (from, end) = (bytes.as_ptr() as usize, bytes.as_ptr() as usize + bytes.len());
         // SAFETY: the range lies inside of our map, which is shared and only read: dropped pages come back from the
         // file. Advice only: without it the pages stay resident until the map is dropped.
         unsafe { libc::madvise(from as *mut libc::c_void, end - from, libc::MADV_DONTNEED) };

@@ -42,6 +42,7 @@ pub use machine::Machine;
 pub use overrides::Overrides;
 pub use parse::Assignment;
 pub use problem::PresetProblem;
+pub(crate) use problem::nearest_of;
 pub use resolve::resolve;
 pub use resolved::{EffectiveOption, Resolved};
 

@@ -114,7 +114,7 @@ fn suggest(nearest: &Option<String>) -> String {
 }
 
 /// The candidate most like `name`, unless none is like it.
-pub(super) fn nearest_of<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest_of<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = 2 + name.len() / 4;
     candidates
         .into_iter()

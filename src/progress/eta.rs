@@ -7,6 +7,9 @@
 //! `expected` is the weight of the phase, which the job gives when it begins: only the proportions between the
 //! phases count. `pace` is how many seconds a unit of weight takes, and is corrected as the job proceeds: by what reading
 //! takes, then by what building takes. The caller passes the time.
+//!
+//! Of phases that end after a time of their own, weights are the seconds that they take at most: then what is left is what
+//! they may still take, and it never rises.
 
 use super::Phase;
 
@@ -35,6 +38,8 @@ pub(crate) struct PhaseWeights {
     pub busy_threads: Option<f64>,
     /// The share of the first phase that is left when its counters are full: what was read must still be flushed.
     pub tail: f64,
+    /// Whether the weights are the seconds that the phases take at most.
+    pub at_most: bool,
 }
 
 /// A place in a phase: the share of it that is done, when, and the processor time until then.
@@ -54,12 +59,14 @@ pub(super) struct Eta {
     /// How much longer than expected this phase and those behind it will take, as far as is known when it begins.
     pace: Option<f64>,
     marks: Vec<Mark>,
+    /// When phases that are limited end at the latest, and the least that was said to be left.
+    limit: Option<(f64, f64)>,
 }
 
 impl Eta {
     /// Sets the weights of the phases from the next one on.
     pub fn expect(&mut self, weights: PhaseWeights) {
-        self.pace = None;
+        (self.pace, self.limit) = (None, None);
         self.weights = weights;
     }
 
@@ -71,6 +78,10 @@ impl Eta {
         }
         self.phase = Some(phase);
         self.began = seconds;
+        if self.weights.at_most && self.is_expected() && self.limit.is_none() {
+            let all: f64 = self.weights.phases.iter().map(|(_, most)| most).sum();
+            self.limit = Some((seconds + all, all));
+        }
         self.marks = vec![Mark { done: 0.0, seconds, cpu }];
     }
 
@@ -89,6 +100,13 @@ impl Eta {
     /// many seconds are left.
     pub fn seconds_left(&mut self, done: Option<f64>, seconds: f64, cpu: Option<f64>) -> Option<f64> {
         let done = done.map(|done| self.without_tail(done));
+        if let Some((until, least)) = self.limit {
+            let most = self.expected();
+            let rest = done.map_or(most - (seconds - self.began), |done| (1.0 - done) * most).max(0.0) + self.behind();
+            let left = rest.min(until - seconds).min(least).max(f64::EPSILON);
+            self.limit = Some((until, left));
+            return Some(left);
+        }
         if let Some(done) = done {
             self.note(Mark { done, seconds, cpu });
         }
@@ -175,6 +193,24 @@ mod tests {
 
     const READ: f64 = 40.0;
     const BUILD: f64 = 60.0;
+
+    #[test]
+    fn what_is_left_of_phases_with_limits_never_rises() {
+        let mut eta = Eta::default();
+        let phases = vec![(Phase::Measure, 8.0), (Phase::Sample, 3.0)];
+        eta.expect(PhaseWeights { phases, at_most: true, ..PhaseWeights::default() });
+        eta.begin(Phase::Measure, 1.0, None);
+        let said =
+            |eta: &mut Eta, done, seconds| eta.seconds_left(done, seconds, None).map(|left| (left * 10.0).round());
+        assert_eq!(said(&mut eta, Some(0.0), 1.0), Some(110.0));
+        assert_eq!(said(&mut eta, Some(0.0), 2.0), Some(100.0), "the step takes its time");
+        assert_eq!(said(&mut eta, Some(0.5), 2.1), Some(70.0), "a step took less than it might have");
+        assert_eq!(said(&mut eta, Some(0.5), 8.0), Some(40.0), "another took more");
+        assert_eq!(said(&mut eta, Some(0.9), 8.1), Some(38.0));
+        eta.begin(Phase::Sample, 8.2, None);
+        assert_eq!(said(&mut eta, None, 8.3), Some(29.0));
+        assert_eq!(said(&mut eta, None, 20.0), Some(0.0));
+    }
 
     fn weights(build: f64) -> PhaseWeights {
         let phases = vec![(Phase::Read, 1.0), (Phase::Build, build), (Phase::Ingest, 0.005)];

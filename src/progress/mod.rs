@@ -187,6 +187,11 @@ pub enum Event {
         /// SST files that are built already.
         built_files: u64,
     },
+    /// The blocks of a source of unknown size do not fit the memory for them: from here on they go through files.
+    Spills {
+        /// Bytes of blocks and entries that may be held.
+        held_bytes: u64,
+    },
     /// A problem that the user should know and that does not stop the import.
     Warning {
         /// The text of the warning.

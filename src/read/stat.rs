@@ -72,11 +72,15 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
     // A database may have lost its OPTIONS file and be valid all the same.
     let written = OptionsFile::latest(&options.db).ok();
     let mut column_families = Vec::new();
+    if options.digest {
+        // One phase for all column families: what is left is the rest of them all.
+        let totals = reader.families().iter().map(|name| reader.totals(name)).collect::<Result<Vec<_>>>()?;
+        progress.begin(Phase::Verify, Some(totals.iter().map(|totals| totals.value_bytes).sum()));
+    }
     for name in reader.families() {
         let mut family = family_stat(&reader, name, &files)?;
         family.options = written.as_ref().map(|written| differing(written, name)).transpose()?.unwrap_or_default();
         if options.digest {
-            progress.begin(Phase::Verify, Some(family.bytes));
             let Resources { stop, .. } = &options.resources;
             let threads = options.resources.thread_count();
             let scan = FamilyScan { reader: &reader, files: &files, family: name, threads, progress, stop };
@@ -112,7 +116,7 @@ fn family_stat(reader: &Reader, name: &str, files: &[DataFile]) -> Result<Family
         }
     }
     levels.sort_by_key(|level| level.level);
-    let FileTotals { entries, filter_bytes, index_bytes } = reader.totals(name)?;
+    let FileTotals { entries, filter_bytes, index_bytes, .. } = reader.totals(name)?;
     Ok(FamilyStat {
         name: name.to_owned(),
         files: own.len() as u64,

@@ -15,7 +15,7 @@ use crate::sort::key::KeyLayout;
 use super::LogReport;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const SCHEMA: &str = "bedload-import-4";
+pub const SCHEMA: &str = "bedload-import-5";
 
 /// What an import did; also what `BEDLOAD.json` in the database says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use crate::chain::Family;
 use crate::hash::content_digest::ContentDigest;
 use crate::progress::Speed;
 use crate::rocks::Level;
+use crate::size::counted;
 pub use crate::source::block_log::{BlockRef, IndexUse, LogLayout, Packings};
 
 /// The part of a report that only a block log has.
@@ -76,7 +77,10 @@ pub(crate) fn not_covered(
         LogVerified::None => return vec!["anything: --verify none".into()],
         LogVerified::Links => all.push("the transactions of all blocks: --verify links".into()),
         LogVerified::Hash if unknown > 0 => {
-            all.push(format!("the transactions of {unknown} blocks with operations of unknown kinds"));
+            all.push(format!(
+                "the transactions of {} with operations of unknown kinds",
+                counted(unknown, "block", "blocks")
+            ));
         }
         LogVerified::Hash => {}
     }

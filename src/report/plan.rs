@@ -66,7 +66,7 @@ pub struct SortPlan {
     /// Through memory, or through files from the first block on.
     pub spill: bool,
     /// Whether what is held in memory first may turn out not to fit, and then goes through files: the source's size is not
-    /// known, or it is too large for the memory that the caller insists on.
+    /// known, or it is too large for the memory that the caller insists on. After an import: whether it has turned out so.
     #[serde(default)]
     pub may_spill: bool,
     /// Bytes of blocks and entries that may be held before they are spilled.
@@ -130,6 +130,10 @@ pub struct Space {
     pub needed_bytes: Option<u64>,
     /// Bytes of it that are certain: they cannot be compressed away.
     pub certain_bytes: u64,
+    /// Bytes that are needed at least: of partitions those that are certain, of a database that is not compressed nearly all
+    /// of its source.
+    #[serde(default)]
+    pub least_bytes: u64,
     /// Bytes free for this user.
     pub free_bytes: u64,
 }
@@ -194,20 +198,14 @@ impl Plan {
         how + &links + &space + elsewhere
     }
 
-    /// Refuses what cannot succeed: files that are certain to be larger than the disk has room.
+    /// Whether the disk has room for what is needed at least. An import refuses to start without room for its partitions;
+    /// one without room for its database would end with the same error, and keep its work.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]: it cannot succeed.
+    /// [`Error::NoSpace`]: it has not.
     pub fn check_space(&self) -> Result<()> {
-        match self.space.iter().find(|space| space.certain_bytes > space.free_bytes) {
-            None => Ok(()),
-            Some(Space { path, needed_bytes, free_bytes: free, .. }) => Err(Error::NoSpace {
-                path: path.into(),
-                needed: Some(needed_bytes.unwrap_or_default()),
-                free: *free,
-                source: None,
-            }),
-        }
+        let lacking = self.space.iter().find(|space| space.least_bytes > space.free_bytes);
+        lacking.map_or(Ok(()), |space| Err(space.missing()))
     }
 
     /// The size of SSTs that is aimed at for `total` bytes: small enough that no thread is left alone with the last one for
@@ -251,6 +249,13 @@ impl MemtablePlan {
 }
 
 impl Space {
+    /// The error of a disk that has less.
+    pub(crate) fn missing(&self) -> Error {
+        let Self { path, needed_bytes, least_bytes, free_bytes, .. } = self;
+        let needed = Some(needed_bytes.unwrap_or(*least_bytes));
+        Error::NoSpace { path: path.into(), needed, free: *free_bytes, source: None }
+    }
+
     /// In words, for people.
     pub fn describe(&self) -> String {
         let needed = self.needed_bytes.map_or_else(|| "an unknown amount".to_owned(), human);

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! {
-//!   "schema": "bedload-import-4",
+//!   "schema": "bedload-import-5",
 //!   ..
 //!   "versions": {..},
 //!   "checksum": "<XXH3-128 of every byte before this line's comma, as hex>"

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bench::{BenchMachine, Ratio, SnapshotInfo};
 use crate::report::shown_in_line;
-use crate::size::human;
+use crate::size::{counted, human};
 
 /// One option and its new value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -128,10 +128,10 @@ impl TuneReport {
     /// The result for people.
     pub fn describe(&self) -> String {
         let mut text = format!(
-            "searched      around {} for the least {}: {} changes",
+            "searched      around {} for the least {}: {}",
             shown_in_line(&self.start),
             self.goal.what(),
-            self.tried
+            counted(self.tried as u64, "change", "changes")
         );
         for rung in &self.rungs {
             let better = rung.ratios.iter().filter(|(_, ratio)| ratio.is_some_and(|ratio| ratio < 1.0)).count();
@@ -156,8 +156,8 @@ impl TuneReport {
                 _ => String::new(),
             };
             text.push_str(&format!(
-                "\nconfirmed on  the whole snapshot, {} pairs: {:.3} times the start's {}{interval}",
-                ratio.pairs,
+                "\nconfirmed on  the whole snapshot, {}: {:.3} times the start's {}{interval}",
+                counted(ratio.pairs as u64, "pair", "pairs"),
                 ratio.ratio,
                 self.goal.what()
             ));
@@ -167,7 +167,8 @@ impl TuneReport {
             Outcome::WithinNoise => "no win: no gain over the start is shown on the whole snapshot".into(),
             Outcome::NotDecided { more_pairs } => {
                 let pairs = self.confirmation.as_ref().map_or(0, |it| it.ratio.pairs) as u64 + u64::from(*more_pairs);
-                format!("not decided: run {more_pairs} more pairs (the same command with --pairs {pairs})")
+                let more = counted(u64::from(*more_pairs), "more pair", "more pairs");
+                format!("not decided: run {more} (the same command with --pairs {pairs})")
             }
             Outcome::NothingBetter => "no win: nothing was better than the start on the samples".into(),
             Outcome::TooSlow => "no win: less memory, but more than half as much time again".into(),

@@ -73,6 +73,8 @@ pub(crate) struct DataFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileTotals {
     pub entries: u64,
+    /// Bytes of the values, as they were put.
+    pub value_bytes: u64,
     pub filter_bytes: u64,
     pub index_bytes: u64,
 }
@@ -283,6 +285,7 @@ impl Reader {
         };
         Ok(FileTotals {
             entries: number("# entries").unwrap_or(0),
+            value_bytes: number("raw value size").unwrap_or(0),
             filter_bytes: number("filter block size").unwrap_or(0),
             index_bytes: number("index block size").unwrap_or(0),
         })

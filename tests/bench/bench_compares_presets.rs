@@ -279,6 +279,60 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
 }
 
 #[test]
+fn stalls_are_counted_and_drawn() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (snapshot, out) = (generate(dir.path(), "8MiB"), dir.path().join("out"));
+    let stalling = [
+        "load.cf.write_buffer_size=64K",
+        "load.cf.disable_auto_compactions=false",
+        "load.cf.level0_file_num_compaction_trigger=1",
+        "load.cf.level0_slowdown_writes_trigger=1",
+        "load.cf.level0_stop_writes_trigger=2",
+        "load.db.delayed_write_rate=4M",
+        "load.write.batch_bytes=16K",
+    ];
+    let more = ["--presets", "memtable", "--runs", "1", "--no-scan", "--lookups", "0"];
+    let sets = stalling.iter().flat_map(|set| ["--set", set]);
+    bench(&snapshot, &out, &more).args(sets).assert().success();
+    let results = results(&out);
+    let metrics = &of(&results, "memtable")["metrics"];
+    assert!(metrics["stalls"]["median"].as_f64() >= Some(1.0), "{}", metrics["stalls"]);
+    assert!(metrics["stall_seconds"]["median"].as_f64() > Some(0.0), "{}", metrics["stall_seconds"]);
+    let run = results["runs"].as_array().expect("runs").iter().find(|run| run["variant"] == "memtable").expect("one");
+    let pressure = run["import"]["pressure"].as_array().expect("a list").clone();
+    assert!(pressure.iter().any(|part| part["what"] == "stall"), "{pressure:?}");
+    let page = std::fs::read_to_string(out.join("report.html")).expect("a page");
+    for drawn in ["writers are slowed down or stopped", "<rect class=\"stalled\""] {
+        assert!(page.contains(drawn), "{drawn} is not on the page");
+    }
+}
+
+#[test]
+fn ctrl_c_in_the_work_of_the_node_ends_it_and_leaves_no_database() {
+    use std::io::{BufRead, BufReader};
+    let (_dir, snapshot, out) = place();
+    let mut command = crate::common::run::bedload();
+    command.arg("bench").arg(&snapshot).arg("--out").arg(&out).args(["--presets", "ingest", "--runs", "1"]);
+    command.args(["--lookups", "50", "--node-ops", "10000000", "--progress", "json"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut said = BufReader::new(child.stderr.take().expect("piped")).lines().map(|line| line.expect("text"));
+    let node = said.find(|line| line.contains("\"action\":\"node\"") || line.contains("\"action\": \"node\""));
+    assert!(node.is_some(), "the work of the node never began");
+    let at_work = out.join("bedload-bench.run");
+    assert!(at_work.join("db/CURRENT").exists(), "there is a database to leave behind");
+    let begun = Instant::now();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let rest: Vec<String> = said.collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "it took {:?}", begun.elapsed());
+    assert!(rest.iter().any(|line| line == "hint: run the same command again to go on from here"), "{rest:?}");
+    assert!(!at_work.exists(), "the temporary database is still there");
+    let turns: Vec<String> = turns(&out).into_iter().map(|(name, ..)| name).collect();
+    assert!(!turns.contains(&"ingest".to_owned()), "a run that was cut is no result: {turns:?}");
+}
+
+#[test]
 fn saved_results_are_judged_again_without_running_anything() {
     let (_dir, snapshot, out) = place();
     bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--lookups", "0"]).assert().success();

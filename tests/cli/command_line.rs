@@ -87,10 +87,47 @@ fn help_of_a_command_is_the_same_by_either_way() {
         assert_eq!(String::from_utf8_lossy(&by_name.stdout), String::from_utf8_lossy(&by_flag.stdout), "{command}");
         assert_eq!(by_name.status.code(), Some(0));
     }
-    let output = program().args(["help", "imprt"]).output().expect("run");
-    assert_eq!(output.status.code(), Some(2));
-    let said = "error: there is no command `imprt`\nhint: bedload --help lists the commands\n";
-    assert_eq!(String::from_utf8_lossy(&output.stderr), said);
+    for (words, hint) in [
+        (&["imprt"][..], "did you mean import?"),
+        (&["im"], "did you mean import?"),
+        (&["in"], "did you mean inspect?"),
+        (&["ge"], "did you mean get or generate?"),
+        (&["presets", "expl"], "did you mean explain?"),
+        (&["presets", "frobnicate"], "bedload presets --help lists the commands"),
+        (&["frobnicate"], "bedload --help lists the commands"),
+    ] {
+        let output = program().arg("help").args(words).output().expect("run");
+        assert_eq!(output.status.code(), Some(2));
+        let said = format!("error: there is no command `{}`\nhint: {hint}\n", words[words.len() - 1]);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), said);
+    }
+}
+
+#[test]
+fn bash_completes_values_of_options() {
+    let completions = program().args(["completions", "bash"]).output().expect("run").stdout;
+    let script = String::from_utf8(completions).expect("text");
+    for (command, option, begun, expected) in [
+        ("import", "--preset", "ingest-c", "ingest-compat"),
+        ("import", "--set", "node.table.block_siz", "node.table.block_size="),
+        ("doctor", "--preset", "ingest-c", "ingest-compat"),
+        ("doctor", "--set", "load.write.batch_b", "load.write.batch_bytes="),
+        ("bench", "--presets", "ingest-c", "ingest-compat"),
+        ("bench", "--reference", "ingest-c", "ingest-compat"),
+        ("bench", "--vary", "node.table.block_siz", "node.table.block_size="),
+        ("bench", "--vary", "mem", "memory="),
+        ("bench", "--set", "thr", "threads="),
+    ] {
+        let words = format!(
+            "COMP_WORDS=(bedload {command} {option} {begun}); COMP_CWORD=3; _bedload bedload '{begun}' {option}; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let output = crate::common::run::hermetic("bash").args(["-c", &format!("{script}\n{words}")]).output();
+        let offered = String::from_utf8(output.expect("bash").stdout).expect("text");
+        let offered: Vec<&str> = offered.lines().collect();
+        assert!(offered.contains(&expected), "{command} {option} {begun}: {offered:?}");
+        assert!(offered.iter().all(|word| word.starts_with(begun)), "{command} {option} {begun}: {offered:?}");
+    }
 }
 
 #[test]
@@ -210,6 +247,16 @@ fn quiet_hides_narration_and_never_results() {
         assert!(stdout.contains(result), "{args:?}: {stdout}");
         assert_eq!(stderr, "", "{args:?}");
     }
+    // The end of a snapshot is missing: a warning, and no narration.
+    let mut blocks = crate::common::car::sections(&std::fs::read(dir.path().join("a.car")).expect("a file"));
+    let (absent, _) = blocks.remove(0);
+    let lacks = crate::common::car::car(&[absent], &blocks);
+    std::fs::write(dir.path().join("lacks.car"), lacks).expect("written");
+    for (db, more) in [("q", &["-q"][..]), ("off", &["--progress", "off"])] {
+        let (_, stderr) = run(&[&["import", "lacks.car", "--check-links", "--db", db][..], more].concat());
+        assert!(stderr.lines().all(|line| line.starts_with("warning: ")), "{stderr}");
+        assert!(stderr.contains("1 of 1 roots") && stderr.contains(" that they link to"), "{stderr}");
+    }
     let (_, stderr) = run(&["generate", "d.car", "--size", "1MiB", "--quiet", "--progress", "lines"]);
     assert!(stderr.starts_with("generate ") && stderr.contains(" blocks, 1.0 MiB"), "{stderr}");
     let (_, stderr) = run(&["doctor", "d.car", "--quiet", "--progress", "json"]);
@@ -316,6 +363,15 @@ fn a_plan_says_what_may_be_spilled_and_the_record_when_it_was() {
         "{stderr}"
     );
     assert_eq!(stderr.matches("warning: ").count(), 1, "{stderr}");
+    // Without it this is stderr as it happens, and in the summary.
+    let auto = ["import", "packed.car.zst", "--memory", "16MiB", "--db"];
+    let (text, stderr) = run(&[&auto[..], &["auto"]].concat());
+    assert!(stderr.contains("\nspill    the blocks do not fit the ") && !stderr.contains("warning: "), "{stderr}");
+    assert!(text.contains("\nspilled   the blocks went through files: "), "{text}");
+    let (text, stderr) = run(&[&auto[..], &["quiet", "-q"]].concat());
+    assert!(stderr.is_empty() && text.contains("\nspilled   "), "{stderr}{text}");
+    let (text, stderr) = run(&[&auto[..], &["planned", "--plan", "spill"]].concat());
+    assert!(!stderr.contains("\nspill ") && !text.contains("\nspilled "), "{stderr}{text}");
     let (_, stderr) = run(&[&insists[..], &["1GiB", "--db", "large"]].concat());
     assert!(!stderr.contains("warning: "), "{stderr}");
     let (text, _) = run(&["stat", "--db", "large"]);
@@ -324,6 +380,36 @@ fn a_plan_says_what_may_be_spilled_and_the_record_when_it_was() {
     let year = humantime::parse_rfc3339(row("imported  ")).expect("a time");
     assert!(year.elapsed().expect("not in the future").as_secs() < 3600, "{text}");
     assert!(row("head      ").starts_with("filecoin, epoch "), "{text}");
+}
+
+#[test]
+fn tables_fit_a_usual_terminal_wherever_they_go() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = |args: &[&str]| {
+        let output = program().args(args).current_dir(dir.path()).output().expect("run");
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    run(&["generate", "log", "--profile", "steem", "--size", "1MiB", "-q"]);
+    run(&["import", "log", "--db", "chain", "--index", "transactions", "-q"]);
+    for args in [&["presets", "list"][..], &["presets", "diff", "ingest", "memtable"], &["stat", "chain"]] {
+        let text = run(args);
+        let widest = text.lines().max_by_key(|line| line.chars().count()).expect("a table");
+        assert!(widest.chars().count() <= 80, "{args:?}: {widest}");
+    }
+    // Of a structure the fields that differ, under the names that can be set.
+    let text = run(&["stat", "chain"]);
+    assert!(text.contains("cf.compression_opts.level = 3 (default 32767)\n") && !text.contains('{'), "{text}");
+}
+
+#[test]
+fn a_dry_run_prints_its_plan_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let output = program().args(["import", "--db", "db", "--dry-run"]).arg(&car).current_dir(dir.path()).output();
+    let output = output.expect("run");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text.matches("sort in memory: ").count(), 1, "{text}");
 }
 
 #[test]

@@ -88,6 +88,31 @@ fn partitions_that_cannot_fit_are_refused_before_anything_is_written() {
 }
 
 #[test]
+fn a_dry_run_ends_as_an_import_without_room_for_its_database_would() {
+    let place = Place::in_memory();
+    let Some(disk) = Disk::new(place.path("data"), 6 << 10) else { return };
+    let case = case(&place, &disk.0, Way::Memory, From::File);
+    disk.make_room();
+    let fits = case.clone().arg(&["--dry-run"]).run();
+    assert_eq!((fits.code, fits.stderr.as_str()), (Some(0), ""));
+    assert!(fits.number("/space/0/least_bytes") > 6 << 20, "{}", fits.json);
+    disk.remount("size=6m");
+    let dry = case.clone().arg(&["--dry-run"]).run();
+    assert_eq!(dry.code, Some(1), "{dry:?}");
+    dry.says(&[&format!("error: find room at {}: ", disk.0.display()), " MiB more needed, 6.0 MiB free\n"]);
+    assert!(!dry.stderr.contains("warning: "), "{dry:?}");
+    // The import itself begins, because room may be made meanwhile; it is warned.
+    let ended = case.run();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    ended.says(&["warning: ", " at least: it is not compressed", "find room at ", "No space left on device"]);
+    // What compresses may fit.
+    let packed = case.clone().arg(&["--restart", "--preset", "ingest-zstd", "--dry-run"]).run();
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    packed.says(&["warning: ", "less if the blocks compress well"]);
+    assert_eq!(packed.number("/space/0/least_bytes"), 0);
+}
+
+#[test]
 fn the_plan_reports_what_each_file_system_needs() {
     let place = Place::in_memory();
     let Some(disk) = Disk::new(place.path("work"), 64 << 10) else { return };

@@ -232,6 +232,24 @@ fn keys_of_six_kinds_that_make_six_times_as_many_partitions() {
 }
 
 #[test]
+fn a_car_through_memtables() {
+    let place = Place::new();
+    let source = snapshot(&place, 256 * MIB, Format::Car);
+    let args = ["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"];
+    for threads in [2, 8] {
+        let measured = keeps(&place, &source, Way::File, 64, threads, &args);
+        assert!(measured.number("payload_bytes") > 192 * MIB, "{}", measured.report["payload_bytes"]);
+    }
+}
+
+#[test]
+fn a_file_that_was_to_stay_in_memory_and_does_not_fit() {
+    let place = Place::new();
+    let source = snapshot(&place, 256 * MIB, Format::Car);
+    assert!(keeps(&place, &source, Way::File, 64, 2, &["--plan", "memory"]).spilled(), "it cannot fit");
+}
+
+#[test]
 fn a_block_log_through_memtables() {
     let place = Place::new();
     let source = place.path("block_log");

@@ -16,7 +16,7 @@ const END: &str = "<!-- to here -->";
 
 /// Documents that are structs: heading, schema, struct.
 const DOCUMENTS: [(&str, &str, &str); 12] = [
-    ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-4", "ImportReport"),
+    ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-5", "ImportReport"),
     ("`import --dry-run`", "bedload-plan-2", "Plan"),
     ("`inspect`", "bedload-inspect-3", "InspectReport"),
     ("`verify`", "bedload-verify-3", "VerifyReport"),
@@ -324,8 +324,8 @@ fn what_is_printed_has_only_documented_fields() {
         seen.insert(schema.to_owned());
     };
     for (schema, code, args) in [
-        ("bedload-import-4", 0, &["import", car, "--db", &db2][..]),
-        ("bedload-import-4", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
+        ("bedload-import-5", 0, &["import", car, "--db", &db2][..]),
+        ("bedload-import-5", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
         ("bedload-plan-2", 0, &["import", car, "--db", "nowhere", "--dry-run", "--preset", "memtable"]),
         ("bedload-inspect-3", 0, &["inspect", "--full", car]),
         ("bedload-verify-3", 0, &["verify", "--db", db, "--against", car]),

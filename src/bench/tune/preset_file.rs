@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::preset::{Assignment, Preset};
 use crate::report::tune::Change;
 use crate::report::tune::{Outcome, TuneReport};
-use crate::size::human;
+use crate::size::{counted, human};
 
 /// Changes of a sample that are listed as evidence.
 const LISTED: usize = 6;
@@ -20,10 +20,10 @@ pub fn preset_file(start: &Preset, report: &TuneReport) -> Option<String> {
     let _ = writeln!(text, "# Found by `bedload tune` around `{}`, for the least {}.", start.name, report.goal.what());
     let _ = writeln!(
         text,
-        "# Snapshot: {} of {}. Machine: {} cores of {}, {}.",
+        "# Snapshot: {} of {}. Machine: {} of {}, {}.",
         report.snapshot.path.rsplit('/').next().unwrap_or_default(),
         human(report.snapshot.bytes),
-        machine.cores,
+        counted(machine.cores as u64, "core", "cores"),
         machine.cpu.as_deref().unwrap_or("an unknown processor"),
         machine.file_system.as_deref().unwrap_or("an unknown file system"),
     );
@@ -48,10 +48,10 @@ pub fn preset_file(start: &Preset, report: &TuneReport) -> Option<String> {
         let best: Vec<String> = ranked.iter().take(LISTED).map(|(name, ratio)| format!("{name}: {ratio:.3}")).collect();
         let _ = writeln!(
             text,
-            "# On {}, {} rounds, {} candidates against the start: {}.",
+            "# On {}, {}, {} against the start: {}.",
             human(rung.bytes),
-            rung.rounds,
-            rung.ratios.len(),
+            counted(rung.rounds.into(), "round", "rounds"),
+            counted(rung.ratios.len() as u64, "candidate", "candidates"),
             best.join("; ")
         );
     }

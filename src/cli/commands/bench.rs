@@ -30,13 +30,13 @@ pub struct Args {
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', hide_possible_values = true, value_parser = values::preset(), help_heading = "What")]
     pub presets: Vec<String>,
     /// Set one option in all of them: stage.scope.option=value, or an argument of the import, as memory=1GiB
-    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "What")]
+    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "What")]
     pub set: Vec<String>,
     /// Try each of these values with each preset; may be repeated, and multiplies
-    #[arg(long, value_name = "OPTION=A,B,..", help_heading = "What")]
+    #[arg(long, value_name = "OPTION=A,B,..", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "What")]
     pub vary: Vec<String>,
     /// The preset to compare the others with; the default is the first one
-    #[arg(long, value_name = "PRESET", help_heading = "What")]
+    #[arg(long, value_name = "PRESET", hide_possible_values = true, value_parser = values::preset(), help_heading = "What")]
     pub reference: Option<String>,
     /// How much slower than another a preset may be and still be recommended, in percent [default: 5]
     ///
@@ -165,7 +165,9 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result
         return output::print_json(report);
     }
     let mut out = std::io::stdout().lock();
-    write!(out, "{}", render::bench::text(report, args.wide, screen::stdout_columns()))?;
+    // A name in a cell that is broken could begin a line like a message; a file gets the table whole.
+    let (lines, table) = (Some(screen::table_columns()), screen::stdout_columns());
+    write!(out, "{}", render::bench::text(report, args.wide, lines, table))?;
     if args.recommend.is_none() {
         write!(out, "{}", rows::row("results", 13, &args.out.display().to_string()))?;
     }

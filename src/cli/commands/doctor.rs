@@ -36,10 +36,10 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = values::plan_choice())]
     pub plan: PlanChoice,
     /// Preset of the import: a name (`bedload presets list`) or a file
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", hide_possible_values = true, value_parser = values::preset())]
     pub preset: Option<String>,
     /// Override one option of the preset; may be repeated
-    #[arg(long, value_name = "STAGE.SCOPE.OPTION=VALUE")]
+    #[arg(long, value_name = "STAGE.SCOPE.OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment())]
     pub set: Vec<String>,
 }
 

@@ -9,6 +9,7 @@ use crate::progress::CancellationToken;
 use crate::read::block::BlockLookup;
 use crate::read::get::{Found, Lookup, to_json_with_names};
 use crate::report::shown_json;
+use crate::size::grouped;
 use clap::ValueEnum;
 use data_encoding::HEXLOWER;
 
@@ -119,7 +120,11 @@ fn all_found(db: &Path, missing: u64, requested: u64) -> anyhow::Result<()> {
     if missing == 0 {
         return Ok(());
     }
-    let reason = if requested == 1 { "the key is".into() } else { format!("{missing} of {requested} keys are") };
+    let reason = if requested == 1 {
+        "the key is".into()
+    } else {
+        format!("{} of {} keys are", grouped(missing), grouped(requested))
+    };
     Err(Error::NotFound {
         path: db.to_owned(),
         reason: format!("{reason} not in the database"),

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use crate::Error;
+use crate::preset::nearest_of;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -47,14 +48,26 @@ pub fn help(args: &HelpArgs, mut command: clap::Command) -> anyhow::Result<()> {
     command.build();
     let mut found = &command;
     for name in &args.command {
-        found = found.find_subcommand(name).ok_or_else(|| Error::Usage {
-            reason: format!("there is no command `{name}`"),
-            hint: "bedload --help lists the commands".into(),
-        })?;
+        found = found.find_subcommand(name).ok_or_else(|| unknown(name, found))?;
     }
     let help = found.clone().render_help();
     let text = if io::stdout().is_terminal() { help.ansi().to_string() } else { help.to_string() };
     Ok(write!(io::stdout(), "{text}")?)
+}
+
+/// The error of a command that `parent` does not have, with those that the user may mean: what it begins, or what is like it.
+fn unknown(name: &str, parent: &clap::Command) -> Error {
+    let names = || parent.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+    let mut meant: Vec<&str> = names().filter(|known| !name.is_empty() && known.starts_with(name)).collect();
+    if meant.is_empty() {
+        meant.extend(nearest_of(name, names()));
+    }
+    let all = parent.get_bin_name().unwrap_or("bedload");
+    let hint = match &meant[..] {
+        [] => format!("{all} --help lists the commands"),
+        meant => format!("did you mean {}?", meant.join(" or ")),
+    };
+    Error::Usage { reason: format!("there is no command `{name}`"), hint }
 }
 
 /// Writes the man pages of `command`.

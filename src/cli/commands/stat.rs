@@ -37,6 +37,6 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if globals.json {
         return output::print_json(&report);
     }
-    screen::print(&render::stat::text(&report), 10)?;
+    screen::print_table(&render::stat::text(&report), 10)?;
     Ok(())
 }

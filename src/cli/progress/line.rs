@@ -4,7 +4,7 @@ use crate::progress::{Event, Phase};
 use crate::report::shown_in_line;
 use crate::size::{counted, human};
 
-use crate::cli::render::numbers::{SHORT, throughput};
+use crate::cli::render::numbers::{SHORT, throughput, took};
 use crate::cli::render::screen;
 
 /// The column behind the name of a phase.
@@ -21,6 +21,10 @@ pub fn line(event: &Event) -> Option<String> {
         Event::PhaseDone { phase, seconds, bytes, blocks, earlier_bytes } => {
             phase_done(*phase, *seconds, (*bytes, *earlier_bytes), *blocks)?
         }
+        Event::Spills { held_bytes } => {
+            let held = human(*held_bytes);
+            format!("spill    the blocks do not fit the {held} of memory for them: from here on they go through files")
+        }
         Event::Warning { message } => format!("warning: {message}"),
         _ => return None,
     };
@@ -30,7 +34,7 @@ pub fn line(event: &Event) -> Option<String> {
 /// The line of a phase that is done; `None` where there is nothing to report.
 fn phase_done(phase: Phase, seconds: f64, (bytes, earlier): (u64, u64), blocks: u64) -> Option<String> {
     let name = phase.name();
-    let took = if seconds < SHORT { format!("{:>5.0} ms", seconds * 1e3) } else { format!("{seconds:>6.1} s") };
+    let took = format!("{:>8}", took(seconds));
     match phase {
         Phase::Plan => None,
         // Reading a log begins after its files were probed; a phase without bytes and blocks has nothing to report.

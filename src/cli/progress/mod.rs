@@ -9,7 +9,7 @@ mod status;
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::progress::{Event, Observer, Sample, Silent};
+use crate::progress::{Event, Observer, Sample};
 use crate::report::shown_json;
 use parking_lot::Mutex;
 
@@ -29,7 +29,18 @@ pub trait Renderer: Observer {
     fn finish(&self) {}
 }
 
-impl Renderer for Silent {}
+/// Warnings alone: they are no narration.
+struct Warnings;
+
+impl Observer for Warnings {
+    fn event(&self, event: &Event) {
+        if let (Event::Warning { .. }, Some(line)) = (event, line(event)) {
+            bar::print_above(&line);
+        }
+    }
+}
+
+impl Renderer for Warnings {}
 
 impl Renderer for Bar {
     fn finish(&self) {
@@ -52,7 +63,7 @@ pub fn renderer(globals: &Globals) -> Box<dyn Renderer> {
     match style(globals) {
         ProgressStyle::Bar => Box::new(Bar::new(globals.color_on_stderr())),
         ProgressStyle::Json => Box::new(Json),
-        ProgressStyle::Off => Box::new(Silent),
+        ProgressStyle::Off => Box::new(Warnings),
         ProgressStyle::Auto | ProgressStyle::Lines => Box::new(Lines(Mutex::new((0.0, Rate::default())))),
     }
 }

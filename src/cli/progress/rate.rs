@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::progress::{Backlog, Phase, Sample, Writes};
-use crate::size::human;
+use crate::size::{counted, human};
 
 use super::curve::IntervalRates;
 use super::status::{NEEDED, Status};
@@ -81,7 +81,8 @@ fn describe_backlog(backlog: &Backlog) -> String {
         Writes::Delayed => ", writes delayed",
         Writes::Stopped => ", writes stopped",
     };
-    format!("{} files at level 0, {} pending{writes}", backlog.level0_files, human(backlog.pending_bytes))
+    let files = counted(backlog.level0_files, "file", "files");
+    format!("{files} at level 0, {} pending{writes}", human(backlog.pending_bytes))
 }
 
 #[cfg(test)]

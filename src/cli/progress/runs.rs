@@ -13,12 +13,12 @@ use crate::bench::tune::TuneObserver;
 use crate::bench::{BenchObserver, Step};
 use crate::report::bench::Run;
 use crate::report::{shown_in_line, shown_json};
-use crate::size::human;
+use crate::size::{self, counted, human};
 
 use super::status::{NEEDED, Status};
 use super::{LINE_EVERY, bar, print_status, style};
 use crate::cli::globals::{Globals, ProgressStyle};
-use crate::cli::render::numbers::duration;
+use crate::cli::render::numbers::{duration, elapsed as time};
 use crate::cli::render::screen;
 
 /// Where the text of a run that ended begins, in columns.
@@ -115,7 +115,7 @@ impl Now {
             Some((NEEDED, format!("run {number} of {of}{on}"))),
             Some((3, shown_in_line(variant).into_owned())),
             Some((4, round)),
-            Some((2, format!("{} for {}", self.action, duration(self.acts_since.elapsed().as_secs_f64())))),
+            Some((2, format!("{} {}", self.action, time(self.acts_since.elapsed().as_secs_f64())))),
             left,
         ];
         Status {
@@ -158,8 +158,9 @@ impl BenchObserver for Runs {
         let text = match (&run.failure, seconds) {
             (Some(failure), _) => format!("failed ({}): {}", failure.action, failure.error),
             (None, Some(seconds)) => {
-                let scan = run.scan.as_ref().map_or(String::new(), |scan| format!(", scan {:.2} s", scan.seconds));
-                format!("{seconds:.2} s{scan}")
+                let scan =
+                    run.scan.as_ref().map_or(String::new(), |scan| format!(", scan {}", size::seconds(scan.seconds)));
+                format!("{}{scan}", size::seconds(seconds))
             }
             (None, None) => String::new(),
         };
@@ -181,7 +182,12 @@ impl BenchObserver for Runs {
 impl TuneObserver for Runs {
     fn rung(&self, candidates: usize, bytes: u64, rounds: u32) {
         self.print(
-            &format!("{candidates} candidates on {}, {rounds} rounds", human(bytes)),
+            &format!(
+                "{} on {}, {}",
+                counted(candidates as u64, "candidate", "candidates"),
+                human(bytes),
+                counted(rounds.into(), "round", "rounds")
+            ),
             || json!({ "event": "sample", "candidates": candidates, "bytes": bytes, "rounds": rounds }),
         );
     }
@@ -223,7 +229,7 @@ mod tests {
         let began = Instant::now() - Duration::from_secs(10);
         let now = Now { step: step.clone(), began, action: "import", acts_since: began + Duration::from_secs(3) };
         let status = now.status("bench", Duration::from_secs(300));
-        assert_eq!(status.text(200), "run 7 of 12, memtable, round 2, import for 8 s, 3:50 min left");
+        assert_eq!(status.text(200), "run 7 of 12, memtable, round 2, import 0:07, 3:50 min left");
         assert_eq!(status.text(30), "run 7 of 12, 3:50 min left");
         assert!(status.done.is_some_and(|done| (done - 6.25 / 12.0).abs() < 0.01), "{status:?}");
         // Longer than expected: what follows is not over for that.

@@ -11,15 +11,15 @@ use crate::cli::render::table::{align_numbers, table_within, text as lines};
 const NAMES: usize = 13;
 
 /// The comparison for people: circumstances, a line a variant, what to beware of, and the recommendation. `wide` has all
-/// columns, in lines that stay whole.
-pub fn text(report: &BenchReport, wide: bool, columns: Option<usize>) -> String {
+/// columns, in lines that stay whole. The table has `table_columns` at most, the text around it `columns`.
+pub fn text(report: &BenchReport, wide: bool, columns: Option<usize>, table_columns: Option<usize>) -> String {
     let fit = |text: &str| fit(&shown(text), NAMES + 1, columns);
     let rows = |rows: Vec<(&str, String)>| -> String {
         rows.into_iter().map(|(name, value)| row(name, NAMES, &value.replace('`', ""))).collect()
     };
     let mut text = fit(&rows(circumstances(report)));
     text.push('\n');
-    text.push_str(&table(report, wide, columns.filter(|_| !wide)));
+    text.push_str(&table(report, wide, table_columns.filter(|_| !wide)));
     let mut behind = String::new();
     if !report.figures.reference.is_empty() {
         behind.push_str(&format!(
@@ -56,18 +56,18 @@ mod tests {
 
     #[test]
     fn the_table_is_as_it_was() {
-        insta::assert_snapshot!("bench", text(&report(), false, None));
-        insta::assert_snapshot!("bench_wide", text(&report(), true, None));
+        insta::assert_snapshot!("bench", text(&report(), false, None, None));
+        insta::assert_snapshot!("bench_wide", text(&report(), true, None, None));
     }
 
     #[test]
     fn the_table_fits_the_terminal_and_the_fastest_comes_first() {
         for columns in [60, 80, 100, 120] {
-            let text = text(&report(), false, Some(columns));
+            let text = text(&report(), false, Some(columns), Some(columns));
             let widest = text.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(columns), "{columns}: {text}");
         }
-        let text = text(&report(), false, Some(100));
+        let text = text(&report(), false, Some(100), Some(100));
         let first = |name: &str| text.lines().position(|line| line.starts_with(name)).expect("a line");
         assert!(first("ingest") < first("memtable") && first("memtable") < first("forest-unordered"), "{text}");
     }
@@ -77,6 +77,6 @@ mod tests {
         let mut report = report();
         report.runs.clear();
         report.figures = crate::bench::figures(&["ingest".to_owned()], "ingest", 0.05, &[]);
-        assert!(text(&report, false, None).contains("\ningest"));
+        assert!(text(&report, false, None, None).contains("\ningest"));
     }
 }

@@ -1,10 +1,10 @@
 //! The report of `bedload doctor`.
 
 use crate::report::{DoctorReport, Latency};
-use crate::size::human;
+use crate::size::{human, seconds};
 use serde_json::Value;
 
-use crate::cli::render::numbers::phases;
+use crate::cli::render::numbers::{phases, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
 const UNKNOWN: &str = "unknown";
@@ -72,7 +72,8 @@ fn add_forecast(rows: &mut Rows, report: &DoctorReport) {
     rows.add(
         "forecast",
         format!(
-            "{total:.1} s ({}), {} of disk at the peak, {} of memory; limited by the {}; from a sample of {}",
+            "{} ({}), {} of disk at the peak, {} of memory; limited by the {}; from a sample of {}",
+            took(total),
             phases(&prediction.seconds),
             bytes(prediction.peak_disk_bytes),
             human(prediction.memory_bytes),
@@ -89,7 +90,7 @@ fn bytes(value: Option<u64>) -> String {
 fn latency(latency: Option<Latency>) -> String {
     latency.map_or_else(
         || UNKNOWN.into(),
-        |Latency { median_us, p99_us, .. }| format!("{:.2} ms (99 %: {:.2} ms)", median_us / 1000.0, p99_us / 1000.0),
+        |Latency { median_us, p99_us, .. }| format!("{} (99 %: {})", seconds(median_us / 1e6), seconds(p99_us / 1e6)),
     )
 }
 

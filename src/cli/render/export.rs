@@ -3,7 +3,7 @@
 use crate::report::{ExportReport, ExportedLog};
 use crate::size::human;
 
-use crate::cli::render::numbers::{counted, grouped, throughput};
+use crate::cli::render::numbers::{counted, grouped, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 use crate::cli::render::walk::missing;
 
@@ -40,7 +40,7 @@ pub fn text(report: &ExportReport) -> String {
             format!("{} not what the codec says", counted(report.malformed, "block is", "blocks are")),
         );
     }
-    rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(report.payload_bytes, report.seconds)));
+    rows.add("time", format!("{}, {}", took(report.seconds), throughput(report.payload_bytes, report.seconds)));
     for block in &report.first_missing {
         let from = block.parent.as_ref().map(|parent| format!(", named by {parent}")).unwrap_or_default();
         let epoch = block.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();
@@ -57,7 +57,15 @@ fn add_log(rows: &mut Rows, log: &ExportedLog, packed: bool) {
     } else {
         format!("the same blocks as in the log that was imported; {}", log.differs.join("; "))
     };
-    rows.add("chain", format!("{}{version}, blocks {} to {}", log.family, log.first.number, log.last.number));
-    rows.add("head", format!("{} {}", log.last.number, log.last.id));
+    rows.add(
+        "chain",
+        format!(
+            "{}{version}, blocks {} to {}",
+            log.family,
+            grouped(log.first.number.into()),
+            grouped(log.last.number.into())
+        ),
+    );
+    rows.add("head", format!("{} {}", grouped(log.last.number.into()), log.last.id));
     rows.add("original", same);
 }

@@ -5,7 +5,7 @@ use crate::report::{Blocks, Head, ImportReport, LinkReport, LogReport, LogVerifi
 use crate::size::human;
 use serde_json::Value;
 
-use crate::cli::render::numbers::{counted, date, grouped, phases, sparkline, throughput};
+use crate::cli::render::numbers::{counted, date, grouped, phases, sparkline, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// Bytes from which on the cost of a GiB is shown.
@@ -37,6 +37,9 @@ pub fn text(report: &ImportReport) -> String {
         rows.add("missing", format!("{} of {} roots", grouped(report.missing_roots), grouped(roots)));
     }
     rows.add_some("links", report.links.as_ref().map(links));
+    if report.plan.sort().is_some_and(|sort| sort.spill && sort.may_spill) {
+        rows.add("spilled", "the blocks went through files: they did not fit the memory for them");
+    }
     rows.add("time", time(report));
     rows.add_some("head", report.head.as_ref().filter(|_| report.log.is_none()).map(head));
     if let Some(log) = &report.log {
@@ -58,7 +61,7 @@ pub fn text(report: &ImportReport) -> String {
 /// The time that it took; of a run that went on, no speed of the whole is known.
 fn time(report: &ImportReport) -> String {
     let total = report.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
-    let mut parts = vec![format!("{total:.1} s")];
+    let mut parts = vec![took(total)];
     match report.resumed {
         true => parts.push("this run alone".into()),
         false if report.payload_bytes > 0 => parts.push(throughput(report.payload_bytes, total)),
@@ -98,11 +101,11 @@ pub fn checked_in_log(verified: LogVerified) -> &'static str {
 
 fn memtable(memtable: &MemtableReport) -> String {
     format!(
-        "{}, {}, {} ({:.1} s), {} at level 0 at the end of writing, {} compacted",
+        "{}, {}, {} ({}), {} at level 0 at the end of writing, {} compacted",
         counted(memtable.batches, "batch", "batches"),
         counted(memtable.flushes, "flush", "flushes"),
         counted(memtable.stalls, "stall", "stalls"),
-        memtable.stall_seconds,
+        took(memtable.stall_seconds),
         counted(memtable.level0_files_before_compaction, "file", "files"),
         human(memtable.compaction_bytes_read)
     )

@@ -3,7 +3,7 @@
 use crate::report::{BlockRef, CodeCount, InspectReport, LogInfo, RootInfo, ZstdInfo};
 use crate::size::human;
 
-use crate::cli::render::numbers::{counted, date, grouped, throughput};
+use crate::cli::render::numbers::{counted, date, grouped, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// The width of the longest bar of the size histogram.
@@ -48,7 +48,7 @@ fn add_car(rows: &mut Rows, report: &InspectReport) {
     if let Some(head) = &report.head {
         let headers = counted(head.headers, "header", "headers");
         let time = date(head.timestamp);
-        rows.add("chain", format!("Filecoin, epoch {}, {time}, {headers} at the head", head.epoch));
+        rows.add("chain", format!("Filecoin, epoch {}, {time}, {headers} at the head", grouped(head.epoch)));
     }
     match report.payload_bytes {
         Some(payload) => add_blocks(rows, report, payload),
@@ -83,7 +83,7 @@ fn add_blocks(rows: &mut Rows, report: &InspectReport, payload: u64) {
             bad => counted(bad, "block does not match its CID", "blocks do not match their CIDs"),
         },
     );
-    rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(payload, report.seconds)));
+    rows.add("time", format!("{}, {}", took(report.seconds), throughput(payload, report.seconds)));
 }
 
 fn add_sizes(rows: &mut Rows, report: &InspectReport) {
@@ -105,7 +105,10 @@ fn add_log(rows: &mut Rows, log: &LogInfo, report: &InspectReport) {
     rows.add_some("chain", log.chain_id.as_ref());
     let time = |block: &BlockRef| date(u64::try_from(block.timestamp_ms / 1000).unwrap_or(0));
     for (name, block) in [("first", &log.first), ("head", &log.last)] {
-        rows.add_some(name, block.as_ref().map(|block| format!("{} {}, {}", block.number, block.id, time(block))));
+        rows.add_some(
+            name,
+            block.as_ref().map(|block| format!("{} {}, {}", grouped(block.number.into()), block.id, time(block))),
+        );
     }
     if log.rest_bytes > 0 {
         rows.add("torn", format!("{} behind the last whole block", human(log.rest_bytes)));

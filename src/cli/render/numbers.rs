@@ -1,7 +1,7 @@
 //! Numbers, rates and times as text.
 
 use crate::report::rfc3339;
-use crate::size::human;
+use crate::size::{self, human};
 pub use crate::size::{counted, grouped};
 use serde_json::{Map, Value};
 
@@ -29,6 +29,11 @@ pub fn throughput(bytes: u64, seconds: f64) -> String {
 /// Whole percent; 100 only when all is done.
 pub fn percent(done: f64) -> u64 {
     (done * 100.0) as u64
+}
+
+/// How long something took, in seconds with one digit: `12.3 s`; what would be 0.0 in a smaller unit.
+pub fn took(seconds: f64) -> String {
+    if seconds < SHORT { size::seconds(seconds) } else { format!("{seconds:.1} s") }
 }
 
 /// `12 s`, `12:35 min` or `3:33 h`

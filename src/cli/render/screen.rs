@@ -10,6 +10,14 @@ use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 /// The longest name before a value, in columns.
 const LONGEST_NAME: usize = 12;
 
+/// The columns of a table where the terminal's are not known.
+const USUAL: usize = 80;
+
+/// Columns for a table on standard output, of which a file or a pipe gets as many as a usual terminal.
+pub fn table_columns() -> usize {
+    stdout_columns().unwrap_or(USUAL)
+}
+
 /// Columns of the terminal on standard output; `None` without one, where lines stay whole.
 pub fn stdout_columns() -> Option<usize> {
     columns(&Term::stdout())
@@ -27,6 +35,11 @@ fn columns(terminal: &Term) -> Option<usize> {
 /// Prints a text of lines such as `digest    1f2e..`, whose values begin at the column `indent`.
 pub fn print(text: &str, indent: usize) -> io::Result<()> {
     write!(io::stdout(), "{}", fit(&shown(text), indent, stdout_columns()))
+}
+
+/// The same for a table, which fits a usual terminal wherever it goes.
+pub fn print_table(text: &str, indent: usize) -> io::Result<()> {
+    write!(io::stdout(), "{}", fit(&shown(text), indent, Some(table_columns())))
 }
 
 /// Prints a line on standard error. A reader that is gone must not stop anything.

@@ -1,6 +1,7 @@
 //! The report of `bedload stat`.
 
-use crate::report::{FamilyStat, StatReport};
+use crate::report::{FamilyStat, OptionStat, StatReport};
+use crate::rocks::option_map::fields_of;
 use crate::size::human;
 use serde_json::Value;
 
@@ -52,10 +53,21 @@ fn family(family: &FamilyStat) -> String {
         rows.add("records", format!("{}, {}", grouped(records), human(payload)));
         rows.add("digest", digest.to_string());
     }
-    let options = family.options.iter().map(|option| {
-        let default = option.default.as_deref().unwrap_or("unknown to this RocksDB");
-        format!("{} = {} (default {default})", option.option, option.value)
-    });
-    rows.add_each("options", options);
+    rows.add_each("options", family.options.iter().flat_map(lines));
     rows.into_text()
+}
+
+/// An option and its default; of a structure, the fields that differ.
+fn lines(OptionStat { option, value, default }: &OptionStat) -> Vec<String> {
+    let line = |name: &str, value: &str, default: Option<&str>| {
+        format!("{name} = {value} (default {})", default.unwrap_or("unknown to this RocksDB"))
+    };
+    let (Some(fields), Some(defaults)) = (fields_of(value), default.as_deref().and_then(fields_of)) else {
+        return vec![line(option, value, default.as_deref())];
+    };
+    let differing = fields.iter().filter_map(|(field, value)| {
+        let default = defaults.iter().find(|(known, _)| known == field).map(|(_, default)| *default);
+        (default != Some(*value)).then(|| line(&format!("{option}.{field}"), value, default))
+    });
+    differing.collect()
 }

@@ -5,9 +5,9 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use crate::cli::render::screen;
 
-/// A table without rows.
+/// A table without rows, for standard output.
 pub fn table(header: &[&str]) -> Table {
-    table_within(header, screen::stdout_columns())
+    table_within(header, Some(screen::table_columns()))
 }
 
 /// The same for a terminal of so many columns; elsewhere lines stay whole.

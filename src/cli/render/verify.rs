@@ -5,7 +5,7 @@ use crate::size::human;
 use crate::sort::key::KeyLayout;
 
 use crate::cli::render::import::checked_in_log;
-use crate::cli::render::numbers::{counted, grouped, throughput};
+use crate::cli::render::numbers::{counted, grouped, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// The report for people.
@@ -25,9 +25,9 @@ pub fn text(report: &VerifyReport) -> String {
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     if let Some(against) = &report.against {
         let mut text = format!(
-            "{}: {} blocks, {} distinct, {} the same here",
+            "{}: {}, {} distinct, {} the same here",
             against.source,
-            grouped(against.blocks),
+            counted(against.blocks, "block", "blocks"),
             grouped(against.distinct),
             grouped(against.same)
         );
@@ -49,7 +49,7 @@ pub fn text(report: &VerifyReport) -> String {
             rows.add("uncovered", log.not_covered.join("; "));
         }
     }
-    rows.add("time", format!("{:.1} s, {}", report.seconds, throughput(report.payload_bytes, report.seconds)));
+    rows.add("time", format!("{}, {}", took(report.seconds), throughput(report.payload_bytes, report.seconds)));
     report.notes.iter().for_each(|note| rows.add("note", note));
     add_problems(&mut rows, &report.problems, report.valid);
     rows.add_advice(&report.warnings);

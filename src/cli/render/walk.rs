@@ -3,7 +3,7 @@
 use crate::report::WalkReport;
 use crate::size::human;
 
-use crate::cli::render::numbers::{counted, grouped, throughput};
+use crate::cli::render::numbers::{counted, grouped, throughput, took};
 use crate::cli::render::rows::Rows;
 
 /// The width of the longest name.
@@ -42,7 +42,7 @@ pub fn text(report: &WalkReport) -> String {
     }
     let rate = report.reachable as f64 / report.seconds.max(0.001);
     let bytes = throughput(report.reachable_bytes, report.seconds);
-    rows.add("time", format!("{:.1} s, {} blocks/s, {bytes}", report.seconds, grouped(rate as u64)));
+    rows.add("time", format!("{}, {} blocks/s, {bytes}", took(report.seconds), grouped(rate as u64)));
     for block in &report.first_missing {
         let allowed = if block.allowed { "allowed to be missing" } else { "missing" };
         let epoch = block.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();

@@ -37,7 +37,6 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let families = ColumnFamilies::of_car(job).written_to();
     let meter = Meter::default();
     let before = job.resumed.read.as_ref();
-    chunks.map();
     let fingerprints = match before {
         Some((checkpoint, extents)) => {
             reading::skip(&mut chunks, checkpoint, options, job.resumed.touched, job.links)?;

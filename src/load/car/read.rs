@@ -221,16 +221,19 @@ impl ReadContext<'_> {
         Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, checkpoint, tail })
     }
 
-    /// Tells a caller who insists on memory that the blocks do not fit it.
-    fn warn_of_spilling(&self) {
-        if self.options.plan == PlanChoice::Memory {
-            let held = human(self.sort.hold_bytes);
-            let message = format!(
-                "the blocks do not fit the {held} of memory that they may take: from here on they are spilled to files, in \
-                 spite of --plan memory"
-            );
-            self.progress.report(&Event::Warning { message });
-        }
+    /// Tells the caller that the blocks do not fit the memory for them; a caller who insists on memory is warned.
+    fn tell_of_spilling(&self) {
+        let held_bytes = self.sort.hold_bytes;
+        self.progress.report(&match self.options.plan {
+            PlanChoice::Memory => Event::Warning {
+                message: format!(
+                    "the blocks do not fit the {} of memory that they may take: from here on they are spilled to files, \
+                     in spite of --plan memory",
+                    human(held_bytes)
+                ),
+            },
+            PlanChoice::Auto | PlanChoice::Spill => Event::Spills { held_bytes },
+        });
     }
 
     /// Resumes the work of an earlier run that needs nothing more from the source; `None` if there is none.
@@ -485,7 +488,7 @@ impl<'a> Worker<'a> {
                 return Ok(false);
             }
             if !shared.spilling.swap(true, Ordering::Relaxed) {
-                shared.reading.warn_of_spilling();
+                shared.reading.tell_of_spilling();
             }
         }
         self.spill_what_is_held()?;

@@ -9,6 +9,7 @@ use crate::read::verify::problems::Collector;
 use crate::report::ProblemKind;
 use crate::rocks::key_ranges::{KeyRange, ranges};
 use crate::rocks::{DataFile, Reader, TableCheck};
+use crate::size::{counted, grouped};
 
 /// What the threads share.
 pub(super) struct Job<'a> {
@@ -67,7 +68,8 @@ pub(super) fn compare(
 ) {
     let of = if family.is_empty() { String::new() } else { format!(" of {family}") };
     if found.0 != recorded.0 {
-        let message = format!("{} records{of} can be read, the import wrote {}", found.0, recorded.0);
+        let records = counted(found.0, "record", "records");
+        let message = format!("{records}{of} can be read, the import wrote {}", grouped(recorded.0));
         problems.add(ProblemKind::Count, None, message);
     }
     if found.1 != recorded.1 {

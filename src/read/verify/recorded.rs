@@ -8,6 +8,7 @@ use super::job;
 use super::problems::Collector;
 use super::scan::Totals;
 use crate::report::{Against, ProblemKind, Recorded, VerifyReport};
+use crate::size::{counted, grouped};
 
 /// Compares the totals of all records with the record of the import; `opened_since`: a node may have written to the
 /// database.
@@ -23,7 +24,8 @@ pub(super) fn compare(report: &mut VerifyReport, totals: &Totals, opened_since: 
     if !recorded.whole {
         // The records of other writers are not known, but the import's own are among them.
         if totals.records < recorded.records {
-            let message = format!("{} records can be read, the import added {}", totals.records, recorded.records);
+            let (found, added) = (counted(totals.records, "record", "records"), grouped(recorded.records));
+            let message = format!("{found} can be read, the import added {added}");
             problems.add(ProblemKind::Count, None, message);
         }
         return;

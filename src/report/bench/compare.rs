@@ -10,7 +10,7 @@ use super::metrics::{METRICS, metric};
 use super::phrases::{NOTHING, date, spread, total_key};
 use super::results::BenchReport;
 use crate::report::shown_in_line;
-use crate::size::human;
+use crate::size::{counted, grouped, human};
 
 /// The version of this document.
 pub const COMPARE_SCHEMA: &str = "bedload-bench-compare-1";
@@ -113,20 +113,20 @@ fn differences(a: &BenchReport, b: &BenchReport) -> Vec<Circumstance> {
         let (machine, setup, snapshot) = (&report.machine, &report.setup, &report.snapshot);
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| NOTHING.into());
         let size = |bytes: Option<u64>| bytes.map_or(NOTHING.into(), human);
-        let blocks = snapshot.blocks.map_or(NOTHING.into(), |blocks| blocks.to_string());
+        let blocks = snapshot.blocks.map_or(NOTHING.into(), |blocks| counted(blocks, "block", "blocks"));
         // The same data has the same content; its path says less.
         let digest = report.runs.iter().find_map(|run| run.import.as_ref()).map(|import| import.digest.clone());
         vec![
-            ("data", format!("{}, {blocks} blocks, digest {}", human(snapshot.bytes), known(&digest))),
+            ("data", format!("{}, {blocks}, digest {}", human(snapshot.bytes), known(&digest))),
             ("day", report.period().map_or(NOTHING.into(), |(first, _)| date(first).chars().take(10).collect())),
-            ("processor", format!("{} cores of {}", machine.cores, known(&machine.cpu))),
+            ("processor", format!("{} of {}", counted(machine.cores as u64, "core", "cores"), known(&machine.cpu))),
             ("memory", size(machine.memory_bytes)),
             ("system", format!("{}, {}", known(&machine.system), known(&machine.kernel))),
             ("file system", format!("{} on {}", known(&machine.file_system), known(&machine.device))),
             ("bedload", machine.versions.bedload.clone()),
             ("RocksDB", machine.versions.rocksdb.clone()),
             ("page cache", setup.cache.clone()),
-            ("lookups", setup.lookups.to_string()),
+            ("lookups", grouped(setup.lookups)),
             ("memory limit", setup.memory_limit.as_ref().map_or("none".into(), |limit| human(limit.bytes))),
         ]
     };

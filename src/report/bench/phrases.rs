@@ -5,7 +5,7 @@ use super::metrics::{Metric, Unit, metric};
 use super::results::BenchReport;
 use super::run::Run;
 use crate::report::{rfc3339, shown_in_line};
-use crate::size::human;
+use crate::size::{counted, grouped, human, seconds};
 
 /// The columns that a terminal has room for.
 const NARROW: [&str; 6] = ["preset", "total", "ratio", "memory", "size", "lookups"];
@@ -24,7 +24,7 @@ pub(crate) fn some_of(names: &[&str]) -> String {
     let shown = if names.len() > LISTED { LISTED - 1 } else { names.len() };
     let mut text = names.iter().take(shown).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if names.len() > shown {
-        text.push_str(&format!(" and {} others", names.len() - shown));
+        text.push_str(&format!(" and {}", counted((names.len() - shown) as u64, "other", "others")));
     }
     text
 }
@@ -45,17 +45,8 @@ pub(super) fn value(unit: Unit, value: f64) -> String {
         Unit::Bytes => human(value as u64),
         Unit::BytesPerSecond => format!("{}/s", human(value as u64)),
         Unit::PerSecond => format!("{}/s", thousands(value)),
-        Unit::Count => format!("{value:.0}"),
+        Unit::Count => grouped(value.round() as u64),
         Unit::Factor => format!("{value:.2}"),
-    }
-}
-
-fn seconds(value: f64) -> String {
-    match value {
-        _ if value < 0.01 => format!("{:.2} ms", value * 1e3),
-        _ if value < 1.0 => format!("{:.0} ms", value * 1e3),
-        _ if value < 100.0 => format!("{value:.2} s"),
-        _ => format!("{value:.0} s"),
     }
 }
 
@@ -69,7 +60,7 @@ fn nanoseconds(value: f64) -> String {
 
 fn thousands(value: f64) -> String {
     match value {
-        _ if value < 1e4 => format!("{value:.0}"),
+        _ if value < 1e4 => grouped(value.round() as u64),
         _ if value < 1e6 => format!("{:.0} k", value / 1e3),
         _ => format!("{:.1} M", value / 1e6),
     }
@@ -166,7 +157,7 @@ pub fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
     let mut say = |name, text: Option<String>| lines.extend(text.map(|text| (name, shown_in_line(&text).into_owned())));
     let cpu = machine.cpu.as_deref().unwrap_or("an unknown processor");
     let memory = machine.memory_bytes.map_or(String::new(), |bytes| format!(", {} of memory", human(bytes)));
-    say("machine", Some(format!("{} cores of {cpu}{memory}", machine.cores)));
+    say("machine", Some(format!("{} of {cpu}{memory}", counted(machine.cores as u64, "core", "cores"))));
     let system = [machine.system.as_deref(), machine.kernel.as_deref()].into_iter().flatten().collect::<Vec<_>>();
     say("system", (!system.is_empty()).then(|| system.join(", ")));
     let device = machine.device.as_ref().map_or(String::new(), |device| format!(" on {device}"));
@@ -181,7 +172,7 @@ pub fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
     );
     say("command", setup.command.clone());
     let name = snapshot.path.rsplit('/').next().unwrap_or(&snapshot.path);
-    let blocks = snapshot.blocks.map_or(String::new(), |blocks| format!(", {blocks} blocks"));
+    let blocks = snapshot.blocks.map_or(String::new(), |blocks| format!(", {}", counted(blocks, "block", "blocks")));
     say("snapshot", Some(format!("{name}, {}{blocks}", human(snapshot.bytes))));
     let warmup = if setup.warmup > 0 { format!(", {} before to warm up", setup.warmup) } else { String::new() };
     say("rounds", Some(format!("{}{warmup}, {}; page cache {}", setup.runs, setup.order, setup.cache)));
