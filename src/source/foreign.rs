@@ -1,6 +1,12 @@
 //! Files of other kinds, known by their first bytes: a source that is no snapshot is named, so that its user knows what to
 //! do. Only asked once something is no CAR: no snapshot is refused for what it looks like.
 
+use std::io::Read;
+use std::path::Path;
+
+use crate::os::files::open_regular;
+use crate::source::input::is_compressed;
+
 /// The name and the link of a file in a tar archive.
 const TAR: (usize, &[u8]) = (257, b"ustar");
 
@@ -24,8 +30,9 @@ const SST: [u8; 8] = 0x88e2_41b7_85f4_cff7_u64.to_le_bytes();
 /// Beginnings of text of the web, in lower case.
 const WEB: [&[u8]; 4] = [b"<!doctype", b"<html", b"<?xml", b"{"];
 
-/// What begins with `head`, ends with the eight bytes of `tail`, and is no snapshot: what it is, and what to do.
-pub(crate) fn kind(head: &[u8], tail: [u8; 8]) -> Option<(&'static str, &'static str)> {
+/// What begins with `head`, ends with the eight bytes of `tail`, and is no snapshot: what it is, and what to do. The end is
+/// only asked for where the beginning does not tell.
+pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'static str, &'static str)> {
     if let Some((_, what, hint)) = KINDS.iter().find(|(magic, ..)| head.starts_with(magic)) {
         return Some((what, hint));
     }
@@ -44,7 +51,17 @@ pub(crate) fn kind(head: &[u8], tail: [u8; 8]) -> Option<(&'static str, &'static
     if is_log_index(head) {
         return Some(("the index of a block log", "give the log itself: block_log, or its directory"));
     }
-    (tail == SST).then_some(("a table of RocksDB", "`bedload stat --db DIR` shows the database that it is a part of"))
+    (tail() == SST).then_some(("a table of RocksDB", "`bedload stat --db DIR` shows the database that it is a part of"))
+}
+
+/// Whether the file at `path` begins as a CAR or as compressed data: enough for a message.
+pub(crate) fn is_snapshot(path: &Path) -> bool {
+    let mut head = [0; 64];
+    let got = open_regular(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+    let head = head.get(..got).unwrap_or_default();
+    let has = |field: &[u8]| memchr::memmem::find(head, field).is_some();
+    // The fields of a CAR's header, in CBOR; a header with many roots has `version` far behind.
+    is_compressed(head) || has(b"\x65roots") || has(b"\x67version")
 }
 
 /// Whether these are places of blocks in a log, each 8 bytes: the first block is at the start of a log of Steem and Hive.
@@ -62,13 +79,13 @@ mod tests {
         let mut tar = vec![b'a'; 512];
         tar[257..262].copy_from_slice(b"ustar");
         let index: Vec<u8> = [0u64, 200, 450, 800].iter().flat_map(|place| place.to_le_bytes()).collect();
-        let name = |head: &[u8]| kind(head, [0; 8]).map(|(what, _)| what);
+        let name = |head: &[u8]| kind(head, || [0; 8]).map(|(what, _)| what);
         assert_eq!(name(&tar), Some("a tar archive"));
         assert_eq!(name(b"PK\x03\x04 rest"), Some("a zip archive"));
         assert_eq!(name(b"BZh91AY"), Some("bzip2 data"));
         assert_eq!(name(b"\n <!DOCTYPE HTML><title>"), Some("a web page or the answer of a server"));
         assert_eq!(name(&index), Some("the index of a block log"));
-        assert_eq!(kind(b"\0\x0b", SST).map(|(what, _)| what), Some("a table of RocksDB"));
+        assert_eq!(kind(b"\0\x0b", || SST).map(|(what, _)| what), Some("a table of RocksDB"));
         for other in [&b"\x3a\xa2\x65roots"[..], b"{\xa2\x65roots\x81\xd8\x2a", b"", b"a text", &[0; 64]] {
             assert_eq!(name(other), None, "{other:?}");
         }
