@@ -238,7 +238,7 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Self::BadInput { problem, .. } | Self::Preset(problem) => problem.0.hint(),
-            Self::Io { action, source, path } => io_hint(source, path, is_stdout(action, path)),
+            Self::Io { action, source, path } => io_hint(source, path, is_output(action, path)),
             Self::NoSpace { path, .. } => format!(
                 "make room (df -h {}), then run the same command again: it goes on; or start over with --restart and \
                  another --db or --work-dir",
@@ -277,17 +277,17 @@ pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {
 }
 
 /// Whether an error is of standard output.
-fn is_stdout(action: &str, path: &Path) -> bool {
+fn is_output(action: &str, path: &Path) -> bool {
     action == "write" && path == Path::new(STREAM)
 }
 
 /// The name of standard input and standard output on a command line.
 const STREAM: &str = "-";
 
-fn io_hint(source: &std::io::Error, path: &Path, stdout: bool) -> String {
+fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
     use std::io::ErrorKind as Kind;
     match source.kind() {
-        _ if stdout => "look at the file or device that standard output goes to (df -h); then run it again".into(),
+        _ if output => "look at the file or device that standard output goes to (df -h); then run it again".into(),
         Kind::NotFound => match path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
             Some(folder) => format!("there is no folder {}: make it, or check the path", folder.display()),
             None => "check the path".into(),
@@ -334,7 +334,7 @@ struct Named<'a>(&'a str, &'a Path);
 impl std::fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.1 {
-            path if is_stdout(self.0, path) => f.write_str("standard output"),
+            path if is_output(self.0, path) => f.write_str("standard output"),
             path if path == Path::new(STREAM) => f.write_str("standard input"),
             path => path.display().fmt(f),
         }

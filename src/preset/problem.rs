@@ -1,6 +1,6 @@
 //! What can be wrong with a preset or an override: always with the place and, for a name, the nearest valid one.
 
-use super::Preset;
+use super::builtin;
 use super::key::{Key, Loader, Origin};
 use crate::error::Problem;
 
@@ -123,7 +123,8 @@ const LISTED: usize = 5;
 
 /// The built-in presets with `name` in theirs, those that begin with it first.
 fn builtin_like(name: &str) -> Vec<&'static str> {
-    let mut like: Vec<&str> = Preset::builtin_names().filter(|known| known.contains(name)).collect();
+    let mut like: Vec<&str> =
+        builtin::PRESETS.iter().map(|(known, _)| *known).filter(|known| known.contains(name)).collect();
     like.sort_by_key(|known| !known.starts_with(name));
     like.truncate(if name.is_empty() { 0 } else { LISTED });
     like

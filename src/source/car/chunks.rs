@@ -119,11 +119,12 @@ enum Bytes {
 
 impl Bytes {
     /// The last eight bytes of what begins with `head`, which has been read; zeros where they cannot be had. A stream is
-    /// read for them, up to the size of a table of RocksDB.
+    /// read for them, up to the size of a table of RocksDB, where it begins as one.
     fn tail(&mut self, head: &[u8]) -> [u8; 8] {
         let mut tail = [0; 8];
         let found = match self {
             Self::Mapped { .. } => None,
+            Self::Stream(_) if !foreign::begins_as_table(head) => None,
             Self::File { file, .. } => {
                 let end = file.metadata().ok().and_then(|metadata| metadata.len().checked_sub(8));
                 end.and_then(|end| file.read_exact_at(&mut tail, end).ok())
