@@ -44,7 +44,9 @@ pub(super) fn compare(
     let more = totals.records.saturating_sub(recorded.records);
     // Damage may have taken as many records as were added.
     let damaged = problems.has_beside(&[ProblemKind::Extra]);
-    if more == 0 || damaged || !opened_since {
+    // Blocks of a log are known one by one: those of the import are compared without the others.
+    let known = totals.since.records > 0;
+    if !opened_since || (!known && (more == 0 || damaged)) {
         let found = (totals.records, totals.digest);
         job::compare("", found, (recorded.records, recorded.digest), problems);
         if found == (recorded.records, recorded.digest) {
@@ -52,11 +54,11 @@ pub(super) fn compare(
         }
         return Ok(());
     }
-    recorded.more_than_recorded = more;
+    recorded.more_than_recorded = if damaged { 0 } else { more };
     if report.log.is_none() && !recorded.confirmed {
         recorded.confirmed = untouched()?;
     }
-    if totals.since.records > 0 {
+    if known {
         let own = (totals.records - totals.since.records, totals.digest.without(totals.since.digest));
         job::compare("the import", own, (recorded.records, recorded.digest), problems);
         if own == (recorded.records, recorded.digest) {
