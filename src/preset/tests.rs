@@ -344,7 +344,7 @@ fn a_base_that_cannot_be_is_refused_with_its_place() {
     );
     for (word, hint) in [
         ("rest-0", "`bedload presets list` names them all; a file is named by its path"),
-        ("in", "there are ingest, ingest-compat, "),
+        ("in", "similar ones are ingest, ingest-zstd, "),
     ] {
         let (_dir, first) = family_of(&[("a.toml", &format!("base = \"{word}\"\n"))]);
         let error = Preset::from_file(&first).expect_err("no such preset");
