@@ -91,7 +91,8 @@ impl Problem for PresetProblem {
         match self {
             Self::NoSuchPreset { name, .. } | Self::Unknown { what: "preset", name, nearest: None, .. } => {
                 let like = builtin_like(name);
-                let like = if like.is_empty() { String::new() } else { format!("similar ones are {}; ", like.join(", ")) };
+                let like =
+                    if like.is_empty() { String::new() } else { format!("similar ones are {}; ", like.join(", ")) };
                 format!("{like}`bedload presets list` names them all; a file is named by its path")
             }
             Self::Form { .. } => {
