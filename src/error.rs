@@ -28,11 +28,11 @@ pub enum Error {
         problem: Cause,
     },
     /// The operating system refused something.
-    #[error("{action} {}", path.display())]
+    #[error("{action} {}", Named(action, path))]
     Io {
         /// A verb, e.g. `open`.
         action: &'static str,
-        /// What it was done to.
+        /// What it was done to; `-` for standard output where something is written, else for standard input.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -238,7 +238,7 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Self::BadInput { problem, .. } | Self::Preset(problem) => problem.0.hint(),
-            Self::Io { source, path, .. } => io_hint(source, path),
+            Self::Io { action, source, path } => io_hint(source, path, is_output(action, path)),
             Self::NoSpace { path, .. } => format!(
                 "make room (df -h {}), then run the same command again: it goes on; or start over with --restart and \
                  another --db or --work-dir",
@@ -246,7 +246,7 @@ impl Error {
             ),
             Self::Rocks { message, path, .. } => errno_of(message).map_or_else(
                 || "the message is RocksDB's own; `bedload verify` tells whether a database is valid".into(),
-                |errno| io_hint(&errno.into(), path),
+                |errno| io_hint(&errno.into(), path, false),
             ),
             Self::State { hint, .. }
             | Self::Usage { hint, .. }
@@ -276,10 +276,22 @@ pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {
     known.into_iter().find(|(text, _)| message.contains(text)).map(|(_, errno)| errno)
 }
 
-fn io_hint(source: &std::io::Error, path: &Path) -> String {
+/// Whether an error is of standard output.
+fn is_output(action: &str, path: &Path) -> bool {
+    action == "write" && path == Path::new(STREAM)
+}
+
+/// The name of standard input and standard output on a command line.
+const STREAM: &str = "-";
+
+fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
     use std::io::ErrorKind as Kind;
     match source.kind() {
-        Kind::NotFound => "check the path".into(),
+        _ if output => "look at the file or device that standard output goes to (df -h); then run it again".into(),
+        Kind::NotFound => match path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
+            Some(folder) => format!("there is no folder {}: make it, or check the path", folder.display()),
+            None => "check the path".into(),
+        },
         Kind::PermissionDenied => match path.ancestors().find(|it| it.symlink_metadata().is_ok()) {
             Some(there) if there != path => {
                 let there = there.display();
@@ -316,6 +328,19 @@ fn io_hint(source: &std::io::Error, path: &Path) -> String {
     }
 }
 
+/// What an action was done to.
+struct Named<'a>(&'a str, &'a Path);
+
+impl std::fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.1 {
+            path if is_output(self.0, path) => f.write_str("standard output"),
+            path if path == Path::new(STREAM) => f.write_str("standard input"),
+            path => path.display().fmt(f),
+        }
+    }
+}
+
 struct More(Option<u64>);
 
 impl std::fmt::Display for More {
@@ -329,5 +354,32 @@ struct At(Option<u64>);
 impl std::fmt::Display for At {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.map_or(Ok(()), |offset| write!(f, " at byte {offset}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_hint_names_the_folder_that_is_in_the_way() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let here = dir.path().display();
+        let hint = |kind: ErrorKind, path: PathBuf| Error::io("create", path)(kind.into()).hint();
+        assert_eq!(
+            hint(ErrorKind::PermissionDenied, dir.path().join("a.car")),
+            format!("this user may not write to {here} (ls -ld {here}): choose another place, or run it as its owner")
+        );
+        assert_eq!(
+            hint(ErrorKind::PermissionDenied, dir.path().to_owned()),
+            format!("check who may use it: ls -ld {here}")
+        );
+        assert_eq!(
+            hint(ErrorKind::NotFound, dir.path().join("gone/a.car")),
+            format!("there is no folder {here}/gone: make it, or check the path")
+        );
+        assert_eq!(hint(ErrorKind::NotFound, dir.path().join("a.car")), "check the path");
     }
 }

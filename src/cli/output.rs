@@ -1,7 +1,7 @@
 //! What a command writes: results on standard output, a report in a file, errors on standard error, an exit code.
 
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -45,6 +45,8 @@ impl ReportFile {
                 .into());
             }
         }
+        // Open until the report is: its reader would take the end of this for the end of the report.
+        let _reader = check_stream(path)?;
         Ok(Self(Report::File(path.to_owned(), Output::create(path, true)?)))
     }
 
@@ -79,6 +81,28 @@ impl ReportFile {
         let text = serde_json::to_vec_pretty(report)?;
         output.file().write_all(&text).map_err(Error::io("write", path))?;
         Ok(output.commit()?)
+    }
+}
+
+/// Refuses a block device, whose content a report would overwrite, and a named pipe or socket that has no reader: to open
+/// it would wait for one, perhaps for ever. Returns the pipe, open.
+fn check_stream(path: &Path) -> crate::Result<Option<std::fs::File>> {
+    let refuse = |what: &str, hint: &str| {
+        Err(Error::Usage { reason: format!("the report cannot go to {}: {what}", path.display()), hint: hint.into() })
+    };
+    match path.metadata().map(|found| found.file_type()) {
+        Ok(kind) if kind.is_block_device() => refuse("it is a block device", "give --report a file"),
+        Ok(kind) if kind.is_fifo() || kind.is_socket() => {
+            let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+            match std::fs::File::options().write(true).custom_flags(flags).open(path) {
+                Ok(pipe) => Ok(Some(pipe)),
+                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+                    refuse("no program reads from it", "start its reader first, or give --report a file, or `-`")
+                }
+                Err(error) => Err(Error::io("open", path)(error)),
+            }
+        }
+        _ => Ok(None),
     }
 }
 
@@ -139,9 +163,10 @@ pub fn exit_code(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
     let (exit, hint) = match (error.downcast_ref::<Error>(), error.downcast_ref::<ReportFailed>()) {
         (Some(known), _) => (known.exit(), known.hint()),
         (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
-        (None, None) if error.is::<io::Error>() => {
-            (Exit::Failed, "look at the file or device that standard output goes to; then run it again".to_owned())
-        }
+        (None, None) if error.is::<io::Error>() => (
+            Exit::Failed,
+            "look at the file or device that standard output goes to (df -h); then run it again".to_owned(),
+        ),
         (None, None) => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
     };
     print_error(&format!("{error:#}"), &hint, globals.color_on_stderr());

@@ -84,14 +84,13 @@ pub enum Format {
     ForestCarZst,
 }
 
-/// The version of the document that [`Summary`] makes; it changes when a field changes its meaning or goes.
+/// The version of the document that [`Summary`] or the summary of a log is in; it changes when a field changes its meaning
+/// or goes.
 pub const SCHEMA: &str = "bedload-generate-1";
 
 /// What was generated.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Summary {
-    /// [`SCHEMA`].
-    pub schema: &'static str,
     /// Bytes of the file.
     pub bytes: u64,
     /// Bytes of the CARv1 inside: the same as `bytes` where the format is `car`.
@@ -237,7 +236,6 @@ fn car_bytes(made: &line::Made) -> u64 {
 
 fn summary(made: &line::Made, prelude: usize) -> Summary {
     Summary {
-        schema: SCHEMA,
         bytes: prelude as u64 + made.written,
         car_bytes: car_bytes(made),
         blocks: made.blocks,

@@ -154,7 +154,7 @@ impl Output {
             _ => {
                 let partial = clear_partial(&target)?;
                 let file = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&partial);
-                let file = file.map_err(Error::io("create a file in", folder))?;
+                let file = file.map_err(Error::io("create", &target))?;
                 // Where there are no locks, two processes at one file are not distinguished.
                 let _ = file.try_lock();
                 (file, Some(TempPath::try_from_path(&partial).map_err(Error::io("create", partial))?))

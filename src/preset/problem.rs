@@ -1,5 +1,6 @@
 //! What can be wrong with a preset or an override: always with the place and, for a name, the nearest valid one.
 
+use super::builtin;
 use super::key::{Key, Loader, Origin};
 use crate::error::Problem;
 
@@ -88,7 +89,12 @@ pub enum PresetProblem {
 impl Problem for PresetProblem {
     fn hint(&self) -> String {
         match self {
-            Self::NoSuchPreset { .. } => "`bedload presets list` names them all; a file is named by its path".into(),
+            Self::NoSuchPreset { name, .. } | Self::Unknown { what: "preset", name, nearest: None, .. } => {
+                let like = builtin_like(name);
+                let like =
+                    if like.is_empty() { String::new() } else { format!("similar ones are {}; ", like.join(", ")) };
+                format!("{like}`bedload presets list` names them all; a file is named by its path")
+            }
             Self::Form { .. } => {
                 "`bedload presets show ingest` prints a complete preset; an option is `name = [\"value\", \"reason\"]`"
                     .into()
@@ -111,6 +117,18 @@ impl Problem for PresetProblem {
 
 fn suggest(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |nearest| format!("; the nearest valid name is `{nearest}`"))
+}
+
+/// The most names that a hint lists.
+const LISTED: usize = 5;
+
+/// The built-in presets with `name` in theirs, those that begin with it first.
+fn builtin_like(name: &str) -> Vec<&'static str> {
+    let mut like: Vec<&str> =
+        builtin::PRESETS.iter().map(|(known, _)| *known).filter(|known| known.contains(name)).collect();
+    like.sort_by_key(|known| !known.starts_with(name));
+    like.truncate(if name.is_empty() { 0 } else { LISTED });
+    like
 }
 
 /// The candidate most like `name`, unless none is like it.

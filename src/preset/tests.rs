@@ -342,6 +342,14 @@ fn a_base_that_cannot_be_is_refused_with_its_place() {
         refused(&[("a.toml", "base = \"ingset\"\n")]),
         "a.toml:1: unknown preset `ingset`; the nearest valid name is `ingest`"
     );
+    for (word, hint) in [
+        ("rest-0", "`bedload presets list` names them all; a file is named by its path"),
+        ("in", "similar ones are ingest, ingest-zstd, "),
+    ] {
+        let (_dir, first) = family_of(&[("a.toml", &format!("base = \"{word}\"\n"))]);
+        let error = Preset::from_file(&first).expect_err("no such preset");
+        assert!(error.hint().starts_with(hint), "{word}: {}", error.hint());
+    }
     assert_eq!(
         refused(&[("a.toml", "loader = \"memtable\"\nbase = \"ingest\"\n")]),
         "a.toml:2: `ingest` has the loader `ingest`: leave `loader` out, or take another `base`"

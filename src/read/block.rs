@@ -108,9 +108,23 @@ impl BlockLookup {
         Ok(first.zip(last))
     }
 
+    /// Whether ids of blocks are looked up.
+    pub(crate) fn finds_block_ids(&self) -> bool {
+        self.has(BLOCK_IDS)
+    }
+
+    /// Whether ids of transactions are looked up.
+    pub(crate) fn finds_transactions(&self) -> bool {
+        self.has(TRANSACTIONS)
+    }
+
+    fn has(&self, family: &str) -> bool {
+        self.reader.families().iter().any(|name| name == family)
+    }
+
     /// A record of a family, where there is such a family.
     fn value(&self, family: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if !self.reader.families().iter().any(|name| name == family) {
+        if !self.has(family) {
             return Ok(None);
         }
         let found = self.reader.get_many(family, &[key], false)?.pop();

@@ -246,8 +246,12 @@ pub fn to_json(codec: Option<u64>, block: &[u8]) -> String {
 
 /// The same, with names for the fields of a header of a Filecoin block.
 pub(crate) fn to_json_with_names(codec: Option<u64>, block: &[u8]) -> String {
-    let header = codec.filter(|codec| *codec == codec::DAG_CBOR).and_then(|_| header_json(block));
-    header.unwrap_or_else(|| to_json(codec, block))
+    header_with_names(codec, block).unwrap_or_else(|| to_json(codec, block))
+}
+
+/// A header of a Filecoin block as JSON with the names of its fields; `None` where the block is something else.
+pub(crate) fn header_with_names(codec: Option<u64>, block: &[u8]) -> Option<String> {
+    codec.filter(|codec| *codec == codec::DAG_CBOR).and_then(|_| header_json(block))
 }
 
 /// Code and digest of bytes that are one whole multihash.

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::files::read_regular;
 use crate::report::{BlockRef, FamilyReport, LogLayout, LogVerified, Packings, RecordedFile};
+use crate::rocks::{Level, no_database};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
@@ -59,6 +60,9 @@ pub struct ImportRecord {
     /// `IDENTITY` and the OPTIONS file, as the import left them.
     #[serde(default)]
     pub small_files: Vec<RecordedFile>,
+    /// The SST files of the column family by level, as the import left them.
+    #[serde(default)]
+    pub levels: Vec<Level>,
 }
 
 /// How many records.
@@ -156,7 +160,7 @@ impl ImportRecord {
     /// Reads the record of the database in `db` as a `T`, and its bytes; `None` when it has none.
     ///
     /// # Errors
-    /// [`Error::State`] when it is no file of a record's size, or no `T`; [`Error::Io`].
+    /// [`Error::State`] when it is no file of a record's size, or no `T`, or `db` no directory; [`Error::Io`].
     pub(crate) fn load_as<T: serde::de::DeserializeOwned>(db: &Path) -> Result<Option<(T, Vec<u8>)>> {
         let path = db.join(RECORD_FILE);
         let unreadable = |why: &dyn std::fmt::Display| Error::State {
@@ -170,6 +174,7 @@ impl ImportRecord {
                 Err(error) => Err(unreadable(&error)),
             },
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => Err(no_database(db)),
             Err(error) if error.kind() == ErrorKind::InvalidData => Err(unreadable(&error)),
             Err(error) => Err(Error::io("read", path)(error)),
         }

@@ -9,7 +9,7 @@ use crate::report::{Advice, LogVerified};
 use crate::sort::key::KeyLayout;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const VERIFY_SCHEMA: &str = "bedload-verify-3";
+pub const VERIFY_SCHEMA: &str = "bedload-verify-4";
 
 /// What a verification found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,11 +81,12 @@ pub struct Recorded {
     pub records: u64,
     /// Their content digest.
     pub digest: ContentDigest,
-    /// Records that were written since the import: those beyond its count, where a node has opened the database since
-    /// and nothing is damaged; for a block log, the blocks behind its last one.
-    pub written_since: u64,
+    /// Records beyond the recorded count, where a node has opened the database since and nothing is damaged: so many were
+    /// written since the import, or more where some of the import are gone, which `confirmed` rules out.
+    pub more_than_recorded: u64,
     /// Whether all records of the import are shown to be there as it wrote them: by their count and digest, or, beside
-    /// records that were written since, by the comparison with the snapshot. `false` where nothing shows that.
+    /// records that were written since, by the comparison with the snapshot, or because its files are all in use and
+    /// nothing that was written hides a record in them. `false` where nothing shows that.
     pub confirmed: bool,
 }
 

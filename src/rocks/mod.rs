@@ -20,7 +20,7 @@ pub(crate) use count::{FamilyScan, Visit, find_key};
 pub(crate) use log_format::is_database_file;
 pub(crate) use meter::Meter;
 pub use meter::ReadCounts;
-pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan};
+pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, no_database};
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;
 pub(crate) use store::{Store, levels_of, options_of};

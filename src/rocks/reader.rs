@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rust_rocksdb::{
     Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, Options, Range, ReadOptions,
+    properties,
 };
 
 use super::meter::{Meter, ReadCounts};
@@ -16,6 +17,7 @@ use super::settings::WriteSettings;
 use super::writer::Writer;
 use super::{log_format, open_db, wrap};
 use crate::error::{Error, Result};
+use crate::source::foreign::is_snapshot;
 
 /// The formats of tables that an OPTIONS file may name.
 const TABLE_FORMATS: [&str; 3] = ["BlockBasedTable", "PlainTable", "CuckooTable"];
@@ -69,6 +71,13 @@ pub(crate) struct DataFile {
     pub largest: Vec<u8>,
 }
 
+impl DataFile {
+    /// Its number, which is its name.
+    pub fn number(&self) -> Option<u64> {
+        self.path.file_stem()?.to_str()?.parse().ok()
+    }
+}
+
 /// Totals of the files of a column family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileTotals {
@@ -106,11 +115,7 @@ impl Reader {
         adjust: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Vec<ColumnFamilyDescriptor>,
     ) -> Result<(Self, Options)> {
         if !path.join("CURRENT").exists() {
-            return Err(Error::State {
-                path: path.to_owned(),
-                reason: "is no RocksDB database".into(),
-                hint: "give --db the directory that an import made".into(),
-            });
+            return Err(no_database(path));
         }
         let (mut db_options, families) = load(path, options.cache)?;
         db_options.set_max_open_files(options.open_files);
@@ -291,6 +296,20 @@ impl Reader {
         })
     }
 
+    /// Entries of all files and memtables of a column family: records, older ones under the same keys, and deletions.
+    ///
+    /// # Errors
+    /// As [`Reader::size_of`].
+    pub fn entries(&self, family: &str) -> Result<u64> {
+        let mut entries = self.totals(family)?.entries;
+        for name in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
+            let found =
+                self.db.property_int_value_cf(self.family(family)?, name).map_err(wrap("look at", &self.path))?;
+            entries += found.unwrap_or_default();
+        }
+        Ok(entries)
+    }
+
     fn family(&self, name: &str) -> Result<&ColumnFamily> {
         self.db.cf_handle(name).ok_or_else(|| Error::State {
             path: self.path.clone(),
@@ -298,6 +317,31 @@ impl Reader {
             hint: format!("--column-family takes one of: {}", self.families.join(", ")),
         })
     }
+}
+
+/// The error for `path`, which is to be a database and is none: what is there instead, and what takes it.
+pub(crate) fn no_database(path: &Path) -> Error {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let found = path.metadata();
+    let is_absent = matches!(&found, Err(error) if error.kind() == std::io::ErrorKind::NotFound);
+    let reason = match &found {
+        Ok(there) if there.is_file() && is_snapshot(path) => "is a snapshot, no database".into(),
+        Ok(there) if there.is_file() => "is a file, no database".into(),
+        Ok(_) => "is no RocksDB database".into(),
+        Err(_) if is_absent => "there is no such directory".into(),
+        Err(error) => format!("is no database that can be read: {error}"),
+    };
+    let hint = match &found {
+        Ok(there) if there.is_file() => {
+            "`bedload inspect` looks into a snapshot, and `bedload import` makes a database of it"
+        }
+        Err(_) if is_absent && Path::new(&partial).is_dir() => {
+            "its import is not finished: run the same `bedload import` command again, it goes on"
+        }
+        _ => "give --db the directory that an import made",
+    };
+    Error::State { path: path.to_owned(), reason, hint: hint.into() }
 }
 
 /// The options stored in a database, with a block cache of `cache` bytes.

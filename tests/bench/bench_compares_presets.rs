@@ -379,6 +379,33 @@ fn saved_results_are_judged_again_without_running_anything() {
     );
     assert_eq!(compared["variants"][0]["metrics"]["wall_seconds"]["ratio"], 1.0);
     bedload().args(["bench", "--compare"]).arg(&out).assert().code(2);
+    (other["setup"]["runs"], other["setup"]["node_ops"]) = (77.into(), 12_345.into());
+    std::fs::write(other_out.join("results.json"), other.to_string()).expect("room");
+    let compared = bedload().args(["bench", "--json", "--compare"]).args([&out, &other_out]).assert().success();
+    let compared: Value = serde_json::from_slice(&compared.get_output().stdout).expect("json");
+    let differ: Vec<(&str, &str)> = compared["differences"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| (it["what"].as_str().expect("text"), it["b"].as_str().expect("text")))
+        .collect();
+    let warmup = &before["setup"]["warmup"];
+    assert!(differ.contains(&("rounds", &format!("77 and {warmup} before them"))), "{differ:?}");
+    assert!(differ.contains(&("node ops", "12345")), "{differ:?}");
+    other["figures"]["variants"] = Value::Array(Vec::new());
+    std::fs::write(other_out.join("results.json"), other.to_string()).expect("room");
+    bedload().args(["bench", "--compare"]).args([&out, &other_out]).assert().code(2).stderr(contains(
+        "error: the two comparisons have no preset in common: A has ingest, memtable, B has none\nhint: ",
+    ));
+    let too_long = std::fs::File::create(other_out.join("results.json")).expect("room");
+    too_long.set_len((64 << 20) + 1).expect("a sparse file");
+    bedload()
+        .args(["bench", "--compare"])
+        .args([&out, &other_out])
+        .assert()
+        .code(1)
+        .stderr(contains("results.json: it has more than 67108864 bytes\nhint: it is not what must stand there"));
+    std::fs::remove_dir_all(&other_out).expect("removed");
     assert_eq!(results(&out), before, "nothing was written");
 }
 

@@ -176,7 +176,10 @@ fn a_database_is_named_by_its_place_or_by_an_option_and_quiet_hides_no_result() 
         assert_eq!((code, stdout.contains("digest"), stderr.as_str()), (Some(0), true, ""), "{args:?}");
     }
     let (code, _, stderr) = run(&["export", &out("c.car")]);
-    assert!(code == Some(2) && stderr.contains("were not provided"), "{stderr}");
+    assert!(
+        code == Some(2) && stderr.starts_with("error: a file to write is needed\nhint: write `bedload export DB FILE`"),
+        "{stderr}"
+    );
     let (code, stdout, _) = run(&["generate", &out("d.car"), "--size", "100K", "-q"]);
     assert_eq!((code, stdout.contains("blocks")), (Some(0), true), "{stdout}");
     let (code, stdout, _) = run(&["get", db, "--epoch", "0"]);
@@ -338,6 +341,95 @@ fn a_report_is_on_standard_output_or_in_a_file_also_that_of_a_failure() {
 }
 
 #[test]
+fn a_report_goes_to_a_pipe_that_is_read_and_never_waits_for_a_reader() {
+    let dir = tempfile::tempdir().expect("a directory");
+    generate(dir.path(), "1MiB");
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    let import = |db: &str, report: &str| {
+        let mut command = program();
+        command.args(["import", "snapshot.car", "--quiet", "--db", db, "--report", report]).current_dir(dir.path());
+        command
+    };
+    let output = import("db", "pipe").output().expect("run");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(
+        said,
+        "error: the report cannot go to pipe: no program reads from it\n\
+         hint: start its reader first, or give --report a file, or `-`\n"
+    );
+    assert!(!dir.path().join("db").exists());
+    let reader = std::thread::spawn(move || std::fs::read_to_string(pipe).expect("read"));
+    let read = || import("db", "pipe").output().expect("run").status.code();
+    // The reader may not have come to opening it.
+    let code = (0..500).map(|_| read()).find(|code| *code != Some(2));
+    assert_eq!(code, Some(Some(0)));
+    let report: serde_json::Value = serde_json::from_str(&reader.join().expect("read")).expect("one document");
+    assert_eq!(report["db"], "db");
+    let piped = import("other", "/dev/stdout").output().expect("run");
+    assert_eq!(piped.status.code(), Some(0));
+    let text = String::from_utf8(piped.stdout).expect("text");
+    assert!(text.starts_with("{\n  \"schema\": \"bedload-import-"), "{text}");
+}
+
+#[test]
+fn options_that_exclude_each_other_are_in_the_report_as_well() {
+    let dir = tempfile::tempdir().expect("a directory");
+    generate(dir.path(), "1MiB");
+    let report = dir.path().join("report.json");
+    for more in [["--max-block-size", "8GiB"], ["--set", "node.cf.num_levels=99"]] {
+        std::fs::write(&report, "{\"schema\": \"bedload-import-4\"}").expect("an older report");
+        let mut command = program();
+        command.args(["import", "snapshot.car", "--db", "db", "--report", "report.json"]).args(more);
+        let output = command.current_dir(dir.path()).output().expect("run");
+        assert_eq!(output.status.code(), Some(2), "{more:?}");
+        let found: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).expect("read")).expect("one");
+        assert_eq!((&found["schema"], &found["exit"]), (&"bedload-error-1".into(), &2.into()), "{more:?}: {found}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named_by_what_would_write_into_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = ["generate", "gone/a.car", "--size", "1MiB"];
+    let output = program().args(made).current_dir(dir.path()).output().expect("run");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(
+        said,
+        "error: create gone/a.car: No such file or directory (os error 2)\n\
+         hint: there is no folder gone: make it, or check the path\n"
+    );
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_to_is_named_by_what_would_write_into_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o555)).expect("ours");
+    // The superuser may write everywhere but to some file systems of the kernel.
+    let refuses = |folder: &&Path| {
+        let made = std::fs::File::create_new(folder.join("bedload-test"));
+        made.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    let Some(folder) = [dir.path(), Path::new("/sys")].into_iter().find(refuses) else {
+        crate::common::skipped("this user may write to every folder");
+        return;
+    };
+    let file = folder.join("a.car");
+    let output = program().arg("generate").arg(&file).args(["--size", "1MiB"]).output().expect("run");
+    let (file, folder) = (file.display(), folder.display());
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        format!(
+            "error: create {file}: Permission denied (os error 13)\n\
+             hint: this user may not write to {folder} (ls -ld {folder}): choose another place, or run it as its owner\n"
+        )
+    );
+}
+
+#[test]
 fn a_plan_says_what_may_be_spilled_and_the_record_when_it_was() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "4MiB");
@@ -432,10 +524,17 @@ fn a_source_that_is_something_else_is_named() {
     ] {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).expect("written");
-        let output = program().arg("import").arg(&path).args(["--db", "/nowhere/db"]).output().expect("run");
-        let said = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(output.status.code(), Some(3), "{name}: {said}");
-        assert!(said.contains(&format!("this is not a CAR: {what}\n")) && said.contains(hint), "{name}: {said}");
+        for piped in [false, true] {
+            let mut command = bedload();
+            match piped {
+                false => command.arg("import").arg(&path),
+                true => command.args(["import", "-"]).write_stdin(bytes),
+            };
+            let output = command.args(["--db", "/nowhere/db"]).output().expect("run");
+            let said = String::from_utf8(output.stderr).expect("text");
+            assert_eq!(output.status.code(), Some(3), "{name}: {said}");
+            assert!(said.contains(&format!("this is not a CAR: {what}\n")) && said.contains(hint), "{name}: {said}");
+        }
     }
     let url = program().args(["import", "https://snapshots.example/a.car.zst", "--db", "/nowhere/db"]).output();
     let said = String::from_utf8(url.expect("run").stderr).expect("text");
@@ -593,12 +692,17 @@ fn a_full_standard_output_is_named_and_no_success_of_any_command() {
     let (car, db) = (car.to_str().expect("text"), db.to_str().expect("text"));
     let report = crate::common::database::json(&["stat"], Path::new(db), &[], 0);
     let root = report["import"]["source"]["roots"][0].as_str().expect("a root");
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 14] = [
         &["verify", "--db", db],
         &["stat", "--db", db],
         &["get", root, "--db", db],
         &["walk", "--db", db],
         &["inspect", car],
+        &["inspect", "--list", car],
+        &["export", db, "-"],
+        &["generate", "-", "--size", "1MiB"],
+        &["generate", "-", "--size", "1MiB", "--profile", "steem"],
+        &["get", root, "--json", "--db", db],
         &["presets"],
         &["--help"],
         &["import", "--help"],

@@ -19,7 +19,7 @@ const DOCUMENTS: [(&str, &str, &str); 12] = [
     ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-5", "ImportReport"),
     ("`import --dry-run`", "bedload-plan-2", "Plan"),
     ("`inspect`", "bedload-inspect-3", "InspectReport"),
-    ("`verify`", "bedload-verify-3", "VerifyReport"),
+    ("`verify`", "bedload-verify-4", "VerifyReport"),
     ("`walk`", "bedload-walk-1", "WalkReport"),
     ("`stat`", "bedload-stat-1", "StatReport"),
     ("`export`", "bedload-export-2", "ExportReport"),
@@ -328,7 +328,7 @@ fn what_is_printed_has_only_documented_fields() {
         ("bedload-import-5", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
         ("bedload-plan-2", 0, &["import", car, "--db", "nowhere", "--dry-run", "--preset", "memtable"]),
         ("bedload-inspect-3", 0, &["inspect", "--full", car]),
-        ("bedload-verify-3", 0, &["verify", "--db", db, "--against", car]),
+        ("bedload-verify-4", 0, &["verify", "--db", db, "--against", car]),
         ("bedload-walk-1", 3, &["walk", "--db", db, "--root", absent]),
         ("bedload-get-1", 1, &["get", "--db", db, absent]),
         ("bedload-stat-1", 0, &["stat", "--digest", "--db", db]),
@@ -343,7 +343,9 @@ fn what_is_printed_has_only_documented_fields() {
     ] {
         let output = bedload().args(args).arg("--json").output().expect("run");
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        check(schema, &serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}")));
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(text.matches("\n  \"schema\": ").count(), 1, "{args:?}: {text}");
+        check(schema, &serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}")));
     }
     let output = bedload().args(["inspect", "--list", car]).output().expect("run");
     for line in String::from_utf8(output.stdout).expect("text").lines().take(5) {

@@ -144,12 +144,20 @@ fn why_there_is_no_root_or_no_file_is_said() {
     );
     // No database at all comes before that.
     let nowhere = dir.path().join("nowhere");
-    bedload().arg("export").arg(&nowhere).arg(&to).assert().code(4).stderr(contains("is no RocksDB database"));
+    bedload().arg("export").arg(&nowhere).assert().code(2).stderr(
+        "error: a file to write is needed\nhint: write `bedload export DB FILE`, as in `bedload export chain chain.car`; `-` \
+         is standard output\n",
+    );
+    let twice = bedload().arg("export").arg("--db").arg(&nowhere).arg(&nowhere).arg(&to).assert().code(2);
+    twice.stderr(contains("error: the database is named twice\n"));
+    bedload().arg("export").arg(&nowhere).arg(&to).assert().code(4).stderr(contains("there is no such directory"));
     let db = dir.path().join("cids");
     bedload().arg("import").arg(&car).arg("--db").arg(&db).assert().success();
     let to = dir.path().join("no-folder/out.car");
     bedload().arg("export").arg(&db).arg(&to).assert().code(1).stderr(format!(
-        "error: create a file in {}: No such file or directory (os error 2)\nhint: check the path\n",
+        "error: create {}: No such file or directory (os error 2)\n\
+         hint: there is no folder {}: make it, or check the path\n",
+        to.display(),
         dir.path().join("no-folder").display()
     ));
 }

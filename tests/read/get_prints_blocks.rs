@@ -180,6 +180,22 @@ fn blocks_of_a_log_come_by_range_and_the_last_one_by_name() {
         let said = format!("error: get from {}: {what} not in the database, {there}", db.display());
         get(&db, &[&key]).code(1).stderr(contains(said));
     }
+    get(&db, &["3", "0", &format!("{}", head + 5)])
+        .code(1)
+        .stderr(contains(format!("2 of 3 keys are not in the database, {there}")));
+    let id = block["transactions"][0]["transaction_id"].as_str().map_or_else(|| "ab".repeat(20), str::to_owned);
+    get(&db, &[&id]).code(1).stderr(contains(
+        "hint: an id of a block is looked for here; ids of transactions are found after `bedload import --index \
+         transactions`\n",
+    ));
+    let families = rust_rocksdb::DB::list_cf(&rust_rocksdb::Options::default(), &db).expect("families");
+    let node = rust_rocksdb::DB::open_cf(&rust_rocksdb::Options::default(), &db, &families).expect("open");
+    node.delete(4u32.to_be_bytes()).expect("deleted");
+    drop(node);
+    let lines = get(&db, &["3-5"]).code(1).stderr(contains(format!(
+        "block 4 is not in the database, which has others from 1 to {head}\nhint: bedload verify tells what else is missing\n"
+    )));
+    assert_eq!(String::from_utf8_lossy(&lines.get_output().stdout).lines().count(), 2);
     get(&db, &["5-1"]).code(2).stderr("error: the range 5-1 ends before it begins\nhint: write it as 1-5\n");
     get(&db, &["--epoch", "1"]).code(2).stderr(contains("--epoch is for Filecoin's chain"));
 }
@@ -200,6 +216,14 @@ fn a_header_has_names_for_its_fields_and_a_tipset_is_found_by_its_epoch() {
     let header = lines(&["--as", "json", root]).pop().expect("a header");
     let head = header["Height"].as_u64().expect("a height");
     assert!(head > 1 && header.as_object().map(serde_json::Map::len) == Some(16), "{header}");
+    let both = lines(&["--json", root]).pop().expect("a header");
+    assert_eq!(both["block"], header, "the same without --as");
+    assert_eq!(both["hex"].as_str().map(str::len), both["bytes"].as_u64().map(|bytes| 2 * bytes as usize));
+    for (form, field) in [("hex", "hex"), ("raw", "hex"), ("json", "block")] {
+        let one = lines(&["--json", "--as", form, root]).pop().expect("a header");
+        let fields: Vec<&String> = one.as_object().expect("a document").keys().collect();
+        assert!(fields.contains(&&field.to_owned()) && fields.len() == 5, "--as {form}: {fields:?}");
+    }
     assert_eq!(lines(&["--epoch", &head.to_string()]).len(), 3, "all blocks of the tipset");
     let below = lines(&["--epoch", &(head - 1).to_string(), "--json"]).pop().expect("a header");
     assert_eq!(below["key"], header["Parents"][0]["/"]);

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use crate::common::car::noise;
 use crate::common::database::{bedload, generate, import, json, open, some_keys};
+use crate::common::log::{LogBlock, antelope_block, antelope_log};
 use predicates::str::contains;
-use rust_rocksdb::{DB, IteratorMode, Options};
+use rust_rocksdb::{BottommostLevelCompaction, CompactOptions, DB, IteratorMode, Options};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// Identity CIDs of small numbers in dag-cbor: valid records that no generated snapshot has.
 fn added(number: u8) -> ([u8; 5], [u8; 1]) {
@@ -34,14 +37,33 @@ fn records_that_a_node_has_added_are_no_damage() {
     let db = import(dir.path(), &car, &[]);
     let car = car.to_str().expect("text");
     let report = verify(&db, &[], 0);
-    assert_eq!((&report["recorded"]["written_since"], &report["recorded"]["confirmed"]), (&json!(0), &json!(true)));
+    assert_eq!(
+        (&report["recorded"]["more_than_recorded"], &report["recorded"]["confirmed"]),
+        (&json!(0), &json!(true))
+    );
     add(&db, 0..3);
     let report = verify(&db, &[], 0);
-    assert_eq!(report["recorded"]["written_since"], 3);
-    assert_eq!(report["recorded"]["confirmed"], false);
+    assert_eq!(report["recorded"]["more_than_recorded"], 3);
+    // The three are in the WAL only, the import's files are as they were.
+    assert_eq!(report["recorded"]["confirmed"], true);
     bedload().args(["verify", "--db"]).arg(&db).assert().success().stdout(contains(
-        "since     written to since the import: 3 more; each of all records matches its key; whether every record of the \
-         import is still among them, count and digest do not show: --against SNAPSHOT --allow-extra does\n",
+        "since     written to since the import: 3 records more than recorded; every record of the import is there: its \
+         files are in use, and nothing hides a record in them\n",
+    ));
+    open(&db).flush().expect("flushed");
+    assert_eq!(verify(&db, &[], 0)["recorded"]["confirmed"], true, "in a file of their own");
+    // Nothing is left to tell from once a compaction has written the import's files anew.
+    let mut anew = CompactOptions::default();
+    anew.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+    open(&db).compact_range_opt(None::<&[u8]>, None::<&[u8]>, &anew);
+    let report = verify(&db, &[], 0);
+    assert_eq!(
+        (&report["recorded"]["more_than_recorded"], &report["recorded"]["confirmed"]),
+        (&json!(3), &json!(false))
+    );
+    bedload().args(["verify", "--db"]).arg(&db).assert().success().stdout(contains(
+        "since     written to since the import: 3 records more than recorded; each matches its key; that none of the \
+         import is missing is not confirmed: --against SNAPSHOT --allow-extra confirms it\n",
     ));
 
     let report = verify(&db, &["--against", car], 3);
@@ -60,7 +82,10 @@ fn records_that_a_node_has_added_are_no_damage() {
     assert_eq!(report["recorded"]["confirmed"], true);
     let mut command = bedload();
     command.args(["verify", "--allow-extra", "--against", car, "--db"]).arg(&db);
-    command.assert().success().stdout(contains("3 more; every record of the import is there, by comparison"));
+    command
+        .assert()
+        .success()
+        .stdout(contains("3 records more than recorded; every record of the import is there, by comparison"));
 }
 
 #[test]
@@ -71,13 +96,25 @@ fn a_lost_record_behind_added_ones_is_left_open_and_found_by_the_comparison() {
     let lost = some_keys(&db, 3).pop().expect("a key");
     open(&db).delete(lost).expect("deleted");
     assert_eq!(kinds(&verify(&db, &[], 3)), ["count", "digest"]);
+    let told = |more: &[&str]| {
+        let said = bedload().arg("verify").arg(&db).args(more).assert().code(3).get_output().stderr.clone();
+        String::from_utf8(said).expect("text")
+    };
+    let hint = "hint: a program has deleted records (--against SNAPSHOT says which): no file is damaged, ";
+    assert!(told(&[]).contains(hint) && !told(&[]).contains("dmesg"), "{}", told(&[]));
+    assert!(told(&["--against", car.to_str().expect("text")]).contains("hint: a program has deleted records: no file"));
     add(&db, 0..1);
     assert_eq!(kinds(&verify(&db, &[], 3)), ["digest"]);
     add(&db, 1..3);
     let report = verify(&db, &[], 0);
-    // Two more than recorded are all that can be said, and nothing is confirmed.
-    assert_eq!(report["recorded"]["written_since"], 2);
+    // Two more than recorded are all that can be said, and nothing is confirmed: not while a deletion is in the WAL,
+    // nor in a file, nor when a compaction has dropped it.
+    assert_eq!(report["recorded"]["more_than_recorded"], 2);
     assert_eq!(report["recorded"]["confirmed"], false);
+    open(&db).flush().expect("flushed");
+    assert_eq!(verify(&db, &[], 0)["recorded"]["confirmed"], false);
+    open(&db).compact_range(None::<&[u8]>, None::<&[u8]>);
+    assert_eq!(verify(&db, &[], 0)["recorded"]["confirmed"], false);
     let report = verify(&db, &["--against", car.to_str().expect("text"), "--allow-extra"], 3);
     assert_eq!(kinds(&report), ["count", "digest", "missing"]);
     assert_eq!(report["recorded"]["confirmed"], false);
@@ -105,7 +142,7 @@ fn more_records_are_damage_where_one_is_invalid_or_no_program_has_opened_the_dat
     open(&db).put(added(7).0, [8]).expect("put");
     let report = verify(&db, &[], 3);
     assert_eq!(kinds(&report), ["count", "digest", "hash"]);
-    assert_eq!(report["recorded"]["written_since"], 0);
+    assert_eq!(report["recorded"]["more_than_recorded"], 0);
 }
 
 #[test]
@@ -169,7 +206,7 @@ fn blocks_behind_those_of_a_log_are_counted_and_the_rest_is_confirmed() {
     drop(node);
     let all = from.iterator(IteratorMode::Start).count();
     let report = verify(&part, &[], 0);
-    assert_eq!(report["recorded"]["written_since"], all - 50);
+    assert_eq!(report["recorded"]["more_than_recorded"], all - 50);
     assert_eq!(report["recorded"]["confirmed"], true);
     // A block of the import that is gone stays a problem, however many were added.
     let (node, _) = open_all(&part);
@@ -178,4 +215,64 @@ fn blocks_behind_those_of_a_log_are_counted_and_the_rest_is_confirmed() {
     let report = verify(&part, &[], 3);
     assert!(kinds(&report).contains(&"link") && kinds(&report).contains(&"digest"), "{report:#}");
     assert_eq!(report["recorded"]["confirmed"], false);
+}
+
+/// Bytes of a block of an Antelope chain that names one transaction by its id alone, and the root of its transactions.
+fn naming(id: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    // Status, processor time, words of the net.
+    let usage = [0, 9, 0, 0, 0, 7];
+    let root = Sha256::new().chain_update(usage).chain_update(id).finalize().to_vec();
+    ([&[1][..], &usage, &[0], id, &[0]].concat(), root)
+}
+
+#[test]
+fn a_transaction_that_an_added_block_names_again_is_no_damage() {
+    let (imported, all, every) = (30u32, 60u32, 25);
+    let id = |number: u32| noise(u64::from(number % every), 32);
+    let mut previous = vec![0; 32];
+    let blocks: Vec<LogBlock> = (1..=all)
+        .map(|number| {
+            let (body, root) = naming(&id(number));
+            let block = antelope_block(number, &previous, &root, &body, 8);
+            previous.clone_from(&block.id);
+            block
+        })
+        .collect();
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("blocks.log");
+    std::fs::write(&log, antelope_log(2, &blocks[..imported as usize])).expect("written");
+    for overwrites in [false, true] {
+        let db = dir.path().join(format!("db-{overwrites}"));
+        let mut command = bedload();
+        command.arg("import").arg(&log).arg("--db").arg(&db).args(["--index", "transactions", "--quiet"]);
+        command.assert().success();
+        let (node, _) = open_all(&db);
+        let (ids, transactions) =
+            (node.cf_handle("block_ids").expect("ids"), node.cf_handle("transactions").expect("transactions"));
+        for block in &blocks[imported as usize..] {
+            let number = block.number.to_be_bytes();
+            node.put(number, &block.bytes).expect("put");
+            node.put_cf(ids, &block.id, number).expect("put");
+            if overwrites || node.get_cf(transactions, id(block.number)).expect("read").is_none() {
+                node.put_cf(transactions, id(block.number), [number, [0; 4]].concat()).expect("put");
+            }
+        }
+        drop(node);
+        let report = verify(&db, &[], 0);
+        assert_eq!(report["recorded"]["more_than_recorded"], all - imported, "{overwrites}");
+        assert_eq!(report["recorded"]["confirmed"], true, "{overwrites}");
+        // A place where no block names it; then no place at all.
+        let (node, _) = open_all(&db);
+        let transactions = node.cf_handle("transactions").expect("transactions");
+        let right = node.get_cf(transactions, id(7)).expect("read").expect("there");
+        node.put_cf(transactions, id(7), [8u32.to_be_bytes(), [0; 4]].concat()).expect("put");
+        drop(node);
+        assert_eq!(kinds(&verify(&db, &[], 3)), ["index"], "{overwrites}");
+        let (node, _) = open_all(&db);
+        let transactions = node.cf_handle("transactions").expect("transactions");
+        node.put_cf(transactions, id(7), right).expect("put");
+        node.delete_cf(transactions, id(9)).expect("deleted");
+        drop(node);
+        assert_eq!(kinds(&verify(&db, &[], 3)), ["index"], "{overwrites}");
+    }
 }

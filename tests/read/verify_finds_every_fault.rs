@@ -9,7 +9,7 @@ use serde_json::Value;
 
 fn verify(db: &Path, more: &[&str], code: i32) -> Value {
     let report = json(&["verify"], db, more, code);
-    assert_eq!(report["schema"], "bedload-verify-3");
+    assert_eq!(report["schema"], "bedload-verify-4");
     assert_eq!(report["valid"], code == 0, "{report:#}");
     report
 }
@@ -327,7 +327,7 @@ fn options_that_a_node_has_written_since_are_said_and_no_problem() {
         open(&db).put([&[1, 0x71, 0, 1][..], &[0x80]].concat(), [0x80]).expect("put");
         let report = verify(&db, &[], 0);
         // The record that was put is one more than the import's; the files are what they should be.
-        assert_eq!(report["recorded"]["written_since"], 1, "opened {times} times");
+        assert_eq!(report["recorded"]["more_than_recorded"], 1, "opened {times} times");
         let note = report["notes"][0].as_str().expect("a note");
         assert!(note.starts_with("a node has opened it since the import: its options are those of OPTIONS-"), "{note}");
     }
@@ -379,6 +379,40 @@ fn what_is_no_database_is_refused() {
         .assert()
         .code(4)
         .stderr(contains("is no RocksDB database\nhint: give --db the directory that an import made"));
+}
+
+#[test]
+fn a_snapshot_or_nothing_in_place_of_a_database_is_told_by_every_command() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let packed = dir.path().join("packed.car.zst");
+    std::fs::write(&packed, crate::common::car::zstd(&std::fs::read(&car).expect("read"))).expect("written");
+    let (text, nothing, begun) = (dir.path().join("text"), dir.path().join("nothing"), dir.path().join("begun"));
+    std::fs::write(&text, "a text").expect("written");
+    std::fs::create_dir(dir.path().join("begun.partial")).expect("made");
+    let out = dir.path().join("out.car");
+    let takes = "`bedload inspect` looks into a snapshot, and `bedload import` makes a database of it";
+    for command in [&["verify"][..], &["stat"], &["walk"], &["export"], &["get"]] {
+        for (path, words, hint) in [
+            (&car, "is a snapshot, no database", takes),
+            (&packed, "is a snapshot, no database", takes),
+            (&text, "is a file, no database", takes),
+            (&nothing, "there is no such directory", "give --db the directory that an import made"),
+            (&begun, "there is no such directory", "its import is not finished: run the same `bedload import` command"),
+        ] {
+            let mut program = bedload();
+            program.args(command).arg("--db").arg(path);
+            match command[0] {
+                "export" => program.arg(&out),
+                "get" => program.arg("bafkqaaa"),
+                _ => &mut program,
+            };
+            let said = program.assert().code(4).get_output().stderr.clone();
+            let said = String::from_utf8(said).expect("text");
+            let told = format!("error: {}: {words}\nhint: {hint}", path.display());
+            assert!(said.starts_with(&told), "{command:?}: {said}");
+        }
+    }
 }
 
 #[test]

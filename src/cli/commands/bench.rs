@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::bench::node::MAX_NODE_OPS;
 use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_NODE_OPS, DEFAULT_RUNS, Order, Vary};
-use crate::report::bench::{BenchReport, compare, compare_table};
+use crate::report::bench::{BenchReport, CompareReport, compare, compare_table};
 use crate::report::shown;
 use crate::{Error, preset::Preset};
 
@@ -102,6 +102,9 @@ fn order() -> impl clap::builder::TypedValueParser<Value = Order> {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if let Some([a, b]) = args.compare.as_deref() {
         let compared = compare(&bench::load(a)?, &bench::load(b)?);
+        if compared.variants.is_empty() {
+            return Err(nothing_in_common(&compared).into());
+        }
         if globals.json {
             return output::print_json(&compared);
         }
@@ -121,6 +124,19 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         print(&report, globals, args)
     })?;
     nothing_ran(&report).map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// The error of two comparisons that cannot be put side by side.
+fn nothing_in_common(compared: &CompareReport) -> Error {
+    let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Error::Usage {
+        reason: format!(
+            "the two comparisons have no preset in common: A has {}, B has {}",
+            list(&compared.only_a),
+            list(&compared.only_b)
+        ),
+        hint: "give two that have run the same presets; `bedload bench --recommend FILE` shows each".into(),
+    }
 }
 
 /// The error of a comparison without a single run to judge.

@@ -10,7 +10,7 @@ use crate::report::{ExportReport, shown, shown_json};
 use crate::source::car::RawCid;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::cli::args::{DatabaseArgs, LocationArgs, ResourceArgs};
+use crate::cli::args::{LocationArgs, ResourceArgs};
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{output, progress};
@@ -24,13 +24,18 @@ use crate::cli::{output, progress};
 /// A block log that was one file of raw blocks is exported byte for byte. Hive's compressed blocks are written raw, parts as
 /// one log, a pruned log as one that begins later: the same blocks with the same ids, and the report says what differs.
 #[derive(Debug, clap::Args)]
-#[command(allow_missing_positional = true, after_help = "Example: bedload export /data/blocks snapshot.forest.car.zst")]
+#[command(override_usage = "bedload export [OPTIONS] <DB> <FILE>\n       bedload export [OPTIONS] --db <DIR> <FILE>")]
+#[command(after_help = "Example: bedload export /data/blocks snapshot.forest.car.zst")]
 pub struct Args {
-    #[command(flatten)]
-    pub database: DatabaseArgs,
+    /// The database, as an option
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// The database; left out where --db names it
+    #[arg(value_name = "DB")]
+    pub first: Option<PathBuf>,
     /// File to write, or `-` for standard output
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub second: Option<PathBuf>,
 
     /// Where to begin, may be repeated; the default is in BEDLOAD.json
     #[arg(long, value_name = "CID", value_parser = RawCid::from_str, help_heading = "Blocks")]
@@ -76,24 +81,43 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
         .map(|name| Format::ALL.into_iter().find(|format| format.name() == name).unwrap_or_default())
 }
 
+impl Args {
+    /// The database, and the file to write.
+    fn split(&self) -> crate::Result<(&Path, &Path)> {
+        match (&self.db, &self.first, &self.second) {
+            (Some(db), Some(file), None) | (None, Some(db), Some(file)) => Ok((db, file)),
+            (None, ..) | (_, None, _) => Err(Error::Usage {
+                reason: "a file to write is needed".into(),
+                hint: "write `bedload export DB FILE`, as in `bedload export chain chain.car`; `-` is standard output"
+                    .into(),
+            }),
+            (Some(_), Some(_), Some(_)) => Err(Error::Usage {
+                reason: "the database is named twice".into(),
+                hint: "write `bedload export DB FILE`, or `bedload export --db DB FILE`".into(),
+            }),
+        }
+    }
+}
+
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let to_stdout = args.file == Path::new("-");
+    let (db, file) = args.split()?;
+    let to_stdout = file == Path::new("-");
     if to_stdout && io::stdout().is_terminal() {
         return Err(output::refuse_terminal());
     }
-    let options = options(args)?;
+    let options = options(args, db)?;
     if to_stdout && args.report.as_deref() == Some(Path::new("-")) {
         let reason = "the snapshot and the report cannot both go to standard output".into();
         return Err(Error::Usage { reason, hint: "give --report a file".into() }.into());
     }
-    let mut others = vec![("export", &*args.file), ("database", args.database.path())];
+    let mut others = vec![("export", file), ("database", db)];
     others.extend(args.cids.as_deref().map(|list| ("list", list)));
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
     let observer = progress::renderer(globals);
     let outcome = if to_stdout {
         export_to(&options, &mut io::stdout(), observer.as_ref())
     } else {
-        export(&options, &args.file, observer.as_ref())
+        export(&options, file, observer.as_ref())
     };
     observer.finish();
     let (report, report_file) = report_file.or_error(outcome)?;
@@ -112,15 +136,15 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let lost = report.missing - report.missing_allowed;
     Err(Error::VerificationFailed {
         action: "export",
-        path: args.database.path().to_owned(),
+        path: db.to_owned(),
         problems: counted(lost, "missing block", "missing blocks"),
         hint: "bedload walk lists what is missing; --allow-missing writes the file nevertheless".into(),
     }
     .into())
 }
 
-fn options(args: &Args) -> anyhow::Result<ExportOptions> {
-    let mut options = ExportOptions::new(args.database.path());
+fn options(args: &Args, db: &Path) -> anyhow::Result<ExportOptions> {
+    let mut options = ExportOptions::new(db);
     options.selection = match &args.cids {
         Some(path) => Selection::Listed(path.clone()),
         None if args.all => Selection::All,

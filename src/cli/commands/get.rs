@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::progress::CancellationToken;
 use crate::read::block::BlockLookup;
-use crate::read::get::{Found, Lookup, to_json_with_names};
+use crate::read::get::{Found, Lookup, header_with_names, to_json_with_names};
 use crate::report::shown_json;
 use crate::size::grouped;
 use clap::ValueEnum;
@@ -116,7 +116,7 @@ fn each_key(keys: &[String], mut take: impl FnMut(String) -> anyhow::Result<()>)
 }
 
 /// Fails with exit code 1 when a key was not found.
-fn all_found(db: &Path, missing: u64, requested: u64) -> anyhow::Result<()> {
+fn all_found(db: &Path, missing: u64, requested: u64, hint: &str) -> anyhow::Result<()> {
     if missing == 0 {
         return Ok(());
     }
@@ -125,12 +125,8 @@ fn all_found(db: &Path, missing: u64, requested: u64) -> anyhow::Result<()> {
     } else {
         format!("{} of {} keys are", grouped(missing), grouped(requested))
     };
-    Err(Error::NotFound {
-        path: db.to_owned(),
-        reason: format!("{reason} not in the database"),
-        hint: "check the CID, and --key if the database has no BEDLOAD.json".into(),
-    }
-    .into())
+    Err(Error::NotFound { path: db.to_owned(), reason: format!("{reason} not in the database"), hint: hint.into() }
+        .into())
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
@@ -156,7 +152,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     each_key(keys, |key| printer.add(&mut batch, key))?;
     printer.print(&mut batch)?;
     printer.out.flush()?;
-    all_found(db, printer.missing, printer.requested)
+    let hint = "check the CID, and --key if the database has no BEDLOAD.json";
+    all_found(db, printer.missing, printer.requested, hint)
 }
 
 /// Prints blocks of a log.
@@ -170,10 +167,14 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Resul
         .into());
     }
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let (mut requested, mut missing, mut lost) = (0, 0, None);
+    // Of those that are missing: how many are numbers, and the first of them.
+    let (mut requested, mut missing, mut lost, mut first_lost) = (0, 0, 0, None);
     let mut print = |key: String| {
         let found = lookup.get(&key)?;
-        lost = lost.take().or_else(|| number(&key).filter(|_| found.is_none()));
+        if let (Some(number), None) = (number(&key), &found) {
+            first_lost.get_or_insert(number);
+            lost += 1;
+        }
         requested += 1;
         missing += u64::from(found.is_none());
         let form = args.form_or(Form::Json);
@@ -201,11 +202,38 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Resul
         None => print(key),
     })?;
     out.flush()?;
-    match (lost, lookup.bounds()?) {
-        (Some(number), Some(bounds)) if requested == 1 => {
-            Err(not_there(db, &format!("block {number} is"), bounds).into())
+    match (first_lost, lookup.bounds()?) {
+        (Some(number), Some((first, last))) if (u64::from(first)..=u64::from(last)).contains(&number) => {
+            Err(Error::NotFound {
+                path: db.to_owned(),
+                reason: format!("block {number} is not in the database, which has others from {first} to {last}"),
+                hint: "bedload verify tells what else is missing".into(),
+            }
+            .into())
         }
-        _ => all_found(db, missing, requested),
+        (Some(number), Some(bounds)) if lost == missing => {
+            let what =
+                if requested == 1 { format!("block {number} is") } else { format!("{lost} of {requested} keys are") };
+            Err(not_there(db, &what, bounds).into())
+        }
+        _ => all_found(db, missing, requested, id_hint(lookup)),
+    }
+}
+
+/// What to do when an id was not found.
+fn id_hint(lookup: &BlockLookup) -> &'static str {
+    match (lookup.finds_block_ids(), lookup.finds_transactions()) {
+        (true, true) => "check the id",
+        (true, false) => {
+            "an id of a block is looked for here; ids of transactions are found after `bedload import --index transactions`"
+        }
+        (false, true) => {
+            "an id of a transaction is looked for here; ids of blocks are found after an import without --no-id-index"
+        }
+        (false, false) => {
+            "no ids are in this database, only numbers of blocks: ids of blocks are found after an import without \
+             --no-id-index, those of transactions after `bedload import --index transactions`"
+        }
     }
 }
 
@@ -283,7 +311,12 @@ impl<W: Write> Printer<'_, W> {
                 }
                 (Form::Hex | Form::Raw, Some(found)) => ("hex", HEXLOWER.encode(&found.block).into()),
             };
-            let line = document(key, found.as_ref().map(|found| &found.block[..]), content);
+            let mut line = document(key, found.as_ref().map(|found| &found.block[..]), content);
+            // What a header says is wanted more often than its bytes.
+            let header = found.filter(|_| self.args.form.is_none() && !self.args.raw);
+            if let Some(header) = header.and_then(|Found { block, codec }| header_with_names(codec, &block)) {
+                line["block"] = serde_json::from_str(&header)?;
+            }
             writeln!(self.out, "{}", shown_json(&line.to_string()))?;
             return Ok(());
         }

@@ -130,7 +130,6 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let options = options(args)?;
     let mut partial = args.db.as_os_str().to_owned();
     partial.push(".partial");
     let mut others =
@@ -138,6 +137,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     others.extend(args.preset.as_deref().map(|preset| ("preset", Path::new(preset))));
     others.extend(args.options_file.as_deref().map(|path| ("options file", path)));
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
+    let (options, report_file) = report_file.or_error(options(args))?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = progress::renderer(globals);
     let outcome = crate::import(&options, observer.as_ref());

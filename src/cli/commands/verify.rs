@@ -75,6 +75,16 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     .into())
 }
 
+/// What is found in a database from which records were deleted, and in which others may have taken their place.
+const GONE: [ProblemKind; 6] = [
+    ProblemKind::Count,
+    ProblemKind::Digest,
+    ProblemKind::Missing,
+    ProblemKind::Extra,
+    ProblemKind::Link,
+    ProblemKind::Index,
+];
+
 /// What to do about the problems that were found.
 fn hint(report: &VerifyReport) -> String {
     let kinds = &report.problems.kinds;
@@ -85,6 +95,17 @@ fn hint(report: &VerifyReport) -> String {
         }
         _ if only(ProblemKind::Extra) => {
             "a node that has used the database may have written these: --allow-extra accepts them".into()
+        }
+        // All files match their checksums, and all records that are there their keys.
+        _ if kinds.keys().all(|kind| GONE.contains(kind)) && !only(ProblemKind::Index) => {
+            let which = match report.against.is_none() && report.log.is_none() {
+                true => " (--against SNAPSHOT says which)",
+                false => "",
+            };
+            format!(
+                "a program has deleted records{which}: no file is damaged, so it is not the disk; look at what writes to \
+                 the database, and import the snapshot again into another --db"
+            )
         }
         _ => "import the snapshot again into another --db; if it happens again, look at the disk (dmesg, smartctl)"
             .into(),

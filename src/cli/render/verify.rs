@@ -70,18 +70,23 @@ fn record(report: &VerifyReport) -> String {
 
 /// What was written since the import, and what that leaves open.
 fn since(recorded: &Recorded, report: &VerifyReport) -> Option<String> {
-    let more = recorded.written_since;
+    let more = recorded.more_than_recorded;
     let confirmed = match (recorded.confirmed, report.log.is_some()) {
         _ if more == 0 => return None,
         (true, true) => "those of the import have the recorded count and digest",
-        (true, false) => "every record of the import is there, by comparison with its snapshot",
+        (true, false) if report.against.is_some() => {
+            "every record of the import is there, by comparison with its snapshot"
+        }
+        (true, false) => {
+            "every record of the import is there: its files are in use, and nothing hides a record in them"
+        }
         (false, true) => "those of the import are not as it recorded them",
         (false, false) => {
-            "each of all records matches its key; whether every record of the import is still among them, count and \
-             digest do not show: --against SNAPSHOT --allow-extra does"
+            "each matches its key; that none of the import is missing is not confirmed: --against SNAPSHOT --allow-extra \
+             confirms it"
         }
     };
-    Some(format!("written to since the import: {} more; {confirmed}", grouped(more)))
+    Some(format!("written to since the import: {} more than recorded; {confirmed}", counted(more, "record", "records")))
 }
 
 fn checked(report: &VerifyReport) -> String {

@@ -94,5 +94,5 @@ fn lines(
 }
 
 fn failed() -> impl FnOnce(std::io::Error) -> Error {
-    Error::io("write", Path::new("the list"))
+    Error::io("write", Path::new("-"))
 }

@@ -198,7 +198,7 @@ pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
         Opened::Other(input) => input,
     };
     let mut snapshot = options.snapshot(input, &progress)?;
-    let failed = || Error::io("write", Path::new("the list"));
+    let failed = || Error::io("write", Path::new("-"));
     while let Some(chunk) = snapshot.next(&progress)? {
         if options.resources.stop.is_cancelled() {
             return Err(Error::Interrupted { hint: "the list is not complete; run it again".into() });

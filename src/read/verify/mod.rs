@@ -12,6 +12,7 @@ mod claims;
 mod files;
 mod job;
 mod log;
+mod log_transactions;
 mod options;
 mod problems;
 mod recorded;
@@ -76,6 +77,8 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             (Some(record), Some("was changed after the import: it does not match its checksum".to_owned()))
         }
         Ok(record) => (record.map(|(record, _)| record), None),
+        // That of the record is of the record's path.
+        Err(error) if matches!(&error, Error::State { path, .. } if *path == options.db) => return Err(error),
         Err(error @ Error::State { .. }) => (None, Some(error.to_string())),
         Err(error) => return Err(error),
     };
@@ -98,7 +101,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             whole: !record.into_existing,
             records: record.blocks.written,
             digest: record.digest,
-            written_since: 0,
+            more_than_recorded: 0,
             confirmed: false,
         }),
         against: None,
@@ -183,7 +186,11 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     report.against = against;
     if options.sample.is_none() {
         report.digest = Some(totals.digest);
-        recorded::compare(&mut report, &totals, opened_since, &problems);
+        let untouched = || match &record {
+            Some(record) => recorded::files_are_untouched(&reader, &files, record, totals.records),
+            None => Ok(false),
+        };
+        recorded::compare(&mut report, &totals, opened_since, untouched, &problems)?;
     }
     report.problems = problems.take();
     report.valid = report.problems.total == 0;

@@ -2,18 +2,31 @@
 //!
 //! Count and digest are sums over all records. A node that goes on with the database adds to both, so they show only
 //! together, and only without its records, that nothing of the import is lost: beside records that are not known one by
-//! one, a record that was added may stand for one that is gone. The comparison with the snapshot decides that.
+//! one, a record that was added may stand for one that is gone. The comparison with the snapshot decides that; so do the
+//! files of the import, as long as no compaction has replaced one.
+
+use std::path::Path;
 
 use super::job;
 use super::problems::Collector;
 use super::scan::Totals;
+use crate::error::Result;
+use crate::report::record::ImportRecord;
 use crate::report::{Against, ProblemKind, Recorded, VerifyReport};
+use crate::rocks::options_file::OptionsFile;
+use crate::rocks::{DataFile, Reader};
 use crate::size::{counted, grouped};
 
 /// Compares the totals of all records with the record of the import; `opened_since`: a node may have written to the
-/// database.
-pub(super) fn compare(report: &mut VerifyReport, totals: &Totals, opened_since: bool, problems: &Collector<'_>) {
-    let Some(recorded) = &mut report.recorded else { return };
+/// database. `untouched` says whether all that the import wrote is still in its files, and visible.
+pub(super) fn compare(
+    report: &mut VerifyReport,
+    totals: &Totals,
+    opened_since: bool,
+    untouched: impl FnOnce() -> Result<bool>,
+    problems: &Collector<'_>,
+) -> Result<()> {
+    let Some(recorded) = &mut report.recorded else { return Ok(()) };
     let against = report.against.as_ref();
     if let Some(against) = against {
         name_the_source(against, recorded, problems, &mut report.notes);
@@ -28,27 +41,54 @@ pub(super) fn compare(report: &mut VerifyReport, totals: &Totals, opened_since: 
             let message = format!("{found} can be read, the import added {added}");
             problems.add(ProblemKind::Count, None, message);
         }
-        return;
+        return Ok(());
     }
     let more = totals.records.saturating_sub(recorded.records);
     // Damage may have taken as many records as were added.
     let damaged = problems.has_beside(&[ProblemKind::Extra]);
-    if more == 0 || damaged || !opened_since {
+    // Blocks of a log are known one by one: those of the import are compared without the others.
+    let known = totals.since.records > 0;
+    if !opened_since || (!known && (more == 0 || damaged)) {
         let found = (totals.records, totals.digest);
         job::compare("", found, (recorded.records, recorded.digest), problems);
         if found == (recorded.records, recorded.digest) {
             recorded.confirmed = true;
         }
-        return;
+        return Ok(());
     }
-    recorded.written_since = more;
-    if totals.since.records > 0 {
+    recorded.more_than_recorded = if damaged { 0 } else { more };
+    if report.log.is_none() && !recorded.confirmed {
+        recorded.confirmed = untouched()?;
+    }
+    if known {
         let own = (totals.records - totals.since.records, totals.digest.without(totals.since.digest));
         job::compare("the import", own, (recorded.records, recorded.digest), problems);
         if own == (recorded.records, recorded.digest) {
             recorded.confirmed = true;
         }
     }
+    Ok(())
+}
+
+/// Whether all files of the import are in use, and each of all entries is a record that can be read: `records` in number.
+///
+/// What hides or takes the place of a record is an entry itself. So `n` entries beside the import's make at most `n` more
+/// records, and fewer where one of the import is hidden, however many entries hide it.
+pub(super) fn files_are_untouched(
+    reader: &Reader,
+    files: &[DataFile],
+    record: &ImportRecord,
+    records: u64,
+) -> Result<bool> {
+    let imported =
+        record.levels.iter().fold((0, 0), |(files, bytes), level| (files + level.files, bytes + level.bytes));
+    // The OPTIONS file is the last that the import wrote, and no number is given twice.
+    let Some(last) = record.small_files.iter().find_map(|file| OptionsFile::number(Path::new(&file.name))) else {
+        return Ok(false);
+    };
+    let own = files.iter().filter(|file| file.family == record.column_family && file.number() < Some(last));
+    let found = own.fold((0, 0), |(files, bytes), file| (files + 1, bytes + file.size));
+    Ok(found == imported && reader.entries(&record.column_family)? == records)
 }
 
 /// Says that the source is another than the one of the import: a problem where that explains others.

@@ -125,8 +125,10 @@ fn differences(a: &BenchReport, b: &BenchReport) -> Vec<Circumstance> {
             ("file system", format!("{} on {}", known(&machine.file_system), known(&machine.device))),
             ("bedload", machine.versions.bedload.clone()),
             ("RocksDB", machine.versions.rocksdb.clone()),
+            ("rounds", format!("{} and {} before them", setup.runs, setup.warmup)),
             ("page cache", setup.cache.clone()),
             ("lookups", grouped(setup.lookups)),
+            ("node ops", grouped(setup.node_ops)),
             ("memory limit", setup.memory_limit.as_ref().map_or("none".into(), |limit| human(limit.bytes))),
         ]
     };

@@ -25,6 +25,10 @@ use crate::source::input::{Body, ByteStream, Input};
 /// How many bytes are read first, to find the header in.
 const FIRST_READ: usize = 64 << 10;
 
+/// The most that is read of a stream that is no CAR, to see whether it ends as a table of RocksDB, in bytes. Tables are
+/// seldom larger.
+const MOST_TO_THE_END: usize = 320 << 20;
+
 /// The most that is read to find the header: padding of a CARv2 and header, in bytes.
 const MAX_HEAD: u64 = super::MAX_HEADER + (4 << 20);
 
@@ -114,16 +118,25 @@ enum Bytes {
 }
 
 impl Bytes {
-    /// The last eight bytes of a plain file; zeros where there are none.
-    fn tail(&self) -> [u8; 8] {
+    /// The last eight bytes of what begins with `head`, which has been read; zeros where they cannot be had. A stream is
+    /// read for them, up to the size of a table of RocksDB, where it begins as one.
+    fn tail(&mut self, head: &[u8]) -> [u8; 8] {
         let mut tail = [0; 8];
-        if let Self::File { file, .. } = self
-            && let Ok(metadata) = file.metadata()
-            && file.read_exact_at(&mut tail, metadata.len().saturating_sub(8)).is_err()
-        {
-            tail = [0; 8];
-        }
-        tail
+        let found = match self {
+            Self::Mapped { .. } => None,
+            Self::Stream(_) if !foreign::begins_as_table(head) => None,
+            Self::File { file, .. } => {
+                let end = file.metadata().ok().and_then(|metadata| metadata.len().checked_sub(8));
+                end.and_then(|end| file.read_exact_at(&mut tail, end).ok())
+            }
+            Self::Stream(stream) => {
+                let mut last = head.last_chunk().copied().unwrap_or_default();
+                let ended = to_the_end(&mut **stream, &mut last);
+                tail = last;
+                ended
+            }
+        };
+        found.map_or([0; 8], |()| tail)
     }
 
     fn fill(&mut self, buf: &mut [u8], name: &PathBuf) -> Result<usize> {
@@ -155,6 +168,25 @@ impl Bytes {
             }
         }
     }
+}
+
+/// Reads a stream to its end, of which `last` becomes the last bytes; `None` where it is too long or cannot be read.
+fn to_the_end(stream: &mut dyn ByteStream, last: &mut [u8; 8]) -> Option<()> {
+    let mut buf = vec![0; FIRST_READ.max(last.len())];
+    for _ in 0..MOST_TO_THE_END / buf.len() {
+        let filled = stream.fill(&mut buf).ok()?;
+        match buf[..filled].last_chunk() {
+            Some(chunk) => *last = *chunk,
+            None => {
+                last.rotate_left(filled);
+                last[8 - filled..].copy_from_slice(&buf[..filled]);
+            }
+        }
+        if filled < buf.len() {
+            return Some(());
+        }
+    }
+    None
 }
 
 /// Advises the system to read ahead.
@@ -212,10 +244,11 @@ impl Chunks {
             if head.is_empty() {
                 return Err(Error::bad_input(&name, 0, crate::source::input::CompressionProblem::Empty));
             }
-            let step = read_header(&head, size).map_err(|(problem, at)| match foreign::kind(&head, bytes.tail()) {
-                Some((what, hint)) => Error::bad_input(&name, at, CarProblem::Foreign { what, hint }),
-                None => Error::bad_input(&name, at, problem),
-            })?;
+            let step =
+                read_header(&head, size).map_err(|(problem, at)| match foreign::kind(&head, || bytes.tail(&head)) {
+                    Some((what, hint)) => Error::bad_input(&name, at, CarProblem::Foreign { what, hint }),
+                    None => Error::bad_input(&name, at, problem),
+                })?;
             match step {
                 HeaderStep::Header(header) => break header,
                 HeaderStep::NeedMore(len) if len > MAX_HEAD => {

@@ -62,6 +62,11 @@ pub(super) fn magic(head: &[u8]) -> Magic {
     Magic::Other
 }
 
+/// Whether these are the first bytes of compressed data.
+pub(crate) fn is_compressed(head: &[u8]) -> bool {
+    matches!(magic(head), Magic::Frame(_) | Magic::Skippable(_))
+}
+
 /// Which compression the input has. Skippable frames in front are passed over.
 ///
 /// # Errors

@@ -32,6 +32,7 @@ mod zstd_worker;
 use std::fs::File;
 use std::path::PathBuf;
 
+pub(crate) use detect::is_compressed;
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;
 pub(crate) use open::refused;

@@ -77,7 +77,7 @@ fn report(args: &Args, globals: &Globals, summary: &impl serde::Serialize, text:
     let hint = "use the file as it is; `bedload inspect` shows what is in it";
     output::report_done(format!("{file} is complete"), hint, || {
         if globals.json {
-            return output::print_json(&Document { schema: "bedload-generate-1", summary });
+            return output::print_json(&Document { schema: crate::generate::SCHEMA, summary });
         }
         Ok(writeln!(io::stdout(), "{file}: {text}")?)
     })
