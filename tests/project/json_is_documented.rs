@@ -344,7 +344,8 @@ fn what_is_printed_has_only_documented_fields() {
         let output = bedload().args(args).arg("--json").output().expect("run");
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).expect("text");
-        assert_eq!(text.matches("\n  \"schema\": ").count(), 1, "{args:?}: {text}");
+        let of_a_line = usize::from(text.starts_with("{\"schema\":"));
+        assert_eq!(text.matches("\n  \"schema\": ").count() + of_a_line, 1, "{args:?}: {text}");
         check(schema, &serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}")));
     }
     let output = bedload().args(["inspect", "--list", car]).output().expect("run");

@@ -382,7 +382,7 @@ fn what_is_no_database_is_refused() {
 }
 
 #[test]
-fn a_snapshot_or_nothing_in_place_of_a_database_is_told_by_every_command() {
+fn a_snapshot_or_nothing_in_place_of_a_database_is_reported_by_every_command() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let packed = dir.path().join("packed.car.zst");
