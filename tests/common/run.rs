@@ -251,7 +251,7 @@ impl Done {
     #[track_caller]
     pub fn refused(&self, code: i32, offset: impl Into<Option<u64>>, reason: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
-        let lines: Vec<&str> = self.stderr.lines().collect();
+        let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.starts_with("warning: ")).collect();
         let [error, hint] = lines[..] else { panic!("not one error line and one hint line:\n{}", self.stderr) };
         let Some(error) = error.strip_prefix("error: ") else { panic!("no error line: {error}") };
         let Some(hint) = hint.strip_prefix("hint: ") else { panic!("no hint line: {hint}") };

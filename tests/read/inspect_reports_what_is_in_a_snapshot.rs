@@ -148,5 +148,5 @@ fn the_metadata_of_frc_0108_names_head_and_f3_data() {
         .assert()
         .success()
         .stdout(contains("metadata  FRC-0108 version 2, 3.0 MiB of F3 data\n"))
-        .stdout(contains("chain     Filecoin, epoch 5100000, 2025-06-30 19:00:00 UTC, 2 headers at the head\n"));
+        .stdout(contains("chain     Filecoin, epoch 5,100,000, 2025-06-30 19:00:00 UTC, 2 headers at the head\n"));
 }

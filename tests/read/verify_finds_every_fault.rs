@@ -460,7 +460,8 @@ fn fewer_records_than_were_added_to_an_existing_database_are_a_problem() {
     open(&db).delete(&keys[excess]).expect("deleted");
     let report = verify(&db, &[], 3);
     assert_eq!(kinds(&report), [("count".into(), 1)]);
-    let message = format!("{} records can be read, the import added {added}", added - 1);
+    let grouped = |count: u64| format!("{},{:03}", count / 1000, count % 1000);
+    let message = format!("{} records can be read, the import added {}", grouped(added - 1), grouped(added));
     assert_eq!(report["problems"]["first"][0]["message"], message);
 }
 
