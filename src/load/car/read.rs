@@ -221,8 +221,8 @@ impl ReadContext<'_> {
         Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, checkpoint, tail })
     }
 
-    /// Tells the caller that the blocks do not fit the memory for them; a caller who insists on memory is warned.
-    fn tell_of_spilling(&self) {
+    /// Reports that the blocks do not fit the memory for them; a caller who insists on memory is warned.
+    fn report_spilling(&self) {
         let held_bytes = self.sort.hold_bytes;
         self.progress.report(&match self.options.plan {
             PlanChoice::Memory => Event::Warning {
@@ -488,7 +488,7 @@ impl<'a> Worker<'a> {
                 return Ok(false);
             }
             if !shared.spilling.swap(true, Ordering::Relaxed) {
-                shared.reading.tell_of_spilling();
+                shared.reading.report_spilling();
             }
         }
         self.spill_what_is_held()?;
