@@ -42,6 +42,8 @@ use self::measure::{Runner, Turn, WorkDir};
 use self::pace::Pace;
 use self::store::Store;
 use crate::error::{Error, Result};
+use crate::progress::Silent;
+use crate::read::inspect::{InspectOptions, inspect};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
 use crate::size::counted;
 
@@ -113,6 +115,8 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         });
     }
     let source = snapshot::probe(&options.source)?;
+    // What is no snapshot is refused before anything is made.
+    inspect(&InspectOptions::new(&options.source), &Silent)?;
     let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
     let work_dir = WorkDir::take(dir)?;

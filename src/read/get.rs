@@ -132,7 +132,7 @@ impl Lookup {
         let missing = |reason: String| Error::NotFound {
             path: self.reader.path().to_owned(),
             reason,
-            hint: "bedload walk shows where the chain of the database ends".into(),
+            hint: "`bedload stat` shows the epoch of its head; `bedload walk` finds what is missing below it".into(),
         };
         let mut tipset = self.headers(&self.roots)?;
         if tipset.is_empty() {

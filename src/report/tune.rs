@@ -148,7 +148,8 @@ impl TuneReport {
             }
         }
         if let Some(winner) = &self.winner {
-            text.push_str(&format!("\nwinner        {}", shown_in_line(winner)));
+            let label = if matches!(self.outcome, Outcome::Better) { "winner" } else { "candidate" };
+            text.push_str(&format!("\n{label:<14}{}", shown_in_line(winner)));
         }
         if let Some(Confirmation { ratio, .. }) = &self.confirmation {
             let interval = match (ratio.low, ratio.high) {

@@ -339,7 +339,7 @@ pub(crate) fn no_database(path: &Path) -> Error {
         Err(_) if is_absent && Path::new(&partial).is_dir() => {
             "its import is not finished: run the same `bedload import` command again, it goes on"
         }
-        _ => "give --db the directory that an import made",
+        _ => "name the directory that an import made",
     };
     Error::State { path: path.to_owned(), reason, hint: hint.into() }
 }

@@ -421,8 +421,17 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     bench(&zip, &dir.path().join("zip"), &["--presets", "ingest", "--runs", "1"])
         .assert()
         .code(3)
+        .stderr(contains("a.zip at byte 0: this is not a CAR: it is a zip archive"));
+    assert!(!dir.path().join("zip").exists(), "nothing is kept of it");
+    let damaged = dir.path().join("damaged.car");
+    let mut bytes = std::fs::read(&snapshot).expect("read");
+    *bytes.last_mut().expect("not empty") ^= 1;
+    std::fs::write(&damaged, bytes).expect("written");
+    bench(&damaged, &dir.path().join("damaged"), &["--presets", "ingest", "--runs", "1"])
+        .assert()
+        .code(3)
         .stderr(contains("no run that succeeded (the first failed with: "))
-        .stderr(contains("it is a zip archive"));
+        .stderr(contains("damaged.car at byte "));
     for (words, message) in [
         (vec!["--presets", "ingset"], "ingset"),
         (vec!["--presets", "ingest", "--set", "node.table.block_size=many"], "node.table.block_size"),

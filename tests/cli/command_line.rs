@@ -734,3 +734,20 @@ fn what_is_no_text_is_a_wrong_command_line() {
     let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(said.contains("standard input is no text in UTF-8\nhint: give one key a line"), "{said}");
 }
+
+#[test]
+fn a_dash_is_standard_input_whatever_the_folder_holds() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join("-")).expect("made");
+    let command = |args: &[&str]| {
+        let mut command = crate::common::run::program();
+        let output =
+            command.args(args).current_dir(dir.path()).write_stdin("PK\x03\x04 and the rest").output().expect("run");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    };
+    for args in [&["import", "-", "--db", "db"][..], &["inspect", "-"]] {
+        let (code, stderr) = command(args);
+        assert_eq!(code, Some(3), "{stderr}");
+        assert!(stderr.contains("it is a zip archive"), "{stderr}");
+    }
+}

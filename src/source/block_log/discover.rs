@@ -34,7 +34,9 @@ fn partition(name: &OsStr) -> Option<(u32, u32)> {
 
 /// Whether a path names a log of several files.
 pub(crate) fn is_set(path: &Path) -> bool {
-    path.is_dir() || path.file_name().is_some_and(|name| part_number(name).is_some() || partition(name).is_some())
+    let is_stdin = path.as_os_str() == "-";
+    (path.is_dir() && !is_stdin)
+        || path.file_name().is_some_and(|name| part_number(name).is_some() || partition(name).is_some())
 }
 
 /// The files of the log at `path`, in the order of their blocks.
