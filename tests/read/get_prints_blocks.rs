@@ -230,7 +230,7 @@ fn a_header_has_names_for_its_fields_and_a_tipset_is_found_by_its_epoch() {
     assert_eq!(below["block"]["Height"], head - 1);
     get(&db, &["--epoch", &(head + 1).to_string()]).code(1).stderr(format!(
         "error: get from {}: epoch {} is above the head, which is of epoch {head}\n\
-         hint: bedload walk shows where the chain of the database ends\n",
+         hint: `bedload stat` shows the epoch of its head; `bedload walk` finds what is missing below it\n",
         db.display(),
         head + 1
     ));

@@ -378,7 +378,7 @@ fn what_is_no_database_is_refused() {
         .arg(dir.path())
         .assert()
         .code(4)
-        .stderr(contains("is no RocksDB database\nhint: give --db the directory that an import made"));
+        .stderr(contains("is no RocksDB database\nhint: name the directory that an import made"));
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn a_snapshot_or_nothing_in_place_of_a_database_is_reported_by_every_command() {
             (&car, "is a snapshot, no database", takes),
             (&packed, "is a snapshot, no database", takes),
             (&text, "is a file, no database", takes),
-            (&nothing, "there is no such directory", "give --db the directory that an import made"),
+            (&nothing, "there is no such directory", "name the directory that an import made"),
             (&begun, "there is no such directory", "its import is not finished: run the same `bedload import` command"),
         ] {
             let mut program = bedload();
