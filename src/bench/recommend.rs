@@ -29,8 +29,10 @@ pub(super) fn recommend(
     let total = TOTAL.iter().find(|key| ran.iter().all(|it| it.median(key).is_some()))?;
     let total = metric(total)?;
     let by_total = pick(&ran, rounds, total)?;
-    let by_memory = metric("peak_rss_bytes").and_then(|metric| pick(&ran, rounds, metric));
-    let by_reads = metric("lookups_per_second").and_then(|metric| pick(&ran, rounds, metric));
+    // Where others have no run yet, the only one that ran has won nothing.
+    let compared = ran.len() > 1 || candidates.len() == 1;
+    let best = |key| metric(key).filter(|_| compared).and_then(|metric| pick(&ran, rounds, metric));
+    let (by_memory, by_reads) = (best("peak_rss_bytes"), best("lookups_per_second"));
 
     let judge = Judge { candidates: &candidates, rounds, total, limit: 1.0 + margin };
     let (decision, more_rounds, default, reason) = match candidates[..] {

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use crate::bench::node::MAX_NODE_OPS;
 use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_NODE_OPS, DEFAULT_RUNS, Order, Vary};
-use crate::report::bench::{BenchReport, CompareReport, compare, compare_table};
-use crate::report::shown;
+use crate::report::bench::{BenchReport, CompareReport, compare};
 use crate::{Error, preset::Preset};
 
 use crate::cli::args::this_program;
@@ -108,7 +107,11 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         if globals.json {
             return output::print_json(&compared);
         }
-        return Ok(write!(std::io::stdout().lock(), "{}", shown(&compare_table(&compared)))?);
+        return Ok(write!(
+            std::io::stdout().lock(),
+            "{}",
+            render::bench::compared(&compared, screen::stdout_columns())
+        )?);
     }
     let Some(source) = &args.source else {
         // Clap requires one of the two. This runs nothing, so that there is nothing to keep.

@@ -1,6 +1,9 @@
 //! The report of `bedload bench`.
 
-use crate::report::bench::{BenchReport, circumstances, columns_by_total, recommendation_lines, warnings};
+use crate::report::bench::{
+    BenchReport, Circumstance, CompareReport, circumstances, columns_by_total, compare_rows, recommendation_lines,
+    warnings,
+};
 use crate::report::{shown, shown_in_line};
 
 use crate::cli::render::rows::row;
@@ -35,6 +38,33 @@ pub fn text(report: &BenchReport, wide: bool, columns: Option<usize>, table_colu
         behind.push_str(&rows(recommendation_lines(found)));
     }
     text.push_str(&fit(&behind));
+    text
+}
+
+/// Two comparisons side by side: what differs besides the figures, then a line for each figure of each preset.
+pub fn compared(report: &CompareReport, columns: Option<usize>) -> String {
+    let draw = |header: &[&str], rows: Vec<Vec<String>>| {
+        let mut table = table_within(header, columns);
+        table.add_rows(rows);
+        shown(&lines(&table))
+    };
+    let mut text = String::new();
+    if !report.differences.is_empty() {
+        let differs =
+            |it: &Circumstance| vec![it.what.to_owned(), shown_in_line(&it.a).into(), shown_in_line(&it.b).into()];
+        text.push_str(&draw(&["differs", "A", "B"], report.differences.iter().map(differs).collect()));
+        text.push_str("\nThe ratios below are due to all that differs above, not only to presets.\n\n");
+    }
+    let figures = compare_rows(report).into_iter().map(Vec::from).collect();
+    text.push_str(&draw(&["preset", "figure", "A", "B", "B / A"], figures));
+    let mut behind = String::new();
+    for (side, names) in [("A", &report.only_a), ("B", &report.only_b)] {
+        if !names.is_empty() {
+            behind.push_str(&format!("only in {side}: {}\n", shown_in_line(&names.join(", "))));
+        }
+    }
+    behind.push_str("medians, in brackets the range of single runs; of a ratio what those ranges allow\n");
+    text.push_str(&fit(&behind, 0, columns));
     text
 }
 

@@ -2,7 +2,7 @@
 
 use crate::generate::Summary;
 use crate::generate::log::LogSummary;
-use crate::size::human;
+use crate::size::{grouped, human};
 
 use crate::cli::render::numbers::{counted, throughput};
 
@@ -20,8 +20,8 @@ pub fn car(summary: &Summary, seconds: f64) -> String {
 pub fn log(summary: &LogSummary, seconds: f64) -> String {
     format!(
         "blocks {} to {}, {}, {} ({}), head {}",
-        summary.first,
-        summary.last,
+        grouped(summary.first.into()),
+        grouped(summary.last.into()),
         counted(summary.transactions, "transaction", "transactions"),
         human(summary.bytes),
         throughput(summary.raw_bytes, seconds),

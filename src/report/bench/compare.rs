@@ -136,40 +136,17 @@ fn differences(a: &BenchReport, b: &BenchReport) -> Vec<Circumstance> {
     sides.filter(|((_, a), (_, b))| a != b).map(|((what, a), (_, b))| Circumstance { what, a, b }).collect()
 }
 
-/// The comparison for people: what differs, then a row for each metric of each variant.
-pub fn compare_table(report: &CompareReport) -> String {
-    let mut text = String::new();
-    for Circumstance { what, a, b } in &report.differences {
-        text.push_str(&format!("{what:<13} {} | {}\n", shown_in_line(a), shown_in_line(b)));
-    }
-    if !report.differences.is_empty() {
-        text.push_str("\nThe ratios below are due to all that differs above, not only to presets.\n\n");
-    }
-    let mut rows = vec![["preset", "figure", "A", "B", "B / A"].map(str::to_owned)];
-    for variant in &report.variants {
-        for key in &report.shown {
-            let (Some(metric), Some(found)) = (metric(key), variant.metrics.get(key)) else { continue };
+/// The comparison for people: preset, figure, both sides and their ratio, a row for each metric of each variant.
+pub fn compare_rows(report: &CompareReport) -> Vec<[String; 5]> {
+    let rows = report.variants.iter().flat_map(|variant| {
+        report.shown.iter().filter_map(move |key| {
+            let (metric, found) = (metric(key)?, variant.metrics.get(key)?);
             let other = if variant.same_options { "" } else { " (other options)" };
             let name = format!("{}{other}", shown_in_line(&variant.variant));
-            let cells =
-                [name, metric.label.to_owned(), spread(metric, &found.a), spread(metric, &found.b), ratio(found)];
-            rows.push(cells);
-        }
-    }
-    let widths: Vec<usize> =
-        (0..5).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default()).collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    for (side, names) in [("A", &report.only_a), ("B", &report.only_b)] {
-        if !names.is_empty() {
-            text.push_str(&format!("only in {side}: {}\n", shown_in_line(&names.join(", "))));
-        }
-    }
-    text.push_str("medians, in brackets the range of single runs; of a ratio what those ranges allow\n");
-    text
+            Some([name, metric.label.to_owned(), spread(metric, &found.a), spread(metric, &found.b), ratio(found)])
+        })
+    });
+    rows.collect()
 }
 
 fn ratio(found: &ComparedMetric) -> String {

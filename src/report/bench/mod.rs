@@ -11,7 +11,7 @@ mod phrases;
 mod results;
 mod run;
 
-pub use compare::{CompareReport, compare, compare_table};
+pub use compare::{Circumstance, CompareReport, compare, compare_rows};
 pub use csv::csv;
 pub use figures::{Comparison, Decision, Figures, Pick, Ratio, Recommendation, Spread, VariantFigures, Verdict};
 pub use html::html;

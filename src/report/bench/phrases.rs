@@ -287,7 +287,7 @@ pub fn recommendation_lines(found: &Recommendation) -> Vec<(&'static str, String
     let mut lines = vec![(decision(&found.decision), words)];
     lines.extend(found.trade_off.clone().map(|cost| ("cost", cost)));
     let picks = [
-        ("fastest", Some(&found.by_total)),
+        ("fastest", Some(&found.by_total).filter(|_| found.by_memory.is_some() || found.by_reads.is_some())),
         ("least memory", found.by_memory.as_ref()),
         ("fastest reads", found.by_reads.as_ref()),
     ];
