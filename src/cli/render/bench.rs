@@ -46,7 +46,7 @@ pub fn compared(report: &CompareReport, columns: Option<usize>) -> String {
     let draw = |header: &[&str], rows: Vec<Vec<String>>| {
         let mut table = table_within(header, columns);
         table.add_rows(rows);
-        shown(&lines(&table))
+        shown(&lines(&table)).into_owned()
     };
     let mut text = String::new();
     if !report.differences.is_empty() {
