@@ -44,7 +44,7 @@ pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcom
 }
 
 /// The result of an import without an error.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Outcome {
     /// The database is complete.
     Imported(Box<ImportReport>),

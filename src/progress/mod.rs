@@ -232,7 +232,7 @@ pub trait Observer: Sync {
 }
 
 /// Ignores everything.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Silent;
 
 impl Observer for Silent {}

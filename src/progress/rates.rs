@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// How fast blocks were read.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Speed {
     /// Blocks read so far in this run.

@@ -9,7 +9,7 @@ use crate::hash::content_digest::ContentDigest;
 pub const EXPORT_SCHEMA: &str = "bedload-export-2";
 
 /// What an export wrote.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ExportReport {
     /// Name and version of this document.
@@ -58,7 +58,7 @@ pub struct ExportReport {
 }
 
 /// A block log that was written.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ExportedLog {
     /// `steem`, `hive` or `antelope`.

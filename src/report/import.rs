@@ -18,7 +18,7 @@ use super::LogReport;
 pub const SCHEMA: &str = "bedload-import-5";
 
 /// What an import did; also what `BEDLOAD.json` in the database says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ImportReport {
     /// Name and version of this document.
@@ -141,7 +141,7 @@ impl OptionRow {
 }
 
 /// What RocksDB did while it was written to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemtableReport {
     /// Batches written.
@@ -169,7 +169,7 @@ pub struct MemtableReport {
 }
 
 /// What was read.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SourceInfo {
     /// The path as the user gave it; `-` for a pipe.
@@ -189,7 +189,7 @@ pub struct SourceInfo {
 }
 
 /// The head of a chain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Head {
     /// `filecoin`, `steem`, `hive` or `antelope`.
@@ -223,7 +223,7 @@ pub(crate) fn rfc3339(timestamp: u64) -> Option<String> {
 }
 
 /// What the blocks of a CAR link to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LinkReport {
     /// Distinct blocks that are linked to; sector commitments and blocks inside of links do not count.
@@ -237,7 +237,7 @@ pub struct LinkReport {
 }
 
 /// How many blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Blocks {
     /// In the source.

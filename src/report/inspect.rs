@@ -9,7 +9,7 @@ use crate::hash::content_digest::ContentDigest;
 pub const INSPECT_SCHEMA: &str = "bedload-inspect-3";
 
 /// What is in a snapshot. What a quick inspection does not find is `null`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct InspectReport {
     /// Name and version of this document.
@@ -68,7 +68,7 @@ pub struct InspectReport {
 }
 
 /// A root.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct RootInfo {
     /// Its CID in the usual text form.
@@ -78,7 +78,7 @@ pub struct RootInfo {
 }
 
 /// The header of a CARv2.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct V2Info {
     /// Where the inner CARv1 begins.
@@ -92,7 +92,7 @@ pub struct V2Info {
 }
 
 /// Blocks of similar size.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct SizeClass {
     /// The largest size in it, in bytes: 0, 1, 3, 7, .. ; the smallest is one more than that of the class before.
@@ -104,7 +104,7 @@ pub struct SizeClass {
 }
 
 /// Blocks that share a multicodec.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct CodeCount {
     /// The multicodec.
@@ -134,7 +134,7 @@ pub struct ZstdInfo {
 }
 
 /// What an FRC-0108 snapshot says of itself.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Metadata {
     /// Version of the snapshot's form.
@@ -160,7 +160,7 @@ pub struct HeadInfo {
 }
 
 /// A block that does not match its CID.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct BadBlock {
     /// Where its section begins, in bytes from the start of the decompressed snapshot.

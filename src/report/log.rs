@@ -10,7 +10,7 @@ use crate::size::counted;
 pub use crate::source::block_log::{BlockRef, IndexUse, LogLayout, Packings};
 
 /// The part of a report that only a block log has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogReport {
     /// `steem`, `hive` or `antelope`.
@@ -103,7 +103,7 @@ pub(crate) fn not_covered(
 }
 
 /// What an inspection finds in a block log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogInfo {
     /// `steem`, `hive` or `antelope`. A log of Hive without packed blocks looks like one of Steem.

@@ -10,7 +10,7 @@ use crate::rocks::Level;
 pub const STAT_SCHEMA: &str = "bedload-stat-1";
 
 /// The statistics of a database.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct StatReport {
     /// Name and version of this document.
@@ -30,7 +30,7 @@ pub struct StatReport {
 }
 
 /// A column family.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct FamilyStat {
     /// Its name.
@@ -58,7 +58,7 @@ pub struct FamilyStat {
 }
 
 /// An option that differs from RocksDB's default.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct OptionStat {
     /// `scope.option`, under RocksDB's own name.

@@ -12,7 +12,7 @@ use crate::sort::key::KeyLayout;
 pub const VERIFY_SCHEMA: &str = "bedload-verify-4";
 
 /// What a verification found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
     /// Name and version of this document.
@@ -70,7 +70,7 @@ pub enum KeyFrom {
 }
 
 /// What `BEDLOAD.json` says about the records.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Recorded {
     /// The source's path as the user gave it then.
@@ -91,7 +91,7 @@ pub struct Recorded {
 }
 
 /// A comparison with the source, record by record.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Against {
     /// The source's path as the user gave it.
@@ -113,7 +113,7 @@ pub struct Against {
 }
 
 /// What only the verification of a database made from a block log has.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct VerifiedLog {
     /// What the import had checked.
@@ -127,7 +127,7 @@ pub struct VerifiedLog {
 }
 
 /// What is wrong: all of it counted, the first of it listed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Problems {
     /// How many.
@@ -205,7 +205,7 @@ impl ProblemKind {
 }
 
 /// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
     /// Which kind.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const WALK_SCHEMA: &str = "bedload-walk-1";
 
 /// What a walk found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WalkReport {
     /// Name and version of this document.
@@ -47,7 +47,7 @@ pub struct WalkReport {
 }
 
 /// A block that is linked to and not there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MissingBlock {
     /// Its CID in the usual text form.

@@ -23,7 +23,7 @@ const ARTIFACTS_HEAD: usize = 48;
 const ARTIFACT: usize = 24;
 
 /// What became of an index.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct IndexUse {
     /// Its path.
