@@ -30,7 +30,7 @@ pub const BATCH: usize = 1024;
 pub(super) const STEP: usize = 128;
 
 /// The longest block for the lanes of AVX-512, in bytes: at the end of a batch a longer one would be alone in them, and
-/// there it takes three times as long as by itself.
+/// one lane is slower than the instructions for one message.
 const LONGEST_IN_EIGHT: usize = 16 << 10;
 
 /// Checks claims. One per thread: it keeps its working memory from call to call and allocates nothing per block.

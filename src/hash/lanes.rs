@@ -1,7 +1,8 @@
 //! blake2b of eight messages at a time, in the lanes of AVX-512 registers.
 //!
-//! Every lane takes the next message as soon as its own has ended, so messages of all lengths keep the lanes full, in the order
-//! in which they are in memory. The function is that of RFC 7693, without a key; the tests compare it with `blake2b_simd`.
+//! Every lane takes the next message as soon as its own has ended, so messages of all lengths keep the lanes full, in the
+//! order in which they are in memory. The function is that of RFC 7693, without a key; the tests of the checker compare it
+//! with `blake2b_simd`.
 
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_loadu_si512, _mm512_mask_mov_epi64, _mm512_maskz_loadu_epi8,
@@ -43,7 +44,7 @@ const SIGMA: [[usize; 16]; 10] = [
 /// One message to hash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Message<'a> {
-    /// What the caller knows it by.
+    /// Its index among the caller's messages, which `done` receives.
     pub place: usize,
     /// Bytes of the digest, 1 to 64.
     pub digest_size: u8,
@@ -168,7 +169,7 @@ fn load(bytes: &[u8]) -> [__m512i; 2] {
     let mask = |length: usize| if length < 64 { (1 << length) - 1 } else { u64::MAX };
     let (low, high) = (mask(bytes.len()), mask(bytes.len().saturating_sub(STEP / 2)));
     let start = bytes.as_ptr().cast::<i8>();
-    // SAFETY: the masks select bytes of the slice. The instruction does not access the others, so their addresses do not matter.
+    // SAFETY: the masks select bytes of the slice. The instruction does not access the others, wherever they are.
     unsafe { [_mm512_maskz_loadu_epi8(low, start), _mm512_maskz_loadu_epi8(high, start.wrapping_add(STEP / 2))] }
 }
 

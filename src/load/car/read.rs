@@ -221,7 +221,7 @@ impl ReadContext<'_> {
         Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, checkpoint, tail })
     }
 
-    /// Reports that the blocks do not fit the memory for them; a caller who insists on memory is warned.
+    /// Reports that the blocks do not fit the memory for them: as a warning where the caller asked for `--plan memory`.
     fn report_spilling(&self) {
         let held_bytes = self.sort.hold_bytes;
         self.progress.report(&match self.options.plan {
