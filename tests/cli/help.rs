@@ -1,0 +1,192 @@
+//! Help, wrong command lines, completions, and what `make install` puts where.
+
+use std::path::Path;
+
+use crate::common::database::bedload;
+use crate::common::run::bedload as program;
+
+/// Lines of one screen, and columns.
+const SCREEN: usize = 55;
+const COLUMNS: usize = 100;
+
+const COMMANDS: [&str; 20] = [
+    "",
+    "import",
+    "inspect",
+    "verify",
+    "walk",
+    "get",
+    "stat",
+    "export",
+    "generate",
+    "presets",
+    "presets list",
+    "presets show",
+    "presets explain",
+    "presets diff",
+    "bench",
+    "tune",
+    "doctor",
+    "help",
+    "completions",
+    "man",
+];
+
+#[test]
+fn every_help_is_one_screen_with_an_example() {
+    let mut all = String::new();
+    for command in COMMANDS {
+        let help = |flag: &str| {
+            let output = program().args(command.split_whitespace()).arg(flag).output().expect("run");
+            assert!(output.status.success(), "{command}");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let text = help("--help");
+        assert_eq!(text, help("-h"), "{command}");
+        assert!(text.lines().count() <= SCREEN, "{command}: {} lines", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{command}: a line is too long");
+        let example = text.lines().rev().find_map(|line| line.strip_prefix("Example: bedload ")).unwrap_or_default();
+        assert!(example.starts_with(command) || command.is_empty() || command == "presets", "{command}: {example}");
+        all.push_str(&format!("$ bedload {command} --help\n{text}\n"));
+    }
+    // `INSTA_UPDATE=always cargo test --release --test cli command_line` writes it anew.
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn every_command_is_known_here() {
+    let output = program().arg("--help").output().expect("run");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let listed = text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for line in listed.filter(|line| !line.starts_with("    ")) {
+        let name = line.split_whitespace().next().expect("a name");
+        assert!(COMMANDS.contains(&name), "{name} has no golden help");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_reported_in_two_lines_and_as_json() {
+    let output = program().args(["import", "a.car", "--db", "d", "--memry", "1G", "--json"]).output().expect("run");
+    assert_eq!(output.status.code(), Some(2));
+    let (error, hint) = ("unexpected argument '--memry' found", "a similar argument exists: '--memory'");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("error: {error}\nhint: {hint}\n"));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let expected = serde_json::json!({ "schema": "bedload-error-1", "error": error, "hint": hint, "exit": 2 });
+    assert_eq!(document, expected);
+}
+
+#[test]
+fn help_of_a_command_is_the_same_by_either_way() {
+    for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
+        let by_flag = program().args(command.split(' ')).arg("--help").output().expect("run");
+        let by_name = program().arg("help").args(command.split(' ')).output().expect("run");
+        assert_eq!(String::from_utf8_lossy(&by_name.stdout), String::from_utf8_lossy(&by_flag.stdout), "{command}");
+        assert_eq!(by_name.status.code(), Some(0));
+    }
+    for (words, hint) in [
+        (&["imprt"][..], "did you mean import?"),
+        (&["im"], "did you mean import?"),
+        (&["in"], "did you mean inspect?"),
+        (&["ge"], "did you mean get or generate?"),
+        (&["presets", "expl"], "did you mean explain?"),
+        (&["presets", "frobnicate"], "bedload presets --help lists the commands"),
+        (&["frobnicate"], "bedload --help lists the commands"),
+    ] {
+        let output = program().arg("help").args(words).output().expect("run");
+        assert_eq!(output.status.code(), Some(2));
+        let said = format!("error: there is no command `{}`\nhint: {hint}\n", words[words.len() - 1]);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), said);
+    }
+}
+
+#[test]
+fn bash_completes_values_of_options() {
+    let completions = program().args(["completions", "bash"]).output().expect("run").stdout;
+    let script = String::from_utf8(completions).expect("text");
+    for (command, option, begun, expected) in [
+        ("import", "--preset", "ingest-c", "ingest-compat"),
+        ("import", "--set", "node.table.block_siz", "node.table.block_size="),
+        ("doctor", "--preset", "ingest-c", "ingest-compat"),
+        ("doctor", "--set", "load.write.batch_b", "load.write.batch_bytes="),
+        ("bench", "--presets", "ingest-c", "ingest-compat"),
+        ("bench", "--reference", "ingest-c", "ingest-compat"),
+        ("bench", "--vary", "node.table.block_siz", "node.table.block_size="),
+        ("bench", "--vary", "mem", "memory="),
+        ("bench", "--set", "thr", "threads="),
+    ] {
+        let words = format!(
+            "COMP_WORDS=(bedload {command} {option} {begun}); COMP_CWORD=3; _bedload bedload '{begun}' {option}; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let output = crate::common::run::hermetic("bash").args(["-c", &format!("{script}\n{words}")]).output();
+        let offered = String::from_utf8(output.expect("bash").stdout).expect("text");
+        let offered: Vec<&str> = offered.lines().collect();
+        assert!(offered.contains(&expected), "{command} {option} {begun}: {offered:?}");
+        assert!(offered.iter().all(|word| word.starts_with(begun)), "{command} {option} {begun}: {offered:?}");
+    }
+}
+
+#[test]
+fn completions_offer_presets_and_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = program().args(["completions", shell]).output().expect("run");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        for word in [
+            "memtable",
+            "ingest-compat",
+            "node.table.block_size=",
+            "load.cf.write_buffer_size=",
+            "load.write.batch_bytes=",
+        ] {
+            assert!(text.contains(word), "{shell}: {word}");
+        }
+    }
+    // What is offered is no list that is enforced: a file is taken as well.
+    bedload().args(["presets", "show", "/nowhere/mine.toml"]).assert().code(1);
+}
+
+#[test]
+fn without_arguments_the_help_comes_and_no_success() {
+    let output = program().output().expect("run");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: bedload"));
+}
+
+#[test]
+fn make_install_puts_program_completions_and_man_pages_in_their_places() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let output = crate::common::run::hermetic("make")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["install-files", &format!("PREFIX={}", dir.path().display())])
+        .arg(format!("BEDLOAD={}", crate::common::run::BEDLOAD))
+        .env_remove("MAKEFLAGS")
+        .output()
+        .expect("make");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = |path: &str| {
+        let bytes = std::fs::read(dir.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let version =
+        crate::common::run::hermetic(dir.path().join("bin/bedload")).arg("--version").output().expect("it runs");
+    assert!(version.stdout.starts_with(b"bedload "));
+    assert!(text("share/bash-completion/completions/bedload").contains("complete -F _bedload"));
+    assert!(text("share/zsh/site-functions/_bedload").starts_with("#compdef bedload"));
+    assert!(text("share/fish/vendor_completions.d/bedload.fish").contains("complete -c bedload"));
+    assert!(text("share/man/man1/bedload.1").contains(".TH"));
+    for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
+        let page = format!("share/man/man1/bedload-{}.1", command.replace(' ', "-"));
+        let page = text(&page);
+        for section in ["SYNOPSIS", "EXIT STATUS", "FILES", "EXAMPLES"] {
+            assert_eq!(
+                page.matches(&format!(".SH {section}\n")).count()
+                    + page.matches(&format!(".SH \"{section}\"\n")).count(),
+                1,
+                "{section}\n{page}"
+            );
+        }
+        assert!(!page.contains("EXTRA") && page.contains(&format!("bedload {command}").replace('-', "\\-")), "{page}");
+    }
+    assert!(Path::new(&dir.path().join("share")).is_dir());
+    bedload().arg("--version").assert().success();
+}
