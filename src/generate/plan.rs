@@ -241,9 +241,9 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn a_plan_fills_its_budget(
-            budget in 20_000u64..2 * CHUNK_BYTES, seed: u64, chunk in 0u64..200, duplicates in 0u8..=90, calibnet: bool,
+            budget in 20_000u64..2 * CHUNK_BYTES, seed: u64, chunk in 0u64..200, duplicates in 0u8..=90,
+            profile in proptest::sample::select(Profile::ALL.to_vec()),
         ) {
-            let profile = if calibnet { Profile::Calibnet } else { Profile::Mainnet };
             let spec = spec(profile, seed, duplicates);
             prop_assert_eq!(fills(&spec, chunk, budget), Ok(()));
             let plan = Plan::new(&spec, chunk, |_| budget);

@@ -17,6 +17,10 @@ pub enum Profile {
     /// is between the genesis state of the network (hundreds of bytes) and the 1 KB that 10.4 million blocks in a
     /// bit more than 5 GB of compressed snapshot (ChainSafe/forest#5662) give.
     Calibnet,
+    /// A state of small blocks, as in the repository of a test network that Forest keeps: mean about 440 B, a third up
+    /// to 128 B, 71 % up to 512 B, none above 2 KiB but the large raw ones. A GiB has 2.2 million blocks, so what an
+    /// import does for each block weighs most.
+    Small,
 }
 
 const MAINNET: &[(u64, u64)] = &[
@@ -45,15 +49,28 @@ const CALIBNET: &[(u64, u64)] = &[
     (MILLION, 65_536),
 ];
 
+const SMALL: &[(u64, u64)] = &[
+    (0, 24),
+    (95_000, 64),
+    (320_000, 128),
+    (570_000, 256),
+    (713_000, 512),
+    (800_000, 1024),
+    (960_000, 1300),
+    (998_600, 1610),
+    (MILLION, 2048),
+];
+
 impl Profile {
     /// All profiles, in the order of their networks' size.
-    pub const ALL: [Self; 2] = [Self::Mainnet, Self::Calibnet];
+    pub const ALL: [Self; 3] = [Self::Mainnet, Self::Calibnet, Self::Small];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mainnet => "mainnet",
             Self::Calibnet => "calibnet",
+            Self::Small => "small",
         }
     }
 
@@ -62,6 +79,7 @@ impl Profile {
         let knots = match self {
             Self::Mainnet => MAINNET,
             Self::Calibnet => CALIBNET,
+            Self::Small => SMALL,
         };
         noise.draw(knots)
     }
@@ -98,5 +116,14 @@ mod tests {
         assert!((upto(1024) - 0.62).abs() < 0.005, "<= 1 KiB: {}", upto(1024));
         assert!((upto(2048) - 0.99).abs() < 0.002, "<= 2 KiB: {}", upto(2048));
         assert!((32_768..=65_536).contains(&largest), "largest {largest}");
+    }
+
+    #[test]
+    fn small_sizes_are_what_the_documentation_says() {
+        let (mean, upto, largest) = census(Profile::Small);
+        assert!((430.0..445.0).contains(&mean), "mean {mean}");
+        assert!((upto(128) - 0.32).abs() < 0.005, "<= 128 B: {}", upto(128));
+        assert!((upto(512) - 0.713).abs() < 0.005, "<= 512 B: {}", upto(512));
+        assert!((1024..=2048).contains(&largest), "largest {largest}");
     }
 }

@@ -120,11 +120,11 @@ fn kind_parser() -> impl TypedValueParser<Value = Kind> {
     })
 }
 
-fn kinds() -> [(&'static str, Kind); 5] {
-    let [mainnet, calibnet] = Profile::ALL.map(|profile| (profile.name(), Kind::Car(profile)));
+fn kinds() -> [(&'static str, Kind); 6] {
+    let [mainnet, calibnet, small] = Profile::ALL.map(|profile| (profile.name(), Kind::Car(profile)));
     let [steem, hive, antelope] =
         [Family::Steem, Family::Hive, Family::Antelope].map(|family| (family.name(), Kind::Log(family)));
-    [mainnet, calibnet, steem, hive, antelope]
+    [mainnet, calibnet, small, steem, hive, antelope]
 }
 
 fn format_parser() -> impl TypedValueParser<Value = Format> {

@@ -94,7 +94,7 @@ mod tests {
     fn wrong_values_are_refused() {
         for (line, message) in [
             ("x - --size 1K --duplicates 91", "91 is not in 0..=90"),
-            ("x - --size 1K --profile testnet", "[possible values: mainnet, calibnet, steem, hive, antelope]"),
+            ("x - --size 1K --profile testnet", "[possible values: mainnet, calibnet, small, steem, hive, antelope]"),
             ("x -", "--size <SIZE>"),
         ] {
             let error = parse(line).expect_err(line);

@@ -55,7 +55,7 @@ fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
         let option = if args.duplicates > 0 { "--duplicates" } else { "--format" };
         return Err(Error::Usage {
             reason: format!("{option} is for CARs"),
-            hint: format!("leave out {option}, or choose --profile mainnet or calibnet"),
+            hint: format!("leave out {option}, or choose --profile mainnet, calibnet or small"),
         });
     }
     let mut spec = LogSpec::new(family, args.size).seed(args.seed);
