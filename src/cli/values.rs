@@ -98,7 +98,12 @@ fn option_names() -> Vec<String> {
 
 /// `--plan`
 pub fn plan_choice() -> impl TypedValueParser<Value = PlanChoice> {
-    one_of(&[("auto", PlanChoice::Auto), ("memory", PlanChoice::Memory), ("spill", PlanChoice::Spill)])
+    one_of(&[
+        ("auto", PlanChoice::Auto),
+        ("memory", PlanChoice::Memory),
+        ("spill", PlanChoice::Spill),
+        ("source", PlanChoice::Source),
+    ])
 }
 
 /// `--key`

@@ -127,7 +127,7 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
             "every import waits for it: choose a faster disk, or a preset that compresses".into(),
         );
     }
-    if let Some(forecast) = forecast.filter(|forecast| forecast.plan.spills())
+    if let Some(forecast) = forecast.filter(|forecast| forecast.plan.spills_blocks())
         && let (Some(bytes), Some(available)) = (forecast.plan.expected_bytes, machine.available_bytes)
         && machine.cgroup_bytes.is_none_or(|limit| limit > bytes + bytes / 4)
         && available > bytes + bytes / 4

@@ -28,7 +28,7 @@ pub(super) fn predict(plan: &Plan, sample: &Sample, write: Option<f64>) -> Predi
     let written = write(report.levels.iter().map(|level| level.bytes).sum::<u64>() as f64 * times);
     let (from_source, cpu) = source.as_ref().map_or((0.0, 0.0), |source| (source.seconds, source.cpu_seconds));
     let checking = took("read") * times + cpu / parallel::cores() as f64;
-    let (read_writes, build_writes) = match (plan.log(), report.plan.spills()) {
+    let (read_writes, build_writes) = match (plan.log(), report.plan.spills_blocks()) {
         (Some(_), _) => (written, 0.0),
         (None, true) => (write(*whole as f64), written),
         (None, false) => (0.0, written),

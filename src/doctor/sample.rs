@@ -138,10 +138,14 @@ fn of_car(options: &ImportOptions, plan: &Plan, place: &FileSystem) -> Result<Op
     } else {
         Source { seconds: from_disk.max(seconds * times), cpu_seconds: cpu_seconds * times }
     };
-    let spills = plan.sort().is_none_or(|sort| sort.spill || whole > sort.hold_bytes);
+    let choice = match plan.sort() {
+        Some(sort) if sort.by_reference => PlanChoice::Source,
+        Some(sort) if !sort.spill && whole <= sort.hold_bytes => PlanChoice::Memory,
+        _ => PlanChoice::Spill,
+    };
     let options = ImportOptions {
         source: PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd())),
-        plan: if spills { PlanChoice::Spill } else { PlanChoice::Memory },
+        plan: choice,
         ..options.clone()
     };
     let report = import_into_scratch(options, place)?;

@@ -23,10 +23,11 @@ const EVERY_BYTES_MOST: u64 = 256 << 20;
 /// Time between two checkpoints at most.
 pub(in crate::load) const EVERY: Duration = Duration::from_secs(10);
 
-/// Bytes between two checkpoints, unless a test wants more of them.
-fn every_bytes(files: u32) -> u64 {
-    let rule = (u64::from(files) * EVERY_BYTES_PER_FILE).clamp(EVERY_BYTES_LEAST, EVERY_BYTES_MOST);
-    failpoint::durable_bytes().unwrap_or(rule)
+/// Bytes between two checkpoints, unless a test wants more of them; files that only refer to blocks are small, and synced
+/// by time.
+fn every_bytes(files: Option<u32>) -> u64 {
+    let rule = |files| (u64::from(files) * EVERY_BYTES_PER_FILE).clamp(EVERY_BYTES_LEAST, EVERY_BYTES_MOST);
+    failpoint::durable_bytes().unwrap_or_else(|| files.map_or(u64::MAX, rule))
 }
 
 /// A checkpoint to be made durable.
@@ -43,8 +44,8 @@ pub(in crate::load) struct Clock {
 }
 
 impl Clock {
-    /// Counts from `offset`; a checkpoint syncs up to `files` files.
-    pub fn new(offset: u64, files: u32) -> Self {
+    /// Counts from `offset`; a checkpoint syncs up to `files` files with blocks.
+    pub fn new(offset: u64, files: Option<u32>) -> Self {
         Self { last_offset: offset, last_time: Instant::now(), every_bytes: every_bytes(files) }
     }
 

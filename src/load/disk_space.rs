@@ -44,7 +44,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
 
     let data = plan.expected_bytes;
     let with_overhead = data.map(|bytes| bytes + bytes / OVERHEAD);
-    let spills = plan.spills();
+    let spills = plan.spills_blocks();
     // Once everything is read into partitions, they only shrink.
     let reads = Journal::peek(&target.partial).read_done.is_none();
     let certain = if spills && exact && reads { data.unwrap_or_default() } else { 0 };
@@ -67,7 +67,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
         Method::CarMemtable { .. } | Method::BlockLogMemtable { .. } => {
             ("database", with_overhead.map(|bytes| bytes * 2))
         }
-        Method::CarSst { sort } if sort.spill => {
+        Method::CarSst { sort } if spills => {
             // What each thread builds is there twice: in its partitions, and in the SST that it writes.
             let in_hand = data.map_or(0, |bytes| {
                 let part = plan.sst_target(bytes).max(bytes >> sort.partitions.bits);

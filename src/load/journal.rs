@@ -41,7 +41,12 @@ pub(super) enum Entry {
     /// The first line: what is imported, and how.
     Start { version: u32, identity: Box<Identity> },
     /// How keys are routed; later entries count in these partitions.
-    Routed { router: Router },
+    Routed {
+        router: Router,
+        /// Whether partitions refer to the source.
+        #[serde(default)]
+        by_reference: bool,
+    },
     /// Hash functions that keys are digests of: at least those of all blocks of later entries. Only where keys do not name
     /// their function.
     Hashed { functions: Vec<u64> },
@@ -120,6 +125,8 @@ pub(super) struct ResumedState {
     /// there now.
     pub touched: bool,
     pub router: Option<Router>,
+    /// Whether partitions refer to the source, as the run that made them decided.
+    pub by_reference: Option<bool>,
     pub functions: BTreeSet<u64>,
     /// The last durable checkpoint, and the partitions' lengths at it.
     pub read: Option<(Checkpoint, Vec<(u32, Extent)>)>,
@@ -157,7 +164,9 @@ impl ResumedState {
     pub fn take(&mut self, entry: Entry) {
         match entry {
             Entry::Start { identity, .. } => self.identity = Some(*identity),
-            Entry::Routed { router } => self.router = Some(router),
+            Entry::Routed { router, by_reference } => {
+                (self.router, self.by_reference) = (Some(router), Some(by_reference));
+            }
             Entry::Hashed { functions } => self.functions.extend(functions),
             Entry::Held { checkpoint, padding } => self.held = Some((checkpoint, padding)),
             Entry::Read { checkpoint, extents } => self.read = Some((checkpoint, extents)),

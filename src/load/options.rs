@@ -130,6 +130,9 @@ pub enum PlanChoice {
     Memory,
     /// Through files from the first block on.
     Spill,
+    /// The blocks of a plain file stay there, and the page cache is trusted to hold them; only their places go through
+    /// files.
+    Source,
 }
 
 impl ImportOptions {

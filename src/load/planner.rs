@@ -88,6 +88,9 @@ const LEAST_BATCH: u64 = 4 << 10;
 /// need not wait long for unfinished ranges.
 const RANGE: u64 = 8 << 20;
 
+/// Blocks stay in the page cache where it has so many times the memory that they need: other programs want some as well.
+const CACHED_SHARE: u64 = 2;
+
 /// Files that may be open where the system names no limit.
 const UNLIMITED_FILES: u64 = 1 << 20;
 
@@ -122,6 +125,23 @@ pub(super) fn plan(
     let own = if plain { memory } else { memory - memory / 4 };
     let threads = threads(options, preset);
     let mut plan = choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
+    if let Method::CarSst { sort } = &mut plan.method {
+        sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, page_cache(budget)));
+        sort.by_reference = sort.spill
+            && plain
+            && match options.plan {
+                PlanChoice::Auto => sort.cached,
+                PlanChoice::Source => true,
+                PlanChoice::Memory | PlanChoice::Spill => false,
+            };
+        if options.plan == PlanChoice::Source && !plain {
+            return Err(Error::Usage {
+                reason: "--plan source needs a plain file: blocks of this source cannot be read again at their places"
+                    .into(),
+                hint: "leave it out".into(),
+            });
+        }
+    }
     if let Some(log) = log {
         let ids = (!options.log.no_id_index).then(|| BLOCK_IDS.to_owned());
         let transactions = options.log.index_transactions.then(|| TRANSACTIONS.to_owned());
@@ -141,6 +161,17 @@ pub(super) fn plan(
     file_limits::check(plan.open_files, max_files, options)?;
     let least_bytes = if is_uncompressed(&loading) { least_bytes(options, size) } else { 0 };
     Ok(Planned { plan, loading, least_bytes, warnings })
+}
+
+/// Memory that is available to the page cache beside `budget`, in bytes.
+fn page_cache(budget: u64) -> u64 {
+    let available = [resources::available_memory(), resources::cgroup_memory()].into_iter().flatten().min();
+    available.unwrap_or_default().saturating_sub(budget)
+}
+
+/// Whether `bytes` of blocks stay in the page cache, for which there are `free` bytes.
+fn stays_cached(bytes: u64, free: u64) -> bool {
+    free / CACHED_SHARE >= bytes
 }
 
 /// The number of worker threads: the caller's, or else the preset's.
@@ -242,7 +273,7 @@ pub(crate) fn choose(
     let spill = match choice {
         PlanChoice::Auto => !fits && exact,
         PlanChoice::Memory => false,
-        PlanChoice::Spill => true,
+        PlanChoice::Spill | PlanChoice::Source => true,
     };
     let sort_bytes = (memory.saturating_sub(building) / workers).max(1 << 20);
     let turns_out = !spill && (!exact || !fits);
@@ -270,7 +301,9 @@ pub(crate) fn choose(
         open_files: 0,
         space: Vec::new(),
         links_bytes: 0,
-        method: Method::CarSst { sort: SortPlan { spill, may_spill: turns_out, hold_bytes, partitions } },
+        method: Method::CarSst {
+            sort: SortPlan { spill, may_spill: turns_out, cached: false, by_reference: false, hold_bytes, partitions },
+        },
     }
 }
 
@@ -398,6 +431,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn blocks_stay_in_the_page_cache_that_has_twice_their_room() {
+        assert!(stays_cached(4 << 30, 8 << 30));
+        assert!(!stays_cached(4 << 30, (8 << 30) - 1));
+        // A budget beyond what the machine has leaves nothing.
+        assert_eq!(page_cache(u64::MAX), 0);
     }
 
     #[test]

@@ -69,6 +69,12 @@ pub struct SortPlan {
     /// known, or it is too large for the memory that the caller insists on. After an import: whether it has turned out so.
     #[serde(default)]
     pub may_spill: bool,
+    /// Whether the machine has memory beyond the budget for all blocks, in its page cache: partitions stay there.
+    #[serde(default)]
+    pub cached: bool,
+    /// Whether partitions only refer to the source, whose blocks the page cache holds.
+    #[serde(default)]
+    pub by_reference: bool,
     /// Bytes of blocks and entries that may be held before they are spilled.
     pub hold_bytes: u64,
     /// The partitions that they are sorted in.
@@ -149,6 +155,11 @@ impl Plan {
         self.sort().is_some_and(|sort| sort.spill)
     }
 
+    /// Whether the blocks go through files of the import's own, and not only their places.
+    pub(crate) fn spills_blocks(&self) -> bool {
+        self.sort().is_some_and(|sort| sort.spill && !sort.by_reference)
+    }
+
     /// How a block log is read.
     pub(crate) fn log(&self) -> Option<&LogPlan> {
         match &self.method {
@@ -171,6 +182,9 @@ impl Plan {
         let how = match &self.method {
             Method::CarSst { sort } => {
                 let way = match (sort.spill, sort.may_spill) {
+                    (true, _) if sort.by_reference => {
+                        "keep the blocks in the source, which the page cache holds, and sort partitions of them in memory"
+                    }
                     (true, _) => "spill to partitions, then sort each in memory",
                     (false, true) => "sort in memory if all fits, else spill to partitions and sort each in memory",
                     (false, false) => "sort in memory",

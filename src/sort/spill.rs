@@ -4,6 +4,9 @@
 //! A partition's file holds sections exactly as the CAR has them (length, CID, block), in no order, so the same code
 //! reads them back. Every worker collects pieces of its own and appends them whole; the file's length is the only
 //! thing they share.
+//!
+//! Where the machine has memory beyond the budget for a plain source, its sections are in the page cache already, and a
+//! partition's file holds [`Reference`]s to them instead.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::{Error, Result};
 use crate::external_sort::{Fixed, Sorter};
@@ -26,6 +29,22 @@ use crate::source::car::chunks::ChunkBytes;
 
 /// Bytes of a partition of fixed-size records that are read at once.
 const READ: usize = 1 << 20;
+
+/// A section that stays in the source.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Reference {
+    /// Where it begins in the source.
+    pub at: u64,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// A plain source that partitions refer to.
+pub(crate) struct Referred {
+    pub file: File,
+    pub name: PathBuf,
+}
 
 /// One partition's file.
 #[derive(Default)]
@@ -47,6 +66,10 @@ impl Partition {
 pub(crate) struct Spill {
     dir: PathBuf,
     partitions: Vec<Partition>,
+    /// The source, where partitions refer to it.
+    referred: Option<Referred>,
+    /// Whether the page cache has room for what is synced.
+    cached: bool,
 }
 
 /// What one partition holds.
@@ -69,13 +92,28 @@ impl Extent {
 pub(crate) fn is_partition(name: &str) -> bool {
     let parts = name.split_once('.').map(|(stem, kind)| (stem, kind.strip_prefix("run").unwrap_or(kind)));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    parts.is_some_and(|(stem, kind)| is_number(stem) && (kind == "part" || is_number(kind)))
+    parts.is_some_and(|(stem, kind)| is_number(stem) && (kind == "part" || kind == "refs" || is_number(kind)))
 }
 
 impl Spill {
     /// Prepares `partitions` files in `dir`; a file is made when its first piece comes.
     pub fn new(dir: PathBuf, partitions: u32) -> Self {
-        Self { dir, partitions: (0..partitions).map(|_| Partition::default()).collect() }
+        Self { dir, partitions: (0..partitions).map(|_| Partition::default()).collect(), referred: None, cached: false }
+    }
+
+    /// The same with partitions that refer to a source, if one is given.
+    pub fn refer_to(self, referred: Option<Referred>) -> Self {
+        Self { referred, ..self }
+    }
+
+    /// The same with partitions that stay in the page cache where it is `cached`.
+    pub fn cached(self, cached: bool) -> Self {
+        Self { cached, ..self }
+    }
+
+    /// The source that partitions refer to.
+    pub fn referred(&self) -> Option<&Referred> {
+        self.referred.as_ref()
     }
 
     /// Reopens the partitions of an earlier run: bytes beyond `extents` are cut off, files without an extent are removed.
@@ -83,8 +121,8 @@ impl Spill {
     /// # Errors
     /// [`Error::State`]: a file is missing or shorter than it was: another program changed it; [`Error::Io`]: the system
     /// refuses it.
-    pub fn resume(dir: PathBuf, partitions: u32, extents: &[(u32, Extent)]) -> Result<Self> {
-        let spill = Self::new(dir, partitions);
+    pub fn resume(self, extents: &[(u32, Extent)]) -> Result<Self> {
+        let spill = self;
         for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
             let path = entry.map_err(Error::io("list", &spill.dir))?.path();
             let is_ours = path.file_name().and_then(|name| name.to_str()).is_some_and(is_partition);
@@ -130,9 +168,11 @@ impl Spill {
             new_files |= synced == 0;
             if let Some(file) = slot.file.get() {
                 file.sync_data().map_err(Error::io("sync", self.path(partition)))?;
-                // What is on the disk need not stay in the page cache as well: its pages take the next pieces, and
-                // pages that were used a moment ago cost a fraction of new ones. Advice only.
-                let _ = fadvise(file, 0, None, Advice::DontNeed);
+                // Where memory is scarce, what is on the disk need not stay in the page cache as well: its pages take
+                // the next pieces, and pages that were used a moment ago cost a fraction of new ones. Advice only.
+                if !self.cached {
+                    let _ = fadvise(file, 0, None, Advice::DontNeed);
+                }
             }
             slot.synced.fetch_max(extent.bytes, Ordering::Relaxed);
         }
@@ -149,7 +189,7 @@ impl Spill {
     }
 
     fn path(&self, partition: u32) -> PathBuf {
-        self.dir.join(format!("{partition:05}.part"))
+        self.dir.join(format!("{partition:05}.{}", if self.referred.is_some() { "refs" } else { "part" }))
     }
 
     /// The directory of the partitions.
@@ -212,8 +252,90 @@ impl Spill {
         file.read_exact_at(into, at).map_err(Error::io("read", self.path(partition)))
     }
 
-    /// A whole partition: mapped, or else read into `spare` if that is large enough; memory that was used before is
-    /// cheaper than new.
+    /// About how many bytes the sections of a partition have.
+    pub fn section_bytes(&self, partition: u32) -> u64 {
+        let Extent { bytes, blocks, .. } = self.extent(partition);
+        let Some(source) = &self.referred else { return bytes };
+        let size = source.file.metadata().map_or(0, |metadata| metadata.len());
+        let mean = size / self.content().records.max(1);
+        blocks.saturating_mul(mean.max(1))
+    }
+
+    /// The sections of a partition; `None` where these, and an entry of `entry` bytes for each, exceed `memory` bytes, or
+    /// what an entry can point to. `spare` is memory that was used before, which is cheaper than new.
+    ///
+    /// # Errors
+    /// [`Error::State`]: a reference is not one that was written; [`Error::Io`]: the system refuses it.
+    pub fn load(&self, partition: u32, entry: usize, memory: u64, spare: Option<Buffer>) -> Result<Option<ChunkBytes>> {
+        let extent = self.extent(partition);
+        let rest = memory.saturating_sub(extent.blocks.saturating_mul(entry as u64)).min(u64::from(u32::MAX));
+        if extent.bytes > rest {
+            return Ok(None);
+        }
+        let Some(source) = &self.referred else { return self.read_all(partition, spare).map(Some) };
+        let mut references = self.references(source, partition, 0, extent.blocks)?;
+        let len = references.iter().fold(0u64, |sum, reference| sum.saturating_add(reference.len));
+        if len > rest - extent.bytes {
+            return Ok(None);
+        }
+        // In the order of the source, which is the way that the system reads ahead.
+        references.sort_unstable_by_key(|reference| reference.at);
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let mut buffer = room(len, spare)?;
+        let mut filled = 0;
+        for Reference { at, len } in references {
+            let end = filled + len as usize;
+            source.file.read_exact_at(&mut buffer[filled..end], at).map_err(Error::io("read", &source.name))?;
+            filled = end;
+        }
+        Ok(Some(ChunkBytes::Read { buffer, len }))
+    }
+
+    /// `count` references of a partition from number `first`, each to bytes that the source has.
+    fn references(&self, source: &Referred, partition: u32, first: u64, count: u64) -> Result<Vec<Reference>> {
+        let size = source.file.metadata().map_err(Error::io("look at", &source.name))?.len();
+        let extent = self.extent(partition);
+        let damaged = || self.damaged(partition, Content::default());
+        if extent.blocks.checked_mul(size_of::<Reference>() as u64) != Some(extent.bytes) {
+            return Err(damaged());
+        }
+        let mut references = vec![Reference::new_zeroed(); usize::try_from(count).unwrap_or(usize::MAX)];
+        self.read(partition, first * size_of::<Reference>() as u64, references.as_mut_bytes())?;
+        let exists = |reference: &Reference| reference.at.checked_add(reference.len).is_some_and(|end| end <= size);
+        if references.iter().all(exists) { Ok(references) } else { Err(damaged()) }
+    }
+
+    /// A partition that refers to its source, with its sections, of `max_section` bytes at the most, in a file of its own;
+    /// `None` where they are in one.
+    ///
+    /// # Errors
+    /// [`Error::State`]: the references are not those that were written; [`Error::Io`]: the disk is full, or the system
+    /// refuses it.
+    pub fn with_sections(&self, partition: u32, max_section: u64) -> Result<Option<Self>> {
+        let Some(source) = &self.referred else { return Ok(None) };
+        let extent = self.extent(partition);
+        let whole = Self::new(self.dir.clone(), self.partitions());
+        let mut pieces = PartitionBuffers::new(self.partitions(), READ);
+        let mut section = Vec::new();
+        for first in (0..extent.blocks).step_by(READ / size_of::<Reference>()) {
+            let count = (extent.blocks - first).min((READ / size_of::<Reference>()) as u64);
+            for Reference { at, len } in self.references(source, partition, first, count)? {
+                if len > max_section {
+                    return Err(self.damaged(partition, Content::default()));
+                }
+                section.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
+                source.file.read_exact_at(&mut section, at).map_err(Error::io("read", &source.name))?;
+                pieces.add(&whole, partition, &section, ContentDigest::default())?;
+            }
+        }
+        pieces.flush(&whole)?;
+        if let Some(slot) = whole.partitions.get(partition as usize) {
+            *slot.content() = extent.content();
+        }
+        Ok(Some(whole))
+    }
+
+    /// A whole partition: mapped, or else read into `spare` if that is large enough.
     pub fn read_all(&self, partition: u32, spare: Option<Buffer>) -> Result<ChunkBytes> {
         let len = usize::try_from(self.extent(partition).bytes).unwrap_or(usize::MAX);
         let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
@@ -221,11 +343,7 @@ impl Spill {
             map.advise(memmap2::Advice::PopulateRead);
             return Ok(ChunkBytes::Mapped { map: Arc::new(map), at: 0, len });
         }
-        let mut buffer = match spare {
-            Some(spare) if spare.len() >= len => spare,
-            // Partitions differ by a few percent; pages beyond the longest are never touched.
-            _ => Buffer::new(len.saturating_add(len / 4))?,
-        };
+        let mut buffer = room(len, spare)?;
         self.read(partition, 0, &mut buffer[..len])?;
         Ok(ChunkBytes::Read { buffer, len })
     }
@@ -275,6 +393,15 @@ impl Spill {
             std::fs::remove_file(self.path(partition)).map_err(Error::io("delete", self.path(partition)))?;
         }
         Ok(())
+    }
+}
+
+/// A buffer of `len` bytes at least: `spare`, if that is large enough.
+fn room(len: usize, spare: Option<Buffer>) -> Result<Buffer> {
+    match spare {
+        Some(spare) if spare.len() >= len => Ok(spare),
+        // Partitions differ by a few percent; pages beyond the longest are never touched.
+        _ => Buffer::new(len.saturating_add(len / 4)),
     }
 }
 

@@ -145,6 +145,8 @@ pub fn ways(snapshot: &Snapshot) -> &'static [Way] {
 pub enum Way {
     Memory,
     Spill,
+    /// Only the places of blocks.
+    Source,
     /// Through RocksDB's memtables.
     Memtables,
     /// Those of a log, range by range into files.
@@ -180,6 +182,7 @@ impl Case {
         let args: &[&str] = match way {
             Way::Memory => &["--plan", "memory", "--memory", "96MiB"],
             Way::Spill => &["--plan", "spill", "--memory", "16MiB"],
+            Way::Source => &["--plan", "source", "--memory", "16MiB"],
             Way::Memtables | Way::Batches => {
                 &["--preset", "memtable", "--memory", "96MiB", "--set", "load.cf.write_buffer_size=1M"]
             }

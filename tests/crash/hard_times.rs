@@ -344,7 +344,7 @@ fn a_source_that_vanishes_while_it_is_read_is_noticed_and_goes_on_when_it_is_bac
     let place = Place::in_memory();
     let (source, aside) = (place.path("s.car"), place.path("aside.car"));
     std::fs::write(&source, &plain().bytes).expect("written");
-    for way in [Way::Memory, Way::Spill, Way::Memtables] {
+    for way in [Way::Memory, Way::Spill, Way::Source, Way::Memtables] {
         let case = case(&place, &place.path(""), way, From::File);
         let mut noticed = false;
         for _ in 0..50 {

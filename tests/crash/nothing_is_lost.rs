@@ -43,7 +43,7 @@ const OF_SPILL: [&str; 10] = [
 fn points(way: Way) -> Vec<&'static str> {
     let own: [&[&str]; 2] = match way {
         Way::Memory => [&OF_INGEST, &OF_MEMORY],
-        Way::Spill => [&OF_INGEST, &OF_SPILL],
+        Way::Spill | Way::Source => [&OF_INGEST, &OF_SPILL],
         Way::Memtables => [&OF_MEMTABLES, &[]],
         Way::Ranges => [&OF_RANGES, &[]],
         Way::Batches => [&OF_BATCHES, &[]],
@@ -84,7 +84,7 @@ fn killed_at_every_named_point_it_goes_on() {
 /// Every combination of loader, key layout, verification, and a database that is new or was there.
 fn combinations(place: &Place) -> Vec<(Way, Case)> {
     let mut all = Vec::new();
-    for way in [Way::Memory, Way::Spill, Way::Memtables] {
+    for way in [Way::Memory, Way::Spill, Way::Source, Way::Memtables] {
         for key in [Key::Cid, Key::Multihash, Key::Digest] {
             for verify in ["hash", "none"] {
                 for existing in [false, true] {
@@ -148,7 +148,7 @@ fn killed_at_one_point_after_the_other_it_still_goes_on() {
             Way::Memtables => &["start", "read", "read-synced", "read", "read", "read-done", "recorded", "complete"],
             Way::Ranges => &["start", "range", "range-synced", "range", "ranges", "ingest", "ingested", "complete"],
             Way::Batches => &["start", "range", "range-synced", "range", "ranges", "read-done", "recorded", "complete"],
-            Way::Spill => &[
+            Way::Spill | Way::Source => &[
                 "start",
                 "read",
                 "read-synced",
@@ -349,7 +349,7 @@ fn leftovers_of_a_finished_import_are_swept_by_the_same_command_only() {
 #[test]
 fn many_files_that_were_taken_over_are_all_counted_after_a_crash() {
     let place = Place::in_memory();
-    for way in [Way::Memory, Way::Spill] {
+    for way in [Way::Memory, Way::Spill, Way::Source] {
         for point in ["ingest", "ingested", "recorded"] {
             // RocksDB opens some of the files at once; the resume check must still know the records of all.
             let case =

@@ -39,7 +39,10 @@ fn a_damaged_journal_never_makes_a_wrong_database() {
 pub fn named(case: &Case, dir: &str) -> String {
     let lines = case.journal();
     let name = lines.iter().rev().find_map(|line| match dir {
-        "spill" => Some(format!("{:05}.part", line["extents"][0][0].as_u64()?)),
+        "spill" => {
+            let kind = if case.args.contains(&"source".into()) { "refs" } else { "part" };
+            Some(format!("{:05}.{kind}", line["extents"][0][0].as_u64()?))
+        }
         _ => Some(line["files"][0]["name"].as_str()?.to_owned()),
     });
     name.expect("the journal names some")
@@ -49,12 +52,18 @@ pub fn named(case: &Case, dir: &str) -> String {
 fn files_that_are_missing_or_cut_are_noticed() {
     let place = Place::in_memory();
     let spill = Case::new(&place.path(""), plain(), Way::Spill, From::File);
+    let source = Case::new(&place.path(""), plain(), Way::Source, From::File);
     let memory = Case::new(&place.path(""), plain(), Way::Memory, From::File);
     let cut = |path: &Path| {
         let file = std::fs::File::options().write(true).open(path).expect("a file");
-        file.set_len(1000).expect("cut");
+        file.set_len(10).expect("cut");
     };
-    for (case, point, dir) in [(&spill, "read:3", "spill"), (&spill, "read-done", "spill"), (&memory, "built", "sst")] {
+    for (case, point, dir) in [
+        (&spill, "read:3", "spill"),
+        (&spill, "read-done", "spill"),
+        (&source, "read:3", "spill"),
+        (&memory, "built", "sst"),
+    ] {
         for gone in [true, false] {
             case.dies_at(point);
             let path = case.partial().join(dir).join(named(case, dir));
@@ -98,8 +107,14 @@ fn flip(path: &Path) {
 fn a_flipped_bit_in_the_unfinished_work_is_noticed() {
     let place = Place::in_memory();
     let spill = Case::new(&place.path(""), plain(), Way::Spill, From::File);
+    let source = Case::new(&place.path(""), plain(), Way::Source, From::File);
     let memory = Case::new(&place.path(""), plain(), Way::Memory, From::File);
-    for (case, point, dir) in [(&spill, "read:3", "spill"), (&spill, "read-done", "spill"), (&memory, "built", "sst")] {
+    for (case, point, dir) in [
+        (&spill, "read:3", "spill"),
+        (&spill, "read-done", "spill"),
+        (&source, "read:3", "spill"),
+        (&memory, "built", "sst"),
+    ] {
         case.dies_at(point);
         flip(&case.partial().join(dir).join(named(case, dir)));
         case.is_refused(&["the unfinished import is damaged", "records with the content digest"].map(|words| {

@@ -10,6 +10,8 @@ const FIXED: u64 = 64;
 
 const SPILL: &[&str] = &["--plan", "spill", "--memory", "16MiB"];
 
+const SOURCE: &[&str] = &["--plan", "source", "--memory", "16MiB"];
+
 /// Through memory and through files of 16 MiB, from a file and from a pipe; the records must be those of `blocks`.
 fn holds(blocks: &[Block], key: Key, args: &[&str]) {
     let model = Model::new(blocks, key);
@@ -25,6 +27,7 @@ fn holds(blocks: &[Block], key: Key, args: &[&str]) {
     let small = import(&place, &source).key(key).args(args).args(&["--plan", "memory", "--memory", "16MiB"]);
     within(&check(small.run()), 16);
     within(&check(import(&place, &source).key(key).args(args).args(SPILL).args(&["--threads", "1"]).run()), 16);
+    within(&check(import(&place, &source).key(key).args(args).args(SOURCE).run()), 16);
     within(&check(import_pipe(&place, bytes).key(key).args(args).args(SPILL).run()), 16);
 }
 
@@ -70,9 +73,12 @@ fn one_partition_much_larger_than_the_budget_is_merged_in_rounds() {
     let model = Model::new(&blocks, Key::Cid);
     let place = Place::new();
     let source = place.file("x.car", &car(&[], &blocks));
-    let done = import(&place, &source).args(UNCHECKED).args(SPILL).run();
-    done.holds(&model);
-    within(&done, 16);
+    for plan in [SPILL, SOURCE] {
+        let done = import(&place, &source).args(UNCHECKED).args(plan).run();
+        done.holds(&model);
+        within(&done, 16);
+        std::fs::remove_dir_all(&done.db).expect("a database");
+    }
 }
 
 #[test]
@@ -84,8 +90,10 @@ fn two_values_of_one_key_that_meet_only_in_the_merge() {
     blocks.push(other);
     let place = Place::new();
     let source = place.file("x.car", &car(&[], &blocks));
-    let done = import(&place, &source).args(UNCHECKED).args(SPILL).run();
-    done.refused(3, None, &format!("the key {text} stands for two different blocks"));
+    for plan in [SPILL, SOURCE] {
+        let done = import(&place, &source).args(UNCHECKED).args(plan).run();
+        done.refused(3, None, &format!("the key {text} stands for two different blocks"));
+    }
 }
 
 #[test]

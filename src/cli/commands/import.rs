@@ -37,7 +37,8 @@ pub struct Args {
     /// Where to put what does not fit in memory; the default is beside DIR
     #[arg(long, value_name = "DIR")]
     pub work_dir: Option<PathBuf>,
-    /// Blocks stay in memory or are spilled to files: auto, memory or spill
+    /// Blocks stay in memory, are spilled to files, or stay in the source file: auto, memory, spill
+    /// or source
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice())]
     pub plan: PlanChoice,
 

@@ -107,7 +107,7 @@ impl<'a> Transactions<'a> {
                     }
                 }
                 extents.retain(|(partition, _)| !built(*partition));
-                let spill = Spill::resume(job.target.spill.clone(), 1 << plan.bits, &extents)?;
+                let spill = Spill::new(job.target.spill.clone(), 1 << plan.bits).resume(&extents)?;
                 Some(Index { plan, spill, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
             }
         };

@@ -75,7 +75,7 @@ fn jobs(held: &Held, plan: &Plan, resumed: &ResumedState) -> Vec<Range<u32>> {
             let mean = bytes / counts.iter().sum::<u64>().max(1);
             counts.iter().map(|count| count * mean.max(1)).collect()
         }
-        Held::Spilled(spill) => (0..spill.partitions()).map(|partition| spill.extent(partition).bytes).collect(),
+        Held::Spilled(spill) => (0..spill.partitions()).map(|partition| spill.section_bytes(partition)).collect(),
     };
     let total: u64 = sizes.iter().sum();
     let target = plan.sst_target(total);
@@ -154,6 +154,12 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// What is to blame for partitions that are not what was verified: the source, where they refer to it and it changed.
+    fn blame(&self, spill: &Spill, error: Error) -> Error {
+        let source = self.resumed.identity.as_ref().filter(|_| spill.referred().is_some());
+        source.and_then(|identity| identity.still_holds(self.options).err()).unwrap_or(error)
+    }
+
     fn spilled(
         &self,
         spill: &Spill,
@@ -166,15 +172,21 @@ impl Builder<'_> {
         if extent.bytes == 0 {
             return Ok(());
         }
-        let memory = extent.bytes + extent.blocks * size_of::<SortEntry>() as u64;
         let layout = self.options.key;
-        if memory > self.sort.partitions.sort_bytes || extent.bytes > u64::from(u32::MAX) {
-            let memory = usize::try_from(self.sort.partitions.sort_bytes).unwrap_or(usize::MAX);
+        let sort_bytes = self.sort.partitions.sort_bytes;
+        let damaged = |found: Content| self.blame(spill, spill.damaged(partition, found));
+        let loaded = spill.load(partition, size_of::<SortEntry>(), sort_bytes, spare.take());
+        let Some(bytes) = loaded.map_err(|error| self.blame(spill, error))? else {
+            let memory = usize::try_from(sort_bytes).unwrap_or(usize::MAX);
+            // A section is a block, its CID and a length: the sum of all three fits twice the limit of the block.
+            let max_section = self.options.max_block_size.saturating_mul(2);
+            let whole = spill.with_sections(partition, max_section).map_err(|error| self.blame(spill, error))?;
+            let spill = whole.as_ref().unwrap_or(spill);
             let runs = Runs { spill, partition, layout, memory, max_section: self.options.max_block_size };
             runs.sorted(|record| output.merged(record))?;
-            return output.end_partition(extent.content()).map_err(|found| spill.damaged(partition, found));
-        }
-        let bytes = spill.read_all(partition, spare.take())?;
+            output.end_partition(extent.content()).map_err(damaged)?;
+            return whole.map_or(Ok(()), |whole| whole.delete(partition));
+        };
         let mut entries = Vec::with_capacity(usize::try_from(extent.blocks).unwrap_or_default());
         for section in sections(&bytes) {
             let key = Record::new(&bytes, &section, layout).map_or(&[][..], |record| record.key());
@@ -188,10 +200,10 @@ impl Builder<'_> {
         if let Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) = outcome {
             // A damaged partition may look like a conflict, or like keys out of order.
             let found = bytes.map(|bytes| content(&bytes, layout)).unwrap_or_default();
-            return Err(if found == extent.content() { error } else { spill.damaged(partition, found) });
+            return Err(if found == extent.content() { error } else { damaged(found) });
         }
         outcome?;
-        output.end_partition(extent.content()).map_err(|found| spill.damaged(partition, found))?;
+        output.end_partition(extent.content()).map_err(damaged)?;
         *spare = bytes.and_then(ChunkBytes::release);
         Ok(())
     }

@@ -87,7 +87,7 @@ impl Fingerprints {
     /// As [`Spill::resume`]: a file is missing or shorter than it was.
     pub fn resume(dir: &Path, expected: Option<u64>, extents: &[(u32, Extent)]) -> Result<Self> {
         let partitions = Self::new(dir, expected).spill.partitions();
-        Ok(Self { spill: Spill::resume(dir.to_owned(), partitions, extents)? })
+        Ok(Self { spill: Spill::new(dir.to_owned(), partitions).resume(extents)? })
     }
 
     /// Makes what was noted durable, and returns what each partition holds. All writers must be finished.

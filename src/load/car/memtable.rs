@@ -160,7 +160,7 @@ impl Load<'_> {
     /// Reads everything and writes it, until the last memtable is flushed.
     fn run(&self, chunks: Chunks) -> Result<Written> {
         let Job { options, plan, preset, .. } = *self.job;
-        let clock = Clock::new(chunks.position(), 1);
+        let clock = Clock::new(chunks.position(), None);
         let mut source = Source { chunks, clock, paused: false, ended: false };
         let mut all = Mutex::new(Written::default());
         if let Some((checkpoint, _)) = &self.job.resumed.read {

@@ -1,10 +1,12 @@
 //! Reading the source: every thread takes the next chunk in turn, then checks and routes its blocks beside the others.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
+use zerocopy::IntoBytes;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -25,7 +27,7 @@ use crate::size::human;
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
-use crate::sort::spill::{PartitionBuffers, Spill};
+use crate::sort::spill::{PartitionBuffers, Reference, Referred, Spill};
 use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
 use crate::source::car::{Section, Step, next_section};
 
@@ -108,15 +110,15 @@ impl ReadContext<'_> {
             Some(router) => router.clone(),
             None => {
                 let router = learn(first.as_ref(), self.sort.partitions.bits, self.options.key);
-                self.journal.append(&Entry::Routed { router: router.clone() })?;
+                let by_reference = self.sort.by_reference;
+                self.journal.append(&Entry::Routed { router: router.clone(), by_reference })?;
                 router
             }
         };
-        let dir = self.spill_dir.to_owned();
         let extents = before.map_or(&[][..], |(_, extents)| extents);
-        let spill = Spill::resume(dir, router.partitions(), extents)?;
+        let spill = self.spill(&router, &chunks)?.resume(extents)?;
 
-        let clock = Clock::new(checkpoint.offset, router.partitions());
+        let clock = Clock::new(checkpoint.offset, spill.referred().is_none().then(|| router.partitions()));
         let pieces = || {
             Mutex::new(PartitionBuffers::new(
                 router.partitions(),
@@ -221,6 +223,16 @@ impl ReadContext<'_> {
         Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, checkpoint, tail })
     }
 
+    /// The partitions, which refer to the source where the run that made them decided so.
+    fn spill(&self, router: &Router, chunks: &Chunks) -> Result<Spill> {
+        let by_reference = self.resumed.by_reference.unwrap_or(self.sort.by_reference);
+        let name = &self.options.source;
+        let file = chunks.file().filter(|_| by_reference).map(File::try_clone).transpose();
+        let file = file.map_err(Error::io("open", name))?;
+        let spill = Spill::new(self.spill_dir.to_owned(), router.partitions()).cached(self.sort.cached);
+        Ok(spill.refer_to(file.map(|file| Referred { file, name: name.clone() })))
+    }
+
     /// Reports that the blocks do not fit the memory for them: as a warning where the caller asked for `--plan memory`.
     fn report_spilling(&self) {
         let held_bytes = self.sort.hold_bytes;
@@ -232,7 +244,7 @@ impl ReadContext<'_> {
                     human(held_bytes)
                 ),
             },
-            PlanChoice::Auto | PlanChoice::Spill => Event::Spills { held_bytes },
+            PlanChoice::Auto | PlanChoice::Spill | PlanChoice::Source => Event::Spills { held_bytes },
         });
     }
 
@@ -253,7 +265,7 @@ impl ReadContext<'_> {
         // The files of partitions that are built may be gone.
         let extents: Vec<_> =
             extents.iter().copied().filter(|(partition, _)| !self.resumed.is_built(*partition)).collect();
-        let spill = Spill::resume(self.spill_dir.to_owned(), router.partitions(), &extents)?;
+        let spill = self.spill(router, chunks)?.resume(&extents)?;
         let tail = Tail { padding };
         Ok(Some(Blocks { held: Held::Spilled(spill), router: router.clone(), checkpoint: *checkpoint, tail }))
     }
@@ -455,7 +467,10 @@ impl<'a> Worker<'a> {
             // Summed while the block is in the core's cache, which its hash has brought it into.
             let digest = record.map(|record| record.digest()).unwrap_or_default();
             if spilling {
-                pieces.add(shared.spill, route.partition, block.whole(), digest)?;
+                let whole = block.whole();
+                let reference = Reference { at: block.place(&chunk), len: whole.len() as u64 };
+                let kept = if shared.spill.referred().is_some() { reference.as_bytes() } else { whole };
+                pieces.add(shared.spill, route.partition, kept, digest)?;
             } else if let (Some(entries), Some(content)) =
                 (entries.get_mut(route.partition as usize), contents.get_mut(route.partition as usize))
             {

@@ -305,6 +305,14 @@ impl Chunks {
         }
     }
 
+    /// The file, where it is read as it is.
+    pub fn file(&self) -> Option<&File> {
+        match &self.bytes {
+            Bytes::File { file, .. } | Bytes::Mapped { file, .. } => Some(file),
+            Bytes::Stream(_) => None,
+        }
+    }
+
     /// Offset in the decompressed source of the next section to be handed out.
     pub fn position(&self) -> u64 {
         self.position
