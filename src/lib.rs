@@ -60,6 +60,7 @@ mod external_sort;
 mod failpoint;
 mod generate;
 mod hash;
+mod lanes;
 mod load;
 mod os;
 mod parallel;

@@ -1,16 +1,17 @@
 //! Checks many blocks at once.
 //!
 //! blake2b, the function of nearly every block of a Filecoin snapshot, hashes several blocks in the lanes of SIMD
-//! registers: eight with AVX-512 (`lanes.rs`), otherwise as many as `blake2b_simd` finds instructions for. The lanes of
+//! registers: eight with AVX-512 (`lanes`), otherwise as many as `blake2b_simd` finds instructions for. The lanes of
 //! that crate stay full only while enough blocks of similar length are left, so it gets blocks longest first from batches
 //! of [`BATCH`].
 //!
 //! All other functions are computed block by block: sha2-256 has its own instructions, and the rest is rare.
 
-use blake2b_simd::Params;
 use blake2b_simd::many::{HashManyJob, hash_many};
+use blake2b_simd::{BLOCKBYTES as STEP, Params};
 
 use super::function::Function;
+use crate::lanes;
 
 /// One block to check: the hash function's multicodec, the digest in its CID, and its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -25,9 +26,6 @@ pub struct Claim<'a> {
 
 /// How many blocks go into one round of lanes. Its jobs take about 128 KiB, which stays in a second-level cache.
 pub const BATCH: usize = 1024;
-
-/// Bytes that one step of blake2b takes in.
-pub(super) const STEP: usize = 128;
 
 /// The longest block for the lanes of AVX-512, in bytes: at the end of a batch a longer one would be alone in them, and
 /// one lane is slower than the instructions for one message.
@@ -97,7 +95,7 @@ impl Checker {
         Self {
             params: Params::new(),
             #[cfg(target_arch = "x86_64")]
-            eight: super::lanes::are_supported(),
+            eight: lanes::are_supported(),
             order: Vec::new(),
             jobs: Vec::new(),
         }
@@ -156,7 +154,7 @@ impl Checker {
 
     #[cfg(target_arch = "x86_64")]
     fn check_eight(&mut self, claims: &[Claim<'_>]) -> Option<Failure> {
-        use super::lanes::{Message, hash};
+        use lanes::blake2b::{Message, hash};
 
         let mut first = None;
         let (params, order) = (&mut self.params, &mut self.order);

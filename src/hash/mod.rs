@@ -3,8 +3,6 @@
 mod checker;
 pub mod content_digest;
 mod function;
-#[cfg(target_arch = "x86_64")]
-mod lanes;
 mod problem;
 
 pub use checker::{BATCH, Checker, Claim, FailureKind};

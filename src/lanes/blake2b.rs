@@ -10,7 +10,8 @@ use std::arch::x86_64::{
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::checker::STEP;
+/// Bytes that one step takes in.
+const STEP: usize = 128;
 
 /// Messages that are hashed at a time.
 const LANES: usize = 8;
@@ -43,7 +44,7 @@ const SIGMA: [[usize; 16]; 10] = [
 
 /// One message to hash.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     /// Its index among the caller's messages, which `done` receives.
     pub place: usize,
     /// Bytes of the digest, 1 to 64.
@@ -51,17 +52,12 @@ pub(super) struct Message<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Whether this processor has the instructions.
-pub(super) fn are_supported() -> bool {
-    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
-}
-
 /// Hashes all messages. `done` receives a message's place and 64 bytes, of which the first `digest_size` are the digest.
 ///
 /// # Panics
-/// If the processor [lacks the instructions](are_supported).
-pub(super) fn hash<'a>(messages: impl Iterator<Item = Message<'a>>, done: impl FnMut(usize, &[u8; 64])) {
-    assert!(are_supported(), "the processor lacks AVX-512");
+/// If the processor [lacks the instructions](super::are_supported).
+pub(crate) fn hash<'a>(messages: impl Iterator<Item = Message<'a>>, done: impl FnMut(usize, &[u8; 64])) {
+    assert!(super::are_supported(), "the processor lacks AVX-512");
     // SAFETY: the processor has the instructions.
     unsafe { hash_all(messages, done) }
 }
