@@ -14,6 +14,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::lanes::sha256;
+
 /// The digest of a transaction, or of two digests.
 pub(crate) type Node = [u8; 32];
 
@@ -33,6 +35,30 @@ pub(crate) fn legacy(leaves: &mut Vec<Node>) -> Option<Node> {
         right[0] |= 0x80;
         Sha256::new().chain_update(left).chain_update(right).finalize().into()
     })
+}
+
+/// Reduces even trees that stand one behind the other to their roots: level by level, each level of all of them at once.
+/// `sizes` says how many leaves each tree has; one without leaves has no root.
+pub(crate) fn even_trees(nodes: &mut Vec<Node>, sizes: &mut [usize]) {
+    let (mut parents, mut places) = (Vec::new(), Vec::new());
+    while sizes.iter().any(|size| *size > 1) {
+        let (mut pairs, mut rest) = (Vec::with_capacity(nodes.len() / 2), nodes.as_slice());
+        for size in &mut *sizes {
+            let (tree, later) = rest.split_at(*size);
+            (*size, rest) = (size.div_ceil(2), later);
+            for pair in tree.chunks(2) {
+                if pair.len() == 2 {
+                    places.push(parents.len());
+                    pairs.push(pair.as_flattened());
+                }
+                parents.extend(pair.first());
+            }
+        }
+        sha256::hash(&pairs, |index, sum| parents[places[index]] = *sum);
+        std::mem::swap(nodes, &mut parents);
+        parents.clear();
+        places.clear();
+    }
 }
 
 /// Level by level, in place.
@@ -96,6 +122,17 @@ mod tests {
             prop_assert_eq!(even(&mut leaves.clone()), Some(even_model(&leaves)));
             let height = leaves.len().next_power_of_two().trailing_zeros();
             prop_assert_eq!(legacy(&mut leaves.clone()), Some(legacy_model(&leaves, height)));
+        }
+
+        #[test]
+        fn many_trees_have_the_roots_of_each(mut sizes in prop::collection::vec(0usize..40, 0..50), seed: u64) {
+            let mut noise = crate::generate::random::Noise::new(seed, 0);
+            let trees: Vec<Vec<Node>> =
+                sizes.iter().map(|size| (0..*size).map(|_| [noise.next() as u8; 32]).collect()).collect();
+            let roots: Vec<Node> = trees.iter().filter_map(|tree| even(&mut tree.clone())).collect();
+            let mut nodes = trees.concat();
+            even_trees(&mut nodes, &mut sizes);
+            prop_assert_eq!(nodes, roots);
         }
     }
 }

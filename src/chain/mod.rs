@@ -35,7 +35,7 @@ pub(crate) use antelope::{action_root, block_id as antelope_id, root as antelope
 pub use id::Id;
 pub use name::Name;
 pub use problem::ChainProblem;
-pub(crate) use steem::{block_id as steem_id, root as steem_root};
+pub(crate) use steem::{Batch as SteemBatch, block_id as steem_id, root as steem_root};
 pub(crate) use transactions::transactions_json;
 pub use transactions::{TransactionOptions, Transactions, check_transactions};
 

@@ -10,6 +10,7 @@
 //! <https://gitlab.syncad.com/hive/hive>. Six blocks of the Steem mainnet have votes whose low bits are garbage: bodies
 //! of extensions are not checked.
 
+mod batch;
 mod field;
 mod json;
 mod known_roots;
@@ -19,6 +20,7 @@ mod types;
 
 use sha2::{Digest, Sha224};
 
+pub(crate) use batch::Batch;
 pub(super) use json::transactions as transactions_json;
 pub(super) use transactions::check;
 pub(crate) use transactions::root;

@@ -35,50 +35,82 @@ pub(in super::super) fn check(
     header: &Header,
     options: &TransactionOptions,
 ) -> Result<Transactions, ChainProblem> {
-    let mut reader = Reader::new(block, header.header_len);
     let mut found = Transactions::default();
     let mut leaves = Vec::new();
-    for _ in 0..reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)? {
-        let start = reader.at();
-        match unsigned(&mut reader, family, header.number) {
-            Err(ChainProblem::UnknownOperation { .. }) if options.skip_unknown => {
-                found.unknown_operations += 1;
-                return Ok(found);
-            }
-            read => read?,
-        }
-        let unsigned = reader.since(start);
-        let unsigned_end = reader.at();
-        skip(&mut reader, family, SIGNATURES, "a transaction's signatures")?;
+    let walked = walk(family, block, header, |[start, signatures, end]| {
+        let bytes = |range| block.get::<std::ops::Range<usize>>(range).unwrap_or_default();
         let mut hash = Sha256::new();
         if options.ids || options.merkle {
-            hash.update(unsigned);
+            hash.update(bytes(start..signatures));
         }
         if options.ids {
-            let mut id = [0; ID_LEN];
-            id.iter_mut().zip(hash.clone().finalize()).for_each(|(to, from)| *to = from);
-            found.ids.push(id.into());
+            found.ids.push(id(&hash.clone().finalize().into()));
         }
         if options.merkle {
-            leaves.push(hash.chain_update(reader.since(unsigned_end)).finalize().into());
+            leaves.push(hash.chain_update(bytes(signatures..end)).finalize().into());
         }
-    }
-    if reader.left() > 0 {
-        return Err(ChainProblem::TrailingBytes { offset: reader.at(), extra: reader.left() });
+    });
+    match walked {
+        Err(ChainProblem::UnknownOperation { .. }) if options.skip_unknown => {
+            found.unknown_operations += 1;
+            return Ok(found);
+        }
+        walked => walked?,
     }
     if options.merkle {
-        let computed = root(&mut leaves);
-        let said = signed_header(&mut Reader::new(block, 0))?.merkle_root;
-        if computed != said && !known_roots::is_known(header.number, computed) {
-            return Err(ChainProblem::Merkle { block: header.number, header: said, computed });
-        }
+        compare(block, header, root(&mut leaves))?;
     }
     Ok(found)
 }
 
+/// Steps over the transactions of a block. `each` receives where one begins, where its signatures do, and where it ends.
+///
+/// # Errors
+/// [`ChainProblem::UnknownOperation`], others when the bytes are not those of transactions.
+pub(super) fn walk(
+    family: Family,
+    block: &[u8],
+    header: &Header,
+    mut each: impl FnMut([usize; 3]),
+) -> Result<(), ChainProblem> {
+    let mut reader = Reader::new(block, header.header_len);
+    for _ in 0..reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)? {
+        let start = reader.at();
+        unsigned(&mut reader, family, header.number)?;
+        let signatures = reader.at();
+        skip(&mut reader, family, SIGNATURES, "a transaction's signatures")?;
+        each([start, signatures, reader.at()]);
+    }
+    if reader.left() > 0 {
+        return Err(ChainProblem::TrailingBytes { offset: reader.at(), extra: reader.left() });
+    }
+    Ok(())
+}
+
+/// Compares the root of a block's transactions with its header.
+pub(super) fn compare(block: &[u8], header: &Header, computed: Id) -> Result<(), ChainProblem> {
+    let said = signed_header(&mut Reader::new(block, 0))?.merkle_root;
+    if computed != said && !known_roots::is_known(header.number, computed) {
+        return Err(ChainProblem::Merkle { block: header.number, header: said, computed });
+    }
+    Ok(())
+}
+
+/// The id of a transaction whose digest is that of all but the signatures.
+pub(super) fn id(digest: &merkle::Node) -> Id {
+    let mut id = [0; ID_LEN];
+    id.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
+    id.into()
+}
+
 /// The root as a header stores it. Uses the leaves' memory.
 pub(crate) fn root(leaves: &mut Vec<merkle::Node>) -> Id {
-    let root = merkle::even(leaves).map(|root| Ripemd160::digest(root).into());
+    stored(merkle::even(leaves))
+}
+
+/// A tree's root as a header stores it.
+pub(super) fn stored(root: Option<merkle::Node>) -> Id {
+    let root = root.map(|root| Ripemd160::digest(root).into());
     Id::from(root.unwrap_or([0; ID_LEN]))
 }
 

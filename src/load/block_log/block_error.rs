@@ -8,6 +8,8 @@ use crate::source::block_log::{LogProblem, Part};
 /// The error of a block.
 pub(super) enum BlockError {
     Problem(LogProblem),
+    /// Of a block before it, which begins at this byte.
+    Earlier(u64, LogProblem),
     Other(Error),
 }
 
@@ -15,6 +17,7 @@ impl BlockError {
     pub fn at(self, part: &Part, offset: u64) -> Error {
         match self {
             Self::Problem(problem) => part.bad(offset, problem),
+            Self::Earlier(offset, problem) => part.bad(offset, problem),
             Self::Other(error) => error,
         }
     }
@@ -22,6 +25,7 @@ impl BlockError {
     pub fn of(self, path: &Path, offset: u64) -> Error {
         match self {
             Self::Problem(problem) => Error::bad_input(path, offset, problem),
+            Self::Earlier(offset, problem) => Error::bad_input(path, offset, problem),
             Self::Other(error) => error,
         }
     }

@@ -54,13 +54,20 @@ impl<'a> RangeBuilder<'a> {
     /// Checks one block, and builds it if it is not before `from`.
     pub fn take(&mut self, batch: &mut Batch, index: usize, from: u32) -> Result<Header, BlockError> {
         let packed = batch.spans.get(index).is_some_and(|span| span.packing != Packing::Raw);
-        let Checked { record, header } = self.chain.take(batch, index).map_err(BlockError::Problem)?;
+        let offset = batch.spans.get(index).map_or(0, |span| batch.offset(*span));
+        let Checked { record, header } = match self.chain.take(batch, index) {
+            Ok(checked) => checked,
+            Err(problem) => {
+                self.flush()?;
+                return Err(BlockError::Problem(problem));
+            }
+        };
         if header.number < from {
             return Ok(header);
         }
         let block = record.get(NUMBER..).unwrap_or_default();
         if let Some(finder) = &mut self.finder {
-            finder.take(block, &header, packed)?;
+            finder.take(block, &header, packed, offset)?;
         }
         self.payload += block.len() as u64;
         self.blocks.add(ContentDigest::of_section(record, NUMBER));
@@ -72,6 +79,11 @@ impl<'a> RangeBuilder<'a> {
         self.first.get_or_insert(header);
         self.last = Some(header);
         Ok(header)
+    }
+
+    /// Checks what is put off. The caller does so at the end of each batch: what is behind it may be a fault as well.
+    pub fn flush(&mut self) -> Result<(), BlockError> {
+        self.finder.as_mut().map_or(Ok(()), Finder::flush)
     }
 
     /// Completes the range, whose blocks are between `start` and `end`; `None` if it had none that are wanted. `partial` is

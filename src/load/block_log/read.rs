@@ -366,6 +366,7 @@ impl<'a> LogReader<'a> {
                     break;
                 }
             }
+            builder.flush().map_err(|error| error.at(part, end))?;
             if known.is_none() {
                 self.job.progress.advance(batch.len(), batch.spans.len() as u64);
             }
@@ -416,6 +417,7 @@ impl<'a> LogReader<'a> {
             builder.take(batch, at, from).map_err(|error| error.of(&self.job.options.source, offset))?;
             end = offset + (span.end + 8 - span.start) as u64;
         }
+        builder.flush().map_err(|error| error.of(&self.job.options.source, end))?;
         let counted = batch.spans.len().saturating_sub(1) / STEP * STEP;
         self.job.progress.advance(0, (batch.spans.len() - counted) as u64);
         match known {

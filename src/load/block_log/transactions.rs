@@ -16,10 +16,11 @@
 
 use parking_lot::RwLock;
 
-use crate::chain::{Header, TransactionOptions};
+use crate::chain::{self, Header, SteemBatch, TransactionOptions};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
+use crate::lanes;
 use crate::load::block_log::block_error::BlockError;
 use crate::load::block_log::output::{BatchSink, Output};
 use crate::load::block_log::write_path::WritePath;
@@ -57,11 +58,20 @@ struct Index<'a> {
 /// One thread's part, for one range.
 pub(super) struct Finder<'a> {
     all: &'a Transactions<'a>,
+    /// Blocks that are not checked yet; `None` where one at a time is as fast.
+    batch: Option<SteemBatch<Known>>,
     pieces: Option<PartitionBuffers>,
     /// Where records are also written at once.
     sink: Option<BatchSink<'a>>,
     found: Content,
     unknown_operations: u64,
+}
+
+/// What is known of a block in a batch.
+struct Known {
+    packed: bool,
+    /// Where it begins in the log.
+    offset: u64,
 }
 
 /// What was found in a range.
@@ -125,7 +135,8 @@ impl<'a> Transactions<'a> {
             .index
             .as_ref()
             .map(|index| PartitionBuffers::new(index.spill.partitions(), index.plan.piece_bytes as usize));
-        Finder { all: self, pieces, sink, found: Content::default(), unknown_operations: 0 }
+        let batch = lanes::are_supported().then(SteemBatch::default);
+        Finder { all: self, batch, pieces, sink, found: Content::default(), unknown_operations: 0 }
     }
 
     /// Makes durable what all finders have noted, and returns the lengths of the partitions. No finder may be active.
@@ -232,14 +243,45 @@ impl Index<'_> {
 }
 
 impl Finder<'_> {
-    /// Checks and notes the transactions of one block.
+    /// Checks and notes the transactions of one block that begins at `offset`, at the latest with the next
+    /// [`flush`](Self::flush).
     ///
     /// # Errors
-    /// [`BlockError::Problem`]: they are not those the header commits to; [`BlockError::Other`]: the disk is full.
-    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool) -> Result<(), BlockError> {
+    /// [`BlockError::Problem`]: they are not those the header commits to; others as [`flush`](Self::flush).
+    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool, offset: u64) -> Result<(), BlockError> {
+        let lookup = &self.all.lookup;
+        let known = Known { packed, offset };
+        if let Some(batch) = &mut self.batch
+            && lookup.add_to(batch, block, header, packed, known)
+        {
+            return if batch.is_full() { self.flush() } else { Ok(()) };
+        }
+        self.flush()?;
+        let found = lookup.of_block(block, header, packed);
+        self.note(header, &found.map_err(|problem| LogProblem::Block { number: header.number, problem })?)
+    }
+
+    /// Checks and notes what [`take`](Self::take) has put off. The caller does so before it reports a fault of a later block.
+    ///
+    /// # Errors
+    /// [`BlockError::Earlier`]: transactions are not those the header commits to; [`BlockError::Other`]: the disk is full.
+    pub fn flush(&mut self) -> Result<(), BlockError> {
+        let lookup = &self.all.lookup;
+        let Some(mut batch) = self.batch.take() else { return Ok(()) };
+        batch.check(&lookup.options, |Known { packed, offset }, header, block, found| {
+            // The batch does not say what is wrong, nor does it know the other layout.
+            let found = found.map_or_else(|| lookup.of_block(block, header, *packed), Ok);
+            let problem = |problem| LogProblem::Block { number: header.number, problem };
+            let found = found.map_err(|error| BlockError::Earlier(*offset, problem(error)))?;
+            self.note(header, &found)
+        })?;
+        self.batch = Some(batch);
+        Ok(())
+    }
+
+    /// Notes the transactions of a block.
+    fn note(&mut self, header: &Header, found: &chain::Transactions) -> Result<(), BlockError> {
         let all = self.all;
-        let found = all.lookup.of_block(block, header, packed);
-        let found = found.map_err(|problem| LogProblem::Block { number: header.number, problem })?;
         self.unknown_operations += found.unknown_operations;
         let (Some(index), Some(pieces)) = (&all.index, &mut self.pieces) else { return Ok(()) };
         if found.ids.is_empty() {
@@ -264,7 +306,11 @@ impl Finder<'_> {
     }
 
     /// Makes what was noted durable; records that are also written at once become durable with [`Transactions::sync`].
+    ///
+    /// # Panics
+    /// If a block has not been checked.
     pub fn finish(mut self) -> Result<Found> {
+        assert!(self.batch.as_ref().is_none_or(SteemBatch::is_empty), "the caller flushes");
         let mut extents = Vec::new();
         if let (Some(index), Some(pieces)) = (&self.all.index, &mut self.pieces) {
             {

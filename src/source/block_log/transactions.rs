@@ -1,6 +1,6 @@
 //! The transactions of a chain's blocks, which import and verification read alike.
 
-use crate::chain::{self, ChainProblem, Family, Header, TransactionOptions, Transactions};
+use crate::chain::{self, ChainProblem, Family, Header, SteemBatch, TransactionOptions, Transactions};
 
 /// Finds the transactions of a block, and checks what its options require.
 pub(crate) struct Lookup {
@@ -15,17 +15,29 @@ impl Lookup {
         chain::check_transactions(family, self.version, block, header, &self.options)
     }
 
+    /// Adds a block to a batch that is checked as a whole. Returns whether it was added; [`of_block`](Self::of_block) looks
+    /// at others, and at those that the batch finds wrong.
+    pub fn add_to<T>(&self, batch: &mut SteemBatch<T>, block: &[u8], header: &Header, packed: bool, known: T) -> bool {
+        let (family, _) = self.families(packed);
+        self.options.merkle && family != Family::Antelope && batch.add(family, block, header, known)
+    }
+
+    /// The layout that a block most likely has, and the other one that it may have.
+    fn families(&self, packed: bool) -> (Family, Option<Family>) {
+        match self.family {
+            Family::Antelope => (Family::Antelope, None),
+            Family::Steem if !packed => (Family::Steem, Some(Family::Hive)),
+            Family::Steem | Family::Hive => (Family::Hive, Some(Family::Steem)),
+        }
+    }
+
     /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the other
     /// may.
     ///
     /// # Errors
     /// [`ChainProblem`]: they are not those the header commits to.
     pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<Transactions, ChainProblem> {
-        let (family, other) = match self.family {
-            Family::Antelope => (Family::Antelope, None),
-            Family::Steem if !packed => (Family::Steem, Some(Family::Hive)),
-            Family::Steem | Family::Hive => (Family::Hive, Some(Family::Steem)),
-        };
+        let (family, other) = self.families(packed);
         let first = self.check(family, block, header);
         let Some(other) = other.filter(|_| first.as_ref().map_or(true, |found| found.unknown_operations > 0)) else {
             return first;
