@@ -30,8 +30,12 @@ impl<T> Default for Batch<T> {
 }
 
 impl<T> Batch<T> {
-    /// Adds a block. Returns whether its transactions could be read; one of others is not added.
+    /// Adds a block. Returns whether it was added: its transactions could be read, and it is not so large that the batch
+    /// would take much memory.
     pub(crate) fn add(&mut self, family: Family, block: &[u8], header: &Header, known: T) -> bool {
+        if block.len() > BYTES {
+            return false;
+        }
         let (before, start) = (self.transactions.len(), self.bytes.len());
         let walked = walk(family, block, header, |places| self.transactions.push(places.map(|at| start + at)));
         if walked.is_err() {
