@@ -158,6 +158,32 @@ fn a_flipped_bit_in_any_part_of_a_block_of_steem_or_hive_is_its_own_error() {
     }
 }
 
+#[test]
+fn of_two_faults_the_first_is_reported_however_many_blocks_are_hashed_together() {
+    let blocks = steem(1, 300, 1);
+    let whole = raw(&blocks);
+    let starts = starts(&whole);
+    let with_transaction = |from: usize| (from..).find(|at| blocks[*at].bytes.len() > 300).expect("a block");
+    let (first, second) = (with_transaction(100), with_transaction(105));
+    let body = |at: usize| starts[at] + blocks[at].bytes.len();
+    let header = signed_header_len(&blocks[second].bytes);
+    let merkle =
+        |at: usize| format!("the transactions of block {} do not match its header: their merkle root is", at + 1);
+    // The parent's id, the number of transactions, the tag of an operation, and what the operation says.
+    for later in [starts[second] + 10, starts[second] + header, starts[second] + header + 12, body(second) - 5] {
+        let mut log = whole.clone();
+        log[later] ^= 4;
+        let place = Place::in_memory();
+        assert_eq!(import(&place, place.file("log", &log)).run().code, Some(3), "the later fault alone");
+        log[body(first) - 5] ^= 1;
+        refused_from_file(&log, starts[first] as u64, &merkle(first));
+    }
+    let mut log = whole.clone();
+    log[starts[first] + 10] ^= 4;
+    log[body(second) - 5] ^= 1;
+    refused_from_file(&log, starts[first] as u64, &format!("block {} says that it follows", first + 1));
+}
+
 /// A flipped bit in the header's root: in a pipe the next block is what tells, in a file the transactions as well.
 #[track_caller]
 fn refused_from_file(log: &[u8], offset: u64, merkle: &str) {
