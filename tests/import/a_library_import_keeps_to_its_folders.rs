@@ -22,7 +22,8 @@ fn state() -> Vec<String> {
     let read = |path: &str| std::fs::read_to_string(path).expect(path);
     let mut all: Vec<String> = read("/proc/self/limits").lines().map(str::to_owned).collect();
     let of_status = ["Umask:", "SigBlk:", "SigIgn:", "SigCgt:", "NoNewPrivs:", "Seccomp:"];
-    let status = read("/proc/self/status");
+    // Of this thread: the main one blocks all signals for as long as it starts another.
+    let status = read("/proc/thread-self/status");
     all.extend(status.lines().filter(|line| of_status.iter().any(|name| line.starts_with(name))).map(str::to_owned));
     for signal in 1..=64 {
         // SAFETY: plain data, and a call that only asks what is in force.
