@@ -178,7 +178,7 @@ impl Builder<'_> {
         let loaded = spill.load(partition, size_of::<SortEntry>(), sort_bytes, spare.take());
         let Some(bytes) = loaded.map_err(|error| self.blame(spill, error))? else {
             let memory = usize::try_from(sort_bytes).unwrap_or(usize::MAX);
-            // A section is a block, its CID and a length: the sum of all three fits twice the limit of the block.
+            // The limit leaves out the length before a section: twice the limit has room for both.
             let max_section = self.options.max_block_size.saturating_mul(2);
             let whole = spill.with_sections(partition, max_section).map_err(|error| self.blame(spill, error))?;
             let spill = whole.as_ref().unwrap_or(spill);
