@@ -110,13 +110,20 @@ impl Checker {
     /// # Errors
     /// [`Failure`]: the first claim, in the order of `claims`, that does not hold.
     pub fn check(&mut self, claims: &[Claim<'_>]) -> Result<(), Failure> {
+        self.check_ahead(claims, &mut &[][..])
+    }
+
+    /// The same, and fetches bytes from the front of `ahead` into the core's cache meanwhile, about as many as it hashes:
+    /// what the caller will read next then does not stop it.
+    pub(crate) fn check_ahead(&mut self, claims: &[Claim<'_>], ahead: &mut &[u8]) -> Result<(), Failure> {
         for (batch, claims) in claims.chunks(BATCH).enumerate() {
-            self.check_batch(claims).map_err(|failure| Failure { index: batch * BATCH + failure.index, ..failure })?;
+            self.check_batch(claims, ahead)
+                .map_err(|failure| Failure { index: batch * BATCH + failure.index, ..failure })?;
         }
         Ok(())
     }
 
-    fn check_batch(&mut self, claims: &[Claim<'_>]) -> Result<(), Failure> {
+    fn check_batch(&mut self, claims: &[Claim<'_>], ahead: &mut &[u8]) -> Result<(), Failure> {
         self.order.clear();
         self.sha256.clear();
         let mut failed = None;
@@ -131,7 +138,7 @@ impl Checker {
                 }
             }
         }
-        let found = [self.check_blake2b(claims), self.check_sha256(claims), failed];
+        let found = [self.check_blake2b(claims, ahead), self.check_sha256(claims), failed];
         match found.into_iter().flatten().min_by_key(|failure| failure.index) {
             Some(failure) => Err(failure),
             None => Ok(()),
@@ -147,10 +154,10 @@ impl Checker {
     }
 
     /// Hashes what `order` names and returns the first failure by input order.
-    fn check_blake2b(&mut self, claims: &[Claim<'_>]) -> Option<Failure> {
+    fn check_blake2b(&mut self, claims: &[Claim<'_>], ahead: &mut &[u8]) -> Option<Failure> {
         #[cfg(target_arch = "x86_64")]
         if self.eight {
-            return self.check_eight(claims);
+            return self.check_eight(claims, ahead);
         }
         self.order.sort_unstable();
         let mut jobs = recycle(std::mem::take(&mut self.jobs));
@@ -167,7 +174,7 @@ impl Checker {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn check_eight(&mut self, claims: &[Claim<'_>]) -> Option<Failure> {
+    fn check_eight(&mut self, claims: &[Claim<'_>], ahead: &mut &[u8]) -> Option<Failure> {
         use lanes::blake2b::{Message, hash};
 
         let mut first = None;
@@ -179,11 +186,13 @@ impl Checker {
             compare(claims, place(*key), params.hash_length(size_of(claim)).hash(claim.data).as_bytes(), &mut first);
             false
         });
+        // Lanes whose messages end with the same step are given new ones together.
+        order.sort_unstable();
         let messages = order.iter().filter_map(|key| {
             let claim = claims.get(place(*key))?;
             Some(Message { place: place(*key), digest_size: size_of(claim) as u8, bytes: claim.data })
         });
-        hash(messages, |index, digest| compare(claims, index, digest, &mut first));
+        hash(messages, ahead, |index, digest| compare(claims, index, digest, &mut first));
         first
     }
 }

@@ -76,19 +76,30 @@ impl<'a> BlockReader<'a> {
         Self { options, checker, journal, functions: Vec::new(), links, gathered }
     }
 
-    /// Hands the blocks of a chunk to `take`, in their order.
+    /// Hands the blocks of a chunk to `take`, in their order. `ahead` is what the thread will read next: it is fetched into
+    /// the core's cache while blocks are hashed.
     ///
     /// # Errors
     /// [`Error::BadInput`]: a section cannot be read, or a block does not match its hash; [`Error::Io`]: the source shrank;
     /// or what `take` returns.
-    pub fn each<'c>(&mut self, chunk: &'c Chunk, take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
-        let outcome = self.read_each(chunk, take);
+    pub fn each<'c>(
+        &mut self,
+        chunk: &'c Chunk,
+        ahead: &[u8],
+        take: impl FnMut(&Block<'c>) -> Result<()>,
+    ) -> Result<()> {
+        let outcome = self.read_each(chunk, ahead, take);
         // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
         chunk.bytes.check()?;
         outcome
     }
 
-    fn read_each<'c>(&mut self, chunk: &'c Chunk, mut take: impl FnMut(&Block<'c>) -> Result<()>) -> Result<()> {
+    fn read_each<'c>(
+        &mut self,
+        chunk: &'c Chunk,
+        mut ahead: &[u8],
+        mut take: impl FnMut(&Block<'c>) -> Result<()>,
+    ) -> Result<()> {
         let mut blocks = Vec::with_capacity(LANES);
         for group in chunk.starts.chunks(LANES) {
             blocks.clear();
@@ -96,7 +107,7 @@ impl<'a> BlockReader<'a> {
                 blocks.push(Block::at(chunk, start).ok_or_else(|| self.explain(chunk, start as usize))?);
             }
             if self.options.verify {
-                self.check(chunk, &blocks)?;
+                self.check(chunk, &blocks, &mut ahead)?;
             }
             if self.options.key == KeyLayout::Digest {
                 self.note_functions(chunk, &blocks)?;
@@ -129,14 +140,14 @@ impl<'a> BlockReader<'a> {
         Ok(())
     }
 
-    fn check<'c>(&mut self, chunk: &'c Chunk, blocks: &[Block<'c>]) -> Result<()> {
+    fn check<'c>(&mut self, chunk: &'c Chunk, blocks: &[Block<'c>], ahead: &mut &[u8]) -> Result<()> {
         let claim = |block: &Block<'c>| {
             let cid = block.section.cid;
             let (key, data) = block.body().split_at(cid.len as usize);
             Claim { code: cid.hash, digest: &key[cid.digest as usize..], data }
         };
         let claims: Vec<Claim<'_>> = blocks.iter().map(claim).collect();
-        self.checker.check(&claims).map_err(|failure| {
+        self.checker.check_ahead(&claims, ahead).map_err(|failure| {
             let block = &blocks[failure.index];
             let cid = &block.body()[..block.section.cid.len as usize];
             let problem = problem_of(cid, &claims[failure.index], &failure);

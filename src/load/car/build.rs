@@ -26,7 +26,7 @@ use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
 use crate::sort::runs::Runs;
 use crate::sort::spill::Spill;
-use crate::source::car::chunks::ChunkBytes;
+use crate::source::car::chunks::{ChunkBytes, prefetch_ahead};
 use crate::source::car::{Section, Step, next_section};
 
 /// Records between two bumps of the progress counters.
@@ -57,7 +57,10 @@ pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildConte
         router,
     };
     let make = || (FamilyDone::default(), None);
-    let workers = parallel::for_each(plan.threads, jobs.len(), make, |(built, spare), item| {
+    // Where all cores may be used, one worker more: it uses them while another waits until the disk has its file. Workers of
+    // spilled partitions have a share of the memory each, so no other is added.
+    let waits = matches!(held, Held::Memory { .. }) && plan.threads >= parallel::cores();
+    let workers = parallel::for_each(plan.threads + usize::from(waits), jobs.len(), make, |(built, spare), item| {
         let made = builder.job(&jobs[item], held, spare);
         built.add(&made.inspect_err(|_| builder.stopped.store(true, Ordering::Relaxed))?);
         Ok(())
@@ -213,6 +216,7 @@ impl Builder<'_> {
 fn sections(bytes: &[u8]) -> impl Iterator<Item = Section> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
+        prefetch_ahead(bytes, at);
         let Ok(Step::Section(section)) = next_section(bytes, at, u64::MAX) else { return None };
         at = section.end;
         Some(section)

@@ -247,11 +247,12 @@ impl Load<'_> {
             pull.each(&mut part, next, |part, chunk, _| {
                 let before = part.done.blocks;
                 match self.held {
-                    None => reader
-                        .each(&chunk, |block| block.record(options.key).map_or(Ok(()), |it| part.add(it, false)))?,
+                    None => reader.each(&chunk, &[], |block| {
+                        block.record(options.key).map_or(Ok(()), |it| part.add(it, false))
+                    })?,
                     Some(held) => {
                         let mut blocks = Vec::with_capacity(chunk.starts.len());
-                        reader.each(&chunk, |block| {
+                        reader.each(&chunk, &[], |block| {
                             blocks.extend(block.record(options.key).map(|record| (block.place(&chunk), record)));
                             Ok(())
                         })?;

@@ -459,7 +459,7 @@ impl<'a> Worker<'a> {
         let mut payload = 0;
         let mut pieces = self.pieces.lock();
         let Self { reader, entries, contents, .. } = self;
-        reader.each(&chunk, |block| {
+        reader.each(&chunk, chunk.bytes.ahead(shared.pieces.len()), |block| {
             let record = block.record(layout);
             let key = record.map_or(&[][..], |record| record.key());
             let route = shared.router.route(key, layout.digest_in_key(&block.section.cid));

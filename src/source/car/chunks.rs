@@ -82,6 +82,16 @@ impl ChunkBytes {
         }
     }
 
+    /// As many bytes of the source as these, which `chunks` chunks later are likely to hold, and mapped by now; none where
+    /// chunks are read.
+    pub fn ahead(&self, chunks: usize) -> &[u8] {
+        let Self::Mapped { map, at, len } = self else { return &[] };
+        let from = at.saturating_add(len.saturating_mul(chunks)).min(map.len());
+        let bytes = &map[from..from.saturating_add(*len).min(map.len())];
+        map.populate(from, bytes.len());
+        bytes
+    }
+
     /// Releases the bytes. The buffer, if they had one, can be used again.
     pub fn release(self) -> Option<Buffer> {
         match self {
@@ -634,8 +644,8 @@ impl Chunks {
 const ASK_AHEAD: usize = 8 << 10;
 
 /// Prefetches 1 KiB behind what was prefetched before.
-fn prefetch_ahead(bytes: &[u8], at: usize) {
-    let from = (at + ASK_AHEAD).min(bytes.len());
+pub(crate) fn prefetch_ahead(bytes: &[u8], at: usize) {
+    let from = at.saturating_add(ASK_AHEAD).min(bytes.len());
     for line in bytes[from..(from + 1088).min(bytes.len())].iter().step_by(64) {
         crate::os::resources::prefetch(line);
     }
