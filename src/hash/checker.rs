@@ -321,6 +321,10 @@ mod tests {
         let claims: Vec<_> = blocks.iter().map(Block::claim).collect();
         let found = Checker::new().check(&claims);
         assert_eq!(found, without_avx512().check(&claims));
+        let ahead: Vec<u8> = claims.iter().flat_map(|claim| claim.data).copied().collect();
+        for ahead in [&ahead[..], &ahead[..ahead.len() / 3]] {
+            assert_eq!(found, Checker::new().check_ahead(&claims, &mut &*ahead), "with {} bytes ahead", ahead.len());
+        }
         found
     }
 

@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::parallel::Pull;
 use crate::progress::{CancellationToken, Phase, Progress};
-use crate::source::car::chunks::{Chunk, Chunks, Limits, Tail};
+use crate::source::car::chunk::Chunk;
+use crate::source::car::chunks::{Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
 use crate::source::input::{self, Compression, Input, InputOptions};
 

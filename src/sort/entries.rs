@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::key::{KeyLayout, Record};
 use crate::error::Result;
 use crate::os::resources::prefetch;
-use crate::source::car::chunks::ChunkBytes;
+use crate::source::car::chunk::ChunkBytes;
 use crate::source::car::{Step, next_section, varint};
 
 /// One block: the first eight bytes it is sorted by, and the position of its section.

@@ -17,7 +17,7 @@ use crate::external_sort::{Cursor, FAN_IN, Merge};
 use crate::hash::content_digest::Content;
 use crate::os::buffer::Buffer;
 use crate::os::private;
-use crate::source::car::chunks::ChunkBytes;
+use crate::source::car::chunk::ChunkBytes;
 use crate::source::car::{Section, Step, next_section};
 
 /// The least a run's reader buffers, in bytes.

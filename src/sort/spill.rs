@@ -25,7 +25,7 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
 use crate::os::private;
-use crate::source::car::chunks::ChunkBytes;
+use crate::source::car::chunk::ChunkBytes;
 
 /// Bytes of a partition of fixed-size records that are read at once.
 const READ: usize = 1 << 20;

@@ -12,7 +12,8 @@ use crate::sort::entries::{BlockArena, Entry};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
 use crate::sort::spill::{PartitionBuffers, Spill};
-use crate::source::car::chunks::{Chunk, Chunks, Limits};
+use crate::source::car::chunk::Chunk;
+use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, Section, Step, next_section};
 use crate::source::input::Input;
 

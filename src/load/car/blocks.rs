@@ -8,7 +8,7 @@ use crate::load::journal::Journal;
 use crate::load::links::{Gathered, LinkList};
 use crate::load::options::ImportOptions;
 use crate::sort::key::{KeyLayout, Record};
-use crate::source::car::chunks::Chunk;
+use crate::source::car::chunk::Chunk;
 use crate::source::car::{CarProblem, Section, Step, next_section};
 
 /// How many blocks are hashed side by side.

@@ -26,7 +26,7 @@ use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
 use crate::sort::runs::Runs;
 use crate::sort::spill::Spill;
-use crate::source::car::chunks::{ChunkBytes, prefetch_ahead};
+use crate::source::car::chunk::{ChunkBytes, prefetch_ahead};
 use crate::source::car::{Section, Step, next_section};
 
 /// Records between two bumps of the progress counters.

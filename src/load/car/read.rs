@@ -28,7 +28,8 @@ use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
 use crate::sort::spill::{PartitionBuffers, Reference, Referred, Spill};
-use crate::source::car::chunks::{Chunk, ChunkBytes, Chunks, Tail};
+use crate::source::car::chunk::{Chunk, ChunkBytes};
+use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::{Section, Step, next_section};
 
 /// The blocks of a source, checked and routed.

@@ -10,7 +10,7 @@ use crate::hash::{BATCH, Checker, Claim, Function, problem_of};
 use crate::read::snapshot::Snapshot;
 use crate::read::visited::{Visited, fingerprint};
 use crate::report::{BadBlock, CodeCount, SizeClass};
-use crate::source::car::chunks::Chunk;
+use crate::source::car::chunk::Chunk;
 use crate::source::car::{CidSpan, Section};
 
 /// Bad blocks that are listed.

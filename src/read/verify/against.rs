@@ -23,7 +23,7 @@ use crate::progress::{CancellationToken, Progress};
 use crate::read::snapshot::Snapshot;
 use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::{KeyLayout, Record};
-use crate::source::car::chunks::Chunk;
+use crate::source::car::chunk::Chunk;
 use crate::source::car::{CarProblem, NullPadding};
 
 /// Bytes of the hash in an entry.

@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::num::NonZeroU64;
-use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use std::hash::Hasher;
 use rustix::fs::{Advice, fadvise};
 use twox_hash::XxHash3_64;
 
+use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
 use super::{CarProblem, Header, HeaderStep, NullPadding, Section, Step, next_section, read_header, varint};
 use crate::error::{Error, Result};
 use crate::os::buffer::{Buffer, Slab};
@@ -48,70 +48,6 @@ pub(crate) struct Limits {
     pub budget: u64,
     /// Bytes of one chunk; a longer section gets a chunk of its own.
     pub chunk: usize,
-}
-
-/// Whole sections, one behind the other.
-pub(crate) struct Chunk {
-    /// Which chunk this is, counted from 0.
-    pub index: u32,
-    /// The offset of its first byte in the decompressed file.
-    pub base: u64,
-    /// Whole sections and nothing else.
-    pub bytes: ChunkBytes,
-    /// Where each section begins in `bytes`.
-    pub starts: Vec<u32>,
-}
-
-/// The bytes of a chunk: read into memory, or mapped from the page cache.
-pub(crate) enum ChunkBytes {
-    /// Only the first `len` bytes belong to the chunk.
-    Read { buffer: Buffer, len: usize },
-    /// `len` bytes from `at` of a mapped file.
-    Mapped { map: Arc<Mapped>, at: usize, len: usize },
-}
-
-impl ChunkBytes {
-    /// Whether the bytes were really there when they were read.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the file was cut, or the disk failed, meanwhile.
-    pub fn check(&self) -> Result<()> {
-        match self {
-            Self::Read { .. } => Ok(()),
-            Self::Mapped { map, .. } => map.check(),
-        }
-    }
-
-    /// As many bytes of the source as these, which `chunks` chunks later are likely to hold, and mapped by now; none where
-    /// chunks are read.
-    pub fn ahead(&self, chunks: usize) -> &[u8] {
-        let Self::Mapped { map, at, len } = self else { return &[] };
-        let from = at.saturating_add(len.saturating_mul(chunks)).min(map.len());
-        let bytes = &map[from..from.saturating_add(*len).min(map.len())];
-        map.populate(from, bytes.len());
-        bytes
-    }
-
-    /// Releases the bytes. The buffer, if they had one, can be used again.
-    pub fn release(self) -> Option<Buffer> {
-        match self {
-            Self::Read { buffer, .. } => Some(buffer),
-            Self::Mapped { map, at, len } => {
-                map.release(at, len);
-                None
-            }
-        }
-    }
-}
-
-impl Deref for ChunkBytes {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Read { buffer, len } => &buffer[..*len],
-            Self::Mapped { map, at, len } => &map[*at..*at + *len],
-        }
-    }
 }
 
 /// What is found out about the file when its last chunk has been taken.
@@ -636,18 +572,6 @@ impl Chunks {
             while stream.fill(&mut scratch)? > 0 {}
         }
         Ok(())
-    }
-}
-
-/// How far ahead of a hop bytes are prefetched. All of them will be hashed, and hops alone are too far apart for the
-/// processor to detect their direction.
-const ASK_AHEAD: usize = 8 << 10;
-
-/// Prefetches 1 KiB behind what was prefetched before.
-pub(crate) fn prefetch_ahead(bytes: &[u8], at: usize) {
-    let from = at.saturating_add(ASK_AHEAD).min(bytes.len());
-    for line in bytes[from..(from + 1088).min(bytes.len())].iter().step_by(64) {
-        crate::os::resources::prefetch(line);
     }
 }
 

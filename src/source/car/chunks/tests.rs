@@ -86,6 +86,12 @@ fn read(bytes: &[u8], way: Way, limits: Limits) -> (Vec<(u64, Block)>, Option<Er
                 assert_eq!(chunk.index, index);
                 index += 1;
                 assert_eq!(&bytes[chunk.base as usize..][..chunk.bytes.len()], &chunk.bytes[..]);
+                for later in 0..4 {
+                    let from = (chunk.base as usize + later * chunk.bytes.len()).min(bytes.len());
+                    let until = from.saturating_add(chunk.bytes.len()).min(bytes.len());
+                    let expected = if matches!(way, Way::Mapped) { &bytes[from..until] } else { &[] };
+                    assert_eq!(chunk.bytes.ahead(later), expected, "{later} chunks later");
+                }
                 let mut end = 0;
                 for &start in &chunk.starts {
                     assert_eq!(start as usize, end, "sections lie side by side");
