@@ -54,6 +54,41 @@ fn a_source_that_changes_between_hashing_and_building_is_noticed() {
     }
 }
 
+/// The same snapshot with the first section of each length in place of all others of that length.
+fn with_repeated_sections(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let mut first = std::collections::HashMap::new();
+    // The header is read as a section, too, and nothing else is as long.
+    let mut at = 0;
+    while let Ok((len, rest)) = unsigned_varint::decode::usize(&bytes[at..]) {
+        let end = bytes.len() - rest.len() + len;
+        let from = *first.entry(end - at).or_insert(at);
+        bytes.copy_within(from..from + end - at, at);
+        at = end;
+    }
+    bytes
+}
+
+#[test]
+fn sections_that_change_between_hashing_and_building_are_no_fault_of_the_keys() {
+    let place = Place::in_memory();
+    for way in [Way::Memory, Way::Spill, Way::Source, Way::Memtables] {
+        let (case, path) = own_copy(&place, way);
+        let point = if way == Way::Memory { "held" } else { "read-done" };
+        let repeated = with_repeated_sections(&case.snapshot.bytes);
+        assert_ne!(repeated, case.snapshot.bytes);
+        let ended = case.stopped_at(point, || {
+            let file = std::fs::File::options().write(true).open(&path).expect("a file");
+            std::os::unix::fs::FileExt::write_all_at(&file, &repeated, 0).expect("written");
+        });
+        assert_eq!(ended.code, Some(4), "{way:?}: {ended:?}");
+        ended.says(&["own.car", "it changed while it was being read", "hint: start over with --restart"]);
+        case.nothing_under_the_name("a changed source");
+        std::fs::write(&path, &case.snapshot.bytes).expect("written");
+        case.again();
+    }
+}
+
 /// The same snapshot with another block of the same length in place of the hundredth.
 pub fn with_another_block(bytes: &[u8]) -> Vec<u8> {
     let [old, new] = [100, 777_777]

@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::report::{Plan, SortPlan};
 use crate::rocks::SstOptions;
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
-use crate::sort::key::{KeyLayout, Record};
+use crate::sort::key::Record;
 use crate::sort::router::Router;
 use crate::sort::runs::Runs;
 use crate::sort::spill::Spill;
@@ -126,9 +126,8 @@ impl Builder<'_> {
             match held {
                 Held::Memory { arena, entries, contents, .. } => {
                     let mut entries = entries[partition as usize].take();
-                    output.sorted(arena, &mut entries)?;
                     let verified = contents[partition as usize];
-                    output.end_partition(verified).map_err(|found| {
+                    output.partition(arena, &mut entries, verified, |found| {
                         let what = format!("partition {partition} has {found}, {verified} were verified");
                         identity::changed(&self.options.source, &what)
                     })?;
@@ -198,16 +197,8 @@ impl Builder<'_> {
         }
         let mut arena = BlockArena::new(layout);
         arena.insert(0, bytes);
-        let outcome = output.sorted(&arena, &mut entries);
-        let bytes = arena.take(0);
-        if let Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) = outcome {
-            // A damaged partition may look like a conflict, or like keys out of order.
-            let found = bytes.map(|bytes| content(&bytes, layout)).unwrap_or_default();
-            return Err(if found == extent.content() { error } else { damaged(found) });
-        }
-        outcome?;
-        output.end_partition(extent.content()).map_err(damaged)?;
-        *spare = bytes.and_then(ChunkBytes::release);
+        output.partition(&arena, &mut entries, extent.content(), damaged)?;
+        *spare = arena.take(0).and_then(ChunkBytes::release);
         Ok(())
     }
 }
@@ -221,16 +212,6 @@ fn sections(bytes: &[u8]) -> impl Iterator<Item = Section> + '_ {
         at = section.end;
         Some(section)
     })
-}
-
-/// The content of a partition's bytes.
-fn content(bytes: &[u8], layout: KeyLayout) -> Content {
-    let mut content = Content::default();
-    for section in sections(bytes) {
-        let record = Record::new(bytes, &section, layout);
-        content.add(record.map(|record| record.digest()).unwrap_or_default());
-    }
-    content
 }
 
 /// The SST files of one job, and what goes into them.
@@ -272,7 +253,28 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Sorts a partition that is in memory and appends its records.
+    /// Sorts a partition that is in memory and appends its records. `verified` was read; where something else is there by
+    /// now, the error is what `changed` makes of it.
+    fn partition(
+        &mut self,
+        arena: &BlockArena,
+        entries: &mut [SortEntry],
+        verified: Content,
+        changed: impl Fn(Content) -> Error,
+    ) -> Result<()> {
+        match self.sorted(arena, entries) {
+            Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) => {
+                // What changed may look like a conflict, or like keys out of order.
+                let mut found = Content::default();
+                arena.walk(entries).for_each(|record| found.add(record.digest()));
+                Err(if found == verified || arena.check().is_err() { error } else { changed(found) })
+            }
+            Err(error) => Err(error),
+            Ok(()) => self.end_partition(verified).map_err(changed),
+        }
+    }
+
+    /// Sorts entries and appends their records.
     fn sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
         let outcome = self.put_sorted(arena, entries);
         // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
