@@ -11,6 +11,7 @@ mod output;
 mod progress;
 mod render;
 mod signals;
+mod source_list;
 mod usage;
 mod values;
 

@@ -125,7 +125,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
             }
         }
     }
-    let source = options.import.source.display().to_string();
+    let source = options.import.source().display().to_string();
     let forecast = plan.map(|plan| Forecast { source, plan, prediction });
     let dir = place.path.display().to_string();
     let file_system = FileSystemInfo {

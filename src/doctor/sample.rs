@@ -82,7 +82,7 @@ fn of_log(
     place: &FileSystem,
     dictionaries: &Dictionaries,
 ) -> Result<Option<Sample>> {
-    let opened = match Log::of_set(&options.source, options.log.tail, dictionaries)? {
+    let opened = match Log::of_set(options.source(), options.log.tail, dictionaries)? {
         Some(log) => log,
         None => {
             let input = open(options, plan)?;
@@ -132,7 +132,7 @@ fn of_car(options: &ImportOptions, plan: &Plan, place: &FileSystem) -> Result<Op
     drop(chunks);
     let whole = if is_plain { size } else { (size as f64 * bytes as f64 / consumed as f64) as u64 };
     let times = whole as f64 / bytes.max(1) as f64;
-    let from_disk = seconds_to_read(&options.source, size);
+    let from_disk = seconds_to_read(options.source(), size);
     let source = if is_plain {
         Source { seconds: from_disk, cpu_seconds: 0.0 }
     } else {
@@ -144,7 +144,7 @@ fn of_car(options: &ImportOptions, plan: &Plan, place: &FileSystem) -> Result<Op
         _ => PlanChoice::Spill,
     };
     let options = ImportOptions {
-        source: PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd())),
+        sources: vec![PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()))],
         plan: choice,
         ..options.clone()
     };
@@ -153,7 +153,7 @@ fn of_car(options: &ImportOptions, plan: &Plan, place: &FileSystem) -> Result<Op
 }
 
 fn open(options: &ImportOptions, plan: &Plan) -> Result<input::Input> {
-    input::open(&options.source, &InputOptions { threads: plan.threads, memory: DECOMPRESSION })
+    input::open(options.source(), &InputOptions { threads: plan.threads, memory: DECOMPRESSION })
 }
 
 /// A CAR in memory with the next sections, `limit` bytes of them at least where there are as many and [`TIME`] suffices;

@@ -127,6 +127,9 @@ impl PackingCounts {
 pub(in crate::load) struct FamilyDone {
     pub files: Vec<BuiltFile>,
     pub tally: Tally,
+    /// Duplicates by the source that has them, counted from 0: where a block comes more than once, all but the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<(u32, u64)>,
 }
 
 impl RangeDone {
@@ -187,5 +190,6 @@ impl FamilyDone {
     pub fn add(&mut self, other: &Self) {
         self.files.extend(other.files.iter().cloned());
         self.tally.add(other.tally);
+        self.repeats.extend_from_slice(&other.repeats);
     }
 }

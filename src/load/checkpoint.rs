@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::journal::{Checkpoint, Entry, Journal};
+use crate::load::journal::{Checkpoint, Entry, Journal, SourceNews};
 use crate::sort::spill::{Extent, Spill};
 
 /// Bytes of the source between two checkpoints: at least, for each partition's file that may have to be synced, and
@@ -34,6 +34,7 @@ fn every_bytes(files: Option<u32>) -> u64 {
 pub(in crate::load) struct PendingCheckpoint {
     pub checkpoint: Checkpoint,
     pub extents: Vec<(u32, Extent)>,
+    pub news: SourceNews,
 }
 
 /// When the next checkpoint is due.
@@ -98,10 +99,10 @@ pub(in crate::load) fn keep(
 }
 
 fn make_durable(checkpoint: PendingCheckpoint, spill: &Spill, journal: &Journal) -> Result<()> {
-    let PendingCheckpoint { checkpoint, extents } = checkpoint;
+    let PendingCheckpoint { checkpoint, extents, news } = checkpoint;
     spill.sync(&extents)?;
     failpoint::reach("read-synced");
-    journal.append(&Entry::Read { checkpoint, extents })?;
+    journal.append(&Entry::Read { checkpoint, extents, news })?;
     failpoint::reach("read");
     Ok(())
 }

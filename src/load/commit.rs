@@ -1,5 +1,6 @@
 //! The last step: the record of the import, everything synced, one rename, the parent directory synced.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -15,7 +16,7 @@ use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{checksum, sealed};
 use crate::report::{
-    Blocks, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions, rfc3339,
+    Blocks, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, SourceRow, Versions, rfc3339,
 };
 use crate::rocks::options;
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
@@ -23,6 +24,7 @@ use crate::rocks::releases::loadable_by_old;
 use crate::rocks::{self, options_of};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
+use crate::source::car::sources::SourceRead;
 
 /// Writes the record of the import, makes the database durable and gives it its name. Returns the report.
 ///
@@ -74,6 +76,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         imported_at: rfc3339(now()).unwrap_or_default(),
         resumed: job.resumes(),
         source,
+        sources: rows(job.sources.names(), &loaded.sources),
         head: complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log)),
         missing_roots: complete.missing_roots,
         first_missing_roots: complete.first_missing_roots,
@@ -107,6 +110,38 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         samples: Vec::new(),
         versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
     })
+}
+
+/// All sources together, of which `info` knows the first header.
+pub(super) fn of_all(info: SourceInfo, sources: &[(SourceRead, u64)]) -> SourceInfo {
+    let Some(((first, _), others)) = sources.split_first() else { return info };
+    let is_mixed = others.iter().any(|(source, _)| source.compression != first.compression);
+    // One header may name a root twice.
+    let is_one_header = others.is_empty() && first.last_part == 0;
+    let mut met = HashSet::new();
+    let all = sources.iter().flat_map(|(source, _)| &source.roots);
+    let roots = all.filter(|root| is_one_header || met.insert(*root)).map(ToString::to_string).collect();
+    SourceInfo {
+        compression: if is_mixed { "mixed".into() } else { info.compression },
+        version: sources.iter().map(|(source, _)| source.version).fold(info.version, u64::max),
+        roots,
+        ..info
+    }
+}
+
+fn rows(names: &[PathBuf], sources: &[(SourceRead, u64)]) -> Vec<SourceRow> {
+    let row = |(name, (source, duplicate)): (&PathBuf, &(SourceRead, u64))| SourceRow {
+        path: name.display().to_string(),
+        compression: source.compression.clone(),
+        version: source.version,
+        bytes: source.bytes,
+        roots: source.roots.len() as u64,
+        null_padding: source.padding,
+        blocks: source.blocks,
+        duplicate: *duplicate,
+        payload_bytes: source.payload,
+    };
+    names.iter().zip(sources).map(row).collect()
 }
 
 /// Seconds since 1970.

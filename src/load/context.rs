@@ -1,11 +1,14 @@
 //! The context of an import once its plan is made, and the result of loading.
 
+use std::sync::Arc;
+
 use crate::error::{Error, errno_of};
 use crate::hash::content_digest::ContentDigest;
 use crate::load::existing::Existing;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::links::LinkList;
 use crate::load::options::ImportOptions;
+use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::preset::{Loader, Resolved};
 use crate::progress::Progress;
@@ -13,10 +16,12 @@ use crate::report::{Head, LinkReport, LogReport, MemtableReport, Plan};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{DataFile, FamilyScan, Level, Reader};
 use crate::source::car::chunks::Tail;
+use crate::source::car::sources::SourceRead;
 
 /// One import, once its plan is made.
 pub(super) struct Job<'a> {
     pub options: &'a ImportOptions,
+    pub sources: &'a Arc<Sources>,
     pub plan: &'a Plan,
     pub preset: &'a Resolved,
     pub target: &'a Target,
@@ -55,6 +60,8 @@ pub(super) struct Loaded {
     pub memtable: Option<MemtableReport>,
     /// What only a block log reports.
     pub log: Option<LogReport>,
+    /// What was read of each source of CARs, and its duplicates.
+    pub sources: Vec<(SourceRead, u64)>,
 }
 
 /// What is found out about a snapshot once all its blocks are in the database.
@@ -64,6 +71,17 @@ pub(super) struct Completeness {
     pub first_missing_roots: Vec<String>,
     pub links: Option<LinkReport>,
     pub head: Option<Head>,
+}
+
+/// The sources with the duplicates of each, of which there are `repeats`.
+pub(super) fn with_repeats(sources: Vec<SourceRead>, repeats: &[(u32, u64)]) -> Vec<(SourceRead, u64)> {
+    let mut all: Vec<_> = sources.into_iter().map(|source| (source, 0)).collect();
+    for (source, count) in repeats {
+        if let Some((_, repeats)) = all.get_mut(*source as usize) {
+            *repeats += count;
+        }
+    }
+    all
 }
 
 impl Job<'_> {

@@ -1,7 +1,7 @@
 //! The identity of an import: an unfinished import may only be resumed by one with the same identity.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,9 @@ use crate::source::car::NullPadding;
 /// How much of the source's head and tail is digested, in bytes.
 const SAMPLE: u64 = 64 << 10;
 
+/// Why a source counts as changed.
+const NOT_WHAT_IT_WAS: &str = "its size, its times, its inode or its ends are not what they were";
+
 /// What is imported, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
@@ -29,6 +32,8 @@ pub(super) struct Identity {
     column_family: String,
     verify: bool,
     null_padding: String,
+    #[serde(default, skip_serializing_if = "is_false")]
+    concatenated: bool,
     into_existing: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     work_dir: Option<PathBuf>,
@@ -37,6 +42,9 @@ pub(super) struct Identity {
     /// The options of a block log; empty for others.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     log: String,
+    /// The names of several sources.
+    #[serde(skip)]
+    paths: Vec<PathBuf>,
 }
 
 /// The parts of the source that its identity is made from.
@@ -48,6 +56,29 @@ pub(super) struct Origin<'a> {
     pub files: Vec<(PathBuf, &'a File)>,
     /// The options of a block log.
     pub log: String,
+    /// Several sources, in their order; then `files` is empty.
+    pub sources: Vec<OneSource>,
+    /// Their names.
+    pub paths: Vec<PathBuf>,
+}
+
+/// What distinguishes one of several sources.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OneSource {
+    /// As the caller named it: for messages alone.
+    pub name: String,
+    /// `None` for a pipe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileIdentity>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode: Option<Inode>,
+}
+
+impl OneSource {
+    fn describe(&self) -> String {
+        let Self { name, file, .. } = self;
+        file.as_ref().map_or_else(|| format!("{name} (a pipe)"), |file| file.describe(name))
+    }
 }
 
 /// What distinguishes a source from another one.
@@ -66,12 +97,16 @@ struct SourceIdentity {
     /// The inodes of all its files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inodes: Vec<Inode>,
+    /// Several sources, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<OneSource>,
     #[serde(skip)]
     paths: Vec<PathBuf>,
 }
 
+/// What tells a file from another one without reading all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct FileIdentity {
+pub(super) struct FileIdentity {
     bytes: u64,
     modified_seconds: i64,
     modified_nanoseconds: i64,
@@ -81,7 +116,7 @@ struct FileIdentity {
 
 /// Data that only the system sets, whenever a file is replaced or changed: unlike other times, no program can set a ctime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Inode {
+pub(super) struct Inode {
     number: u64,
     changed_seconds: i64,
     changed_nanoseconds: i64,
@@ -103,7 +138,8 @@ impl Identity {
         let partitions = plan.sort().map(|sort| &sort.partitions).or_else(of_log);
         Ok(Self {
             source: SourceIdentity {
-                name: options.source.to_string_lossy().into_owned(),
+                name: options.source().to_string_lossy().into_owned(),
+                sources: origin.sources,
                 ..SourceIdentity::of(digest(&origin.head), origin.files)?
             },
             tool: env!("CARGO_PKG_VERSION").into(),
@@ -117,11 +153,13 @@ impl Identity {
                 NullPadding::Eof => "eof",
             }
             .into(),
+            concatenated: options.concatenated,
             into_existing: options.into_existing,
             work_dir: options.work_dir.as_deref().map(portable),
             spill: plan.spills(),
             partition_bits: partitions.map_or(0, |partitions| partitions.bits),
             log: origin.log,
+            paths: origin.paths,
         })
     }
 
@@ -131,13 +169,22 @@ impl Identity {
     /// # Errors
     /// [`Error::State`]: it changed or is gone; [`Error::Io`]: it cannot be read.
     pub fn still_holds(&self, options: &ImportOptions) -> Result<()> {
+        for (OneSource { file, inode, .. }, path) in self.source.sources.iter().zip(&self.paths) {
+            let Some((file, inode)) = file.as_ref().zip(inode.as_ref()) else { continue };
+            if !path.exists() {
+                return Err(vanished(path.clone()));
+            }
+            let now = of_file(path, &File::open(path).map_err(Error::io("open", path))?)?;
+            if (&now.0, &now.1) != (file, inode) {
+                return Err(changed(path, NOT_WHAT_IT_WAS));
+            }
+        }
+        if !self.source.sources.is_empty() {
+            return Ok(());
+        }
         // A pipe has no paths.
         if let Some(missing) = self.source.paths.iter().find(|path| !path.exists()) {
-            return Err(Error::State {
-                path: missing.clone(),
-                reason: "it vanished while it was being read".into(),
-                hint: "put the same file back and run the same command again: it goes on".into(),
-            });
+            return Err(vanished(missing.clone()));
         }
         let open = |path: &PathBuf| File::open(path).map_err(Error::io("open", path));
         let files = self.source.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
@@ -146,7 +193,7 @@ impl Identity {
         if self.source == (SourceIdentity { name: self.source.name.clone(), ..now }) {
             return Ok(());
         }
-        Err(changed(&options.source, "its size, its times, its inode or its ends are not what they were"))
+        Err(changed(options.source(), NOT_WHAT_IT_WAS))
     }
 
     /// The directory of the partitions, when not beside the database.
@@ -154,14 +201,19 @@ impl Identity {
         self.work_dir.as_deref()
     }
 
-    /// Whether the files of the source have another inode or ctime than those in the journal, or none that are known:
+    /// Of each source, whether its files have another inode or ctime than those in the journal, or none that are known:
     /// only their content then shows whether they are the same.
-    pub fn is_touched_since(&self, journal: &Self) -> bool {
-        self.source.inodes.is_empty() || self.source.inodes != journal.source.inodes
+    pub fn touched_since(&self, journal: &Self) -> Vec<bool> {
+        if self.source.sources.is_empty() {
+            return vec![self.source.inodes.is_empty() || self.source.inodes != journal.source.inodes];
+        }
+        let known = |number: usize| journal.source.sources.get(number).and_then(|one| one.inode.as_ref());
+        let touched = |(number, one): (usize, &OneSource)| one.inode.is_none() || one.inode.as_ref() != known(number);
+        self.source.sources.iter().enumerate().map(touched).collect()
     }
 
     /// What differs between this import and the one in the journal: name, value there, value here. A copy of the same
-    /// source is no difference: see [`Identity::is_touched_since`].
+    /// source is no difference: see [`Identity::touched_since`].
     pub fn differences(&self, journal: &Self) -> Vec<(String, String, String)> {
         let value = |identity: &Self| {
             let mut value = serde_json::to_value(identity).unwrap_or_default();
@@ -204,13 +256,18 @@ impl Identity {
 impl SourceIdentity {
     /// Whether both are of the same content, whatever their names and inodes are.
     fn is_same(&self, other: &Self) -> bool {
+        let files = |of: &Self| of.sources.iter().map(|one| one.file.clone()).collect::<Vec<_>>();
         (&self.header, &self.file, &self.more) == (&other.header, &other.file, &other.more)
+            && files(self) == files(other)
     }
 
     /// What people know both by: name, size and time; and what differs where these are the same.
     fn difference(&self, journal: &Self) -> Option<(String, String, String)> {
         if self.is_same(journal) {
             return None;
+        }
+        if let Some(difference) = self.first_difference(journal) {
+            return Some(difference);
         }
         let (there, mut here) = (journal.describe(), self.describe());
         if here == there {
@@ -223,6 +280,25 @@ impl SourceIdentity {
             });
         }
         Some(("the source".into(), there, here))
+    }
+
+    /// The first of several sources that is another one: the order counts.
+    fn first_difference(&self, journal: &Self) -> Option<(String, String, String)> {
+        let count = self.sources.len().max(journal.sources.len());
+        let number = (0..count).find(|&number| {
+            let file = |of: &Self| of.sources.get(number).map(|one| one.file.clone());
+            file(self) != file(journal)
+        })?;
+        let describe = |of: &Self| match of.sources.get(number) {
+            Some(one) => one.describe(),
+            None if of.sources.is_empty() && number == 0 => of.describe(),
+            None => "nothing".into(),
+        };
+        let (there, mut here) = (describe(journal), describe(self));
+        if there == here {
+            here.push_str(" with other ends, or changed within the same second");
+        }
+        Some((format!("source {}", number + 1), there, here))
     }
 
     /// Name, size and time, for people.
@@ -239,11 +315,12 @@ impl SourceIdentity {
     }
 
     fn of(header: String, named: Vec<(PathBuf, &File)>) -> Result<Self> {
-        let found = named.iter().map(|(path, file)| file_identity(path, file)).collect::<Result<Vec<_>>>()?;
+        let found = named.iter().map(|(path, file)| of_file(path, file)).collect::<Result<Vec<_>>>()?;
         let (files, inodes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let mut files = files.into_iter();
         let paths = named.into_iter().map(|(path, _)| path).collect();
-        Ok(Self { header, name: String::new(), file: files.next(), more: files.collect(), inodes, paths })
+        let (name, sources) = (String::new(), Vec::new());
+        Ok(Self { header, name, file: files.next(), more: files.collect(), inodes, sources, paths })
     }
 }
 
@@ -263,10 +340,11 @@ pub(super) fn changed(source: &Path, what: &str) -> Error {
 }
 
 /// The error for a source that is not the one of the unfinished import.
-pub(super) fn another_source(options: &ImportOptions) -> Error {
+pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Error {
+    let name = name.map(|name| format!(" {}", name.display())).unwrap_or_default();
     Error::State {
         path: options.db.clone(),
-        reason: "the source is not the one that the unfinished import has read".into(),
+        reason: format!("the source{name} is not the one that the unfinished import has read"),
         hint: "give the same source again, or throw the unfinished import away with --restart".into(),
     }
 }
@@ -291,7 +369,11 @@ fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, Stri
     }
 }
 
-fn file_identity(path: &Path, file: &File) -> Result<(FileIdentity, Inode)> {
+/// What identifies a file that is open.
+///
+/// # Errors
+/// [`Error::Io`]: it cannot be read.
+pub(super) fn of_file(path: &Path, file: &File) -> Result<(FileIdentity, Inode)> {
     let metadata = file.metadata().map_err(Error::io("look at", path))?;
     let sample = |at: u64| -> Result<String> {
         let mut bytes = vec![0; SAMPLE.min(metadata.len()) as usize];
@@ -309,9 +391,33 @@ fn file_identity(path: &Path, file: &File) -> Result<(FileIdentity, Inode)> {
         head: sample(0)?,
         tail: sample(metadata.len().saturating_sub(SAMPLE))?,
     };
-    let inode =
-        Inode { number: metadata.ino(), changed_seconds: metadata.ctime(), changed_nanoseconds: metadata.ctime_nsec() };
-    Ok((identity, inode))
+    Ok((identity, Inode::of(&metadata)))
+}
+
+impl Inode {
+    pub fn of(metadata: &Metadata) -> Self {
+        Self { number: metadata.ino(), changed_seconds: metadata.ctime(), changed_nanoseconds: metadata.ctime_nsec() }
+    }
+}
+
+impl FileIdentity {
+    /// Name, size and time, for people.
+    fn describe(&self, name: &str) -> String {
+        let time = u64::try_from(self.modified_seconds).ok().and_then(rfc3339);
+        format!("{name} ({} bytes, {})", grouped(self.bytes), time.unwrap_or_else(|| "before 1970".into()))
+    }
+}
+
+fn vanished(path: PathBuf) -> Error {
+    Error::State {
+        path,
+        reason: "it vanished while it was being read".into(),
+        hint: "put the same file back and run the same command again: it goes on".into(),
+    }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn digest(bytes: &[u8]) -> String {

@@ -1,10 +1,11 @@
 //! An import, step by step: open, plan, lock, resume, load, commit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::commit::commit;
+use crate::load::commit::{commit, of_all};
 use crate::load::context::{Job, Loaded};
 use crate::load::existing::Existing;
 use crate::load::identity::{self, Identity};
@@ -14,6 +15,7 @@ use crate::load::open::{OpenSource, Source};
 use crate::load::options::ImportOptions;
 use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, take_up};
+use crate::load::sources::Sources;
 use crate::load::target::{Lock, Target};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
@@ -59,6 +61,7 @@ struct Import<'a> {
 
 /// What is decided before an import writes anything.
 struct Prepared {
+    sources: Arc<Sources>,
     preset: Resolved,
     planned: Planned,
     identity: Identity,
@@ -79,7 +82,8 @@ impl Import<'_> {
         }
         // Before RocksDB starts threads to check the preset's options.
         planner::check_memory(options)?;
-        let (opened, preset) = self.open()?;
+        let sources = Sources::find(options)?;
+        let (opened, preset) = self.open(&sources)?;
         let planned = self.plan(&opened, &preset, &target)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
         let mut source = opened.read_header(options, &planned.plan)?;
@@ -95,7 +99,7 @@ impl Import<'_> {
             disk_space::check(&planned.plan.space)?;
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.origin(options))?;
-        let prepared = Prepared { preset, planned, identity, plain };
+        let prepared = Prepared { sources, preset, planned, identity, plain };
         let mut lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
         if finished {
             let report = self.finish_earlier(&prepared, &target, &mut source)?;
@@ -113,6 +117,7 @@ impl Import<'_> {
                 self.progress.expect_blocks(blocks);
             }
             let loaded = load(job, source, &prepared.identity)?;
+            let info = of_all(info, &loaded.sources);
             let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
             let complete = car::complete::check(job, &roots)?;
             commit(job, info, size, loaded, complete)
@@ -120,10 +125,10 @@ impl Import<'_> {
     }
 
     /// Opens the source. Also returns the preset, which depends on the kind of source.
-    fn open(&self) -> Result<(OpenSource, Resolved)> {
+    fn open(&self, sources: &Arc<Sources>) -> Result<(OpenSource, Resolved)> {
         let options = self.options;
         let mut preset = self.preset(preset::DEFAULT)?;
-        let opened = OpenSource::open(options, planner::threads(options, &preset))?;
+        let opened = OpenSource::open(options, sources, planner::threads(options, &preset))?;
         failpoint::reach("source-opened");
         if opened.log().is_some() {
             preset = self.preset(preset::DEFAULT_OF_LOGS)?;
@@ -143,7 +148,7 @@ impl Import<'_> {
     }
 
     fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target) -> Result<Planned> {
-        let mut planned = planner::plan(self.options, preset, opened.size, opened.plain, opened.log())?;
+        let mut planned = planner::plan(self.options, preset, opened)?;
         self.warn(std::mem::take(&mut planned.warnings));
         if target.is_finished() {
             planned.least_bytes = 0;
@@ -164,7 +169,8 @@ impl Import<'_> {
         source: &mut Source,
     ) -> Result<Option<ImportReport>> {
         let (journal, mut resumed) = Journal::open(&target.partial)?;
-        resumed.touched = resumed.identity.as_ref().is_none_or(|known| prepared.identity.is_touched_since(known));
+        let known = resumed.identity.as_ref();
+        resumed.touched = known.map_or_else(Vec::new, |known| prepared.identity.touched_since(known));
         let job = self.job(prepared, target, None, &journal, &resumed, None);
         finish_earlier(&job, &prepared.identity, source, |error| self.cut_by_signal(error))
     }
@@ -178,9 +184,10 @@ impl Import<'_> {
         resumed: &'a ResumedState,
         links: Option<&'a LinkList>,
     ) -> Job<'a> {
-        let Prepared { preset, planned: Planned { plan, loading, .. }, .. } = prepared;
+        let Prepared { sources, preset, planned: Planned { plan, loading, .. }, .. } = prepared;
         Job {
             options: self.options,
+            sources,
             plan,
             preset,
             target,
@@ -257,7 +264,9 @@ impl Import<'_> {
     /// Ctrl-C also ends the program that writes a pipe: a snapshot that is cut then, or looks like another one, is an
     /// interruption.
     fn cut_by_signal(&self, error: Error) -> Error {
-        if !matches!(error, Error::BadInput { .. } | Error::State { .. }) || identity::is_file(&self.options.source) {
+        if !matches!(error, Error::BadInput { .. } | Error::State { .. })
+            || self.options.sources.iter().all(|path| identity::is_file(path))
+        {
             return error;
         }
         std::thread::sleep(SIGNAL);

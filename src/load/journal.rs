@@ -26,10 +26,11 @@ use crate::load::identity::Identity;
 use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::sort::router::Router;
-use crate::sort::spill::Extent;
+use crate::sort::spill::{Extent, Mark};
+use crate::source::car::sources::SourceRead;
 
 /// The version of the form of all entries, [`Identity`] among them.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A line longer than this is not ours: the longest one has two numbers and a digest for each of 65,536 partitions.
 const MAX_LINE: u64 = 64 << 20;
@@ -55,12 +56,16 @@ pub(super) enum Entry {
         #[serde(rename = "mark")]
         checkpoint: Checkpoint,
         extents: Vec<(u32, Extent)>,
+        #[serde(default, skip_serializing_if = "SourceNews::is_empty")]
+        news: SourceNews,
     },
     /// The source has been read to its end, into memory: what is built from here on is built from these blocks.
     Held {
         #[serde(rename = "mark")]
         checkpoint: Checkpoint,
         padding: u64,
+        #[serde(default, skip_serializing_if = "SourceNews::is_empty")]
+        news: SourceNews,
     },
     /// The source has been read to its end.
     ReadDone {
@@ -68,9 +73,19 @@ pub(super) enum Entry {
         checkpoint: Checkpoint,
         extents: Vec<(u32, Extent)>,
         padding: u64,
+        #[serde(default, skip_serializing_if = "SourceNews::is_empty")]
+        news: SourceNews,
     },
-    /// The partitions from `first` to before `end` are in finished files; their own may be gone.
-    Built { first: u32, end: u32, files: Vec<BuiltFile>, tally: Tally },
+    /// The partitions from `first` to before `end` are in finished files; their own may be gone. `repeats` are duplicates
+    /// by the source that has them.
+    Built {
+        first: u32,
+        end: u32,
+        files: Vec<BuiltFile>,
+        tally: Tally,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        repeats: Vec<(u32, u64)>,
+    },
     /// Consecutive blocks of a log are in finished files.
     Range(Box<RangeDone>),
     /// RocksDB begins to ingest the files; from here on they may move one by one.
@@ -87,12 +102,26 @@ pub(super) enum Entry {
     Complete,
 }
 
+/// What is known of the sources of CARs, beyond what earlier entries say.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct SourceNews {
+    /// Each source that was read since the last entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceRead>,
+    /// Where partitions pass from one source to another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<(u32, Mark)>,
+}
+
 /// How far the source has been read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
+    /// The source that is read, counted from 0; those before it are read to their ends.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub source: u32,
     /// Offset in the decompressed source of the next section.
     pub offset: u64,
-    /// Bytes of the compressed source taken.
+    /// Bytes of the compressed sources taken.
     pub consumed: u64,
     /// XXH3-64 of the decompressed source between its header and `offset`; only for sources that cannot be sought.
     pub checksum: Option<u64>,
@@ -102,6 +131,16 @@ pub(super) struct Checkpoint {
     pub payload: u64,
     /// Content digest of their records, duplicates included: the sum of all that was verified.
     pub digest: ContentDigest,
+}
+
+impl SourceNews {
+    fn is_empty(&self) -> bool {
+        self.sources.is_empty() && self.marks.is_empty()
+    }
+}
+
+fn is_first(source: &u32) -> bool {
+    *source == 0
 }
 
 impl Checkpoint {
@@ -121,9 +160,15 @@ impl Checkpoint {
 #[derive(Debug, Default)]
 pub(super) struct ResumedState {
     pub identity: Option<Identity>,
-    /// Whether the source's inode or ctime is not what it was, or not known: what was taken is compared with what is
+    /// Of each source, whether its inode or ctime is not what it was, or not known: what was taken is compared with what is
     /// there now.
-    pub touched: bool,
+    pub touched: Vec<bool>,
+    /// The sources of CARs that were read.
+    pub sources: Vec<SourceRead>,
+    /// Where partitions pass from one source to another.
+    pub marks: Vec<(u32, Mark)>,
+    /// Duplicates of partitions that are built, by source.
+    pub repeats: Vec<(u32, u64)>,
     pub router: Option<Router>,
     /// Whether partitions refer to the source, as the run that made them decided.
     pub by_reference: Option<bool>,
@@ -168,13 +213,21 @@ impl ResumedState {
                 (self.router, self.by_reference) = (Some(router), Some(by_reference));
             }
             Entry::Hashed { functions } => self.functions.extend(functions),
-            Entry::Held { checkpoint, padding } => self.held = Some((checkpoint, padding)),
-            Entry::Read { checkpoint, extents } => self.read = Some((checkpoint, extents)),
-            Entry::ReadDone { checkpoint, extents, padding } => {
+            Entry::Held { checkpoint, padding, news } => {
+                self.held = Some((checkpoint, padding));
+                self.learn(news);
+            }
+            Entry::Read { checkpoint, extents, news } => {
+                self.read = Some((checkpoint, extents));
+                self.learn(news);
+            }
+            Entry::ReadDone { checkpoint, extents, padding, news } => {
                 self.read = Some((checkpoint, extents));
                 self.read_done = Some(padding);
+                self.learn(news);
             }
-            Entry::Built { first, end, files, tally } => {
+            Entry::Built { first, end, files, tally, repeats } => {
+                self.repeats.extend(repeats);
                 self.built.push((first, end));
                 self.built_files.extend(files.iter().cloned());
                 self.files.extend(files);
@@ -199,7 +252,28 @@ impl ResumedState {
         (self.restoring, self.opened, self.ingesting, self.ingested) = (false, None, false, false);
         if self.router.is_none() {
             (self.read, self.read_done) = (None, None);
+            self.sources = Vec::new();
         }
+    }
+
+    fn learn(&mut self, news: SourceNews) {
+        for read in news.sources {
+            match self.sources.iter_mut().find(|known| known.source == read.source) {
+                Some(known) => known.take(read),
+                None => self.sources.push(read),
+            }
+        }
+        self.marks.extend(news.marks);
+    }
+
+    /// Whether any source was touched since.
+    pub fn is_touched(&self) -> bool {
+        self.touched.is_empty() || self.touched.iter().any(|touched| *touched)
+    }
+
+    /// Whether a source may be another one than it was.
+    pub fn is_source_touched(&self, source: u32) -> bool {
+        self.touched.get(source as usize).is_none_or(|touched| *touched)
     }
 
     /// How far a CAR was read, and its null padding, if that was to its end.
@@ -401,11 +475,12 @@ impl JournalBench {
             blocks: offset / 1000,
             payload: offset,
             digest: ContentDigest::default(),
+            source: 0,
         };
         let extent =
             Extent { bytes: offset / u64::from(partitions.max(1)), blocks: offset / 1000, ..Extent::default() };
         let extents = (0..partitions).map(|partition| (partition, extent)).collect();
-        self.0.append(&Entry::Read { checkpoint, extents })
+        self.0.append(&Entry::Read { checkpoint, extents, news: SourceNews::default() })
     }
 }
 
@@ -417,6 +492,10 @@ fn same(error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(checkpoint: Checkpoint, extents: Vec<(u32, Extent)>) -> Entry {
+        Entry::Read { checkpoint, extents, news: SourceNews::default() }
+    }
 
     fn entries() -> Vec<Entry> {
         let checkpoint = Checkpoint {
@@ -430,8 +509,8 @@ mod tests {
         let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12 }];
         let tally = Tally { records: 3, duplicates: 1, ..Tally::default() };
         vec![
-            Entry::Read { checkpoint, extents: vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })] },
-            Entry::Built { first: 0, end: 4, files, tally },
+            read(checkpoint, vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })]),
+            Entry::Built { first: 0, end: 4, files, tally, repeats: Vec::new() },
             Entry::Ingested,
         ]
     }
@@ -469,7 +548,7 @@ mod tests {
         // As many partitions as an import may have, and a line for each 256 MiB.
         let extent = |partition| (partition, Extent { bytes: 1 << 40, blocks: 1 << 30, ..Extent::default() });
         let extents = (0..1 << 16).map(extent).collect();
-        let entry = Entry::Read { checkpoint: Checkpoint::default(), extents };
+        let entry = read(Checkpoint::default(), extents);
         let long = {
             let dir = tempfile::tempdir().expect("a directory");
             Journal::open(dir.path()).expect("made").0.append(&entry).expect("appended");

@@ -27,6 +27,7 @@ mod phase_weights;
 pub(crate) mod planner;
 mod resume;
 mod sink;
+mod sources;
 mod target;
 mod validate;
 

@@ -1,10 +1,12 @@
 //! Opening the source: its format, its compression, and its identity.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::load::identity::{Origin, is_file};
 use crate::load::options::{Format, ImportOptions, LogOptions};
+use crate::load::sources::Sources;
 use crate::load::validate;
 use crate::report::{Plan, SourceInfo};
 use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought, TornTail};
@@ -15,6 +17,10 @@ use crate::source::input::{self, Body, Compression, Input, InputOptions};
 /// The share of the budget that one block may have: it is read, sorted and built while others are, and RocksDB copies
 /// it once or twice.
 const BLOCK_SHARE: u64 = 4;
+
+/// Compressed sources come to about so many times their size: state compresses to a third. A wrong guess costs partitions that
+/// are too small, or a merge.
+const UNPACKED: u64 = 3;
 
 /// The least that decompressing a source can work with, in bytes.
 const MIN_DECOMPRESSION: u64 = 20 << 20;
@@ -29,8 +35,12 @@ pub(super) struct OpenSource {
     pub size: Option<u64>,
     /// Blocks in it, where it says so.
     pub blocks: Option<u64>,
-    /// Whether it is a file that needs no decompression.
+    /// Whether it is a file that needs no decompression; of several, whether all are.
     pub plain: bool,
+    /// Bytes of blocks in it, where it is known or can be guessed.
+    pub expected: Option<u64>,
+    sources: Arc<Sources>,
+    reading: InputOptions,
 }
 
 /// A source at its first block.
@@ -43,6 +53,7 @@ pub(super) enum Source {
 pub(super) struct Car {
     header: Header,
     pub chunks: Chunks,
+    sources: Arc<Sources>,
     /// The source, where it is a file that was opened by its name.
     file: Option<File>,
 }
@@ -53,23 +64,38 @@ impl OpenSource {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), [`Error::BadInput`](crate::Error::BadInput): it is not there, or is nothing that
     /// can be read.
-    pub fn open(options: &ImportOptions, threads: usize) -> Result<Self> {
+    pub fn open(options: &ImportOptions, sources: &Arc<Sources>, threads: usize) -> Result<Self> {
         let memory = (options.memory_budget() / 4).max(MIN_DECOMPRESSION);
         let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
         let set = match options.format {
             Format::Car => None,
             // A log that is several files.
-            _ => Log::of_set(&options.source, options.log.tail, &dictionaries)?,
+            _ if sources.are_several() => None,
+            _ => Log::of_set(sources.first(), options.log.tail, &dictionaries)?,
         };
+        let reading = InputOptions { threads, memory };
         let opened = match set {
             Some(log) => Opened::Log(Box::new(log)),
-            None => detect(input::open(&options.source, &InputOptions { threads, memory })?, options, &dictionaries)?,
+            None if sources.are_several() => Opened::Other((sources.following(reading).open)(0)?),
+            None => detect(input::open(sources.first(), &reading)?, options, &dictionaries)?,
         };
         let (compression, size, blocks, plain) = match &opened {
             Opened::Log(log) => (log.compression, log.size, None, !log.is_piped()),
             Opened::Other(input) => (input.compression, input.size, input.blocks, matches!(input.body, Body::File(_))),
         };
-        Ok(Self { opened, compression, size, blocks, plain })
+        let sources = Arc::clone(sources);
+        if sources.are_several() {
+            let (size, blocks, plain) = (sources.size(), sources.blocks(), sources.are_plain());
+            let expected = sources.expected(UNPACKED);
+            return Ok(Self { opened, compression, size, blocks, plain, expected, sources, reading });
+        }
+        let expected = size.map(|size| if plain { size } else { size.saturating_mul(UNPACKED) });
+        Ok(Self { opened, compression, size, blocks, plain, expected, sources, reading })
+    }
+
+    /// Bytes of the largest source.
+    pub fn largest(&self) -> Option<u64> {
+        if self.sources.are_several() { self.sources.largest() } else { self.size }
     }
 
     /// The block log that it is, if it is one.
@@ -98,9 +124,16 @@ impl OpenSource {
             chunk: plan.chunk_bytes as usize,
         };
         let file = input.file.take();
-        let (header, chunks) = Chunks::open(input, limits)?;
+        let (header, mut chunks) = Chunks::open(input, limits)?;
         validate::check_has_no_log_options(options)?;
-        Ok(Source::Car(Box::new(Car { header, chunks, file })))
+        if options.concatenated {
+            chunks.accept_concatenated();
+        }
+        let sources = self.sources;
+        if sources.are_several() {
+            chunks.follow(sources.following(self.reading));
+        }
+        Ok(Source::Car(Box::new(Car { header, chunks, sources, file })))
     }
 }
 
@@ -111,8 +144,10 @@ impl Source {
             Self::BlockLog(log) => origin_of_log(log, options),
             Self::Car(car) => {
                 let head = format!("{} {}", car.header.version, self.roots().join(" ")).into_bytes();
-                let files = car.file.iter().map(|file| (options.source.clone(), file)).collect();
-                Origin { head, files, log: String::new() }
+                let sources = car.sources.identities();
+                let named = car.file.iter().filter(|_| sources.is_empty());
+                let files = named.map(|file| (car.sources.first().to_owned(), file)).collect();
+                Origin { head, files, log: String::new(), sources, paths: car.sources.names().to_vec() }
             }
         }
     }
@@ -124,7 +159,10 @@ impl Source {
             Self::BlockLog(log) => ("block-log", u64::from(log.version())),
         };
         SourceInfo {
-            path: options.source.display().to_string(),
+            path: match self {
+                Self::Car(car) => car.sources.shown().display().to_string(),
+                Self::BlockLog(_) => options.source().display().to_string(),
+            },
             format: format.into(),
             compression: compression.name().into(),
             version,
@@ -164,12 +202,13 @@ fn origin_of_log<'a>(log: &'a Log, options: &ImportOptions) -> Origin<'a> {
             // Standard input has no name to open later.
             let named = files.parts.iter().filter(|part| is_file(&part.path));
             let files = named.map(|part| (part.path.clone(), part.file())).collect();
-            Origin { head: Vec::new(), files, log: chosen }
+            Origin { head: Vec::new(), files, log: chosen, sources: Vec::new(), paths: Vec::new() }
         }
         LogBody::Stream(forward) => {
             let forward = forward.lock();
             let head = forward.head();
-            Origin { head: head.get(..HEAD).unwrap_or(head).to_vec(), files: Vec::new(), log: chosen }
+            let head = head.get(..HEAD).unwrap_or(head).to_vec();
+            Origin { head, files: Vec::new(), log: chosen, sources: Vec::new(), paths: Vec::new() }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The options of an import.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,9 @@ use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct ImportOptions {
-    /// The snapshot; `-` is standard input.
-    pub source: PathBuf,
+    /// The snapshot; `-` is standard input. Any number of CARs, each in any form, of which a directory stands for those in it:
+    /// their blocks come into one database, each once, whatever the order. A block log is one source.
+    pub sources: Vec<PathBuf>,
     /// What the source is. Defaults to what its first bytes say.
     pub format: Format,
     /// The path of the database.
@@ -36,6 +37,8 @@ pub struct ImportOptions {
     pub column_family: String,
     /// Whether every block is checked against its hash. Defaults to `true`; `false` is written into the report.
     pub verify: bool,
+    /// Whether one file may hold several CARs, one behind the other. Defaults to an error that says so.
+    pub concatenated: bool,
     /// What a section of length zero means. Defaults to damage.
     pub null_padding: NullPadding,
     /// The longest block in bytes. Defaults to one byte less than 2 GiB.
@@ -139,7 +142,7 @@ impl ImportOptions {
     /// The defaults, for one snapshot and one database.
     pub fn new(source: impl Into<PathBuf>, db: impl Into<PathBuf>) -> Self {
         Self {
-            source: source.into(),
+            sources: vec![source.into()],
             format: Format::Auto,
             log: LogOptions::default(),
             db: db.into(),
@@ -148,6 +151,7 @@ impl ImportOptions {
             key: KeyLayout::Cid,
             column_family: "default".into(),
             verify: true,
+            concatenated: false,
             null_padding: NullPadding::Error,
             max_block_size: DEFAULT_MAX_BLOCK,
             work_dir: None,
@@ -163,6 +167,17 @@ impl ImportOptions {
             overrides: Overrides::default(),
             stop: CancellationToken::default(),
         }
+    }
+
+    /// One more snapshot.
+    pub fn add_source(mut self, source: impl Into<PathBuf>) -> Self {
+        self.sources.push(source.into());
+        self
+    }
+
+    /// The only source, or the first one.
+    pub(crate) fn source(&self) -> &Path {
+        self.sources.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
     /// Whether links are followed.

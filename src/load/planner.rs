@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::external_sort::MAX_RUNS;
+use crate::load::open::OpenSource;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::sink::batches::most_batches;
 use crate::load::{checkpoint, file_limits};
@@ -13,7 +14,6 @@ use crate::rocks::option_map::{Group, OptionMap};
 use crate::rocks::options_of;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::size::human;
-use crate::source::block_log::Log;
 use crate::source::car::NullPadding;
 
 /// The least budget an import can work with, in bytes.
@@ -105,23 +105,17 @@ pub(super) struct Planned {
     pub warnings: Vec<String>,
 }
 
-/// The plan for a source of `size` bytes, which is `plain` where it needs no decompression, and may be a block log.
+/// The plan for what was opened.
 ///
 /// # Errors
 /// [`Error::Usage`], [`Error::State`]: memory or open files do not suffice.
-pub(super) fn plan(
-    options: &ImportOptions,
-    preset: &Resolved,
-    size: Option<u64>,
-    plain: bool,
-    log: Option<&Log>,
-) -> Result<Planned> {
+pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSource) -> Result<Planned> {
+    let OpenSource { plain, expected, .. } = *opened;
+    let log = opened.log();
     let budget = options.memory_budget();
     let links_bytes = if options.follows_links() && log.is_none() { budget / LINKS_SHARE } else { 0 };
     let memory = budget - links_bytes;
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
-    // State compresses to about a third; a wrong guess costs partitions that are too small, or a merge.
-    let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
     let own = if plain { memory } else { memory - memory / 4 };
     let threads = threads(options, preset);
     let mut plan = choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
@@ -159,7 +153,7 @@ pub(super) fn plan(
         plan.open_files += MAX_RUNS as u64;
     }
     file_limits::check(plan.open_files, max_files, options)?;
-    let least_bytes = if is_uncompressed(&loading) { least_bytes(options, size) } else { 0 };
+    let least_bytes = if is_uncompressed(&loading) { least_bytes(options, opened.largest()) } else { 0 };
     Ok(Planned { plan, loading, least_bytes, warnings })
 }
 
@@ -200,7 +194,7 @@ fn is_uncompressed(map: &OptionMap) -> bool {
         && (map.get(Group::Cf, "enable_blob_files") != Some("true") || is_none("blob_compression_type"))
 }
 
-/// What an uncompressed database takes at least for a source of `size` bytes, which is no larger packed than its blocks are.
+/// What an uncompressed database takes at least for a source of `size` bytes, the largest one, which is no larger packed than its blocks are.
 /// Of a source of which only a part may be read, and of blocks that may be in the database already, it is not known.
 fn least_bytes(options: &ImportOptions, size: Option<u64>) -> u64 {
     let is_cut = options.log.from.is_some() || options.log.to.is_some() || options.null_padding == NullPadding::Eof;

@@ -75,7 +75,7 @@ fn continue_with(
     mut resumed: ResumedState,
 ) -> Result<(Journal, ResumedState)> {
     // The journal's identity has no paths; this one has.
-    resumed.touched = resumed.identity.as_ref().is_none_or(|known| identity.is_touched_since(known));
+    resumed.touched = resumed.identity.as_ref().map_or_else(Vec::new, |known| identity.touched_since(known));
     resumed.identity = Some(identity.clone());
     target.create()?;
     if let Some(message) = existing.map(|it| it.take_up(&journal, &mut resumed)).transpose()?.flatten() {

@@ -29,8 +29,11 @@ pub struct ImportReport {
     /// Whether an earlier run had done a part of the work: times, costs and samples are those of the last run alone.
     #[serde(default)]
     pub resumed: bool,
-    /// What was read.
+    /// What was read; of several sources, all of it together.
     pub source: SourceInfo,
+    /// Each source of CARs by itself, in the order in which they were read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceRow>,
     /// The head of the chain, where the source names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
@@ -172,20 +175,44 @@ pub struct MemtableReport {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SourceInfo {
-    /// The path as the user gave it; `-` for a pipe.
+    /// The path as the user gave it; `-` for a pipe. Of several sources the first, and how many more.
     pub path: String,
     /// `car` or `block-log`.
     pub format: String,
+    /// How it was compressed: `none`, `zstd`, ...; `mixed` where several sources differ.
+    pub compression: String,
+    /// Version of the format; the highest of several sources.
+    pub version: u64,
+    /// Size on disk, or what a pipe delivered.
+    pub bytes: u64,
+    /// The roots, as CIDs in their usual text form; of several sources all of them, each once.
+    pub roots: Vec<String>,
+    /// Bytes of null padding behind the blocks.
+    pub null_padding: u64,
+}
+
+/// One of the CARs that were read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SourceRow {
+    /// Its path; `-` for standard input.
+    pub path: String,
     /// How it was compressed: `none`, `zstd`, ...
     pub compression: String,
     /// Version of the format.
     pub version: u64,
     /// Size on disk, or what a pipe delivered.
     pub bytes: u64,
-    /// The roots, as CIDs in their usual text form.
-    pub roots: Vec<String>,
+    /// How many roots its header names, or the headers of all CARs in it.
+    pub roots: u64,
     /// Bytes of null padding behind the blocks.
     pub null_padding: u64,
+    /// Blocks in it.
+    pub blocks: u64,
+    /// Those of them that came before: in an earlier source, or in this one.
+    pub duplicate: u64,
+    /// Bytes of its blocks, duplicates included.
+    pub payload_bytes: u64,
 }
 
 /// The head of a chain.

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use parking_lot::Mutex;
 
 use super::key::{KeyLayout, Record};
+use super::spill::{Mark, source_at};
 use crate::error::Result;
 use crate::os::resources::prefetch;
 use crate::source::car::chunk::ChunkBytes;
@@ -21,6 +22,11 @@ pub(crate) struct Entry {
 impl Entry {
     pub fn new(prefix: u64, piece: u32, start: u32) -> Self {
         Self { prefix, place: u64::from(piece) << 32 | u64::from(start) }
+    }
+
+    /// Its position in its piece.
+    pub fn start(self) -> u32 {
+        self.place as u32
     }
 }
 
@@ -48,7 +54,7 @@ impl Unsorted {
 
 /// Sections in memory, in pieces.
 pub(crate) struct BlockArena {
-    pieces: Vec<Option<ChunkBytes>>,
+    pieces: Vec<Option<(ChunkBytes, Vec<Mark>)>>,
     layout: KeyLayout,
 }
 
@@ -70,21 +76,28 @@ impl BlockArena {
         Self { pieces: Vec::new(), layout }
     }
 
-    pub fn insert(&mut self, piece: u32, bytes: ChunkBytes) {
+    /// Adds a piece, whose sections are of the sources that `marks` say.
+    pub fn insert(&mut self, piece: u32, bytes: ChunkBytes, marks: Vec<Mark>) {
         let index = piece as usize;
         if self.pieces.len() <= index {
             self.pieces.resize_with(index + 1, || None);
         }
-        self.pieces[index] = Some(bytes);
+        self.pieces[index] = Some((bytes, marks));
     }
 
     /// Takes a piece out again.
     pub fn take(&mut self, piece: u32) -> Option<ChunkBytes> {
-        self.pieces.get_mut(piece as usize)?.take()
+        self.pieces.get_mut(piece as usize)?.take().map(|(bytes, _)| bytes)
+    }
+
+    /// The source of an entry.
+    pub fn source(&self, entry: Entry) -> u32 {
+        let piece = self.pieces.get((entry.place >> 32) as usize).and_then(Option::as_ref);
+        piece.map_or(0, |(_, marks)| source_at(marks, u64::from(entry.place as u32)))
     }
 
     fn at(&self, entry: Entry) -> Option<&[u8]> {
-        self.pieces.get((entry.place >> 32) as usize)?.as_ref()?.get((entry.place as u32) as usize..)
+        self.pieces.get((entry.place >> 32) as usize)?.as_ref()?.0.get((entry.place as u32) as usize..)
     }
 
     /// The record of an entry. Entries are made from sections that were read, so there always is one.
@@ -136,7 +149,7 @@ impl BlockArena {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io): a mapped file was cut, or its disk failed, meanwhile.
     pub fn check(&self) -> Result<()> {
-        self.pieces.iter().flatten().try_for_each(ChunkBytes::check)
+        self.pieces.iter().flatten().try_for_each(|(bytes, _)| bytes.check())
     }
 
     /// Sorts entries of one partition by their full keys.
@@ -156,7 +169,7 @@ impl BlockArena {
     }
 
     /// Walks sorted entries in order and prefetches what follows.
-    pub fn walk<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = Record<'a>> + 'a {
+    pub fn walk<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = (Entry, Record<'a>)> + 'a {
         let group = |number: usize| entries.chunks(GROUP).nth(number).unwrap_or_default();
         (0..3).for_each(|number| self.prefetch_first(group(number)));
         (0..2).for_each(|number| self.prefetch_last(group(number)));
@@ -168,7 +181,7 @@ impl BlockArena {
             if let Some(&ahead) = entries.get(index + AHEAD) {
                 self.prefetch_all(ahead);
             }
-            self.record(*entry)
+            self.record(*entry).map(|record| (*entry, record))
         })
     }
 }
@@ -198,7 +211,7 @@ mod tests {
             }
             let mut buffer = Buffer::new(bytes.len()).expect("memory");
             buffer[..bytes.len()].copy_from_slice(&bytes);
-            arena.insert(piece, ChunkBytes::Read { buffer, len: bytes.len() });
+            arena.insert(piece, ChunkBytes::Read { buffer, len: bytes.len() }, Vec::new());
         }
         (arena, entries)
     }
@@ -233,7 +246,7 @@ mod tests {
         ) {
             let (arena, mut entries) = arena(&groups);
             arena.sort(&mut entries);
-            let found: Vec<_> = arena.walk(&entries).map(|record| record.key().to_vec()).collect();
+            let found: Vec<_> = arena.walk(&entries).map(|(_, record)| record.key().to_vec()).collect();
             let mut expected = groups.concat();
             expected.sort();
             prop_assert_eq!(found, expected);

@@ -1,8 +1,8 @@
 //! Sorting a partition that is larger than the memory for it: sorted runs on disk, merged.
 //!
 //! Hashes never need this. Keys chosen by an adversary, thousands of long identity CIDs, or a pipe of unknown size
-//! do. A run is a file of sections like a partition, in key order; at most [`FAN_IN`] runs are merged at once, in
-//! several rounds if there are more.
+//! do. A run is a file of sections like a partition, each behind the number of its source, in key order; at most
+//! [`FAN_IN`] runs are merged at once, in several rounds if there are more.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::entries::{BlockArena, Entry};
 use super::key::{KeyLayout, Record};
-use super::spill::Spill;
+use super::spill::{Spill, source_at};
 use crate::error::{Error, Result};
 use crate::external_sort::{Cursor, FAN_IN, Merge};
 use crate::hash::content_digest::Content;
@@ -22,6 +22,8 @@ use crate::source::car::{Section, Step, next_section};
 
 /// The least a run's reader buffers, in bytes.
 const MIN_READ: usize = 16 << 10;
+/// Bytes of the number of a source before each section of a run, little-endian.
+const SOURCE: usize = size_of::<u32>();
 /// The most bytes of a partition in one run: entries have 32 bits for the place of a section.
 const MAX_WINDOW: usize = u32::MAX as usize;
 
@@ -37,8 +39,8 @@ pub(crate) struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Sorts the partition and hands its records to `take` in key order, duplicates included.
-    pub fn sorted(&self, mut take: impl FnMut(Record<'_>) -> Result<()>) -> Result<()> {
+    /// Sorts the partition and hands its records to `take` in key order, duplicates included, each with its source.
+    pub fn sorted(&self, mut take: impl FnMut(Record<'_>, u32) -> Result<()>) -> Result<()> {
         let mut runs = self.write_runs()?;
         let mut name = runs.len();
         while runs.len() > FAN_IN {
@@ -46,12 +48,14 @@ impl Runs<'_> {
             let path = self.run_path(name);
             name += 1;
             let mut file = BufWriter::with_capacity(MIN_READ * 4, create(&path)?);
-            self.merge(&group, |section, _| file.write_all(section).map_err(Error::io("write", &path)))?;
+            self.merge(&group, |section, _, source| {
+                write(&mut file, section, source).map_err(Error::io("write", &path))
+            })?;
             file.flush().map_err(Error::io("write", &path))?;
             delete(&group)?;
             runs.push(path);
         }
-        self.merge(&runs, |_, record| take(record))?;
+        self.merge(&runs, |_, record, source| take(record, source))?;
         delete(&runs)
     }
 
@@ -62,7 +66,7 @@ impl Runs<'_> {
     /// Cuts the partition into runs that fit the memory, each sorted.
     fn write_runs(&self) -> Result<Vec<PathBuf>> {
         let extent = self.spill.extent(self.partition);
-        let total = extent.bytes;
+        let (total, marks) = (extent.bytes, self.spill.marks(self.partition));
         let mut content = Content::default();
         let mut paths = Vec::new();
         let mut at = 0;
@@ -103,14 +107,17 @@ impl Runs<'_> {
             if entries.is_empty() {
                 continue;
             }
+            let began = at;
             at += used as u64;
             let mut arena = BlockArena::new(self.layout);
-            arena.insert(0, ChunkBytes::Read { buffer, len });
+            arena.insert(0, ChunkBytes::Read { buffer, len }, Vec::new());
             arena.sort(&mut entries);
             let path = self.run_path(paths.len());
             let mut file = BufWriter::with_capacity(MIN_READ * 4, create(&path)?);
             for entry in &entries {
-                file.write_all(arena.section(*entry).unwrap_or_default()).map_err(Error::io("write", &path))?;
+                let source = source_at(&marks, began + u64::from(entry.start()));
+                write(&mut file, arena.section(*entry).unwrap_or_default(), source)
+                    .map_err(Error::io("write", &path))?;
             }
             file.flush().map_err(Error::io("write", &path))?;
             paths.push(path);
@@ -131,13 +138,13 @@ impl Runs<'_> {
         }
     }
 
-    fn merge(&self, runs: &[PathBuf], mut take: impl FnMut(&[u8], Record<'_>) -> Result<()>) -> Result<()> {
+    fn merge(&self, runs: &[PathBuf], mut take: impl FnMut(&[u8], Record<'_>, u32) -> Result<()>) -> Result<()> {
         let read = (self.memory / 2 / runs.len().max(1)).max(MIN_READ);
         let readers = runs.iter().map(|path| Reader::open(self, path.clone(), read)).collect::<Result<_>>()?;
         let mut merge = Merge::new(readers)?;
         while let Some((_, reader)) = merge.next()? {
             if let Some((section, record)) = reader.current() {
-                take(section, record)?;
+                take(section, record, reader.source)?;
             }
         }
         Ok(())
@@ -148,6 +155,12 @@ enum Found {
     Section(Section),
     Cut { needed: usize },
     End,
+}
+
+/// Writes a section of a run.
+fn write(file: &mut impl Write, section: &[u8], source: u32) -> std::io::Result<()> {
+    file.write_all(&source.to_le_bytes())?;
+    file.write_all(section)
 }
 
 fn create(path: &Path) -> Result<File> {
@@ -172,13 +185,14 @@ struct Reader<'a> {
     next: usize,
     read: usize,
     current: Option<Section>,
+    source: u32,
 }
 
 impl<'a> Reader<'a> {
     fn open(runs: &'a Runs<'a>, path: PathBuf, read: usize) -> Result<Self> {
         let file = private::read_file(&path)?;
         let len = file.metadata().map_err(Error::io("look at", &path))?.len();
-        Ok(Self { runs, file, path, len, at: 0, buffer: Vec::new(), next: 0, read, current: None })
+        Ok(Self { runs, file, path, len, at: 0, buffer: Vec::new(), next: 0, read, current: None, source: 0 })
     }
 
     /// Drops what was read and reads on, so that the buffer holds up to `len` bytes.
@@ -209,15 +223,23 @@ impl Cursor for Reader<'_> {
 
     fn advance(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
-            match self.runs.section(&self.buffer, self.next)? {
+            let rest = self.buffer.get(self.next..).unwrap_or_default();
+            let Some((source, _)) = rest.split_first_chunk::<SOURCE>().filter(|(_, rest)| !rest.is_empty()) else {
+                if rest.is_empty() && self.at == self.len {
+                    return Ok(None);
+                }
+                self.fill(self.read.max(SOURCE + 1))?;
+                continue;
+            };
+            self.source = u32::from_le_bytes(*source);
+            match self.runs.section(&self.buffer, self.next + SOURCE)? {
                 Found::Section(section) => {
                     self.next = section.end;
                     self.current = Some(section);
                     return Ok(Some(self.current().map(|(_, record)| record.key().to_vec()).unwrap_or_default()));
                 }
-                Found::End if self.at == self.len => return Ok(None),
                 Found::End => self.fill(self.read)?,
-                Found::Cut { needed } => self.fill(needed.max(self.read))?,
+                Found::Cut { needed } => self.fill((needed + SOURCE).max(self.read))?,
             }
         }
     }
@@ -248,7 +270,7 @@ mod tests {
         for (digest, data) in blocks {
             let mut content = Content { records: 1, ..Content::default() };
             content.digest.add_record(digest, data);
-            spill.append(0, &section(digest, data), content).expect("room");
+            spill.append(0, &section(digest, data), content, &[]).expect("room");
         }
         spill
     }
@@ -266,7 +288,8 @@ mod tests {
         let count = first_runs.len();
         delete(&first_runs).expect("they are there");
         let mut found = Vec::new();
-        let take = |record: Record<'_>| {
+        let take = |record: Record<'_>, source| {
+            assert_eq!(source, 0);
             found.push((record.key().to_vec(), record.value().to_vec()));
             Ok(())
         };
@@ -313,7 +336,7 @@ mod tests {
             std::fs::write(&path, &damaged).expect("damaged");
             let runs = runs(&spill, 4 << 10, 4096);
             let mut records = 0;
-            let outcome = runs.sorted(|_| {
+            let outcome = runs.sorted(|_, _| {
                 records += 1;
                 Ok(())
             });

@@ -5,8 +5,11 @@
 //! reads them back. Every worker collects pieces of its own and appends them whole; the file's length is the only
 //! thing they share.
 //!
-//! Where the machine has memory beyond the budget for a plain source, its sections are in the page cache already, and a
+//! Where the machine has memory beyond the budget for plain sources, their sections are in the page cache already, and a
 //! partition's file holds [`Reference`]s to them instead.
+//!
+//! Of which source a section is follows from its place: where the pieces that are appended pass from one source to another,
+//! a partition has a [`Mark`]. A reference names its source itself.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -37,13 +40,69 @@ pub(crate) struct Reference {
     /// Where it begins in the source.
     pub at: u64,
     /// Its length in bytes.
-    pub len: u64,
+    pub len: u32,
+    /// Which source, counted from 0.
+    pub source: u32,
 }
 
-/// A plain source that partitions refer to.
+/// The plain sources that partitions refer to.
 pub(crate) struct Referred {
-    pub file: File,
+    pub sources: Vec<ReferredSource>,
+    /// Opens the source of that number again.
+    pub open: Box<dyn Fn(usize) -> Result<File> + Send + Sync>,
+}
+
+/// One of them.
+pub(crate) struct ReferredSource {
     pub name: PathBuf,
+    pub bytes: u64,
+    /// Kept open, where there are few.
+    pub file: Option<File>,
+}
+
+impl Referred {
+    /// Reads bytes of one source, which is `open` for some of them.
+    fn read<'a>(&'a self, reference: Reference, into: &mut [u8], open: &mut Option<(u32, File)>) -> Result<()> {
+        let Reference { at, source, .. } = reference;
+        let Some(ReferredSource { name, file, .. }) = self.sources.get(source as usize) else { return Ok(()) };
+        let file: &'a File = match file {
+            Some(file) => file,
+            None => {
+                if open.as_ref().is_none_or(|(number, _)| *number != source) {
+                    *open = None;
+                    *open = Some((source, (self.open)(source as usize)?));
+                }
+                let Some((_, file)) = open else { return Ok(()) };
+                return file.read_exact_at(into, at).map_err(Error::io("read", name));
+            }
+        };
+        file.read_exact_at(into, at).map_err(Error::io("read", name))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.sources.iter().map(|source| source.bytes).sum()
+    }
+}
+
+/// From byte `at` of a partition on, or of what was loaded of it, sections are of this source; those before the first mark
+/// are of the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    pub at: u64,
+    pub source: u32,
+}
+
+/// The source of the section at `at`.
+pub(crate) fn source_at(marks: &[Mark], at: u64) -> u32 {
+    let behind = marks.partition_point(|mark| mark.at <= at);
+    behind.checked_sub(1).and_then(|last| marks.get(last)).map_or(0, |mark| mark.source)
+}
+
+/// Notes that sections from `at` on are of `source`.
+fn mark(marks: &mut Vec<Mark>, at: u64, source: u32) {
+    if marks.last().map_or(0, |mark| mark.source) != source {
+        marks.push(Mark { at, source });
+    }
 }
 
 /// One partition's file.
@@ -52,6 +111,8 @@ struct Partition {
     file: OnceLock<File>,
     bytes: AtomicU64,
     content: Mutex<Content>,
+    /// Where it passes from one source to another, and how many of these marks are in the journal.
+    marks: Mutex<(Vec<Mark>, usize)>,
     /// Bytes that are known to be on the disk.
     synced: AtomicU64,
 }
@@ -121,8 +182,15 @@ impl Spill {
     /// # Errors
     /// [`Error::State`]: a file is missing or shorter than it was: another program changed it; [`Error::Io`]: the system
     /// refuses it.
-    pub fn resume(self, extents: &[(u32, Extent)]) -> Result<Self> {
+    pub fn resume(self, extents: &[(u32, Extent)], marks: &[(u32, Mark)]) -> Result<Self> {
         let spill = self;
+        for (partition, mark) in marks {
+            if let Some(slot) = spill.partitions.get(*partition as usize) {
+                let (all, noted) = &mut *slot.marks.lock();
+                all.push(*mark);
+                *noted = all.len();
+            }
+        }
         for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
             let path = entry.map_err(Error::io("list", &spill.dir))?.path();
             let is_ours = path.file_name().and_then(|name| name.to_str()).is_some_and(is_partition);
@@ -188,6 +256,22 @@ impl Spill {
         all.filter(|(_, extent)| extent.bytes > 0).collect()
     }
 
+    /// The marks that were not asked for before.
+    pub fn new_marks(&self) -> Vec<(u32, Mark)> {
+        let mut new = Vec::new();
+        for (partition, slot) in (0..).zip(&self.partitions) {
+            let (all, noted) = &mut *slot.marks.lock();
+            new.extend(all.iter().skip(*noted).map(|mark| (partition, *mark)));
+            *noted = all.len();
+        }
+        new
+    }
+
+    /// Where a partition passes from one source to another.
+    pub fn marks(&self, partition: u32) -> Vec<Mark> {
+        self.partitions.get(partition as usize).map(|slot| slot.marks.lock().0.clone()).unwrap_or_default()
+    }
+
     fn path(&self, partition: u32) -> PathBuf {
         self.dir.join(format!("{partition:05}.{}", if self.referred.is_some() { "refs" } else { "part" }))
     }
@@ -214,8 +298,8 @@ impl Spill {
         )
     }
 
-    /// Appends `piece`, which holds whole sections with the records of `content`.
-    pub fn append(&self, partition: u32, piece: &[u8], content: Content) -> Result<()> {
+    /// Appends `piece`, which holds whole sections with the records of `content`, of the sources that `from` says.
+    pub fn append(&self, partition: u32, piece: &[u8], content: Content, from: &[Mark]) -> Result<()> {
         let Some(slot) = self.partitions.get(partition as usize) else { return Ok(()) };
         let path = || self.path(partition);
         let file = match slot.file.get() {
@@ -226,7 +310,15 @@ impl Spill {
                 slot.file.get_or_init(|| made)
             }
         };
-        let at = slot.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        let at = {
+            let (marks, _) = &mut *slot.marks.lock();
+            let at = slot.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            if from.first().is_none_or(|first| first.at > 0) {
+                mark(marks, at, 0);
+            }
+            from.iter().for_each(|next| mark(marks, at + next.at, next.source));
+            at
+        };
         file.write_all_at(piece, at).map_err(Error::io("write", path()))?;
         slot.content().merge(content);
         Ok(())
@@ -255,45 +347,52 @@ impl Spill {
     /// About how many bytes the sections of a partition have.
     pub fn section_bytes(&self, partition: u32) -> u64 {
         let Extent { bytes, blocks, .. } = self.extent(partition);
-        let Some(source) = &self.referred else { return bytes };
-        let size = source.file.metadata().map_or(0, |metadata| metadata.len());
-        let mean = size / self.content().records.max(1);
+        let Some(referred) = &self.referred else { return bytes };
+        let mean = referred.bytes() / self.content().records.max(1);
         blocks.saturating_mul(mean.max(1))
     }
 
-    /// The sections of a partition; `None` where these, and an entry of `entry` bytes for each, exceed `memory` bytes, or
+    /// The sections of a partition, and of which sources they are; `None` where these, and an entry of `entry` bytes for each, exceed `memory` bytes, or
     /// what an entry can point to. `spare` is memory that was used before, which is cheaper than new.
     ///
     /// # Errors
     /// [`Error::State`]: a reference is not one that was written; [`Error::Io`]: the system refuses it.
-    pub fn load(&self, partition: u32, entry: usize, memory: u64, spare: Option<Buffer>) -> Result<Option<ChunkBytes>> {
+    pub fn load(
+        &self,
+        partition: u32,
+        entry: usize,
+        memory: u64,
+        spare: Option<Buffer>,
+    ) -> Result<Option<(ChunkBytes, Vec<Mark>)>> {
         let extent = self.extent(partition);
         let rest = memory.saturating_sub(extent.blocks.saturating_mul(entry as u64)).min(u64::from(u32::MAX));
         if extent.bytes > rest {
             return Ok(None);
         }
-        let Some(source) = &self.referred else { return self.read_all(partition, spare).map(Some) };
-        let mut references = self.references(source, partition, 0, extent.blocks)?;
-        let len = references.iter().fold(0u64, |sum, reference| sum.saturating_add(reference.len));
+        let Some(referred) = &self.referred else {
+            return Ok(Some((self.read_all(partition, spare)?, self.marks(partition))));
+        };
+        let mut references = self.references(referred, partition, 0, extent.blocks)?;
+        let len = references.iter().fold(0u64, |sum, reference| sum.saturating_add(reference.len.into()));
         if len > rest - extent.bytes {
             return Ok(None);
         }
-        // In the order of the source, which is the way that the system reads ahead.
-        references.sort_unstable_by_key(|reference| reference.at);
+        // In the order of the sources, which is the way that the system reads ahead.
+        references.sort_unstable_by_key(|reference| (reference.source, reference.at));
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let mut buffer = room(len, spare)?;
-        let mut filled = 0;
-        for Reference { at, len } in references {
-            let end = filled + len as usize;
-            source.file.read_exact_at(&mut buffer[filled..end], at).map_err(Error::io("read", &source.name))?;
+        let (mut filled, mut marks, mut open) = (0, Vec::new(), None);
+        for reference in references {
+            let end = filled + reference.len as usize;
+            referred.read(reference, &mut buffer[filled..end], &mut open)?;
+            mark(&mut marks, filled as u64, reference.source);
             filled = end;
         }
-        Ok(Some(ChunkBytes::Read { buffer, len }))
+        Ok(Some((ChunkBytes::Read { buffer, len }, marks)))
     }
 
     /// `count` references of a partition from number `first`, each to bytes that the source has.
-    fn references(&self, source: &Referred, partition: u32, first: u64, count: u64) -> Result<Vec<Reference>> {
-        let size = source.file.metadata().map_err(Error::io("look at", &source.name))?.len();
+    fn references(&self, referred: &Referred, partition: u32, first: u64, count: u64) -> Result<Vec<Reference>> {
         let extent = self.extent(partition);
         let damaged = || self.damaged(partition, Content::default());
         if extent.blocks.checked_mul(size_of::<Reference>() as u64) != Some(extent.bytes) {
@@ -301,7 +400,10 @@ impl Spill {
         }
         let mut references = vec![Reference::new_zeroed(); usize::try_from(count).unwrap_or(usize::MAX)];
         self.read(partition, first * size_of::<Reference>() as u64, references.as_mut_bytes())?;
-        let exists = |reference: &Reference| reference.at.checked_add(reference.len).is_some_and(|end| end <= size);
+        let exists = |Reference { at, len, source }: &Reference| {
+            let source = referred.sources.get(*source as usize);
+            source.is_some_and(|source| at.checked_add(u64::from(*len)).is_some_and(|end| end <= source.bytes))
+        };
         if references.iter().all(exists) { Ok(references) } else { Err(damaged()) }
     }
 
@@ -312,19 +414,20 @@ impl Spill {
     /// [`Error::State`]: the references are not those that were written; [`Error::Io`]: the disk is full, or the system
     /// refuses it.
     pub fn with_sections(&self, partition: u32, max_section: u64) -> Result<Option<Self>> {
-        let Some(source) = &self.referred else { return Ok(None) };
+        let Some(referred) = &self.referred else { return Ok(None) };
         let extent = self.extent(partition);
         let whole = Self::new(self.dir.clone(), self.partitions());
         let mut pieces = PartitionBuffers::new(self.partitions(), READ);
-        let mut section = Vec::new();
+        let (mut section, mut open) = (Vec::new(), None);
         for first in (0..extent.blocks).step_by(READ / size_of::<Reference>()) {
             let count = (extent.blocks - first).min((READ / size_of::<Reference>()) as u64);
-            for Reference { at, len } in self.references(source, partition, first, count)? {
-                if len > max_section {
+            for reference in self.references(referred, partition, first, count)? {
+                if u64::from(reference.len) > max_section {
                     return Err(self.damaged(partition, Content::default()));
                 }
-                section.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
-                source.file.read_exact_at(&mut section, at).map_err(Error::io("read", &source.name))?;
+                section.resize(reference.len as usize, 0);
+                referred.read(reference, &mut section, &mut open)?;
+                pieces.are_of(reference.source);
                 pieces.add(&whole, partition, &section, ContentDigest::default())?;
             }
         }
@@ -407,41 +510,63 @@ fn room(len: usize, spare: Option<Buffer>) -> Result<Buffer> {
 
 /// What one worker has collected for each partition and not yet appended.
 pub(crate) struct PartitionBuffers {
-    pieces: Vec<(Vec<u8>, Content)>,
+    pieces: Vec<Piece>,
     limit: usize,
+    source: u32,
+}
+
+/// Sections for one partition.
+#[derive(Default)]
+struct Piece {
+    bytes: Vec<u8>,
+    content: Content,
+    marks: Vec<Mark>,
+}
+
+impl Piece {
+    fn append(&mut self, spill: &Spill, partition: u32) -> Result<()> {
+        spill.append(partition, &self.bytes, std::mem::take(&mut self.content), &self.marks)?;
+        self.bytes.clear();
+        self.marks.clear();
+        Ok(())
+    }
 }
 
 impl PartitionBuffers {
     /// `limit` is the size of a piece in bytes.
     pub fn new(partitions: u32, limit: usize) -> Self {
-        Self { pieces: (0..partitions).map(|_| Default::default()).collect(), limit }
+        Self { pieces: (0..partitions).map(|_| Piece::default()).collect(), limit, source: 0 }
+    }
+
+    /// What is added from now on is of this source.
+    pub fn are_of(&mut self, source: u32) {
+        self.source = source;
     }
 
     /// Adds one section with its record of `digest`, appending the partition's piece when it is full.
     pub fn add(&mut self, spill: &Spill, partition: u32, section: &[u8], digest: ContentDigest) -> Result<()> {
-        let Some((piece, content)) = self.pieces.get_mut(partition as usize) else { return Ok(()) };
-        if piece.len() + section.len() > self.limit && !piece.is_empty() {
-            spill.append(partition, piece, std::mem::take(content))?;
-            piece.clear();
+        let Some(piece) = self.pieces.get_mut(partition as usize) else { return Ok(()) };
+        if piece.bytes.len() + section.len() > self.limit && !piece.bytes.is_empty() {
+            piece.append(spill, partition)?;
         }
         let one = Content { records: 1, digest };
         if section.len() >= self.limit {
-            return spill.append(partition, section, one);
+            return spill.append(partition, section, one, &[Mark { at: 0, source: self.source }]);
         }
-        if piece.capacity() == 0 {
-            piece.reserve_exact(self.limit);
+        if piece.bytes.capacity() == 0 {
+            piece.bytes.reserve_exact(self.limit);
         }
-        piece.extend_from_slice(section);
-        content.merge(one);
+        mark(&mut piece.marks, piece.bytes.len() as u64, self.source);
+        piece.bytes.extend_from_slice(section);
+        piece.content.merge(one);
         Ok(())
     }
 
     /// Appends everything that is left.
     pub fn flush(&mut self, spill: &Spill) -> Result<()> {
-        for (partition, (piece, content)) in self.pieces.iter_mut().enumerate() {
-            if !piece.is_empty() {
-                spill.append(partition as u32, piece, std::mem::take(content))?;
-                piece.clear();
+        for (partition, piece) in (0..).zip(&mut self.pieces) {
+            if !piece.bytes.is_empty() {
+                piece.append(spill, partition)?;
             }
         }
         Ok(())
@@ -521,7 +646,7 @@ mod tests {
     fn a_deleted_partition_takes_no_space() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let spill = Spill::new(dir.path().to_owned(), 2);
-        spill.append(0, b"something", Content::default()).expect("room");
+        spill.append(0, b"something", Content::default(), &[]).expect("room");
         for partition in 0..2 {
             spill.delete(partition).expect("it is ours");
         }
@@ -531,7 +656,7 @@ mod tests {
     #[test]
     fn a_partition_that_cannot_be_written_is_an_error_that_names_it() {
         let spill = Spill::new("/nonexistent/place".into(), 1);
-        let error = spill.append(0, b"something", Content::default()).expect_err("there is no such folder");
+        let error = spill.append(0, b"something", Content::default(), &[]).expect_err("there is no such folder");
         assert_eq!(error.to_string(), "open /nonexistent/place/00000.part");
     }
 }

@@ -115,7 +115,7 @@ impl Snapshot {
             entries[route.partition as usize].push(Entry::new(route.prefix, chunk.index, section.start as u32));
         }
         let mut arena = BlockArena::new(LAYOUT);
-        self.0.into_iter().for_each(|chunk| arena.insert(chunk.index, chunk.bytes));
+        self.0.into_iter().for_each(|chunk| arena.insert(chunk.index, chunk.bytes, Vec::new()));
         (Blocks(arena), Entries(entries))
     }
 }
@@ -181,7 +181,7 @@ impl Blocks {
     }
 
     fn records<'a>(&'a self, sorted: &'a Entries) -> impl Iterator<Item = Record<'a>> {
-        sorted.0.iter().flat_map(|partition| self.0.walk(partition))
+        sorted.0.iter().flat_map(|partition| self.0.walk(partition)).map(|(_, record)| record)
     }
 
     /// Reads every record in the order of the keys; returns the sum of the values' last bytes.

@@ -14,6 +14,7 @@ use crate::{Error, ImportOptions, Outcome};
 
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
+use crate::cli::source_list;
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, signals};
 
@@ -21,9 +22,10 @@ use crate::cli::{output, progress, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// A CAR or a block log, plain or in zstd, xz, gzip or lz4; `-` is standard input
-    #[arg(value_name = "SNAPSHOT")]
-    pub source: PathBuf,
+    /// CARs, or one block log, plain or in zstd, xz, gzip or lz4; directories of them; `-` is standard
+    /// input, @FILE a list of names
+    #[arg(value_name = "SNAPSHOT", required = true)]
+    pub sources: Vec<PathBuf>,
     /// Directory of the new database; unfinished work is in DIR.partial beside it
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
@@ -65,6 +67,9 @@ pub struct Args {
     /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(), help_heading = "Source")]
     pub null_padding: NullPadding,
+    /// Take a file that holds several CARs, one behind the other
+    #[arg(long, help_heading = "Source")]
+    pub concatenated: bool,
     /// Refuse a CAR that lacks the block of a root
     #[arg(long, help_heading = "Source")]
     pub require_roots: bool,
@@ -133,12 +138,15 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut partial = args.db.as_os_str().to_owned();
     partial.push(".partial");
-    let mut others =
-        vec![("source", &*args.source), ("database", &*args.db), ("work of the import", Path::new(&partial))];
+    let sources = source_list::expand(&args.sources);
+    let named = sources.as_ref().unwrap_or(&args.sources);
+    let mut others: Vec<_> = named.iter().map(|source| ("source", &**source)).collect();
+    others.extend(args.sources.iter().filter_map(|name| Some(("list of sources", source_list::file(name)?))));
+    others.extend([("database", &*args.db), ("work of the import", Path::new(&partial))]);
     others.extend(args.preset.as_deref().map(|preset| ("preset", Path::new(preset))));
     others.extend(args.options_file.as_deref().map(|path| ("options file", path)));
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
-    let (options, report_file) = report_file.or_error(options(args))?;
+    let (options, report_file) = report_file.or_error(sources.and_then(|sources| options(args, sources)))?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = progress::renderer(globals);
     let outcome = crate::import(&options, observer.as_ref());
@@ -181,8 +189,9 @@ fn plan_document(plan: &Plan) -> anyhow::Result<serde_json::Value> {
     Ok(document)
 }
 
-fn options(args: &Args) -> crate::Result<ImportOptions> {
-    let mut options = ImportOptions::new(&args.source, &args.db);
+fn options(args: &Args, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
+    let mut options = ImportOptions::new(PathBuf::new(), &args.db).sources(sources);
+    options.concatenated = args.concatenated;
     options.memory = args.memory;
     options.threads = args.threads.map(usize::from);
     options.work_dir.clone_from(&args.work_dir);

@@ -46,7 +46,7 @@ pub(super) fn check_joins(input: &Log, options: &ImportOptions, ranges: &[RangeD
                 LogBody::Files(files) => files.parts.get(next.part).map(|part| part.path.clone()),
                 LogBody::Stream(_) => None,
             };
-            let path = path.unwrap_or_else(|| options.source.clone());
+            let path = path.unwrap_or_else(|| options.source().to_owned());
             Err(Error::bad_input(&path, next.start, problem))
         };
         let number = next.first.number;
@@ -81,5 +81,5 @@ pub(super) fn check_head(options: &ImportOptions, ranges: &[RangeDone]) -> Resul
     } else {
         LogProblem::Head { expected, found: last.number, id: found }
     };
-    Err(Error::bad_input(&options.source, None, problem))
+    Err(Error::bad_input(options.source(), None, problem))
 }

@@ -15,7 +15,7 @@ use crate::source::block_log::Log;
 /// # Errors
 /// [`Error::State`](crate::error::Error::State): it is another one, or has become longer.
 pub(in crate::load) fn is_whole(job: &Job<'_>, input: &Log) -> Result<()> {
-    if !job.resumed.touched {
+    if !job.resumed.is_touched() {
         return Ok(());
     }
     let write_path = WritePath::files(job, &ColumnFamilies::of_log(job))?;

@@ -14,7 +14,7 @@ use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
 use crate::load::context::Job;
 use crate::load::context::Loaded;
-use crate::load::journal::{Checkpoint, Entry};
+use crate::load::journal::{Checkpoint, Entry, SourceNews};
 use crate::load::sink::memtable::{self as sink, check_content, open_staging};
 use crate::progress::Phase;
 use crate::report::FamilyReport;
@@ -43,7 +43,12 @@ fn write(job: &Job<'_>, input: &Log) -> Result<Loaded> {
         identity.still_holds(job.options)?;
     }
     if job.resumed.read_done.is_none() {
-        job.journal.append(&Entry::ReadDone { checkpoint: Checkpoint::default(), extents: Vec::new(), padding: 0 })?;
+        job.journal.append(&Entry::ReadDone {
+            checkpoint: Checkpoint::default(),
+            extents: Vec::new(),
+            padding: 0,
+            news: SourceNews::default(),
+        })?;
     }
     failpoint::reach("read-done");
     let compacted = compact(job, store, &families, &meter)?;

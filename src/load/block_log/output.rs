@@ -115,7 +115,7 @@ impl<'a> Output<'a> {
             }
             Destination::Discard | Destination::CountOnly | Destination::Batches(_) => Vec::new(),
         };
-        Ok(FamilyDone { files, tally: self.tally })
+        Ok(FamilyDone { files, tally: self.tally, repeats: Vec::new() })
     }
 }
 

@@ -153,14 +153,14 @@ impl<'a> LogReader<'a> {
         let Some((first, last)) = files.ends() else { return Ok(()) };
         check_bounds(self.name(), job.options, first.number, Some(last.number), self.input.may_begin_later())?;
         let done: Vec<Range> = job.resumed.ranges.iter().map(RangeDone::range).collect();
-        if job.resumed.touched {
+        if job.resumed.is_touched() {
             self.compare(files, &done)?;
         }
         let mut ranges = files.ranges(self.range_bytes, &done, &self.input.dictionaries)?;
         let (from, to) = self.bounds();
         ranges.retain(|range| range.last >= from && range.first <= to);
         if job.resumed.is_whole_log() && !ranges.is_empty() {
-            return Err(another_source(job.options));
+            return Err(another_source(job.options, None));
         }
         let total: u64 = ranges.iter().chain(&done).map(|range| range.end - range.start).sum();
         job.progress.begin(Phase::Read, Some(total));
@@ -183,7 +183,7 @@ impl<'a> LogReader<'a> {
             ranges,
             |ranges, _| Ok(ranges.next()),
             |worker, (range, known), turn| match self.build_range(files, range, turn, worker, Some(known)) {
-                Err(Error::BadInput { .. }) => Err(another_source(self.job.options)),
+                Err(Error::BadInput { .. }) => Err(another_source(self.job.options, None)),
                 outcome => outcome,
             },
         )
@@ -211,7 +211,7 @@ impl<'a> LogReader<'a> {
         let is_same =
             |range: &RangeDone| repeated.get(&range.first.number).is_some_and(|tally| *tally == range.blocks.tally);
         if !self.job.options.stop.is_cancelled() && !self.job.resumed.ranges.iter().all(is_same) {
-            return Err(another_source(self.job.options));
+            return Err(another_source(self.job.options, None));
         }
         Ok(())
     }
@@ -225,9 +225,9 @@ impl<'a> LogReader<'a> {
     fn name(&self) -> &std::path::Path {
         match &self.input.body {
             LogBody::Files(LogFiles { parts, .. }) if parts.len() == 1 => {
-                parts.first().map_or(&self.job.options.source, |part| &part.path)
+                parts.first().map_or(self.job.options.source(), |part| &part.path)
             }
-            _ => &self.job.options.source,
+            _ => self.job.options.source(),
         }
     }
 
@@ -373,7 +373,7 @@ impl<'a> LogReader<'a> {
         }
         if let Some(known) = known {
             let is_same = builder.counted()? == known.blocks.tally;
-            return if is_same { Ok(()) } else { Err(another_source(self.job.options)) };
+            return if is_same { Ok(()) } else { Err(another_source(self.job.options, None)) };
         }
         // The range must still have the blocks that it had when the import began.
         let last = builder.last.map(|header| header.number);
@@ -397,7 +397,7 @@ impl<'a> LogReader<'a> {
             .iter()
             .find(|range| (range.first.number..=range.last.number).contains(&first.max(from)));
         if known.is_none() && self.job.resumed.is_whole_log() {
-            return Err(another_source(self.job.options));
+            return Err(another_source(self.job.options, None));
         }
         let mut builder = self.builder(first, None, worker)?;
         let batch = &mut worker.batch;
@@ -414,10 +414,10 @@ impl<'a> LogReader<'a> {
             }
             let Some(&span) = batch.spans.get(at) else { break };
             let offset = batch.offset(span);
-            builder.take(batch, at, from).map_err(|error| error.of(&self.job.options.source, offset))?;
+            builder.take(batch, at, from).map_err(|error| error.of(self.job.options.source(), offset))?;
             end = offset + (span.end + 8 - span.start) as u64;
         }
-        builder.flush().map_err(|error| error.of(&self.job.options.source, end))?;
+        builder.flush().map_err(|error| error.of(self.job.options.source(), end))?;
         let counted = batch.spans.len().saturating_sub(1) / STEP * STEP;
         self.job.progress.advance(0, (batch.spans.len() - counted) as u64);
         match known {

@@ -64,5 +64,6 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         memtable: None,
         rocksdb_written: (!options.into_existing).then_some(written),
         log,
+        sources: Vec::new(),
     }
 }

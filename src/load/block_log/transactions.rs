@@ -117,7 +117,7 @@ impl<'a> Transactions<'a> {
                     }
                 }
                 extents.retain(|(partition, _)| !built(*partition));
-                let spill = Spill::new(job.target.spill.clone(), 1 << plan.bits).resume(&extents)?;
+                let spill = Spill::new(job.target.spill.clone(), 1 << plan.bits).resume(&extents, &[])?;
                 Some(Index { plan, spill, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
             }
         };
@@ -159,7 +159,8 @@ impl<'a> Transactions<'a> {
             }
             Ok(())
         })?;
-        let mut done = FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally };
+        let mut done =
+            FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally, repeats: Vec::new() };
         workers.iter().for_each(|built| done.add(built));
         Ok(done)
     }
@@ -186,7 +187,13 @@ impl<'a> Transactions<'a> {
         failpoint::reach("built-synced");
         write_path.sync_transactions(&done)?;
         let (files, tally) = (done.files.clone(), done.tally);
-        job.journal.append(&Entry::Built { first: partition, end: partition + 1, files, tally })?;
+        job.journal.append(&Entry::Built {
+            first: partition,
+            end: partition + 1,
+            files,
+            tally,
+            repeats: Vec::new(),
+        })?;
         failpoint::reach("built");
         index.spill.delete(partition)?;
         Ok(done)

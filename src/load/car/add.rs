@@ -113,7 +113,11 @@ impl Visit for Comparison<'_> {
         let mut held = vec![false; keys.len()];
         self.held.look_up(&keys, true, |index, value| {
             held[index] = true;
-            if self.batch[index].1 == value { Ok(()) } else { Err(conflict(self.job.options, keys[index], None)) }
+            if self.batch[index].1 == value {
+                Ok(())
+            } else {
+                Err(conflict(&self.job.sources.shown(), keys[index], None))
+            }
         })?;
         self.missing |= held.contains(&false);
         self.batch.clear();

@@ -1,5 +1,7 @@
 //! From a chunk to its blocks, each checked against its hash before it is passed on.
 
+use std::path::Path;
+
 use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result};
@@ -131,7 +133,7 @@ impl<'a> BlockReader<'a> {
             let cid = block.section.cid;
             if !self.functions.contains(&cid.hash) {
                 if cid.hash == IDENTITY {
-                    return Err(Error::bad_input(&self.options.source, block.place(chunk), CarProblem::NoDigest));
+                    return Err(Error::bad_input(&chunk.name, block.place(chunk), CarProblem::NoDigest));
                 }
                 self.functions.push(cid.hash);
                 self.journal.met(cid.hash);
@@ -151,7 +153,7 @@ impl<'a> BlockReader<'a> {
             let block = &blocks[failure.index];
             let cid = &block.body()[..block.section.cid.len as usize];
             let problem = problem_of(cid, &claims[failure.index], &failure);
-            Error::bad_input(&self.options.source, block.place(chunk), problem)
+            Error::bad_input(&chunk.name, block.place(chunk), problem)
         })
     }
 
@@ -161,13 +163,13 @@ impl<'a> BlockReader<'a> {
             Err(found) => found,
             Ok(_) => (CarProblem::Truncated { inside: "a CID" }, start),
         };
-        Error::bad_input(&self.options.source, chunk.base + at as u64, problem)
+        Error::bad_input(&chunk.name, chunk.base + at as u64, problem)
     }
 }
 
-/// The error for a key with two blocks.
-pub(in crate::load) fn conflict(options: &ImportOptions, key: &[u8], at: Option<u64>) -> Error {
+/// The error for a key with two blocks, of which the source called `name` has one.
+pub(in crate::load) fn conflict(name: &Path, key: &[u8], at: Option<u64>) -> Error {
     // As a CID where it is one.
     let key = cid::Cid::try_from(key).map_or_else(|_| HEXLOWER.encode(key), |cid| cid.to_string());
-    Error::bad_input(&options.source, at, CarProblem::Conflict { key })
+    Error::bad_input(name, at, CarProblem::Conflict { key })
 }

@@ -1,7 +1,8 @@
 //! Building SST files: partitions in the order of their keys, each sorted on its own, on all threads.
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
@@ -15,6 +16,7 @@ use crate::load::identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
+use crate::load::sources::Sources;
 use crate::os::buffer::Buffer;
 use crate::os::files::sync_dir;
 use crate::parallel;
@@ -35,6 +37,7 @@ const BATCH: u64 = 256;
 /// The input of building.
 pub(in crate::load) struct BuildContext<'a> {
     pub options: &'a ImportOptions,
+    pub sources: &'a Sources,
     pub plan: &'a Plan,
     pub sort: &'a SortPlan,
     pub sst: &'a SstOptions,
@@ -65,7 +68,8 @@ pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildConte
         built.add(&made.inspect_err(|_| builder.stopped.store(true, Ordering::Relaxed))?);
         Ok(())
     })?;
-    let mut built = FamilyDone { files: resumed.files.clone(), tally: resumed.tally };
+    let (files, repeats) = (resumed.files.clone(), resumed.repeats.clone());
+    let mut built = FamilyDone { files, tally: resumed.tally, repeats };
     workers.iter().for_each(|(made, _)| built.add(made));
     Ok(built)
 }
@@ -129,7 +133,10 @@ impl Builder<'_> {
                     let verified = contents[partition as usize];
                     output.partition(arena, &mut entries, verified, |found| {
                         let what = format!("partition {partition} has {found}, {verified} were verified");
-                        identity::changed(&self.options.source, &what)
+                        // Of several sources, the one that changed.
+                        let identity = self.resumed.identity.as_ref().filter(|_| self.sources.are_several());
+                        let blamed = identity.and_then(|identity| identity.still_holds(self.options).err());
+                        blamed.unwrap_or_else(|| identity::changed(&self.sources.shown(), &what))
                     })?;
                 }
                 Held::Spilled(spill) => self.spilled(spill, partition, &mut output, spare)?,
@@ -138,8 +145,8 @@ impl Builder<'_> {
         let mine = output.finish()?;
         failpoint::reach("built-synced");
         sync_dir(self.dir)?;
-        let (files, tally) = (mine.files.clone(), mine.tally);
-        self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally })?;
+        let FamilyDone { files, tally, repeats } = mine.clone();
+        self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally, repeats })?;
         failpoint::reach("built");
         if let Held::Spilled(spill) = held {
             // Their blocks are in synced files now; the disk never holds both for long.
@@ -178,14 +185,14 @@ impl Builder<'_> {
         let sort_bytes = self.sort.partitions.sort_bytes;
         let damaged = |found: Content| self.blame(spill, spill.damaged(partition, found));
         let loaded = spill.load(partition, size_of::<SortEntry>(), sort_bytes, spare.take());
-        let Some(bytes) = loaded.map_err(|error| self.blame(spill, error))? else {
+        let Some((bytes, marks)) = loaded.map_err(|error| self.blame(spill, error))? else {
             let memory = usize::try_from(sort_bytes).unwrap_or(usize::MAX);
             // The limit leaves out the length before a section: twice the limit has room for both.
             let max_section = self.options.max_block_size.saturating_mul(2);
             let whole = spill.with_sections(partition, max_section).map_err(|error| self.blame(spill, error))?;
             let spill = whole.as_ref().unwrap_or(spill);
             let runs = Runs { spill, partition, layout, memory, max_section: self.options.max_block_size };
-            runs.sorted(|record| output.merged(record))?;
+            runs.sorted(|record, source| output.merged(record, source))?;
             output.end_partition(extent.content()).map_err(damaged)?;
             return whole.map_or(Ok(()), |whole| whole.delete(partition));
         };
@@ -196,7 +203,7 @@ impl Builder<'_> {
             entries.push(SortEntry::new(route.prefix, 0, section.start as u32));
         }
         let mut arena = BlockArena::new(layout);
-        arena.insert(0, bytes);
+        arena.insert(0, bytes, marks);
         output.partition(&arena, &mut entries, extent.content(), damaged)?;
         *spare = arena.take(0).and_then(ChunkBytes::release);
         Ok(())
@@ -224,8 +231,11 @@ struct Output<'a> {
     partition: Tally,
     /// Bytes and records not yet reported to the progress counters.
     pending: (u64, u64),
-    /// The last record of a merge, whose bytes are gone: its key, and the fingerprint of its value.
-    last: Option<(Vec<u8>, Fingerprint)>,
+    /// Duplicates by source.
+    repeats: BTreeMap<u32, u64>,
+    /// The last record of a merge, whose bytes are gone: its key, the fingerprint of its value, and the first of the sources
+    /// that have it.
+    last: Option<(Vec<u8>, Fingerprint, u32)>,
 }
 
 /// Distinguishes two values without keeping them: blocks may have hundreds of MiB.
@@ -249,6 +259,7 @@ impl<'a> Output<'a> {
             tally: Tally::default(),
             partition: Tally::default(),
             pending: (0, 0),
+            repeats: BTreeMap::new(),
             last: None,
         }
     }
@@ -266,7 +277,7 @@ impl<'a> Output<'a> {
             Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) => {
                 // What changed may look like a conflict, or like keys out of order.
                 let mut found = Content::default();
-                arena.walk(entries).for_each(|record| found.add(record.digest()));
+                arena.walk(entries).for_each(|(_, record)| found.add(record.digest()));
                 Err(if found == verified || arena.check().is_err() { error } else { changed(found) })
             }
             Err(error) => Err(error),
@@ -284,43 +295,54 @@ impl<'a> Output<'a> {
 
     fn put_sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
         arena.sort(entries);
-        let mut previous: Option<Record<'_>> = None;
-        for record in arena.walk(entries) {
-            if let Some(previous) = previous
+        // The record before, and, once it has come again, the first of the sources that have it.
+        let mut previous: Option<(SortEntry, Record<'_>, Option<u32>)> = None;
+        for (entry, record) in arena.walk(entries) {
+            if let Some((before, previous, first)) = &mut previous
                 && previous.key() == record.key()
             {
-                self.duplicate(record, previous.value() == record.value())?;
+                let first = first.get_or_insert_with(|| arena.source(*before));
+                self.duplicate(record, previous.value() == record.value(), first, arena.source(entry))?;
                 continue;
             }
             self.put(record)?;
-            previous = Some(record);
+            previous = Some((entry, record, None));
         }
         Ok(())
     }
 
     /// Appends a record of a merge, whose memory is gone when the next one comes.
-    fn merged(&mut self, record: Record<'_>) -> Result<()> {
+    fn merged(&mut self, record: Record<'_>, source: u32) -> Result<()> {
         let value = Fingerprint::of(record.value());
-        if let Some((key, before)) = &self.last
+        if let Some((key, before, first)) = &self.last
             && key == record.key()
         {
-            let same = *before == value;
-            return self.duplicate(record, same);
+            let (same, mut first) = (*before == value, *first);
+            self.duplicate(record, same, &mut first, source)?;
+            if let Some((_, _, known)) = &mut self.last {
+                *known = first;
+            }
+            return Ok(());
         }
         self.put(record)?;
-        self.last = Some((record.key().to_vec(), value));
+        self.last = Some((record.key().to_vec(), value, source));
         Ok(())
     }
 
-    /// The same key again: the same block is counted, another one is corruption.
-    fn duplicate(&mut self, second: Record<'_>, same: bool) -> Result<()> {
+    /// The same key again: the same block is counted, another one is corruption. It is a duplicate of `first`, the first of
+    /// the sources that have it, which may only now be met: they come in any order.
+    fn duplicate(&mut self, second: Record<'_>, same: bool, first: &mut u32, source: u32) -> Result<()> {
         self.report(second)?;
+        let later = source.max(*first);
+        *first = source.min(*first);
         if same {
+            *self.repeats.entry(later).or_default() += 1;
             self.partition.duplicates += 1;
             self.partition.duplicate_digest.merge(second.digest());
             return Ok(());
         }
-        Err(conflict(self.builder.options, second.key(), None))
+        let name = self.builder.sources.names().get(later as usize).map_or(Path::new(""), PathBuf::as_path);
+        Err(conflict(name, second.key(), None))
     }
 
     fn put(&mut self, record: Record<'_>) -> Result<()> {
@@ -353,6 +375,6 @@ impl<'a> Output<'a> {
     fn finish(self) -> Result<FamilyDone> {
         let files = self.writer.finish()?;
         self.builder.progress.add(self.pending.0, self.pending.1);
-        Ok(FamilyDone { files, tally: self.tally })
+        Ok(FamilyDone { files, tally: self.tally, repeats: self.repeats.into_iter().collect() })
     }
 }

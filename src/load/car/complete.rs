@@ -77,7 +77,7 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid]) -> Result<Complete
 /// An error where the caller requires what is missing, else a warning.
 fn judge(job: &Job<'_>, required: bool, problem: CarProblem) -> Result<()> {
     if required {
-        return Err(Error::bad_input(&job.options.source, None, problem));
+        return Err(Error::bad_input(&job.sources.shown(), None, problem));
     }
     job.progress.report(&Event::Warning { message: format!("{problem} ({})", problem.hint()) });
     Ok(())

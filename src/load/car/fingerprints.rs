@@ -8,11 +8,13 @@
 //! ```
 //!
 //! in a partition file, by its key; each partition is sorted at the end. The sum of all entries must be what
-//! the journal says was read, and that of the distinct ones what the database has more than before. The lowest bit of
-//! the key's hash is not part of it: it says that an existing database held the record already.
+//! the journal says was read, and that of the distinct ones what the database has more than before. The lowest bits of
+//! the key's hash are not part of it: 16 are the number of the source, and the last says that an existing database held the
+//! record already. So the entries of a key come in the order of the sources.
 //!
 //! The files live until the import is complete: a run that goes on adds them up again.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -53,7 +55,7 @@ pub(in crate::load) struct FingerprintWriter<'a> {
 }
 
 /// The sum of the entries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::load) struct Sum {
     /// All blocks, each time they were read.
     pub read: Content,
@@ -63,12 +65,17 @@ pub(in crate::load) struct Sum {
     pub fresh: Content,
     /// The hash of a key with two different blocks.
     pub conflict: Option<u128>,
+    /// Duplicates by source: where a record comes more than once, all but the first.
+    pub repeats: BTreeMap<u32, u64>,
 }
 
-/// The hash of a key without the lowest bit.
+/// The hash of a key without the lowest bits.
 pub(in crate::load) fn key_hash(key: &[u8]) -> u128 {
-    XxHash3_128::oneshot(key) & !HELD
+    XxHash3_128::oneshot(key) & !(HELD | SOURCE)
 }
+
+/// The number of the source, in a key's hash.
+const SOURCE: u128 = 0xffff << 1;
 
 /// Set in a key's hash when an existing database holds the record already.
 const HELD: u128 = 1;
@@ -87,7 +94,7 @@ impl Fingerprints {
     /// As [`Spill::resume`]: a file is missing or shorter than it was.
     pub fn resume(dir: &Path, expected: Option<u64>, extents: &[(u32, Extent)]) -> Result<Self> {
         let partitions = Self::new(dir, expected).spill.partitions();
-        Ok(Self { spill: Spill::new(dir.to_owned(), partitions).resume(extents)? })
+        Ok(Self { spill: Spill::new(dir.to_owned(), partitions).resume(extents, &[])? })
     }
 
     /// Makes what was noted durable, and returns what each partition holds. All writers must be finished.
@@ -121,11 +128,13 @@ impl Fingerprints {
             let content = ContentDigest::from_value(content);
             sum.read.add(content);
             if let Some(before) = previous.replace(entry) {
-                if before == entry {
+                if before[0] & !SOURCE == key & !SOURCE && before[1] == entry[1] {
+                    *sum.repeats.entry(((key & SOURCE) >> 1) as u32).or_default() += 1;
                     return Ok(());
                 }
-                if before[0] & !HELD == key & !HELD {
-                    sum.conflict.get_or_insert(key & !HELD);
+                let hash = key & !(HELD | SOURCE);
+                if before[0] & !(HELD | SOURCE) == hash {
+                    sum.conflict.get_or_insert(hash);
                 }
             }
             sum.records.add(content);
@@ -139,9 +148,9 @@ impl Fingerprints {
 }
 
 impl FingerprintWriter<'_> {
-    /// Notes one block with its `content` digest, and whether an existing database `holds` it already.
-    pub fn note(&mut self, record: Record<'_>, content: ContentDigest, holds: bool) -> Result<()> {
-        let key = key_hash(record.key()) | u128::from(holds);
+    /// Notes one block of `source` with its `content` digest, and whether an existing database `holds` it already.
+    pub fn note(&mut self, record: Record<'_>, content: ContentDigest, holds: bool, source: u32) -> Result<()> {
+        let key = key_hash(record.key()) | (u128::from(source) << 1 & SOURCE) | u128::from(holds);
         let mut entry = [0; ENTRY];
         entry[..KEY].copy_from_slice(&key.to_le_bytes());
         entry[KEY..].copy_from_slice(&content.value().to_le_bytes());
@@ -165,14 +174,15 @@ impl Sum {
         self.records.merge(other.records);
         self.fresh.merge(other.fresh);
         self.conflict = self.conflict.or(other.conflict);
+        for (source, count) in other.repeats {
+            *self.repeats.entry(source).or_default() += count;
+        }
         self
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -185,7 +195,7 @@ mod tests {
             for &(key, value) in half {
                 let bytes = [key, key, value];
                 let record = Record::from_parts(&bytes, 2);
-                writer.note(record, record.digest(), key % 3 == 0).expect("noted");
+                writer.note(record, record.digest(), key % 3 == 0, 3).expect("noted");
             }
             writer.finish().expect("written");
         }
@@ -236,7 +246,7 @@ mod tests {
             for key in 0..10u8 {
                 let bytes = [key, 7];
                 let record = Record::from_parts(&bytes, 1);
-                writer.note(record, record.digest(), false).expect("noted");
+                writer.note(record, record.digest(), false, 0).expect("noted");
             }
             writer.finish().expect("written");
             let path = dir.path().join("00000.part");

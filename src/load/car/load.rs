@@ -8,7 +8,7 @@ use crate::load::car::add::add;
 use crate::load::car::build::{BuildContext, build};
 use crate::load::car::read::{Held, ReadContext};
 use crate::load::column_families::ColumnFamilies;
-use crate::load::context::{Job, Loaded};
+use crate::load::context::{Job, Loaded, with_repeats};
 use crate::load::ingest::ingest;
 use crate::progress::Phase;
 use crate::report::SortPlan;
@@ -17,9 +17,10 @@ use crate::source::car::chunks::Chunks;
 
 /// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result<Loaded> {
-    let Job { options, plan, target, progress, journal, resumed, links, .. } = *job;
+    let Job { options, sources, plan, target, progress, journal, resumed, links, .. } = *job;
     let sst = SstOptions::new(job.loading, &target.sst)?;
-    let reading = ReadContext { options, plan, sort, progress, spill_dir: &target.spill, journal, resumed, links };
+    let reading =
+        ReadContext { options, sources, plan, sort, progress, spill_dir: &target.spill, journal, resumed, links };
     let blocks = match reading.done_before(&mut chunks)? {
         Some(blocks) => blocks,
         None => reading.run(chunks)?,
@@ -32,7 +33,8 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         progress.take_up((blocks.checkpoint.payload as f64 * share) as u64, resumed.tally.records);
     }
     let spilled = matches!(blocks.held, Held::Spilled(_));
-    let context = BuildContext { options, plan, sort, sst: &sst, dir: &target.sst, progress, journal, resumed };
+    let context =
+        BuildContext { options, sources, plan, sort, sst: &sst, dir: &target.sst, progress, journal, resumed };
     let built = build(&blocks.held, &blocks.router, &context)?;
     drop(blocks.held);
     // Each partition was compared when it was built, some by an earlier run; this is the whole.
@@ -45,6 +47,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     }
     let bytes = built.files.iter().map(|file| file.bytes).sum();
     let tally = built.tally;
+    let sources = with_repeats(blocks.sources, &built.repeats);
     let levels = into_database(job, built)?;
     Ok(Loaded {
         blocks: blocks.checkpoint.blocks,
@@ -59,6 +62,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         rocksdb_written: (!options.into_existing).then_some(bytes),
         memtable: None,
         log: None,
+        sources,
     })
 }
 

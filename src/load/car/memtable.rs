@@ -5,18 +5,21 @@
 //! data may need it. Threads take chunks, check the blocks and gather batches; others write the batches, and wait there
 //! while RocksDB stalls writers. The records of the finished database are counted and digested.
 
+use std::path::Path;
+
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::{BlockReader, conflict};
+use crate::load::car::counts::Counts;
 use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, key_hash};
 use crate::load::car::read as reading;
 use crate::load::checkpoint::Clock;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
-use crate::load::context::{Job, Loaded};
+use crate::load::context::{Job, Loaded, with_repeats};
 use crate::load::existing::Held;
-use crate::load::journal::{Checkpoint, Entry};
+use crate::load::journal::{Checkpoint, Entry, SourceNews};
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
 use crate::load::sink::memtable::{check_content, flush, full_from, open_staging, report};
 use crate::os::buffer::Buffer;
@@ -25,6 +28,7 @@ use crate::progress::Phase;
 use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
 use crate::source::car::chunks::{Chunks, Tail};
+use crate::source::car::sources::SourceRead;
 use parking_lot::Mutex;
 
 /// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
@@ -39,7 +43,8 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let before = job.resumed.read.as_ref();
     let fingerprints = match before {
         Some((checkpoint, extents)) => {
-            reading::skip(&mut chunks, checkpoint, options, job.resumed.touched, job.links)?;
+            chunks.take_up(&job.resumed.sources);
+            reading::skip(&mut chunks, checkpoint, options, job.resumed, job.links)?;
             job.progress.take_up(checkpoint.consumed, checkpoint.blocks);
             Fingerprints::resume(&target.spill, job.plan.expected_bytes, extents)?
         }
@@ -54,11 +59,13 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     };
     let full_from = full_from(job)?;
     let held = held.as_ref();
-    let load = Load { job, store: &store, families: &families, fingerprints: &fingerprints, held, full_from };
+    let counts = Counts::new(chunks.sources(), before.map_or(&[][..], |_| &job.resumed.sources));
+    let counts = &counts;
+    let load = Load { job, store: &store, families: &families, fingerprints: &fingerprints, held, full_from, counts };
     let written = load.run(chunks)?;
     let compacted = compact(job, store, &families, &meter)?;
     failpoint::reach("compacted");
-    let records = check(job, &compacted, &written, &fingerprints, held)?;
+    let (records, repeats) = check(job, &compacted, &written, &fingerprints, held)?;
     failpoint::reach("checked");
     let (memtable, rocksdb_written) = report(&meter, written.batches, compacted.level0_files);
     Ok(Loaded {
@@ -74,6 +81,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
         rocksdb_written: (!options.into_existing).then_some(rocksdb_written),
         memtable: Some(memtable),
         log: None,
+        sources: with_repeats(written.sources, &repeats),
     })
 }
 
@@ -85,7 +93,7 @@ fn check(
     written: &Written,
     fingerprints: &Fingerprints,
     held: Option<&Held>,
-) -> Result<Content> {
+) -> Result<(Content, Vec<(u32, u64)>)> {
     let Job { options, progress, target, .. } = *job;
     let family = &options.column_family;
     progress.begin(Phase::Check, held.is_none().then_some(written.payload));
@@ -99,7 +107,7 @@ fn check(
     }
     if let Some(hash) = noted.conflict {
         let key = find_key(&compacted.reader, family, |key| key_hash(key) == hash)?;
-        return Err(conflict(options, &key.unwrap_or_default(), None));
+        return Err(conflict(&job.sources.shown(), &key.unwrap_or_default(), None));
     }
     let mut expected = noted.fresh;
     if let Some(held) = held
@@ -109,7 +117,7 @@ fn check(
     }
     let (found, _) = job.scan(&compacted.reader, &compacted.files, family).content()?;
     check_content(job, found, expected)?;
-    Ok(noted.records)
+    Ok((noted.records, noted.repeats.into_iter().collect()))
 }
 
 /// Adapts an error: an existing database is changed when this stops; the work of an earlier run may be damaged.
@@ -133,6 +141,7 @@ struct Load<'a> {
     held: Option<&'a Held>,
     /// Bytes from which on a memtable is as good as full.
     full_from: u64,
+    counts: &'a Counts,
 }
 
 /// The source of the threads' chunks.
@@ -142,6 +151,8 @@ struct Source {
     /// No worker gets a chunk until what was given out has been made durable.
     paused: bool,
     ended: bool,
+    /// The first source of which the journal does not have everything.
+    noted: u32,
 }
 
 /// What has been written.
@@ -154,14 +165,16 @@ struct Written {
     batches: u64,
     tail: Tail,
     consumed: u64,
+    sources: Vec<SourceRead>,
 }
 
 impl Load<'_> {
     /// Reads everything and writes it, until the last memtable is flushed.
     fn run(&self, chunks: Chunks) -> Result<Written> {
         let Job { options, plan, preset, .. } = *self.job;
-        let clock = Clock::new(chunks.position(), None);
-        let mut source = Source { chunks, clock, paused: false, ended: false };
+        let clock = Clock::new(chunks.taken(), None);
+        let noted = self.job.resumed.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.source);
+        let mut source = Source { chunks, clock, paused: false, ended: false, noted };
         let mut all = Mutex::new(Written::default());
         if let Some((checkpoint, _)) = &self.job.resumed.read {
             let Checkpoint { blocks, payload, digest, .. } = *checkpoint;
@@ -179,7 +192,7 @@ impl Load<'_> {
                 let written = all.get_mut();
                 (written.tail, written.consumed) = (source.chunks.tail(), source.chunks.consumed());
                 written.batches += batches;
-                self.make_durable(&source, written)?;
+                self.make_durable(&mut source, written)?;
                 if source.ended {
                     return Ok(std::mem::take(written));
                 }
@@ -191,12 +204,15 @@ impl Load<'_> {
     }
 
     /// Flushes everything given out so far, and notes it in the journal.
-    fn make_durable(&self, source: &Source, written: &Written) -> Result<()> {
+    fn make_durable(&self, source: &mut Source, written: &mut Written) -> Result<()> {
         if !flush(self.job, self.store, self.families)? {
             return Err(Error::interrupted());
         }
         let extents = self.fingerprints.sync()?;
+        written.sources = self.counts.all(&mut source.chunks);
+        let news = SourceNews { sources: self.counts.news(&mut source.chunks, &mut source.noted), marks: Vec::new() };
         let checkpoint = Checkpoint {
+            source: source.chunks.source(),
             offset: source.chunks.position(),
             consumed: written.consumed,
             checksum: source.chunks.checksum(),
@@ -206,10 +222,10 @@ impl Load<'_> {
         };
         failpoint::reach("read-synced");
         if source.ended {
-            self.job.journal.append(&Entry::ReadDone { checkpoint, extents, padding: written.tail.padding })?;
+            self.job.journal.append(&Entry::ReadDone { checkpoint, extents, padding: written.tail.padding, news })?;
             failpoint::reach("read-done");
         } else {
-            self.job.journal.append(&Entry::Read { checkpoint, extents })?;
+            self.job.journal.append(&Entry::Read { checkpoint, extents, news })?;
             failpoint::reach("read");
         }
         Ok(())
@@ -221,21 +237,22 @@ impl Load<'_> {
         let gather = || -> Result<Written> {
             let mut reader = BlockReader::new(options, self.job.journal, self.job.links);
             let mut part = Part {
-                load: self,
                 writer: self.store.writer(&options.column_family, &preset.write())?,
                 batches: BatchBuilder::new(channel, plan),
                 notes: self.fingerprints.writer(),
                 done: Written::default(),
+                source: 0,
+                content: Content::default(),
                 spare: None,
             };
             // A memtable that is as good as full becomes a file anyway: flushing it then makes no file more.
             let nearly_full = || self.store.active_memtable().is_ok_and(|bytes| bytes >= self.full_from);
             let next = |source: &mut Source, part: &mut Part<'_>| {
-                let position = source.chunks.position();
+                let taken = source.chunks.taken();
                 if options.stop.is_cancelled() {
                     return Ok(None);
                 }
-                source.paused |= source.clock.is_due_by_time(position, nearly_full);
+                source.paused |= source.clock.is_due_by_time(taken, nearly_full);
                 if source.paused {
                     return Ok(None);
                 }
@@ -245,7 +262,9 @@ impl Load<'_> {
                 Ok(next)
             };
             pull.each(&mut part, next, |part, chunk, _| {
-                let before = part.done.blocks;
+                let before = (part.done.blocks, part.done.payload);
+                part.source = chunk.source;
+                part.content = Content::default();
                 match self.held {
                     None => reader.each(&chunk, &[], |block| {
                         block.record(options.key).map_or(Ok(()), |it| part.add(it, false))
@@ -256,11 +275,12 @@ impl Load<'_> {
                             blocks.extend(block.record(options.key).map(|record| (block.place(&chunk), record)));
                             Ok(())
                         })?;
-                        part.add_unless_other(held, &blocks)?;
+                        part.add_unless_other(held, &chunk.name, &blocks)?;
                     }
                 }
                 chunk.bytes.check()?;
-                progress.add(0, part.done.blocks - before);
+                progress.add(0, part.done.blocks - before.0);
+                self.counts.add(chunk.source, part.content, part.done.payload - before.1);
                 part.spare = chunk.bytes.release();
                 Ok(())
             });
@@ -280,28 +300,26 @@ impl Load<'_> {
 
 /// The state of one reading thread.
 struct Part<'a> {
-    load: &'a Load<'a>,
     writer: Writer<'a>,
     batches: BatchBuilder,
     notes: FingerprintWriter<'a>,
     done: Written,
+    /// The source of the chunk in hand, and what it has come to.
+    source: u32,
+    content: Content,
     spare: Option<Buffer>,
 }
 
 impl Part<'_> {
     /// Adds blocks, each with its place in the source; it is an error if the database held another block under one of the
     /// keys.
-    fn add_unless_other(&mut self, held: &Held, blocks: &[(u64, Record<'_>)]) -> Result<()> {
+    fn add_unless_other(&mut self, held: &Held, name: &Path, blocks: &[(u64, Record<'_>)]) -> Result<()> {
         let keys: Vec<&[u8]> = blocks.iter().map(|(_, record)| record.key()).collect();
         let mut holds = vec![false; keys.len()];
         held.look_up(&keys, false, |index, value| {
             let (place, record) = blocks[index];
             holds[index] = true;
-            if record.value() == value {
-                Ok(())
-            } else {
-                Err(conflict(self.load.job.options, record.key(), Some(place)))
-            }
+            if record.value() == value { Ok(()) } else { Err(conflict(name, record.key(), Some(place))) }
         })?;
         blocks.iter().zip(holds).try_for_each(|((_, record), holds)| self.add(*record, holds))
     }
@@ -309,7 +327,8 @@ impl Part<'_> {
     /// Notes a record and puts it into a batch; `holds` says that the database held it before.
     fn add(&mut self, record: Record<'_>, holds: bool) -> Result<()> {
         let digest = record.digest();
-        self.notes.note(record, digest, holds)?;
+        self.content.add(digest);
+        self.notes.note(record, digest, holds, self.source)?;
         self.batches.put(&self.writer, record.key(), record.value());
         self.done.blocks += 1;
         self.done.digest.merge(digest);

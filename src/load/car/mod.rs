@@ -4,6 +4,7 @@ pub(super) mod add;
 pub(super) mod blocks;
 mod build;
 pub(super) mod complete;
+mod counts;
 mod fingerprints;
 pub(super) mod load;
 pub(super) mod memtable;

@@ -1,7 +1,7 @@
 //! Reading the source: every thread takes the next chunk in turn, then checks and routes its blocks beside the others.
 
-use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
@@ -12,13 +12,15 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::load::car::blocks::{Block, BlockReader};
+use crate::load::car::counts::Counts;
 use crate::load::checkpoint;
 use crate::load::checkpoint::{Clock, PendingCheckpoint};
 use crate::load::identity;
-use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState};
+use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState, SourceNews};
 use crate::load::links::{Gathered, LinkList};
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner;
+use crate::load::sources::Sources;
 use crate::os::buffer::Buffer;
 use crate::parallel::{self, Pull};
 use crate::progress::{Event, Progress};
@@ -27,17 +29,23 @@ use crate::size::human;
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::Router;
-use crate::sort::spill::{PartitionBuffers, Reference, Referred, Spill};
+use crate::sort::spill::{Mark, PartitionBuffers, Reference, Referred, ReferredSource, Spill};
 use crate::source::car::chunk::{Chunk, ChunkBytes};
 use crate::source::car::chunks::{Chunks, Tail};
+use crate::source::car::sources::SourceRead;
 use crate::source::car::{Section, Step, next_section};
 
-/// The blocks of a source, checked and routed.
+/// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
+const KEPT_OPEN: usize = 16;
+
+/// The blocks of the sources, checked and routed.
 pub(in crate::load) struct Blocks {
     pub router: Router,
     pub held: Held,
     pub checkpoint: Checkpoint,
     pub tail: Tail,
+    /// What was read of each source.
+    pub sources: Vec<SourceRead>,
 }
 
 /// Where the blocks are now.
@@ -57,6 +65,7 @@ pub(in crate::load) enum Held {
 /// The input of reading.
 pub(in crate::load) struct ReadContext<'a> {
     pub options: &'a ImportOptions,
+    pub sources: &'a Arc<Sources>,
     pub plan: &'a Plan,
     pub sort: &'a SortPlan,
     pub progress: &'a Progress<'a>,
@@ -82,6 +91,7 @@ struct Shared<'a> {
     held_bytes: AtomicU64,
     blocks: AtomicU64,
     payload: AtomicU64,
+    counts: Counts,
 }
 
 /// The part of reading that one thread does at a time.
@@ -90,6 +100,8 @@ struct Source {
     /// The chunk that the router learned from: no worker has taken it yet, though the source is read beyond it.
     first: Option<Chunk>,
     clock: Clock,
+    /// The first source of which the journal does not have everything.
+    noted: u32,
 }
 
 impl ReadContext<'_> {
@@ -103,7 +115,8 @@ impl ReadContext<'_> {
         let mut checkpoint = Checkpoint::default();
         if let Some((known, _)) = before {
             checkpoint = *known;
-            skip(&mut chunks, &checkpoint, self.options, self.resumed.touched, self.links)?;
+            chunks.take_up(&self.resumed.sources);
+            skip(&mut chunks, &checkpoint, self.options, self.resumed, self.links)?;
             self.progress.take_up(checkpoint.consumed, checkpoint.blocks);
         }
         let first = chunks.next(None)?;
@@ -117,9 +130,13 @@ impl ReadContext<'_> {
             }
         };
         let extents = before.map_or(&[][..], |(_, extents)| extents);
-        let spill = self.spill(&router, &chunks)?.resume(extents)?;
+        let marks = before.map_or(&[][..], |_| &self.resumed.marks);
+        let spill = self.spill(&router, &chunks)?.resume(extents, marks)?;
+        let known = before.map_or(&[][..], |_| &self.resumed.sources);
+        let counts = Counts::new(chunks.sources(), known);
 
-        let clock = Clock::new(checkpoint.offset, spill.referred().is_none().then(|| router.partitions()));
+        let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
+        let clock = Clock::new(chunks.taken() - first_bytes, spill.referred().is_none().then(|| router.partitions()));
         let pieces = || {
             Mutex::new(PartitionBuffers::new(
                 router.partitions(),
@@ -136,8 +153,10 @@ impl ReadContext<'_> {
             held_bytes: AtomicU64::new(0),
             blocks: AtomicU64::new(checkpoint.blocks),
             payload: AtomicU64::new(checkpoint.payload),
+            counts,
         };
-        let pull = Pull::new(Source { chunks, first, clock });
+        let noted = checkpoint.source;
+        let pull = Pull::new(Source { chunks, first, clock, noted });
         let mut workers: Vec<_> = shared.pieces.iter().map(|pieces| Worker::new(&shared, pieces)).collect();
         std::thread::scope(|scope| {
             // The sender is dropped at the end of this scope: the keeper then makes the last checkpoint durable and ends.
@@ -162,7 +181,7 @@ impl ReadContext<'_> {
                 pull.each(&mut { worker }, next, |worker, chunk, _| worker.take(chunk));
             });
         });
-        let Source { chunks, .. } = pull.finish()?;
+        let Source { mut chunks, mut noted, .. } = pull.finish()?;
         let spilled = shared.spilling.load(Ordering::Relaxed);
         if spilled {
             for worker in &mut workers {
@@ -185,26 +204,34 @@ impl ReadContext<'_> {
             if spilled {
                 let extents = spill.extents();
                 spill.sync(&extents)?;
-                self.journal.append(&Entry::Read { checkpoint, extents })?;
+                let news = shared.news(&mut chunks, &mut noted);
+                self.journal.append(&Entry::Read { checkpoint, extents, news })?;
             }
             return Err(Error::interrupted());
         }
         if let Some((known, _)) = &self.resumed.held
             && !known.is_same(&checkpoint)
         {
-            return Err(identity::another_source(self.options));
+            let found = shared.counts.all(&mut chunks);
+            let is_same = |known: &&SourceRead| {
+                found.get(known.source as usize).is_some_and(|found| found.content() == known.content())
+            };
+            let changed = self.resumed.sources.iter().find(|known| !is_same(known));
+            return Err(another_source(&chunks, changed.map(|known| known.source), self.options));
         }
+        let sources = shared.counts.all(&mut chunks);
+        let news = shared.news(&mut chunks, &mut noted);
         if spilled {
             let extents = spill.extents();
             spill.sync(&extents)?;
             failpoint::reach("read-done-synced");
-            self.journal.append(&Entry::ReadDone { checkpoint, extents, padding: tail.padding })?;
+            self.journal.append(&Entry::ReadDone { checkpoint, extents, padding: tail.padding, news })?;
             failpoint::reach("read-done");
             drop(workers);
-            return Ok(Blocks { held: Held::Spilled(spill), router, checkpoint, tail });
+            return Ok(Blocks { held: Held::Spilled(spill), router, checkpoint, tail, sources });
         }
         if self.resumed.held.is_none() {
-            self.journal.append(&Entry::Held { checkpoint, padding: tail.padding })?;
+            self.journal.append(&Entry::Held { checkpoint, padding: tail.padding, news })?;
         }
         failpoint::reach("held");
         let bytes = shared.held_bytes.load(Ordering::Relaxed);
@@ -212,7 +239,7 @@ impl ReadContext<'_> {
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
         for worker in workers {
             for held in worker.held {
-                arena.insert(held.index, held.bytes);
+                arena.insert(held.index, held.bytes, vec![Mark { at: 0, source: held.source }]);
             }
             for ((index, partition), found) in (0u32..).zip(&mut entries).zip(worker.entries) {
                 // What an earlier run has built need not be built again.
@@ -221,17 +248,41 @@ impl ReadContext<'_> {
                 }
             }
         }
-        Ok(Blocks { held: Held::Memory { arena, entries, contents, bytes }, router, checkpoint, tail })
+        let held = Held::Memory { arena, entries, contents, bytes };
+        Ok(Blocks { held, router, checkpoint, tail, sources })
     }
 
     /// The partitions, which refer to the source where the run that made them decided so.
     fn spill(&self, router: &Router, chunks: &Chunks) -> Result<Spill> {
         let by_reference = self.resumed.by_reference.unwrap_or(self.sort.by_reference);
-        let name = &self.options.source;
-        let file = chunks.file().filter(|_| by_reference).map(File::try_clone).transpose();
-        let file = file.map_err(Error::io("open", name))?;
         let spill = Spill::new(self.spill_dir.to_owned(), router.partitions()).cached(self.sort.cached);
-        Ok(spill.refer_to(file.map(|file| Referred { file, name: name.clone() })))
+        let referred = if by_reference { self.referred(chunks)? } else { None };
+        Ok(spill.refer_to(referred))
+    }
+
+    /// The files that partitions refer to; `None` where the source is none.
+    fn referred(&self, chunks: &Chunks) -> Result<Option<Referred>> {
+        let names = self.sources.names();
+        let mut sources = Vec::with_capacity(names.len());
+        for (number, name) in names.iter().enumerate() {
+            let file = match names.len() {
+                // It may have no name that could be opened again.
+                1 => match chunks.file() {
+                    Some(file) => Some(file.try_clone().map_err(Error::io("open", name))?),
+                    None => return Ok(None),
+                },
+                2..=KEPT_OPEN => Some(self.sources.reopen(number)?),
+                _ => None,
+            };
+            let bytes = match (&file, self.sources.bytes().get(number)) {
+                (_, Some(Some(bytes))) => *bytes,
+                (Some(file), _) => file.metadata().map_err(Error::io("look at", name))?.len(),
+                (None, _) => return Ok(None),
+            };
+            sources.push(ReferredSource { name: name.clone(), bytes, file });
+        }
+        let known = Arc::clone(self.sources);
+        Ok(Some(Referred { sources, open: Box::new(move |number| known.reopen(number)) }))
     }
 
     /// Reports that the blocks do not fit the memory for them: as a warning where the caller asked for `--plan memory`.
@@ -254,10 +305,12 @@ impl ReadContext<'_> {
         let Some(router) = &self.resumed.router else { return Ok(None) };
         if let (true, Some((checkpoint, padding))) = (self.resumed.ingested, self.resumed.held) {
             is_whole(chunks, self.resumed, self.options, self.links)?;
+            let sources = earlier(chunks, self.resumed);
             let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
             let contents = vec![Content::default(); router.partitions() as usize];
             let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents, bytes: 0 };
-            return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail: Tail { padding } }));
+            let tail = Tail { padding };
+            return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail, sources }));
         }
         let (Some((checkpoint, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
             return Ok(None);
@@ -266,26 +319,63 @@ impl ReadContext<'_> {
         // The files of partitions that are built may be gone.
         let extents: Vec<_> =
             extents.iter().copied().filter(|(partition, _)| !self.resumed.is_built(*partition)).collect();
-        let spill = self.spill(router, chunks)?.resume(&extents)?;
+        let sources = earlier(chunks, self.resumed);
+        let spill = self.spill(router, chunks)?.resume(&extents, &self.resumed.marks)?;
         let tail = Tail { padding };
-        Ok(Some(Blocks { held: Held::Spilled(spill), router: router.clone(), checkpoint: *checkpoint, tail }))
+        Ok(Some(Blocks { held: Held::Spilled(spill), router: router.clone(), checkpoint: *checkpoint, tail, sources }))
     }
 }
 
-/// Skips what an earlier run has taken, and checks that it is still the same: of a stream by its checksum, of a plain file
-/// that was `touched` by the content digest of its blocks. Their keys and links go to `links`.
+/// What an earlier run has read of each source.
+fn earlier(chunks: &mut Chunks, resumed: &ResumedState) -> Vec<SourceRead> {
+    chunks.take_up(&resumed.sources);
+    chunks.known()
+}
+
+/// The error for a source that is not what an earlier run has read; which one, where there are several.
+fn another_source(chunks: &Chunks, source: Option<u32>, options: &ImportOptions) -> Error {
+    let name = source.filter(|_| chunks.sources() > 1).map(|source| chunks.name_of(source));
+    identity::another_source(options, name)
+}
+
+/// Skips what an earlier run has taken, and checks that it is still the same: the last source, where it is a stream, by its
+/// checksum, and what may have been touched by the content digest of its blocks. An earlier source that was not touched is
+/// not opened. Their keys and links go to `links`.
 ///
 /// # Errors
-/// [`Error::State`]: it is another source.
+/// [`Error::State`]: one is another source.
 pub(in crate::load) fn skip(
     chunks: &mut Chunks,
     checkpoint: &Checkpoint,
     options: &ImportOptions,
-    touched: bool,
+    resumed: &ResumedState,
     links: Option<&LinkList>,
 ) -> Result<()> {
-    if (touched || links.is_some()) && checkpoint.checksum.is_none() {
-        compare(chunks, checkpoint, options, links)?;
+    let known = |source: u32| resumed.sources.iter().find(|known| known.source == source).cloned().unwrap_or_default();
+    let compared = |chunks: &mut Chunks, source: u32, offset: Option<u64>| {
+        let known = known(source);
+        let found = read_again(chunks, offset, options, links).map_err(|error| match error {
+            // What was taken was valid.
+            Error::BadInput { .. } => another_source(chunks, Some(source), options),
+            error => error,
+        })?;
+        let is_same = found == known.content() && (offset.is_some() || chunks.is_at(known.offset, known.padding));
+        if is_same { Ok(()) } else { Err(another_source(chunks, Some(source), options)) }
+    };
+    let go_to = |chunks: &mut Chunks, source: u32| match chunks.go_to(source) {
+        Err(Error::BadInput { .. }) => Err(another_source(chunks, Some(source), options)),
+        outcome => outcome,
+    };
+    for source in 0..checkpoint.source {
+        if links.is_some() || resumed.is_source_touched(source) {
+            go_to(chunks, source)?;
+            compared(chunks, source, None)?;
+        }
+    }
+    let last = checkpoint.source;
+    go_to(chunks, last)?;
+    if (links.is_some() || resumed.is_source_touched(last)) && checkpoint.checksum.is_none() {
+        compared(chunks, last, Some(checkpoint.offset))?;
     }
     // Only a stream passes sections by here.
     let mut gathered = Gathered::default();
@@ -296,57 +386,56 @@ pub(in crate::load) fn skip(
         }
         None => Ok(()),
     };
-    match chunks.skip_to(checkpoint.offset, links.is_some().then_some(&mut each)) {
+    match chunks.skip_to(checkpoint.offset, known(last).end, links.is_some().then_some(&mut each)) {
         // What was taken was valid.
-        Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
+        Err(Error::BadInput { .. }) => return Err(another_source(chunks, Some(last), options)),
         outcome => outcome?,
     }
     if checkpoint.checksum.is_some() && chunks.checksum() != checkpoint.checksum {
-        return Err(identity::another_source(options));
+        return Err(another_source(chunks, Some(last), options));
     }
     Ok(())
 }
 
-/// Checks that the source is what an earlier run has read to its end. An untouched file is.
+/// Checks that the sources are what an earlier run has read to its end. Untouched files are.
 ///
 /// # Errors
-/// [`Error::State`]: it is another source, or has become longer.
+/// [`Error::State`]: one is another source, or has become longer.
 pub(in crate::load) fn is_whole(
     chunks: &mut Chunks,
     resumed: &ResumedState,
     options: &ImportOptions,
     links: Option<&LinkList>,
 ) -> Result<()> {
-    if !resumed.touched && links.is_none() {
+    if !resumed.is_touched() && links.is_none() {
         return Ok(());
     }
-    let Some((checkpoint, padding)) = resumed.whole() else { return Err(identity::another_source(options)) };
-    skip(chunks, &checkpoint, options, true, links)?;
+    let Some((checkpoint, padding)) = resumed.whole() else { return Err(another_source(chunks, None, options)) };
+    chunks.take_up(&resumed.sources);
+    skip(chunks, &checkpoint, options, resumed, links)?;
     match chunks.next(None) {
         Ok(None) if chunks.tail().padding == padding => Ok(()),
-        Ok(_) | Err(Error::BadInput { .. }) => Err(identity::another_source(options)),
+        Ok(_) | Err(Error::BadInput { .. }) => Err(another_source(chunks, Some(checkpoint.source), options)),
         Err(error) => Err(error),
     }
 }
 
-/// Reads the blocks before `checkpoint` again: their records must have the same content.
-fn compare(
+/// Reads the blocks of this source again, those before `offset` or all: the content of their records.
+fn read_again(
     chunks: &mut Chunks,
-    checkpoint: &Checkpoint,
+    offset: Option<u64>,
     options: &ImportOptions,
     links: Option<&LinkList>,
-) -> Result<()> {
+) -> Result<Content> {
     let mut found = Content::default();
     let mut gathered = Gathered::default();
     let mut spare = None;
-    while chunks.position() < checkpoint.offset {
-        let chunk = match chunks.next(spare.take()) {
-            Ok(Some(chunk)) => chunk,
-            // What was taken was valid.
-            Ok(None) | Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
-            Err(error) => return Err(error),
+    while offset.is_none_or(|offset| chunks.position() < offset) {
+        let Some(chunk) = chunks.next_here(spare.take())? else {
+            // Null padding may be what is left.
+            break;
         };
-        let before = |start: &&u32| chunk.base + u64::from(**start) < checkpoint.offset;
+        let before = |start: &&u32| offset.is_none_or(|offset| chunk.base + u64::from(**start) < offset);
         for &start in chunk.starts.iter().take_while(before) {
             let block = Block::at(&chunk, start);
             if let (Some(links), Some(block)) = (links, &block) {
@@ -362,7 +451,7 @@ fn compare(
         }
         spare = chunk.bytes.release();
     }
-    if found == checkpoint.content() { Ok(()) } else { Err(identity::another_source(options)) }
+    Ok(found)
 }
 
 /// Learns the classes of keys from the first chunk.
@@ -377,8 +466,14 @@ fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
 }
 
 impl Shared<'_> {
+    /// What the journal does not have yet of the sources.
+    fn news(&self, chunks: &mut Chunks, noted: &mut u32) -> SourceNews {
+        SourceNews { sources: self.counts.news(chunks, noted), marks: self.spill.new_marks() }
+    }
+
     fn checkpoint(&self, chunks: &Chunks, verified: Content) -> Checkpoint {
         Checkpoint {
+            source: chunks.source(),
             offset: chunks.position(),
             consumed: chunks.consumed(),
             checksum: chunks.checksum(),
@@ -398,7 +493,7 @@ impl Shared<'_> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
             return Ok(());
         }
-        if !source.clock.is_due(source.chunks.position()) {
+        if !source.clock.is_due(source.chunks.taken()) {
             return Ok(());
         }
         // Half a chunk of a worker that failed must not count as taken.
@@ -409,6 +504,7 @@ impl Shared<'_> {
         let checkpoint = PendingCheckpoint {
             checkpoint: self.checkpoint(&source.chunks, self.spill.content()),
             extents: self.spill.extents(),
+            news: self.news(&mut source.chunks, &mut source.noted),
         };
         drop(nothing_in_hand);
         // The keeper is gone only after a failure, which is reported where it is noted.
@@ -420,6 +516,7 @@ impl Shared<'_> {
 /// A chunk that stays in memory.
 struct HeldChunk {
     index: u32,
+    source: u32,
     bytes: ChunkBytes,
 }
 
@@ -457,8 +554,11 @@ impl<'a> Worker<'a> {
         let options = shared.reading.options;
         let spilling = self.may_not_hold(&chunk)?;
         let layout = options.key;
-        let mut payload = 0;
+        let (mut payload, mut content_here) = (0, Content::default());
         let mut pieces = self.pieces.lock();
+        // References name their source themselves.
+        let by_reference = shared.spill.referred().is_some();
+        pieces.are_of(if by_reference { 0 } else { chunk.source });
         let Self { reader, entries, contents, .. } = self;
         reader.each(&chunk, chunk.bytes.ahead(shared.pieces.len()), |block| {
             let record = block.record(layout);
@@ -467,10 +567,11 @@ impl<'a> Worker<'a> {
             payload += block.value_len();
             // Summed while the block is in the core's cache, which its hash has brought it into.
             let digest = record.map(|record| record.digest()).unwrap_or_default();
+            content_here.add(digest);
             if spilling {
                 let whole = block.whole();
-                let reference = Reference { at: block.place(&chunk), len: whole.len() as u64 };
-                let kept = if shared.spill.referred().is_some() { reference.as_bytes() } else { whole };
+                let reference = Reference { at: block.place(&chunk), len: whole.len() as u32, source: chunk.source };
+                let kept = if by_reference { reference.as_bytes() } else { whole };
                 pieces.add(shared.spill, route.partition, kept, digest)?;
             } else if let (Some(entries), Some(content)) =
                 (entries.get_mut(route.partition as usize), contents.get_mut(route.partition as usize))
@@ -484,11 +585,12 @@ impl<'a> Worker<'a> {
         let blocks = chunk.starts.len() as u64;
         shared.blocks.fetch_add(blocks, Ordering::Relaxed);
         shared.payload.fetch_add(payload, Ordering::Relaxed);
+        shared.counts.add(chunk.source, content_here, payload);
         shared.reading.progress.add(0, blocks);
         if spilling {
             self.spare = chunk.bytes.release();
         } else {
-            self.held.push(HeldChunk { index: chunk.index, bytes: chunk.bytes });
+            self.held.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
         }
         Ok(())
     }
@@ -522,6 +624,7 @@ impl<'a> Worker<'a> {
         let mut moved = Content::default();
         for held in std::mem::take(&mut self.held) {
             let mut at = 0;
+            pieces.are_of(held.source);
             while let Ok(Step::Section(section)) = next_section(&held.bytes, at, u64::MAX) {
                 let record = Record::new(&held.bytes, &section, layout);
                 let key = record.map_or(&[][..], |record| record.key());
@@ -538,7 +641,7 @@ impl<'a> Worker<'a> {
         self.contents.drain(..).for_each(|content| verified.merge(content));
         if moved != verified {
             let what = format!("{moved} were read again, {verified} were verified");
-            return Err(identity::changed(&self.shared.reading.options.source, &what));
+            return Err(identity::changed(&self.shared.reading.sources.shown(), &what));
         }
         self.holds = false;
         self.shared.holders.fetch_sub(1, Ordering::Release);

@@ -39,6 +39,11 @@ pub(crate) fn is_set(path: &Path) -> bool {
         || path.file_name().is_some_and(|name| part_number(name).is_some() || partition(name).is_some())
 }
 
+/// Whether a path is a directory that holds a log, be it incomplete.
+pub(crate) fn is_log_directory(path: &Path) -> bool {
+    path.is_dir() && (parts_in(path).is_ok_and(|parts| !parts.is_empty()) || of_directory(path).is_ok())
+}
+
 /// The files of the log at `path`, in the order of their blocks.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! What a reader of a CAR hands out: whole sections, in memory or mapped.
 
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -12,7 +13,10 @@ use crate::os::resources::prefetch;
 pub(crate) struct Chunk {
     /// Which chunk this is, counted from 0.
     pub index: u32,
-    /// The offset of its first byte in the decompressed file.
+    /// The source that it is of, counted from 0, and the name of that.
+    pub source: u32,
+    pub name: Arc<Path>,
+    /// The offset of its first byte in the decompressed source.
     pub base: u64,
     /// Whole sections and nothing else.
     pub bytes: ChunkBytes,

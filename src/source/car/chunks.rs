@@ -2,11 +2,15 @@
 //!
 //! This is the only part of reading that one thread must do at a time, so it does the least: it reads bytes and hops
 //! from length to length. CIDs are read and blocks hashed by the worker that takes the chunk.
+//!
+//! Several sources are one sequence: where one ends cleanly the next is opened, not before. No chunk has sections of two
+//! of them, and each chunk names the one that it is of; offsets are always those in that source. A source may hold
+//! several CARs one behind the other, where the caller accepts that: the same happens at the header of each.
 
 use std::fs::File;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use std::hash::Hasher;
@@ -15,7 +19,11 @@ use rustix::fs::{Advice, fadvise};
 use twox_hash::XxHash3_64;
 
 use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
-use super::{CarProblem, Header, HeaderStep, NullPadding, Section, Step, next_section, read_header, varint};
+use super::header::{Begins, begins_header};
+use super::sources::{Following, SourceRead};
+use super::{
+    CarProblem, Header, HeaderStep, MAX_HEADER, NullPadding, Section, Step, next_section, read_header, varint,
+};
 use crate::error::{Error, Result};
 use crate::os::buffer::{Buffer, Slab};
 use crate::os::mmap::Mapped;
@@ -85,7 +93,16 @@ impl Bytes {
         found.map_or([0; 8], |()| tail)
     }
 
-    fn fill(&mut self, buf: &mut [u8], name: &PathBuf) -> Result<usize> {
+    /// Goes to an offset of the data; a stream is there already.
+    fn seek(&mut self, offset: u64) {
+        match self {
+            Self::File { at, .. } => *at = offset,
+            Self::Mapped { map, at, .. } => *at = usize::try_from(offset).unwrap_or(usize::MAX).min(map.len()),
+            Self::Stream(_) => {}
+        }
+    }
+
+    fn fill(&mut self, buf: &mut [u8], name: &Path) -> Result<usize> {
         match self {
             Self::Stream(stream) => stream.fill(buf),
             Self::Mapped { map, at, .. } => {
@@ -148,39 +165,137 @@ fn read_ahead(file: &File, at: u64, advised: &mut u64) {
 /// Receives a section that is passed by, and the bytes that it is in.
 pub(crate) type PassSection<'a> = &'a mut dyn FnMut(&[u8], Section) -> Result<()>;
 
-/// Reads a CAR front to back, in chunks.
+/// Reads a CAR front to back, in chunks; or several.
 pub(crate) struct Chunks {
-    name: PathBuf,
+    name: Arc<Path>,
     bytes: Bytes,
     /// Bytes of the file that were read but belong to no chunk yet.
     carry: Vec<u8>,
+    /// Bytes that were read behind the data of a CARv2.
+    behind: Vec<u8>,
     /// Where `carry` begins in the decompressed file.
     position: u64,
     /// Where the blocks end according to the header.
     end: Option<u64>,
+    /// Size of the data, where that is known.
+    size: Option<u64>,
     limits: Limits,
     slab: Slab,
+    /// A buffer that was larger than the last chunk of a source.
+    spare: Option<Buffer>,
     next_index: u32,
     done: bool,
+    /// Whether an error has ended it.
+    broken: bool,
+    /// Whether the header of one more CAR comes next.
+    part_follows: bool,
     /// What is wrong behind the chunk that was handed out last: the blocks before a fault come first, so that the first
     /// fault of the file is reported, and the same one whatever the size of a chunk.
     fault: Option<Error>,
-    tail: Tail,
+    /// Null padding of this source.
+    padding: u64,
     /// Of everything handed out, for sources that cannot be sought.
     checksum: Option<XxHash3_64>,
+    /// Bytes of sections handed out, of all sources.
+    taken: u64,
+    /// The source that is read now; the others, and what is known of each.
+    source: u32,
+    following: Option<Following>,
+    reads: Vec<SourceRead>,
+    /// Bytes on disk of the sources before this one.
+    before: u64,
+    /// Bytes of all roots.
+    roots_bytes: u64,
+    /// Whether plain files are mapped, and whether a file may hold several CARs.
+    maps: bool,
+    concatenated: bool,
 }
 
 impl Chunks {
     /// Reads the header of `input`; the first section comes next.
     pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
-        let Input { name, size, body, .. } = input;
-        let (mut bytes, decompressed_size) = match body {
+        let mut chunks = Self {
+            name: Path::new("").into(),
+            bytes: Bytes::Stream(Box::new(Nothing)),
+            carry: Vec::new(),
+            behind: Vec::new(),
+            position: 0,
+            end: None,
+            size: None,
+            limits,
+            slab: Slab::default(),
+            spare: None,
+            next_index: 0,
+            done: false,
+            broken: false,
+            part_follows: false,
+            fault: None,
+            padding: 0,
+            checksum: None,
+            taken: 0,
+            source: 0,
+            following: None,
+            reads: vec![SourceRead::default()],
+            before: 0,
+            roots_bytes: 0,
+            maps: false,
+            concatenated: false,
+        };
+        let header = chunks.begin(input)?;
+        Ok((header, chunks))
+    }
+
+    /// Goes on with these sources when the first one ends.
+    pub fn follow(&mut self, following: Following) {
+        self.reads.resize_with(following.names.len().max(1), SourceRead::default);
+        for (source, read) in (0..).zip(&mut self.reads) {
+            read.source = source;
+        }
+        self.following = Some(following);
+    }
+
+    /// From now on a source may hold several CARs, one behind the other.
+    pub fn accept_concatenated(&mut self) {
+        self.concatenated = true;
+    }
+
+    /// Begins a source and reads its header.
+    fn begin(&mut self, input: Input) -> Result<Header> {
+        let Input { name, size, body, compression, .. } = input;
+        self.name = name.into();
+        (self.bytes, self.size) = match body {
             Body::File(file) => (Bytes::File { file, at: 0, advised: 0 }, size),
             Body::Stream(stream) => (Bytes::Stream(stream), None),
         };
-        let mut head = vec![0; FIRST_READ];
-        let mut filled = bytes.fill(&mut head, &name)?;
-        let mut size = decompressed_size;
+        (self.carry, self.behind, self.position, self.end) = (Vec::new(), Vec::new(), 0, None);
+        (self.done, self.part_follows, self.fault, self.padding) = (false, false, None, 0);
+        self.checksum = matches!(self.bytes, Bytes::Stream(_)).then(XxHash3_64::new);
+        let header = self.read_head()?;
+        if self.maps {
+            self.map();
+        }
+        let read = &mut self.reads[self.source as usize];
+        if read.version == 0 {
+            (read.version, read.compression) = (header.version, compression.name().into());
+            read.roots.clone_from(&header.roots);
+            // Whoever goes on reads the header of the first source again.
+            read.noted_roots = if self.source == 0 { read.roots.len() } else { 0 };
+            self.count_roots(&header)?;
+        }
+        Ok(header)
+    }
+
+    /// Reads the header at the current position; the first section comes next.
+    fn read_head(&mut self) -> Result<Header> {
+        let Self { name, bytes, .. } = self;
+        let (name, part) = (Arc::clone(name), self.position);
+        let mut head = std::mem::take(&mut self.carry);
+        let mut filled = head.len();
+        if filled < FIRST_READ {
+            head.resize(FIRST_READ, 0);
+            filled += bytes.fill(&mut head[filled..], &name)?;
+        }
+        let mut size = self.size.map(|size| size.saturating_sub(part));
         let header = loop {
             if filled < head.len() {
                 head.truncate(filled);
@@ -190,20 +305,22 @@ impl Chunks {
             if head.is_empty() {
                 return Err(Error::bad_input(&name, 0, crate::source::input::CompressionProblem::Empty));
             }
-            let step =
-                read_header(&head, size).map_err(|(problem, at)| match foreign::kind(&head, || bytes.tail(&head)) {
+            let step = read_header(&head, size).map_err(|(problem, at)| {
+                let foreign = if part == 0 { foreign::kind(&head, || bytes.tail(&head)) } else { None };
+                match foreign {
                     Some((what, hint)) => Error::bad_input(&name, at, CarProblem::Foreign { what, hint }),
-                    None => Error::bad_input(&name, at, problem),
-                })?;
+                    None => Error::bad_input(&name, part + at, problem),
+                }
+            })?;
             match step {
                 HeaderStep::Header(header) => break header,
                 HeaderStep::NeedMore(len) if len > MAX_HEAD => {
                     let reason = format!("its header would end at byte {len}, beyond all reason");
-                    return Err(Error::bad_input(&name, 0, CarProblem::V2Header { reason }));
+                    return Err(Error::bad_input(&name, part, CarProblem::V2Header { reason }));
                 }
                 HeaderStep::NeedMore(_) if size == Some(head.len() as u64) => {
                     let problem = CarProblem::Truncated { inside: "the header" };
-                    return Err(Error::bad_input(&name, head.len() as u64, problem));
+                    return Err(Error::bad_input(&name, part + head.len() as u64, problem));
                 }
                 HeaderStep::NeedMore(len) => {
                     // Grown by doubling, and only as data comes: a claimed length alone moves nothing.
@@ -214,36 +331,125 @@ impl Chunks {
             }
         };
         let start = header.blocks_start as usize;
-        let carry = head.get(start..).unwrap_or_default().to_vec();
-        let end = header.blocks_end();
-        let mut chunks = Self {
-            name,
-            bytes,
-            carry,
-            position: header.blocks_start,
-            end,
-            limits,
-            slab: Slab::default(),
-            next_index: 0,
-            done: false,
-            fault: None,
-            tail: Tail::default(),
-            checksum: None,
-        };
-        if matches!(chunks.bytes, Bytes::Stream(_)) {
-            chunks.checksum = Some(XxHash3_64::new());
+        if part > 0
+            && let Some(checksum) = &mut self.checksum
+        {
+            checksum.write(head.get(..start).unwrap_or_default());
         }
-        if let Some(end) = end {
-            let keep = usize::try_from(end.saturating_sub(chunks.position)).unwrap_or(usize::MAX);
-            if chunks.carry.len() > keep {
-                chunks.carry.truncate(keep);
-            }
+        self.position = part + header.blocks_start;
+        self.end = header.blocks_end().map(|end| part + end);
+        if matches!(self.bytes, Bytes::Mapped { .. }) {
+            self.bytes.seek(self.position);
+        } else {
+            self.carry = head.get(start..).unwrap_or_default().to_vec();
+            self.cut_carry();
         }
-        Ok((header, chunks))
+        Ok(header)
     }
 
-    /// Bytes of the compressed file consumed so far.
+    /// Sets aside what was read behind the data of a CARv2.
+    fn cut_carry(&mut self) {
+        if let Some(end) = self.end {
+            let keep = usize::try_from(end.saturating_sub(self.position)).unwrap_or(usize::MAX);
+            if self.carry.len() > keep {
+                let mut behind = self.carry.split_off(keep);
+                behind.append(&mut self.behind);
+                self.behind = behind;
+            }
+        }
+    }
+
+    /// Opens `source`, and reads its header, unless it is the one that is read now.
+    ///
+    /// # Errors
+    /// As [`Chunks::open`].
+    pub fn go_to(&mut self, source: u32) -> Result<()> {
+        if source == self.source {
+            return Ok(());
+        }
+        let Some(following) = &mut self.following else { return Ok(()) };
+        // What decompresses the last one ends before another one is opened.
+        (self.bytes, self.carry) = (Bytes::Stream(Box::new(Nothing)), Vec::new());
+        let input = (following.open)(source as usize)?;
+        let known = following.bytes.iter().zip(&self.reads).take(source as usize);
+        self.before = known.map(|(bytes, read)| bytes.unwrap_or(read.bytes)).sum();
+        self.source = source;
+        self.begin(input).map(drop)
+    }
+
+    /// What is kept of all headers has the limit of one.
+    fn count_roots(&mut self, header: &Header) -> Result<()> {
+        self.roots_bytes += header.roots.iter().map(|root| root.as_bytes().len() as u64).sum::<u64>();
+        if self.roots_bytes > MAX_HEADER {
+            return Err(Error::bad_input(&self.name, self.position, CarProblem::TooManyRoots));
+        }
+        Ok(())
+    }
+
+    /// One more CAR in the same source.
+    fn begin_part(&mut self) -> Result<()> {
+        self.part_follows = false;
+        let part = self.position;
+        let header = self.read_head()?;
+        let read = &mut self.reads[self.source as usize];
+        // A source that is read again is not counted again.
+        if part > read.last_part {
+            read.last_part = part;
+            read.roots.extend_from_slice(&header.roots);
+            self.count_roots(&header)?;
+        }
+        Ok(())
+    }
+
+    /// The source that is read now.
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
+    /// The names of all sources.
+    pub fn name_of(&self, source: u32) -> &Path {
+        let names = self.following.as_ref().map(|following| &following.names);
+        names.and_then(|names| names.get(source as usize)).map_or(&*self.name, PathBuf::as_path)
+    }
+
+    /// How many sources there are.
+    pub fn sources(&self) -> u32 {
+        self.reads.len() as u32
+    }
+
+    /// Takes up what an earlier run has found out about the sources.
+    pub fn take_up(&mut self, known: &[SourceRead]) {
+        for read in known {
+            let Some(slot) = self.reads.get_mut(read.source as usize) else { continue };
+            let mut roots = if read.source == 0 { std::mem::take(&mut slot.roots) } else { Vec::new() };
+            roots.extend_from_slice(&read.roots);
+            self.roots_bytes += read.roots.iter().map(|root| root.as_bytes().len() as u64).sum::<u64>();
+            *slot = SourceRead { noted_roots: roots.len(), roots, ..read.clone() };
+        }
+    }
+
+    /// What an earlier run has found out.
+    pub fn known(&self) -> Vec<SourceRead> {
+        self.reads.clone()
+    }
+
+    /// All sources, as far as they were read.
+    pub fn reads(&mut self) -> &mut [SourceRead] {
+        let (position, end, padding, consumed) = (self.position, self.end, self.padding, self.consumed_here());
+        let checksum = self.checksum();
+        let bytes = self.following.as_ref().and_then(|it| it.bytes.get(self.source as usize).copied()).flatten();
+        let read = &mut self.reads[self.source as usize];
+        (read.offset, read.end, read.padding, read.checksum) = (position, end, padding, checksum);
+        read.bytes = bytes.unwrap_or(consumed);
+        &mut self.reads
+    }
+
+    /// Bytes of the compressed sources consumed so far.
     pub fn consumed(&self) -> u64 {
+        self.before + self.consumed_here()
+    }
+
+    fn consumed_here(&self) -> u64 {
         match &self.bytes {
             Bytes::File { at, .. } => *at,
             Bytes::Mapped { at, .. } => *at as u64,
@@ -259,6 +465,16 @@ impl Chunks {
         }
     }
 
+    /// Whether this source has ended at `offset`, with so much padding.
+    pub fn is_at(&self, offset: u64, padding: u64) -> bool {
+        (self.position, self.padding) == (offset, padding)
+    }
+
+    /// Bytes of sections handed out, of all sources.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Offset in the decompressed source of the next section to be handed out.
     pub fn position(&self) -> u64 {
         self.position
@@ -269,20 +485,22 @@ impl Chunks {
         self.checksum.as_ref().map(Hasher::finish)
     }
 
-    /// Continues at `offset`, where an earlier run stopped. A source that cannot be sought is read up to there;
+    /// Continues at `offset` of this source, where an earlier run stopped, in a CAR whose blocks end at `end`. A source that cannot be sought is read up to there;
     /// [`Chunks::checksum`] then shows whether it was the same; `each` receives its sections and the bytes that they are in.
     ///
     /// # Errors
     /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
     /// read; or what `each` returns.
-    pub fn skip_to(&mut self, offset: u64, mut each: Option<PassSection<'_>>) -> Result<()> {
-        let cut = |name: &PathBuf, at| {
+    pub fn skip_to(&mut self, offset: u64, end: Option<u64>, mut each: Option<PassSection<'_>>) -> Result<()> {
+        let cut = |name: &Path, at| {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
         // What was read behind `offset` comes again.
-        (self.done, self.fault, self.tail) = (false, None, Tail::default());
+        (self.done, self.fault, self.padding, self.part_follows) = (false, None, 0, false);
+        // There may be several CARs, each with an end of its own.
+        self.end = end.or(self.end.filter(|_| !self.concatenated));
         if let Bytes::File { file, at, .. } = &mut self.bytes {
-            if file.metadata().map_err(Error::io("look at", &self.name))?.len() < offset {
+            if file.metadata().map_err(Error::io("look at", &*self.name))?.len() < offset {
                 return Err(cut(&self.name, offset));
             }
             *at = offset;
@@ -298,6 +516,8 @@ impl Chunks {
             }
             return Err(cut(&self.name, offset));
         }
+        let behind = std::mem::take(&mut self.behind);
+        self.carry.extend(behind);
         let mut scratch = vec![0; FIRST_READ];
         let mut passing = Vec::new();
         while self.position < offset {
@@ -320,6 +540,7 @@ impl Chunks {
             self.carry.drain(..take);
             self.position += take as u64;
         }
+        self.cut_carry();
         Ok(())
     }
 
@@ -328,6 +549,14 @@ impl Chunks {
         let Limits { max_block, fits, .. } = self.limits;
         let mut at = 0;
         loop {
+            if self.concatenated && begins_header(&bytes[at..]) == Begins::Header {
+                match read_header(&bytes[at..], None) {
+                    Ok(HeaderStep::Header(header)) => at += header.blocks_start as usize,
+                    Ok(HeaderStep::NeedMore(_)) => return Ok(at),
+                    Err((problem, _)) => return Err(Error::bad_input(&self.name, self.position, problem)),
+                }
+                continue;
+            }
             match next_section(bytes, at, max_block.min(fits)) {
                 Ok(Step::Section(section)) => {
                     each(bytes, section)?;
@@ -341,29 +570,59 @@ impl Chunks {
 
     /// What was found at the end; meaningful when [`Chunks::next`] has returned `None`.
     pub fn tail(&self) -> Tail {
-        self.tail
+        let earlier = self.reads.iter().take(self.source as usize).map(|read| read.padding).sum::<u64>();
+        Tail { padding: earlier + self.padding }
     }
 
-    /// The next chunk, in `spare` when it is large enough; `None` at the clean end.
-    pub fn next(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
-        if let Some(fault) = self.fault.take() {
-            self.done = true;
-            return Err(fault);
+    /// The next chunk, in `spare` when it is large enough; `None` at the clean end of the last source.
+    pub fn next(&mut self, mut spare: Option<Buffer>) -> Result<Option<Chunk>> {
+        loop {
+            let next = self.next_here(spare.take())?;
+            if next.is_some() || self.broken || self.source + 1 >= self.sources() {
+                return Ok(next);
+            }
+            self.reads();
+            // After an error nothing more is read.
+            let next = self.go_to(self.source + 1);
+            self.unless_broken(next)?;
         }
-        if self.done {
-            return Ok(None);
-        }
-        let outcome = self.read_chunk(spare);
-        // After an error nothing more is read.
-        self.done |= !matches!(outcome, Ok(Some(_)));
+    }
+
+    fn unless_broken<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        self.broken |= outcome.is_err();
         outcome
     }
 
-    /// From now on chunks are mapped, if the source is a plain file.
+    /// The next chunk of this source; `None` at its clean end.
+    pub fn next_here(&mut self, mut spare: Option<Buffer>) -> Result<Option<Chunk>> {
+        loop {
+            if let Some(fault) = self.fault.take() {
+                return self.unless_broken(Err(fault));
+            }
+            if self.done || self.broken {
+                return Ok(None);
+            }
+            if self.part_follows {
+                let begun = self.begin_part();
+                self.unless_broken(begun)?;
+            }
+            let outcome = self.read_chunk(spare.take());
+            let outcome = self.unless_broken(outcome)?;
+            if outcome.is_none() && self.part_follows {
+                continue;
+            }
+            self.done |= outcome.is_none();
+            return Ok(outcome);
+        }
+    }
+
+    /// From now on chunks are mapped, where a source is a plain file.
     pub fn map(&mut self) {
+        self.maps = true;
         if let Bytes::File { file, .. } = &self.bytes
             && let Ok(metadata) = file.metadata()
-            && let Ok(len) = usize::try_from(self.end.unwrap_or(metadata.len()))
+            && let Ok(len) = usize::try_from(metadata.len())
+            && self.end.is_none_or(|end| end <= metadata.len())
             && let Some(map) = Mapped::new(file, len, &self.name)
             && let Ok(file) = file.try_clone()
             && let Ok(at) = usize::try_from(self.position)
@@ -380,21 +639,22 @@ impl Chunks {
         let Bytes::Mapped { file, map, at, advised } = &mut self.bytes else { return Ok(None) };
         read_ahead(file, *at as u64, advised);
         let (map, start) = (Arc::clone(map), *at);
+        let until = self.end.and_then(|end| usize::try_from(end).ok()).unwrap_or(map.len()).clamp(start, map.len());
         let mut window = self.limits.chunk;
         loop {
-            let bytes = &map[start..map.len().min(start.saturating_add(window))];
-            let data_ends = start + bytes.len() == map.len();
+            let bytes = &map[start..until.min(start.saturating_add(window))];
+            let data_ends = start + bytes.len() == until;
             let framed = self.frame(bytes);
             map.check()?;
-            if framed.starts.is_empty() && framed.problem.is_none() && !framed.padding && !data_ends {
+            if framed.starts.is_empty() && framed.problem.is_none() && !framed.stops() && !data_ends {
                 // One section is longer than the chunk.
                 window = framed.needed as usize;
                 continue;
             }
             let behind = start + framed.len;
             let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
-            *at = if framed.padding { map.len() } else { behind };
-            let rest = if framed.padding { &map[behind..] } else { &bytes[framed.len..] };
+            *at = if framed.padding { until } else { behind };
+            let rest = if framed.padding { &map[behind..until] } else { &bytes[framed.len..] };
             let fault = self.check_rest(&framed, rest, data_ends, false);
             let bytes = ChunkBytes::Mapped { map: Arc::clone(&map), at: start, len: framed.len };
             return self.hand_out(bytes, framed.starts, fault);
@@ -405,7 +665,7 @@ impl Chunks {
         if matches!(self.bytes, Bytes::Mapped { .. }) {
             return self.mapped_chunk();
         }
-        let mut buffer = match spare {
+        let mut buffer = match spare.or_else(|| self.spare.take()) {
             Some(buffer) if buffer.len() >= self.limits.chunk && buffer.len() > self.carry.len() => buffer,
             _ => self.slab.buffer(self.limits.chunk.max(self.carry.len() + 1))?,
         };
@@ -421,10 +681,19 @@ impl Chunks {
             let framed = self.frame(&buffer[..filled]);
             let rest = &buffer[framed.len..filled];
             let fault = self.check_rest(&framed, rest, data_ends, filled < want && self.end.is_some());
-            if !framed.starts.is_empty() || fault.is_err() || framed.padding || data_ends {
-                self.carry.clear();
-                if fault.is_ok() && !self.done {
-                    self.carry.extend_from_slice(rest);
+            if !framed.starts.is_empty() || fault.is_err() || framed.stops() || data_ends {
+                // Behind the data of a CARv2 `carry` has been set.
+                if self.end.is_none() || !data_ends {
+                    self.carry.clear();
+                    if fault.is_ok() && !self.done {
+                        self.carry.extend_from_slice(rest);
+                    }
+                }
+                // A short source must not hold memory for a long one.
+                if self.done && self.following.is_some() && framed.len < buffer.len() / 2 {
+                    let mut fitting = self.slab.buffer(framed.len)?;
+                    fitting[..framed.len].copy_from_slice(&buffer[..framed.len]);
+                    self.spare = Some(std::mem::replace(&mut buffer, fitting));
                 }
                 let bytes = ChunkBytes::Read { buffer, len: framed.len };
                 return self.hand_out(bytes, framed.starts, fault);
@@ -444,15 +713,19 @@ impl Chunks {
         if let Some((problem, at)) = &framed.problem {
             return Err(Error::bad_input(&self.name, self.position + *at as u64, problem.clone()));
         }
+        let behind = self.position + framed.len as u64;
         if framed.padding {
-            self.take_padding(rest, self.position + framed.len as u64)?;
-            return self.finish();
+            self.take_padding(rest, behind)?;
+            return self.finish(behind);
+        }
+        if framed.header {
+            return self.expect_part(behind);
         }
         if short {
             return Err(self.cut(rest, framed.len, "the data that its CARv2 header promises"));
         }
         match data_ends {
-            true if rest.is_empty() => self.finish(),
+            true if rest.is_empty() => self.finish(behind),
             true => Err(self.cut(rest, framed.len, "a section")),
             false => Ok(()),
         }
@@ -467,17 +740,19 @@ impl Chunks {
         let (index, base) = (self.next_index, self.position);
         self.next_index += 1;
         self.position += bytes.len() as u64;
+        self.taken += bytes.len() as u64;
         if let Some(checksum) = &mut self.checksum {
             checksum.write(&bytes);
         }
-        Ok(Some(Chunk { index, base, bytes, starts }))
+        let (source, name) = (self.source, Arc::clone(&self.name));
+        Ok(Some(Chunk { index, source, name, base, bytes, starts }))
     }
 
     /// Hops over whole sections.
     fn frame(&self, bytes: &[u8]) -> Framed {
         let Limits { max_block, fits, budget, .. } = self.limits;
         let starts = Vec::with_capacity(bytes.len() / 512);
-        let mut framed = Framed { starts, len: 0, needed: 0, padding: false, problem: None };
+        let mut framed = Framed { starts, len: 0, needed: 0, padding: false, header: false, problem: None };
         while framed.len < bytes.len() {
             let at = framed.len;
             prefetch_ahead(bytes, at);
@@ -495,6 +770,20 @@ impl Chunks {
             if len == 0 {
                 framed.padding = true;
                 break;
+            }
+            // One compare, of a byte that is in the cache: see `begins_header`.
+            if bytes.get(at + len_bytes).is_some_and(|&first| first >= 0xa0) && self.end.is_none() {
+                match begins_header(&bytes[at..]) {
+                    Begins::Header => {
+                        framed.header = true;
+                        break;
+                    }
+                    Begins::NeedMore => {
+                        framed.needed = bytes.len() as u64 + 1;
+                        break;
+                    }
+                    Begins::Other => {}
+                }
             }
             if len > max_block {
                 framed.problem = Some((CarProblem::BlockTooLarge { len, max: max_block }, at));
@@ -544,18 +833,17 @@ impl Chunks {
         check(rest)?;
         let mut scratch = vec![0; FIRST_READ];
         loop {
-            let window =
-                self.end.map_or(u64::MAX, |end| end.saturating_sub(at + self.tail.padding + rest.len() as u64));
+            let window = self.end.map_or(u64::MAX, |end| end.saturating_sub(at + self.padding + rest.len() as u64));
             let want = scratch.len().min(usize::try_from(window).unwrap_or(usize::MAX));
             let filled = self.bytes.fill(&mut scratch[..want], &self.name)?;
             check(&scratch[..filled])?;
-            self.tail.padding += filled as u64;
+            self.padding += filled as u64;
             if filled < scratch.len() {
                 break;
             }
         }
-        self.tail.padding += rest.len() as u64;
-        let found = at + self.tail.padding;
+        self.padding += rest.len() as u64;
+        let found = at + self.padding;
         if self.end.is_some_and(|end| found < end) {
             let inside = "the data that its CARv2 header promises";
             return Err(Error::bad_input(&self.name, found, CarProblem::Truncated { inside }));
@@ -563,8 +851,37 @@ impl Chunks {
         Ok(())
     }
 
-    /// The blocks are over. What follows (a CARv2's index) is read only where that proves the compression whole.
-    fn finish(&mut self) -> Result<()> {
+    /// The header of one more CAR stands at `at`.
+    fn expect_part(&mut self, at: u64) -> Result<()> {
+        if !self.concatenated {
+            return Err(Error::bad_input(&self.name, at, CarProblem::Concatenated));
+        }
+        self.part_follows = true;
+        Ok(())
+    }
+
+    /// The blocks of a CAR are over at `at`. What follows (a CARv2's index) is read only where that proves the compression
+    /// whole, or is one more CAR.
+    fn finish(&mut self, at: u64) -> Result<()> {
+        if let Some(end) = self.end {
+            let mut behind = std::mem::take(&mut self.behind);
+            if behind.len() < FIRST_READ {
+                let have = behind.len();
+                behind.resize(FIRST_READ, 0);
+                self.bytes.seek(end + have as u64);
+                let filled = self.bytes.fill(&mut behind[have..], &self.name)?;
+                behind.truncate(have + filled);
+            }
+            if begins_header(&behind) == Begins::Header && (at == end || !self.concatenated) {
+                self.expect_part(end)?;
+                self.bytes.seek(end + behind.len() as u64);
+                self.carry = behind;
+                return Ok(());
+            }
+            if self.concatenated && !behind.is_empty() {
+                return Err(Error::bad_input(&self.name, end, CarProblem::IndexInConcatenation));
+            }
+        }
         self.done = true;
         self.carry = Vec::new();
         if let Bytes::Stream(stream) = &mut self.bytes {
@@ -572,6 +889,19 @@ impl Chunks {
             while stream.fill(&mut scratch)? > 0 {}
         }
         Ok(())
+    }
+}
+
+/// A stream without bytes: what is read when nothing is open.
+struct Nothing;
+
+impl ByteStream for Nothing {
+    fn fill(&mut self, _: &mut [u8]) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn consumed(&self) -> u64 {
+        0
     }
 }
 
@@ -583,8 +913,17 @@ struct Framed {
     needed: u64,
     /// Whether null padding follows.
     padding: bool,
+    /// Whether the header of one more CAR follows.
+    header: bool,
     /// What is wrong behind the whole sections, and where in the buffer.
     problem: Option<(CarProblem, usize)>,
+}
+
+impl Framed {
+    /// Whether no section can follow.
+    fn stops(&self) -> bool {
+        self.padding || self.header
+    }
 }
 
 #[cfg(test)]

@@ -87,6 +87,37 @@ impl Serialize for Link<'_> {
     }
 }
 
+/// What a section's place in a CAR has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// The header of one more CAR: files were joined.
+    Header,
+    /// Anything else.
+    Other,
+    /// Too few bytes to tell.
+    NeedMore,
+}
+
+/// Whether `bytes`, which stand where a section may begin, are a header: a length and a map of one or two fields, the first
+/// of which is `roots` or `version`. No section is that: a CID begins with 0x12 (version 0) or 0x01 (version 1), a map with
+/// 0xa0 or more.
+pub(crate) fn begins_header(bytes: &[u8]) -> Begins {
+    let Ok(read) = varint::read(bytes, "the header's length") else { return Begins::Other };
+    let Some((_, len_bytes)) = read else { return Begins::NeedMore };
+    let rest = bytes.get(len_bytes..).unwrap_or_default();
+    let begins = |text: &[u8]| match rest {
+        [] => Begins::NeedMore,
+        [0xa1 | 0xa2, rest @ ..] if rest.starts_with(text) => Begins::Header,
+        [0xa1 | 0xa2, rest @ ..] if text.starts_with(rest) => Begins::NeedMore,
+        _ => Begins::Other,
+    };
+    match (begins(b"\x65roots"), begins(b"\x67version")) {
+        (Begins::Header, _) | (_, Begins::Header) => Begins::Header,
+        (Begins::NeedMore, _) | (_, Begins::NeedMore) => Begins::NeedMore,
+        _ => Begins::Other,
+    }
+}
+
 /// The outcome of parsing a header at the front of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderStep {

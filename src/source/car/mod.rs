@@ -18,6 +18,7 @@ mod cid;
 mod header;
 mod problem;
 mod section;
+pub(crate) mod sources;
 pub(crate) mod varint;
 
 pub use cid::RawCid;

@@ -63,6 +63,18 @@ pub enum CarProblem {
         /// Which number.
         what: &'static str,
     },
+    /// A directory has no file that is named like a CAR.
+    #[error("no CAR (*.car, *.car.zst, *.car.gz, *.car.xz, *.car.lz4) and no block log is in this directory")]
+    NothingInDirectory,
+    /// Files were joined: a second header stands where a section may begin.
+    #[error("two CARs in one file: here the header of another one begins")]
+    Concatenated,
+    /// Something that is no header follows the data of a CARv2, where CARs are joined.
+    #[error("what follows the data of this CARv2 is no CAR, and where it ends is not known")]
+    IndexInConcatenation,
+    /// The headers of all sources have more roots than are kept.
+    #[error("the roots of all sources have more than {} together", human(super::MAX_HEADER))]
+    TooManyRoots,
     /// A block over the limit.
     #[error("a block of {} is over the limit of {}", human(*len), human(*max))]
     BlockTooLarge {
@@ -158,6 +170,12 @@ impl Problem for CarProblem {
             }
             Self::BlockTooLarge { .. } => "if the block is real, raise --max-block-size".into(),
             Self::BlockOverBudget { needs, .. } => format!("run it again with --memory {}", human(*needs).replace(' ', "")),
+            Self::NothingInDirectory => "name the files; folders below it are not looked into".into(),
+            Self::Concatenated => "give --concatenated: `bedload import` takes both then".into(),
+            Self::IndexInConcatenation => {
+                "a CARv2 with an index cannot be joined with others: give each file by its own name".into()
+            }
+            Self::TooManyRoots => "import fewer sources at a time, the others with --into-existing".into(),
             Self::NullPadding => "`--null-padding eof` takes it as the end of the snapshot".into(),
             Self::Conflict { .. } => {
                 "the snapshot (or the database it is added to) is damaged, or the key layout (--key) lets two blocks share \

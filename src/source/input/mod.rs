@@ -17,6 +17,7 @@ mod ahead;
 mod detect;
 pub mod forest;
 mod gzip;
+mod look;
 mod lz4;
 mod open;
 mod peek;
@@ -33,6 +34,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 pub(crate) use detect::is_compressed;
+pub(crate) use look::{Look, look};
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;
 pub(crate) use open::refused;

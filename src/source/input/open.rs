@@ -19,7 +19,7 @@ use super::{Body, ByteStream, Compression, CompressionProblem, Input, forest};
 use crate::error::{Error, Result};
 
 /// The name of standard input.
-const STDIN: &str = "-";
+pub(super) const STDIN: &str = "-";
 /// Chunks that the decoders on a single thread unpack ahead.
 const DEPTH: usize = 4;
 /// The largest such chunk.

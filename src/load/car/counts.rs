@@ -1,0 +1,53 @@
+//! What was read of each source, while threads read it.
+
+use parking_lot::Mutex;
+
+use crate::hash::content_digest::Content;
+use crate::source::car::chunks::Chunks;
+use crate::source::car::sources::SourceRead;
+
+/// Blocks and bytes of their values, of each source.
+pub(in crate::load) struct Counts(Mutex<Vec<(Content, u64)>>);
+
+impl Counts {
+    /// Begins with what an earlier run has read, in the order of the sources.
+    pub fn new(sources: u32, known: &[SourceRead]) -> Self {
+        let mut counts = vec![(Content::default(), 0); sources as usize];
+        for read in known {
+            if let Some(count) = counts.get_mut(read.source as usize) {
+                *count = (read.content(), read.payload);
+            }
+        }
+        Self(Mutex::new(counts))
+    }
+
+    /// Adds blocks of one source.
+    pub fn add(&self, source: u32, content: Content, payload: u64) {
+        if let Some((all, bytes)) = self.0.lock().get_mut(source as usize) {
+            all.merge(content);
+            *bytes += payload;
+        }
+    }
+
+    /// What the journal does not have of the sources from number `noted` on, which becomes the one that is read now. No
+    /// thread may have blocks in hand.
+    pub fn news(&self, chunks: &mut Chunks, noted: &mut u32) -> Vec<SourceRead> {
+        let first = std::mem::replace(noted, chunks.source());
+        let last = chunks.source();
+        let reads = self.fill(chunks).get_mut(first as usize..=last as usize).unwrap_or_default();
+        reads.iter_mut().map(SourceRead::news).collect()
+    }
+
+    /// All sources with their counts.
+    pub fn all(&self, chunks: &mut Chunks) -> Vec<SourceRead> {
+        self.fill(chunks).to_vec()
+    }
+
+    fn fill<'c>(&self, chunks: &'c mut Chunks) -> &'c mut [SourceRead] {
+        let reads = chunks.reads();
+        for (read, (content, payload)) in reads.iter_mut().zip(self.0.lock().iter()) {
+            (read.blocks, read.digest, read.payload) = (content.records, content.digest, *payload);
+        }
+        reads
+    }
+}

@@ -1,0 +1,96 @@
+//! Several sources that are read one behind the other.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::RawCid;
+use crate::error::Result;
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::source::input::Input;
+
+/// All sources of an import, the first one included; each is opened when it is reached.
+pub(crate) struct Following {
+    pub names: Arc<[PathBuf]>,
+    /// Bytes on disk, where they are known.
+    pub bytes: Vec<Option<u64>>,
+    /// Opens the source of that number.
+    pub open: Box<dyn FnMut(usize) -> Result<Input> + Send>,
+}
+
+/// One source, as far as it was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SourceRead {
+    /// Which one, counted from 0.
+    pub source: u32,
+    pub compression: String,
+    /// Version of its format; 0 before its header is read.
+    pub version: u64,
+    /// Bytes on disk, or those that a pipe has delivered.
+    pub bytes: u64,
+    /// The decompressed offset of the next section, and where the blocks of its CAR end by the header.
+    pub offset: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<u64>,
+    /// XXH3-64 of what lies between header and `offset`; only of a source that cannot be sought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<u64>,
+    /// Bytes of null padding.
+    pub padding: u64,
+    /// Blocks, bytes of their values, and the content digest of their records.
+    pub blocks: u64,
+    pub payload: u64,
+    pub digest: ContentDigest,
+    /// The roots; in a journal those that no earlier entry has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "as_text")]
+    pub roots: Vec<RawCid>,
+    /// Where the last of several joined CARs begins.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_part: u64,
+    /// How many of the roots are in the journal.
+    #[serde(skip)]
+    pub noted_roots: usize,
+}
+
+impl SourceRead {
+    /// The records that were read.
+    pub fn content(&self) -> Content {
+        Content { records: self.blocks, digest: self.digest }
+    }
+
+    /// What the journal does not have yet of this.
+    pub fn news(&mut self) -> Self {
+        let roots = std::mem::take(&mut self.roots);
+        let news = Self { roots: roots.get(self.noted_roots..).unwrap_or_default().to_vec(), ..self.clone() };
+        (self.noted_roots, self.roots) = (roots.len(), roots);
+        news
+    }
+
+    /// Takes what a later entry of a journal has.
+    pub fn take(&mut self, mut later: Self) {
+        self.roots.append(&mut later.roots);
+        later.roots = std::mem::take(&mut self.roots);
+        *self = later;
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// CIDs as people write them.
+mod as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::RawCid;
+
+    pub fn serialize<S: Serializer>(roots: &[RawCid], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(roots.iter().map(ToString::to_string))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RawCid>, D::Error> {
+        let roots = Vec::<String>::deserialize(deserializer)?;
+        roots.iter().map(|root| root.parse().map_err(D::Error::custom)).collect()
+    }
+}

@@ -1,0 +1,71 @@
+//! What can be known of a snapshot before it is read, without threads and without keeping it open.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::detect::{self, Magic};
+use super::open::{STDIN, refused};
+use super::{Compression, CompressionProblem, forest};
+use crate::error::{Error, Result};
+
+/// Bytes that are looked at.
+const HEAD: usize = 64 << 10;
+
+/// What was seen of a regular file.
+pub(crate) struct Look {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Skippable frames in front are taken for those of zstd.
+    pub compression: Compression,
+    /// As [`super::Input::blocks`].
+    pub blocks: Option<u64>,
+    /// Its first bytes.
+    pub head: Vec<u8>,
+}
+
+/// Looks at a file; `None` of what is no regular file, which could not be read again.
+///
+/// # Errors
+/// [`Error::BadInput`], [`Error::Io`]: it is not there, is empty, or cannot be read.
+pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
+    if path.as_os_str() == STDIN {
+        return Ok(None);
+    }
+    let metadata = std::fs::metadata(path).map_err(|error| refused(path, "open", error))?;
+    if metadata.is_dir() {
+        return Err(Error::bad_input(path, None, CompressionProblem::Directory));
+    }
+    if !metadata.is_file() {
+        return Ok(None);
+    }
+    let file = File::open(path).map_err(|error| refused(path, "open", error))?;
+    let size = file.metadata().map_err(Error::io("look at", path))?.len();
+    if size == 0 {
+        return Err(Error::bad_input(path, 0, CompressionProblem::Empty));
+    }
+    let mut head = vec![0; HEAD];
+    let mut got = 0;
+    while let Some(room) = head.get_mut(got..).filter(|room| !room.is_empty()) {
+        match file.read_at(room, got as u64) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(refused(path, "read", error)),
+        }
+    }
+    head.truncate(got);
+    let compression = match detect::magic(&head) {
+        Magic::Frame(compression) | Magic::Cut(compression) => compression,
+        Magic::Skippable(_) => Compression::Zstd,
+        Magic::Other => Compression::None,
+    };
+    let tail = match compression {
+        Compression::Zstd => forest::find(&file, size).map_err(Error::io("read", path))?,
+        _ => None,
+    };
+    let compression = if tail.is_some() { Compression::ForestZstd } else { compression };
+    let blocks = tail.and_then(|tail| tail.blocks);
+    Ok(Some((Look { size, compression, blocks, head }, file)))
+}
