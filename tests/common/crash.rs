@@ -120,6 +120,34 @@ pub fn hashed() -> &'static Snapshot {
     })
 }
 
+/// The blocks of [`plain`] in several CARs that overlap; [`several`] has them in other forms.
+pub fn shares() -> Vec<Vec<Block>> {
+    let blocks = &plain().blocks;
+    [0..2600, 2500..2500, 2400..5600, 100..110, 5500..8000].map(|range| blocks[range].to_vec()).to_vec()
+}
+
+/// A folder of CARs of several forms that share blocks; as a pipe, all of them joined.
+pub fn several() -> &'static Snapshot {
+    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
+    SNAPSHOT.get_or_init(|| {
+        let shares = shares();
+        let cars: Vec<Vec<u8>> = shares.iter().map(|blocks| rooted(blocks)).collect();
+        let dir = own_folder().join("several");
+        std::fs::create_dir_all(&dir).expect("a folder");
+        let framed: Vec<u8> = cars[2].chunks(100_000).flat_map(zstd).collect();
+        let files = [
+            ("1.car", cars[0].clone()),
+            ("2.car.gz", gzip(&cars[1])),
+            ("3.car.zst", framed),
+            ("4.car", v2(&cars[3], 9, &[])),
+            ("5.car", cars[4].clone()),
+        ];
+        files.iter().for_each(|(name, bytes)| std::fs::write(dir.join(name), bytes).expect("room"));
+        let joined = Snapshot::of_blocks("joined.car", cars.concat(), &shares.concat());
+        Snapshot { name: "several", file: dir, ..joined }
+    })
+}
+
 /// A block log of Steem.
 pub fn log() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
@@ -132,7 +160,7 @@ pub fn log() -> &'static Snapshot {
 /// Every kind that imports are killed over. One more kind is one more function like those above, and a place here: all
 /// crash tests take it from this list.
 pub fn snapshots() -> Vec<&'static Snapshot> {
-    vec![plain(), forest(), mixed(), log()]
+    vec![plain(), forest(), mixed(), log(), several()]
 }
 
 /// The ways of a snapshot's blocks.
@@ -188,11 +216,12 @@ impl Case {
             }
             Way::Ranges => &["--memory", "16MiB"],
         };
+        let joined: &[&str] = if snapshot.name == "several" { &["--concatenated"] } else { &[] };
         Self {
             snapshot,
             from,
             db: dir.join("db"),
-            args: args.iter().map(Into::into).collect(),
+            args: args.iter().chain(joined).map(Into::into).collect(),
             env: vec![
                 ("BEDLOAD_DURABLE_BYTES".into(), (1 << 20).to_string()),
                 ("TMPDIR".into(), dir.to_str().expect("text").to_owned()),

@@ -100,6 +100,15 @@ pub fn import(place: &Place, source: impl AsRef<Path>) -> Import {
     Import { command, stdin: None, source: source.as_ref().display().to_string(), db, key: Key::Cid }
 }
 
+/// Importing several sources, in this order.
+pub fn import_all<P: AsRef<Path>>(place: &Place, sources: &[P]) -> Import {
+    let mut command = program();
+    let db = place.path("db");
+    command.arg("import").args(sources.iter().map(AsRef::as_ref)).arg("--db").arg(&db);
+    command.args(["--json", "--progress", "off"]);
+    Import { command, ..import(place, sources.first().expect("a source")) }
+}
+
 /// Importing `bytes` from a pipe.
 pub fn import_pipe(place: &Place, bytes: impl Into<Vec<u8>>) -> Import {
     Import { stdin: Some(bytes.into()), ..import(place, "-") }
@@ -143,6 +152,16 @@ impl Import {
         command.arg("-c").arg(format!("ulimit -n {files} && exec \"$0\" \"$@\"")).arg(self.command.get_program());
         command.args(self.command.get_args());
         Self { command, ..self }
+    }
+
+    /// Errors name this source.
+    pub fn at_fault(self, source: &Path) -> Self {
+        Self { source: source.display().to_string(), ..self }
+    }
+
+    /// Brings `bytes` on standard input.
+    pub fn stdin(self, bytes: &[u8]) -> Self {
+        Self { stdin: Some(bytes.to_vec()), ..self }
     }
 
     /// Runs a copy of the program as a user without rights.
@@ -244,6 +263,25 @@ impl Done {
         assert_eq!(self.text("/key"), self.key.name());
         // Not with assert_eq: it would print both databases.
         assert!(records(&self.db) == model.records, "the database holds other records than the model");
+    }
+
+    /// The import was refused with this exit code and `reason`, whichever source it names; or ended well, with 0.
+    #[track_caller]
+    pub fn refused_by(&self, code: i32, reason: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        if code == 0 {
+            return std::fs::remove_dir_all(&self.db).expect("a database");
+        }
+        assert!(self.text("/error").contains(reason), "{self:?}");
+        assert!(!self.hint().is_empty());
+        assert!(self.db.symlink_metadata().is_err(), "something stands under the final name");
+    }
+
+    /// The import into a database that was there ended well.
+    #[track_caller]
+    pub fn succeeded_in_existing(&self) {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        assert!(!self.partial().exists(), "something is left of the work");
     }
 
     /// The import was refused: with this exit code, one `error:` line that names the source, the offset and `reason`,

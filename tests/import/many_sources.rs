@@ -1,0 +1,331 @@
+//! Any number of CARs become one database, each block once, whatever the order and the form.
+
+use std::path::PathBuf;
+
+use crate::common::car::*;
+use crate::common::model::Model;
+use crate::common::run::{Done, Import, Place, import, import_all};
+
+fn some(range: std::ops::Range<u64>) -> Vec<Block> {
+    range.map(|i| block(&noise(i, 100 + (i * 37 % 900) as usize))).collect()
+}
+
+/// Shares of one set of blocks that overlap, one of them with duplicates of its own, one without blocks.
+fn shares() -> Vec<Vec<Block>> {
+    let twice = [some(300..340), some(320..340), some(0..5)].concat();
+    vec![some(0..400), some(200..700), Vec::new(), twice, some(650..1000)]
+}
+
+/// How many blocks of each share came before, in an earlier one or in it.
+fn repeats(shares: &[Vec<Block>]) -> Vec<u64> {
+    let mut met = std::collections::HashSet::new();
+    shares.iter().map(|blocks| blocks.iter().filter(|(cid, _)| !met.insert(cid.clone())).count() as u64).collect()
+}
+
+fn names(place: &Place, endings: &[&str], cars: &[Vec<u8>]) -> Vec<PathBuf> {
+    let file = |(number, (ending, bytes)): (usize, (&&str, &Vec<u8>))| place.file(&format!("{number}{ending}"), bytes);
+    endings.iter().zip(cars).enumerate().map(file).collect()
+}
+
+fn plain_files(place: &Place, shares: &[Vec<Block>]) -> Vec<PathBuf> {
+    let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
+    names(place, &[".car"; 5], &cars)
+}
+
+/// The rows of the report are right, and sum up to the whole.
+#[track_caller]
+fn rows_are_right(done: &Done, sources: &[PathBuf], shares: &[Vec<Block>]) {
+    let rows = done.json["sources"].as_array().expect("rows");
+    assert_eq!(rows.len(), sources.len());
+    let all = rows.iter().zip(sources).zip(shares).zip(repeats(shares));
+    for (((row, source), blocks), duplicate) in all {
+        let bytes = source.metadata().map_or(row["bytes"].as_u64().unwrap_or_default(), |metadata| metadata.len());
+        assert_eq!(row["path"], source.display().to_string());
+        assert_eq!(row["bytes"], bytes);
+        assert_eq!((&row["blocks"], &row["duplicate"]), (&blocks.len().into(), &duplicate.into()), "{row}");
+        assert_eq!(row["payload_bytes"], blocks.iter().map(|(_, data)| data.len() as u64).sum::<u64>());
+    }
+    let sum = |field: &str| rows.iter().map(|row| row[field].as_u64().expect("a number")).sum::<u64>();
+    assert_eq!((sum("blocks"), sum("duplicate")), (done.number("/blocks/read"), done.number("/blocks/duplicate")));
+    assert_eq!(sum("bytes"), done.number("/source/bytes"));
+}
+
+/// Every way that blocks can go, in small pieces.
+const WAYS: [&[&str]; 6] = [
+    &[],
+    &["--plan", "memory", "--memory", "16M"],
+    &["--plan", "spill", "--memory", "16M"],
+    &["--plan", "source", "--memory", "16M"],
+    &["--preset", "memtable", "--memory", "64M"],
+    &["--key", "multihash", "--threads", "1"],
+];
+
+fn key_of(args: &[&str]) -> crate::common::model::Key {
+    use crate::common::model::Key;
+    if args.contains(&"multihash") { Key::Multihash } else { Key::Cid }
+}
+
+#[test]
+fn the_order_of_sources_changes_nothing_but_the_rows() {
+    let place = Place::new();
+    let shares = shares();
+    let files = plain_files(&place, &shares);
+    for (number, args) in WAYS.into_iter().enumerate() {
+        let mut order: Vec<usize> = (0..shares.len()).collect();
+        order.rotate_left(number % 5);
+        if number % 2 == 1 {
+            order.reverse();
+        }
+        let sources: Vec<_> = order.iter().map(|&at| files[at].clone()).collect();
+        let ordered: Vec<_> = order.iter().map(|&at| shares[at].clone()).collect();
+        let done = import_all(&place, &sources).args(args).run();
+        let all = ordered.concat();
+        let model = Model::new(&all, key_of(args));
+        done.succeeded();
+        assert_eq!(done.text("/digest"), model.digest(), "{args:?}");
+        assert!(crate::common::model::records(&done.db) == model.records, "{args:?}");
+        rows_are_right(&done, &sources, &ordered);
+        std::fs::remove_dir_all(&done.db).expect("a database");
+    }
+    // One CAR of the same blocks.
+    let merged = place.file("merged.car", &rooted(&shares.concat()));
+    let one = import(&place, merged).holds(&shares.concat());
+    assert_eq!(one.json["sources"].as_array().map(Vec::len), Some(1));
+    assert_eq!(one.number("/sources/0/duplicate"), one.number("/blocks/duplicate"));
+}
+
+#[test]
+fn sources_of_every_form_come_together() {
+    let place = Place::new();
+    let shares = shares();
+    let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
+    let forest: Vec<u8> = cars[1].chunks(20_000).flat_map(zstd).chain(skippable(b"an index")).collect();
+    let forms = [v2(&cars[0], 40, b"an index"), forest, gzip(&cars[2]), xz(&cars[3]), lz4(&cars[4])];
+    let files = names(&place, &[".car", ".forest.car.zst", ".car.gz", ".car.xz", ".car.lz4"], &forms);
+    for args in [&[][..], &["--plan", "spill", "--memory", "16M"], &["--preset", "memtable", "--memory", "64M"]] {
+        let done = import_all(&place, &files).args(args).holds(&shares.concat());
+        rows_are_right(&done, &files, &shares);
+        assert_eq!(done.text("/source/compression"), "mixed");
+        std::fs::remove_dir_all(&done.db).expect("a database");
+    }
+    // Standard input among them, and by a directory.
+    let mut sources = files.clone();
+    sources[3] = "-".into();
+    let done = import_all(&place, &sources).stdin(&cars[3]).holds(&shares.concat());
+    rows_are_right(&done, &sources, &shares);
+    std::fs::remove_dir_all(&done.db).expect("a database");
+    place.file("notes.txt", b"not a CAR");
+    place.file(".5.car", b"an unfinished download");
+    std::fs::create_dir(place.path("6.car")).expect("a folder");
+    let done = import(&place, place.path("")).holds(&shares.concat());
+    let paths: Vec<_> = done.json["sources"].as_array().expect("rows").iter().map(|row| row["path"].clone()).collect();
+    assert_eq!(paths.len(), 5, "{paths:?}");
+    assert!(paths.is_sorted_by_key(|path| path.to_string()));
+}
+
+#[test]
+fn roots_of_all_sources_are_looked_for() {
+    let place = Place::new();
+    let (a, b) = (some(0..10), some(10..20));
+    let missing = block(b"not there");
+    // Each names a root that only the other one has; the second also one that none has.
+    let first = place.file("a.car", &car(&[b[0].0.clone(), a[0].0.clone()], &a));
+    let second = place.file("b.car", &car(&[a[0].0.clone()], &b));
+    let done = import_all(&place, &[&first, &second]).args(&["--require-roots", "--require-links"]).run();
+    done.succeeded();
+    assert_eq!(done.roots(), [b[0].0.clone(), a[0].0.clone()], "each once");
+    assert_eq!((done.number("/sources/0/roots"), done.number("/sources/1/roots")), (2, 1));
+    std::fs::remove_dir_all(&done.db).expect("a database");
+    std::fs::write(&second, car(&[missing.0], &b)).expect("written");
+    let done = import_all(&place, &[&first, &second]).args(&["--require-roots"]).run();
+    done.refused_by(3, "a.car and 1 more: the blocks lack 1 of 3 roots");
+}
+
+#[test]
+fn a_bad_source_in_the_middle_is_named_with_its_own_offset() {
+    let place = Place::new();
+    let shares = shares();
+    let mut files = plain_files(&place, &shares);
+    let good = std::fs::read(&files[1]).expect("a CAR");
+    let mut bad = good.clone();
+    let last = bad.len() - 1;
+    bad[last] ^= 1;
+    let start = good.len() - section(shares[1].last().expect("a block")).len();
+    let cases: [(&[u8], u64, &str); 4] = [
+        (&bad, start as u64, "does not match its hash"),
+        (&good[..good.len() - 7], good.len() as u64 - 7, "ends inside a block"),
+        (b"<html>no snapshot", 0, "not a CAR"),
+        (&zstd(&good)[..3000], 3000, "ends"),
+    ];
+    for args in WAYS {
+        for (bytes, offset, reason) in cases {
+            files[1] = place.file("bad.car", bytes);
+            let is_compressed = bytes.starts_with(&[0x28, 0xb5]);
+            if is_compressed && args.contains(&"source") {
+                continue;
+            }
+            let done = import_all(&place, &files).args(args).at_fault(&files[1]).run();
+            done.refused(3, offset, reason);
+        }
+    }
+    // Two blocks under one key.
+    let other = vec![(shares[0][7].0.clone(), b"another block".to_vec())];
+    for args in [&["--verify", "none"][..], &["--verify", "none", "--plan", "spill", "--memory", "16M"]] {
+        files[1] = place.file("other.car", &rooted(&other));
+        let done = import_all(&place, &files).args(args).at_fault(&files[1]).run();
+        done.refused(3, None, "stands for two different blocks");
+    }
+}
+
+#[test]
+fn names_that_cannot_be_taken_are_refused_before_anything_is_read() {
+    let place = Place::new();
+    let a = place.file("a.car", &rooted(&some(0..10)));
+    std::fs::hard_link(&a, place.path("b.car")).expect("linked");
+    let empty = place.path("empty");
+    std::fs::create_dir(&empty).expect("a folder");
+    let log = place.file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 20, 3)));
+    let refused = |sources: &[PathBuf], code: i32, reason: &str| {
+        import_all(&place, sources).run().refused_by(code, reason);
+    };
+    refused(&[a.clone(), a.clone()], 2, "one file is named twice");
+    refused(&[a.clone(), place.path("b.car")], 2, "one file is named twice");
+    refused(&["-".into(), a.clone(), "-".into()], 2, "standard input, is named twice");
+    refused(&[a.clone(), place.path("none.car")], 3, "none.car: there is no such file");
+    refused(&[a.clone(), place.file("nothing.car", b"")], 3, "nothing.car at byte 0: the input is empty");
+    refused(&[a.clone(), log.clone()], 2, "is a block log, which is imported alone");
+    refused(&[log, a.clone()], 2, "is a block log, which is imported alone");
+    refused(&[a.clone(), empty.clone()], 3, "no CAR");
+    refused(&[empty], 3, "no CAR");
+    refused(&[a.clone(), place.file("z.car.zst", &zstd(&rooted(&some(0..10))))], 0, "");
+    let done =
+        import_all(&place, &[a, place.path("z.car.zst")]).db(place.path("db2")).args(&["--plan", "source"]).run();
+    done.refused_by(2, "--plan source needs");
+}
+
+#[test]
+fn a_list_names_sources() {
+    let place = Place::new();
+    let shares = shares();
+    let files = plain_files(&place, &shares);
+    let text: String = files[1..].iter().map(|path| format!("{}\r\n\n# a comment\n", path.display())).collect();
+    let list = place.file("list", text.as_bytes());
+    let at = format!("@{}", list.display());
+    let sources = [files[0].display().to_string(), at.clone()];
+    let done = import_all(&place, &sources).holds(&shares.concat());
+    rows_are_right(&done, &files, &shares);
+    std::fs::remove_dir_all(&done.db).expect("a database");
+    let done = import_all(&place, &[&sources[0], "@-"]).stdin(text.as_bytes()).holds(&shares.concat());
+    rows_are_right(&done, &files, &shares);
+    std::fs::remove_dir_all(&done.db).expect("a database");
+    import_all(&place, &["-", "@-"]).stdin(text.as_bytes()).run().refused_by(2, "standard input");
+    place.file("list", b"# nothing\n");
+    import_all(&place, &[&at]).run().refused_by(2, "names nothing");
+    import_all(&place, &["@/none/of/it"]).run().refused_by(1, "open /none/of/it");
+}
+
+#[test]
+fn hundreds_of_sources_need_few_descriptors() {
+    let place = Place::new();
+    let dir = place.path("diffs");
+    std::fs::create_dir(&dir).expect("a folder");
+    let mut all = Vec::new();
+    for i in 0..300u64 {
+        let blocks = some(i * 3..i * 3 + 5);
+        let bytes = rooted(&blocks);
+        let (ending, bytes) = if i % 3 == 0 { ("car.zst", zstd(&bytes)) } else { ("car", bytes) };
+        std::fs::write(dir.join(format!("{i:03}.{ending}")), bytes).expect("room");
+        all.extend(blocks);
+    }
+    let ways: [&[&str]; 3] =
+        [&[], &["--plan", "spill", "--memory", "16M"], &["--preset", "memtable", "--memory", "64M"]];
+    for args in ways {
+        let done = import(&place, &dir).args(args).with_files(90).holds(&all);
+        assert_eq!(done.json["sources"].as_array().map(Vec::len), Some(300));
+        let sum = done.json["sources"].as_array().expect("rows").iter().map(|row| row["duplicate"].as_u64());
+        assert_eq!(sum.sum::<Option<u64>>(), Some(done.number("/blocks/duplicate")));
+        std::fs::remove_dir_all(&done.db).expect("a database");
+    }
+    // Blocks that stay in their files.
+    for i in (0..300).step_by(3) {
+        let packed = dir.join(format!("{i:03}.car.zst"));
+        std::fs::write(dir.join(format!("{i:03}.car")), unpacked(&std::fs::read(&packed).expect("there")))
+            .expect("room");
+        std::fs::remove_file(packed).expect("ours");
+    }
+    import(&place, &dir).args(&["--plan", "source", "--memory", "16M"]).with_files(90).holds(&all);
+}
+
+/// Imports that differ in how the bytes come; the source is not named on them.
+fn ways_of_one(place: &Place, name: &str, bytes: &[u8]) -> Vec<Import> {
+    let file = place.file(name, bytes);
+    let mut all: Vec<_> =
+        [&[][..], &["--plan", "spill", "--memory", "16M"], &["--plan", "source"], &["--preset", "memtable"]]
+            .into_iter()
+            .map(|args| import(place, &file).args(args))
+            .collect();
+    all.push(import(place, place.file("packed.car.zst", &bytes.chunks(5000).flat_map(zstd).collect::<Vec<_>>())));
+    all.push(import(place, "-").stdin(bytes));
+    all
+}
+
+#[test]
+fn cars_that_were_joined_are_recognised_at_the_second_header() {
+    let place = Place::new();
+    let shares = shares();
+    let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
+    let joined = [&cars[0][..], &v2(&cars[1], 5, &[]), &v2(&cars[2], 0, &[]), &cars[3], &cars[4]].concat();
+    for run in ways_of_one(&place, "joined.car", &joined) {
+        let done = run.args(&["--concatenated"]).holds(&shares.concat());
+        assert_eq!(done.json["sources"].as_array().map(Vec::len), Some(1));
+        std::fs::remove_dir_all(&done.db).expect("a database");
+    }
+    for run in ways_of_one(&place, "joined.car", &joined) {
+        let done = run.run();
+        done.refused(3, cars[0].len() as u64, "two CARs in one file");
+        assert!(done.hint().contains("--concatenated"), "{done:?}");
+    }
+    // Behind the data of a CARv2.
+    let second = [v2(&cars[0], 0, &[]), cars[1].clone()].concat();
+    for run in ways_of_one(&place, "second.car", &second) {
+        run.run().refused(3, second.len() as u64 - cars[1].len() as u64, "two CARs in one file");
+    }
+    let indexed = [v2(&cars[0], 0, b"an index"), cars[1].clone()].concat();
+    let done = import(&place, place.file("indexed.car", &indexed)).args(&["--concatenated"]).run();
+    done.refused(3, indexed.len() as u64 - cars[1].len() as u64 - 8, "what follows the data of this CARv2");
+    // What is no header is the fault that it always was.
+    let mut version = cars[0].clone();
+    version.extend([3, 0xa2, 0x65, b'r']);
+    for args in [&[][..], &["--concatenated"]] {
+        let done = import(&place, place.file("version.car", &version)).args(args).run();
+        done.refused(3, cars[0].len() as u64 + 1, "CID version");
+    }
+    let cut = &joined[..cars[0].len() + 20];
+    let done = import(&place, place.file("cut.car", cut)).args(&["--concatenated"]).run();
+    done.refused(3, None::<u64>.or(Some(cut.len() as u64)), "ends inside");
+}
+
+#[test]
+fn several_sources_are_added_to_a_database() {
+    let place = Place::new();
+    let shares = shares();
+    let files = plain_files(&place, &shares);
+    import(&place, &files[0]).holds(&shares[0]);
+    for args in [&[][..], &["--preset", "memtable"]] {
+        let done = import_all(&place, &files).args(&["--into-existing"]).args(args).run();
+        done.succeeded_in_existing();
+        rows_are_right(&done, &files, &shares);
+        let model = Model::new(&shares.concat(), crate::common::model::Key::Cid);
+        assert!(crate::common::model::records(&done.db) == model.records, "{args:?}");
+    }
+}
+
+#[test]
+fn a_dry_run_plans_for_all_sources() {
+    let place = Place::new();
+    let shares = shares();
+    let files = plain_files(&place, &shares);
+    let done = import_all(&place, &files).args(&["--dry-run"]).run();
+    let bytes: u64 = files.iter().map(|file| file.metadata().expect("there").len()).sum();
+    assert_eq!((done.code, done.number("/expected_bytes")), (Some(0), bytes));
+}
