@@ -31,14 +31,19 @@ pub fn expand(names: &[PathBuf]) -> Result<Vec<PathBuf>> {
         lists += usize::from(list == Path::new("-"));
         let found = read(list)?;
         if found.is_empty() {
-            return Err(usage(format!("the list {} names nothing", list.display()), "write one name a line"));
+            return Err(Error::Usage {
+                reason: format!("the list {} names nothing", list.display()),
+                hint: "write one name a line".into(),
+            });
         }
         all.extend(found);
     }
     let piped = all.iter().filter(|name| name.as_os_str() == "-").count();
     if lists > 1 || (lists > 0 && piped > 0) {
-        let reason = "standard input is a list of names (@-) and something else as well".to_owned();
-        return Err(usage(reason, "put the list into a file"));
+        return Err(Error::Usage {
+            reason: "standard input is a list of names (@-) and something else as well".into(),
+            hint: "put the list into a file".into(),
+        });
     }
     Ok(all)
 }
@@ -57,13 +62,12 @@ fn read(list: &Path) -> Result<Vec<PathBuf>> {
     let mut text = Vec::new();
     input.take(MOST + 1).read_to_end(&mut text).map_err(Error::io("read", list))?;
     if text.len() as u64 > MOST {
-        return Err(usage(format!("the list {} is longer than 16 MiB", list.display()), "give a list of names"));
+        return Err(Error::Usage {
+            reason: format!("the list {} is longer than 16 MiB", list.display()),
+            hint: "give a list of names, one a line".into(),
+        });
     }
     let lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let names = lines.filter(|line| !line.trim_ascii().is_empty() && !line.starts_with(b"#"));
     Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
-}
-
-fn usage(reason: String, hint: &str) -> Error {
-    Error::Usage { reason, hint: hint.into() }
 }

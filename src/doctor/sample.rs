@@ -70,6 +70,10 @@ pub(super) struct Source {
 /// As [`crate::import`].
 pub(super) fn import(options: &ImportOptions, plan: &Plan, place: &FileSystem) -> Result<Option<Sample>> {
     let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
+    if options.source().is_dir() && plan.log().is_none() {
+        // A sample of one of several CARs says little of the others.
+        return Ok(None);
+    }
     if plan.log().is_some() {
         return of_log(options, plan, place, &dictionaries);
     }

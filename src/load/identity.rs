@@ -339,7 +339,7 @@ pub(super) fn changed(source: &Path, what: &str) -> Error {
     }
 }
 
-/// The error for a source that is not the one of the unfinished import.
+/// The error for a source that is not the one of the unfinished import; `name` where there are several.
 pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Error {
     let name = name.map(|name| format!(" {}", name.display())).unwrap_or_default();
     Error::State {

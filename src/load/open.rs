@@ -93,6 +93,11 @@ impl OpenSource {
         Ok(Self { opened, compression, size, blocks, plain, expected, sources, reading })
     }
 
+    /// How many more sources follow the first one.
+    pub fn sources(&self) -> u64 {
+        self.sources.names().len() as u64 - 1
+    }
+
     /// Bytes of the largest source.
     pub fn largest(&self) -> Option<u64> {
         if self.sources.are_several() { self.sources.largest() } else { self.size }

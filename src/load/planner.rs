@@ -46,6 +46,10 @@ const UNKNOWN_MOST: u64 = 64 << 30;
 /// The share of the budget that all pieces together may take, as its reciprocal.
 const PIECES_SHARE: u64 = 4;
 
+/// Memory for each source, in bytes: what is known of it, and a mark of 16 bytes in each of as many partitions as there mostly
+/// are at the most.
+const SOURCE: u64 = 4 << 10;
+
 /// The share of the budget, as its reciprocal, that keys and links may take where these are compared.
 const LINKS_SHARE: u64 = 8;
 
@@ -117,6 +121,7 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let memory = budget - links_bytes;
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
     let own = if plain { memory } else { memory - memory / 4 };
+    let own = own - opened.sources().saturating_mul(SOURCE).min(own / 8);
     let threads = threads(options, preset);
     let mut plan = choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
     if let Method::CarSst { sort } = &mut plan.method {

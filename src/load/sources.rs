@@ -50,11 +50,13 @@ impl Sources {
     pub fn find(options: &ImportOptions) -> Result<Arc<Self>> {
         let names = expand(options)?;
         if names.is_empty() {
-            return Err(usage("no snapshot is named".into(), "name one or more"));
+            return Err(Error::Usage { reason: "no snapshot is named".into(), hint: "name one or more".into() });
         }
         if names.len() > MAX_SOURCES {
-            let reason = format!("{} sources are more than one import takes", names.len());
-            return Err(usage(reason, "import them in parts, the later ones with --into-existing"));
+            return Err(Error::Usage {
+                reason: format!("{} sources are more than one import takes", names.len()),
+                hint: "import them in parts, the later ones with --into-existing".into(),
+            });
         }
         let known = if names.len() > 1 { look_at(&names, options)? } else { vec![None] };
         Ok(Arc::new(Self { names: names.into(), known }))
@@ -170,10 +172,6 @@ impl Sources {
     }
 }
 
-fn usage(reason: String, hint: &str) -> Error {
-    Error::Usage { reason, hint: hint.into() }
-}
-
 /// The sources, with the CARs of a directory in its place.
 fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
@@ -221,7 +219,10 @@ fn look_at(names: &[PathBuf], options: &ImportOptions) -> Result<Vec<Option<Know
         }
         pipes += usize::from(name.as_os_str() == STDIN);
         if pipes > 1 {
-            return Err(usage("`-`, standard input, is named twice".into(), "name it once"));
+            return Err(Error::Usage {
+                reason: "`-`, standard input, is named twice".into(),
+                hint: "name it once".into(),
+            });
         }
         let Some((mut look, file)) = input::look(name)? else {
             known.push(None);
@@ -234,8 +235,10 @@ fn look_at(names: &[PathBuf], options: &ImportOptions) -> Result<Vec<Option<Know
         }
         let metadata = file.metadata().map_err(Error::io("look at", name))?;
         if let Some(other) = files.insert((metadata.dev(), metadata.ino()), name) {
-            let reason = format!("one file is named twice: {} and {}", other.display(), name.display());
-            return Err(usage(reason, "name each once"));
+            return Err(Error::Usage {
+                reason: format!("one file is named twice: {} and {}", other.display(), name.display()),
+                hint: "name each once".into(),
+            });
         }
         let (identity, inode) = identity::of_file(name, &file)?;
         known.push(Some(Known { look, identity, inode }));
@@ -244,8 +247,8 @@ fn look_at(names: &[PathBuf], options: &ImportOptions) -> Result<Vec<Option<Know
 }
 
 fn no_log(name: &Path) -> Error {
-    usage(
-        format!("{} is a block log, which is imported alone", name.display()),
-        "several sources may only be CARs; for the parts of a log name their directory",
-    )
+    Error::Usage {
+        reason: format!("{} is a block log, which is imported alone", name.display()),
+        hint: "several sources may only be CARs; for the parts of a log name their directory".into(),
+    }
 }

@@ -62,6 +62,12 @@ impl<'a> Snapshot<'a> {
         Ok(Self { path, chunks, header, compression, size, indexed })
     }
 
+    /// The same of a file that may hold several CARs, one behind the other.
+    pub fn concatenated(mut self) -> Self {
+        self.chunks.accept_concatenated();
+        self
+    }
+
     /// The next chunk, in the order of the file.
     pub fn next(&mut self, progress: &Progress<'_>) -> Result<Option<Chunk>> {
         let next = self.chunks.next(None);

@@ -51,6 +51,9 @@ pub struct ImportRecord {
     pub digest: ContentDigest,
     /// Where the blocks came from.
     pub source: RecordedSource,
+    /// The CARs, where there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<RecordedCar>,
     /// What only a block log has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<RecordedLog>,
@@ -92,6 +95,15 @@ pub struct RecordedSource {
     /// Bytes of null padding behind the blocks.
     #[serde(default)]
     pub null_padding: u64,
+}
+
+/// One of the CARs that blocks came from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedCar {
+    /// The path as the user gave it, or as a directory of CARs had it.
+    pub path: String,
+    /// Blocks in it.
+    pub blocks: u64,
 }
 
 /// What only a block log has.

@@ -192,7 +192,7 @@ fn names_that_cannot_be_taken_are_refused_before_anything_is_read() {
     refused(&[a.clone(), place.path("b.car")], 2, "one file is named twice");
     refused(&["-".into(), a.clone(), "-".into()], 2, "standard input, is named twice");
     refused(&[a.clone(), place.path("none.car")], 3, "none.car: there is no such file");
-    refused(&[a.clone(), place.file("nothing.car", b"")], 3, "nothing.car at byte 0: the input is empty");
+    refused(&[a.clone(), place.file("nothing.car", b"")], 3, "nothing.car at byte 0: the file is empty");
     refused(&[a.clone(), log.clone()], 2, "is a block log, which is imported alone");
     refused(&[log, a.clone()], 2, "is a block log, which is imported alone");
     refused(&[a.clone(), empty.clone()], 3, "no CAR");

@@ -1,7 +1,7 @@
 //! The report of `bedload import`.
 
 use crate::progress::Speed;
-use crate::report::{Blocks, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport};
+use crate::report::{Blocks, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, SourceRow};
 use crate::size::human;
 use serde_json::Value;
 
@@ -10,6 +10,9 @@ use crate::cli::render::rows::{NAMES, Rows};
 
 /// Bytes from which on the cost of a GiB is shown.
 const LEAST_SHARE: u64 = 64 << 20;
+
+/// The most sources that are listed.
+const MOST_SOURCES: usize = 32;
 
 /// The most bars of the sparkline of the speed over the chain.
 const SPARKLINE: usize = 60;
@@ -22,6 +25,11 @@ pub fn text(report: &ImportReport) -> String {
     let Blocks { read, written, duplicate } = *blocks;
     let numbers = [read, written, duplicate].map(grouped);
     rows.add("blocks", format!("{} read, {} written, {} duplicate", numbers[0], numbers[1], numbers[2]));
+    if report.sources.len() > 1 {
+        let more = report.sources.len().saturating_sub(MOST_SOURCES);
+        let more = (more > 0).then(|| format!("{} more, which the report as JSON has", grouped(more as u64)));
+        rows.add_each("sources", report.sources.iter().take(MOST_SOURCES).map(source).chain(more));
+    }
     rows.add("payload", human(report.payload_bytes));
     rows.add("digest", report.digest.to_string());
     rows.add(
@@ -56,6 +64,13 @@ pub fn text(report: &ImportReport) -> String {
     rows.add_some("RocksDB", report.memtable.as_ref().map(memtable));
     rows.add("cost", cost(report));
     rows.into_text()
+}
+
+/// One of several sources.
+fn source(source: &SourceRow) -> String {
+    let SourceRow { path, blocks, duplicate, roots, bytes, .. } = source;
+    let roots = counted(*roots, "root", "roots");
+    format!("{path}: {} blocks, {} duplicate, {roots}, {}", grouped(*blocks), grouped(*duplicate), human(*bytes))
 }
 
 /// The time that it took; of a run that went on, no speed of the whole is known.

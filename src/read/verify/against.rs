@@ -68,7 +68,8 @@ impl SourceIndex {
     /// Reads the source.
     pub fn read(source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<Self> {
         let mut snapshot =
-            Snapshot::open(source.path, source.null_padding, source.threads, source.memory / 4, progress)?;
+            Snapshot::open(source.path, source.null_padding, source.threads, source.memory / 4, progress)?
+                .concatenated();
         let index = Self {
             parts: ranges.iter().map(|_| Mutex::default()).collect(),
             dir: Mutex::default(),

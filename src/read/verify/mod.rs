@@ -82,6 +82,13 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         Err(error @ Error::State { .. }) => (None, Some(error.to_string())),
         Err(error) => return Err(error),
     };
+    let sources = record.as_ref().map_or(0, |record| record.sources.len());
+    if sources > 1 && options.against.is_some() && !options.allow_extra {
+        return Err(Error::Usage {
+            reason: format!("--against compares with one snapshot, and the database was imported from {sources}"),
+            hint: "with --allow-extra it says whether the blocks of that one are there".into(),
+        });
+    }
     let (layout, key_from) = options.location.layout(record.as_ref());
     let mut report = VerifyReport {
         schema: VERIFY_SCHEMA.into(),

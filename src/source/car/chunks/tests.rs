@@ -273,3 +273,118 @@ fn blocks_before_a_fault_come_before_the_fault() {
         }
     }
 }
+
+/// Three CARs of different blocks, and the numbers of those that are opened.
+fn three(way: Way) -> (Vec<Vec<Block>>, Chunks, Arc<parking_lot::Mutex<Vec<usize>>>) {
+    let block = |number: u8, size: usize| {
+        let digest = [number; 4];
+        (
+            cid::Cid::new_v1(0x55, cid::multihash::Multihash::wrap(0, &digest).expect("short")).to_bytes(),
+            vec![number; size],
+        )
+    };
+    let blocks = vec![vec![block(1, 300), block(2, 5)], Vec::new(), vec![block(3, 700), block(4, 1)]];
+    let cars: Vec<_> = blocks.iter().map(|blocks| car(blocks)).collect();
+    let (_, mut chunks) = open(&cars[0], way, limits(64)).expect("a CAR");
+    let opened = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let log = Arc::clone(&opened);
+    let bytes = cars.iter().map(|car| Some(car.len() as u64)).collect();
+    let open = move |number: usize| {
+        log.lock().push(number);
+        from_reader("pipe", Box::new(std::io::Cursor::new(cars[number].clone())), &InputOptions::default())
+    };
+    let names = ["a", "b", "c"].map(PathBuf::from).into();
+    chunks.follow(Following { names, bytes, open: Box::new(open) });
+    (blocks, chunks, opened)
+}
+
+#[test]
+fn sources_are_opened_one_after_the_other_and_offsets_are_their_own() {
+    for way in [Way::File, Way::Mapped, Way::Pipe] {
+        let (blocks, mut chunks, opened) = three(way);
+        let mut found = vec![Vec::new(); 3];
+        while let Some(chunk) = chunks.next(None).expect("valid") {
+            assert!(opened.lock().iter().all(|number| *number <= chunk.source as usize), "opened before it is reached");
+            let sections = chunk.starts.iter().map(|&start| {
+                let Ok(Step::Section(section)) = next_section(&chunk.bytes, start as usize, u64::MAX) else {
+                    panic!("no section")
+                };
+                (chunk.base + u64::from(start), section.body(&chunk.bytes).to_vec())
+            });
+            found[chunk.source as usize].extend(sections);
+        }
+        for (blocks, found) in blocks.iter().zip(&found) {
+            let mut at = car(&[]).len() as u64;
+            for ((cid, data), (place, body)) in blocks.iter().zip(found) {
+                assert_eq!((*place, body), (at, &[&cid[..], data].concat()));
+                at += (varint(body.len()).len() + body.len()) as u64;
+            }
+            assert_eq!(blocks.len(), found.len());
+        }
+        assert_eq!((*opened.lock()).as_slice(), [1, 2]);
+        let sizes: u64 = blocks.iter().map(|blocks| car(blocks).len() as u64).sum();
+        assert_eq!(chunks.consumed(), sizes);
+        assert!(chunks.next(None).expect("nothing more").is_none());
+    }
+}
+
+#[test]
+fn a_source_that_is_passed_over_is_not_opened() {
+    let (blocks, mut chunks, opened) = three(Way::File);
+    chunks.go_to(2).expect("a CAR");
+    let chunk = chunks.next(None).expect("valid").expect("a chunk");
+    assert_eq!((chunk.source, chunk.base), (2, car(&[]).len() as u64));
+    assert_eq!((*opened.lock()).as_slice(), [2]);
+    assert!(chunks.consumed() >= blocks[..2].iter().map(|blocks| car(blocks).len() as u64).sum());
+}
+
+proptest! {
+    #[test]
+    fn no_section_begins_as_a_header(blocks in prop::collection::vec(any::<u8>(), 0..40), len in 0usize..300) {
+        // What a reader takes for a CID is none that begins as a map does.
+        let bytes = [varint(len), blocks].concat();
+        if begins_header(&bytes) == Begins::Header {
+            let body = &bytes[varint(len).len()..];
+            prop_assert!(super::super::read_cid(body).is_err());
+        }
+        let first = bytes.get(varint(len).len()).copied();
+        if first.is_some_and(|first| first >= 0xa0) {
+            let cid = super::super::read_cid(&bytes[varint(len).len()..]);
+            prop_assert!(!matches!(cid, Ok(Some(_))));
+        }
+    }
+}
+
+#[test]
+fn joined_cars_are_read_in_chunks_of_any_size() {
+    let block = |number: u8| {
+        let digest = [number; 4];
+        (
+            cid::Cid::new_v1(0x55, cid::multihash::Multihash::wrap(0, &digest).expect("short")).to_bytes(),
+            vec![number; 90],
+        )
+    };
+    let parts: Vec<Vec<Block>> = vec![vec![block(1), block(2)], Vec::new(), vec![block(3)]];
+    let joined: Vec<u8> = parts.iter().flat_map(|blocks| car(blocks)).collect();
+    let second = car(&parts[0]).len() as u64;
+    for chunk in [1, 50, 101, 102, 150, 151, 4096] {
+        for way in [Way::File, Way::Mapped, Way::Pipe, Way::Zstd] {
+            let (_, mut chunks) = open(&joined, way, limits(chunk)).expect("a CAR");
+            chunks.accept_concatenated();
+            let mut values = Vec::new();
+            while let Some(chunk) = chunks.next(None).expect("valid") {
+                values.extend(chunk.starts.iter().map(|&start| {
+                    let Ok(Step::Section(section)) = next_section(&chunk.bytes, start as usize, u64::MAX) else {
+                        panic!("no section")
+                    };
+                    chunk.bytes[section.end - 1]
+                }));
+            }
+            assert_eq!(values, [1, 2, 3], "{way:?} {chunk}");
+            assert_eq!(chunks.reads()[0].roots.len(), 3);
+            let (found, error) = read(&joined, way, limits(chunk));
+            let Some(Error::BadInput { offset, .. }) = &error else { panic!("taken: {error:?}") };
+            assert_eq!((found.len(), *offset), (2, Some(second)), "{way:?} {chunk}");
+        }
+    }
+}
