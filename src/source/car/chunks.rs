@@ -485,8 +485,9 @@ impl Chunks {
         self.checksum.as_ref().map(Hasher::finish)
     }
 
-    /// Continues at `offset` of this source, where an earlier run stopped, in a CAR whose blocks end at `end`. A source that cannot be sought is read up to there;
-    /// [`Chunks::checksum`] then shows whether it was the same; `each` receives its sections and the bytes that they are in.
+    /// Continues at `offset` of this source, where an earlier run stopped, in a CAR whose blocks end at `end`. A source
+    /// that cannot be sought is read up to there; [`Chunks::checksum`] then shows whether it was the same; `each` receives
+    /// its sections and the bytes that they are in.
     ///
     /// # Errors
     /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
@@ -665,9 +666,11 @@ impl Chunks {
         if matches!(self.bytes, Bytes::Mapped { .. }) {
             return self.mapped_chunk();
         }
-        let mut buffer = match spare.or_else(|| self.spare.take()) {
-            Some(buffer) if buffer.len() >= self.limits.chunk && buffer.len() > self.carry.len() => buffer,
-            _ => self.slab.buffer(self.limits.chunk.max(self.carry.len() + 1))?,
+        let (least, carry) = (self.limits.chunk, self.carry.len());
+        let fits = |buffer: &Buffer| buffer.len() >= least && buffer.len() > carry;
+        let mut buffer = match spare.filter(fits).or_else(|| self.spare.take().filter(fits)) {
+            Some(buffer) => buffer,
+            None => self.slab.buffer(least.max(carry + 1))?,
         };
         let mut filled = self.carry.len();
         buffer[..filled].copy_from_slice(&self.carry);
