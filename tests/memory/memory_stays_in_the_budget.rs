@@ -167,6 +167,30 @@ fn a_snapshot_that_just_fits_stays_in_memory_and_in_the_budget() {
 }
 
 #[test]
+fn hundreds_of_small_sources_stay_in_the_budget() {
+    let place = Place::new();
+    let dir = place.path("cars");
+    std::fs::create_dir(&dir).expect("a folder");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+    // More than are mapped at a time; some would fit a chunk many times.
+    for seed in 0..400u64 {
+        let format = if seed % 4 == 3 { Format::CarZst } else { Format::Car };
+        let size = if seed % 2 == 0 { MIB } else { 64 << 10 };
+        let path = dir.join(format!("{seed:03}.{}", format.name()));
+        let mut out = File::create(&path).expect("room for a file");
+        let spec = Spec::new(Profile::Small, size).seed(seed).format(format);
+        pool.install(|| generate::write(&spec, &mut out)).expect("room");
+    }
+    for args in [&[][..], &["--plan", "memory"], &["--preset", "memtable"]] {
+        for mib in [64, 288] {
+            let measured = keeps(&place, &dir, Way::File, mib, 2, args);
+            assert_eq!(measured.report["sources"].as_array().map(Vec::len), Some(400));
+            assert!(measured.number("payload_bytes") > 180 * MIB);
+        }
+    }
+}
+
+#[test]
 fn links_are_compared_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 256 * MIB, Format::Car);

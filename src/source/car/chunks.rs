@@ -781,11 +781,12 @@ impl Chunks {
                         framed.header = true;
                         break;
                     }
-                    Begins::NeedMore => {
+                    // A whole section of fewer bytes is none.
+                    Begins::NeedMore if len > (bytes.len() - at - len_bytes) as u64 => {
                         framed.needed = bytes.len() as u64 + 1;
                         break;
                     }
-                    Begins::Other => {}
+                    Begins::NeedMore | Begins::Other => {}
                 }
             }
             if len > max_block {
