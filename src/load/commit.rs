@@ -16,7 +16,7 @@ use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{checksum, sealed};
 use crate::report::{
-    Blocks, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, SourceRow, Versions, rfc3339,
+    Blocks, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions, rfc3339,
 };
 use crate::rocks::options;
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
@@ -129,19 +129,24 @@ pub(super) fn of_all(info: SourceInfo, sources: &[(SourceRead, u64)]) -> SourceI
     }
 }
 
-fn rows(names: &[PathBuf], sources: &[(SourceRead, u64)]) -> Vec<SourceRow> {
-    let row = |(name, (source, duplicate)): (&PathBuf, &(SourceRead, u64))| SourceRow {
+/// Each of several sources.
+fn rows(names: &[PathBuf], sources: &[(SourceRead, u64)]) -> Vec<SourceInfo> {
+    let row = |(name, (source, duplicate)): (&PathBuf, &(SourceRead, u64))| SourceInfo {
         path: name.display().to_string(),
+        format: "car".into(),
         compression: source.compression.clone(),
         version: source.version,
         bytes: source.bytes,
-        roots: source.roots.len() as u64,
+        roots: source.roots.iter().map(ToString::to_string).collect(),
         null_padding: source.padding,
-        blocks: source.blocks,
-        duplicate: *duplicate,
-        payload_bytes: source.payload,
+        blocks: Some(Blocks {
+            read: source.blocks,
+            written: source.blocks.saturating_sub(*duplicate),
+            duplicate: *duplicate,
+        }),
     };
-    names.iter().zip(sources).map(row).collect()
+    let several = names.iter().zip(sources).filter(|_| names.len() > 1);
+    several.map(row).collect()
 }
 
 /// Seconds since 1970.

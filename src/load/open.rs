@@ -174,6 +174,7 @@ impl Source {
             bytes: 0,
             roots: self.roots(),
             null_padding: 0,
+            blocks: None,
         }
     }
 

@@ -169,12 +169,6 @@ impl ImportOptions {
         }
     }
 
-    /// One more snapshot.
-    pub fn add_source(mut self, source: impl Into<PathBuf>) -> Self {
-        self.sources.push(source.into());
-        self
-    }
-
     /// The only source, or the first one.
     pub(crate) fn source(&self) -> &Path {
         self.sources.first().map_or(Path::new(""), PathBuf::as_path)

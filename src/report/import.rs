@@ -31,9 +31,9 @@ pub struct ImportReport {
     pub resumed: bool,
     /// What was read; of several sources, all of it together.
     pub source: SourceInfo,
-    /// Each source of CARs by itself, in the order in which they were read.
+    /// Each of several sources by itself, in the order in which they were read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sources: Vec<SourceRow>,
+    pub sources: Vec<SourceInfo>,
     /// The head of the chain, where the source names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
@@ -189,30 +189,9 @@ pub struct SourceInfo {
     pub roots: Vec<String>,
     /// Bytes of null padding behind the blocks.
     pub null_padding: u64,
-}
-
-/// One of the CARs that were read.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SourceRow {
-    /// Its path; `-` for standard input.
-    pub path: String,
-    /// How it was compressed: `none`, `zstd`, ...
-    pub compression: String,
-    /// Version of the format.
-    pub version: u64,
-    /// Size on disk, or what a pipe delivered.
-    pub bytes: u64,
-    /// How many roots its header names, or the headers of all CARs in it.
-    pub roots: u64,
-    /// Bytes of null padding behind the blocks.
-    pub null_padding: u64,
-    /// Blocks in it.
-    pub blocks: u64,
-    /// Those of them that came before: in an earlier source, or in this one.
-    pub duplicate: u64,
-    /// Bytes of its blocks, duplicates included.
-    pub payload_bytes: u64,
+    /// The blocks of one of several sources. Duplicates are those that came before, in an earlier source or in this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Blocks>,
 }
 
 /// The head of a chain.

@@ -23,7 +23,7 @@ pub(crate) use doctor::{
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
-    Blocks, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile, SourceInfo, SourceRow, Versions,
+    Blocks, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile, SourceInfo, Versions,
 };
 pub(crate) use import::{SCHEMA, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;

@@ -102,8 +102,6 @@ pub struct RecordedSource {
 pub struct RecordedCar {
     /// The path as the user gave it, or as a directory of CARs had it.
     pub path: String,
-    /// Blocks in it.
-    pub blocks: u64,
 }
 
 /// What only a block log has.

@@ -33,9 +33,10 @@ fn own_folder(place: &Place, way: Way) -> (Case, PathBuf) {
 
 /// The rows of an import that was not stopped.
 fn rows(ended: &Ended) -> Vec<(u64, u64, u64)> {
-    let number = |row: &serde_json::Value, field: &str| row[field].as_u64().expect("a number");
+    let number = |row: &serde_json::Value, field: &str| row["blocks"][field].as_u64().expect("a number");
+    let roots = |row: &serde_json::Value| row["roots"].as_array().expect("a list").len() as u64;
     let rows = ended.json["sources"].as_array().expect("rows").iter();
-    rows.map(|row| (number(row, "blocks"), number(row, "duplicate"), number(row, "roots"))).collect()
+    rows.map(|row| (number(row, "read"), number(row, "duplicate"), roots(row))).collect()
 }
 
 #[test]

@@ -22,8 +22,7 @@ use crate::cli::{output, progress, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// CARs, or one block log, plain or in zstd, xz, gzip or lz4; directories of them; `-` is standard
-    /// input, @FILE a list of names
+    /// CARs, folders of them, lists of names (@FILE), or a block log; `-` is standard input
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
     /// Directory of the new database; unfinished work is in DIR.partial beside it

@@ -1,7 +1,7 @@
 //! The report of `bedload import`.
 
 use crate::progress::Speed;
-use crate::report::{Blocks, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, SourceRow};
+use crate::report::{Blocks, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, SourceInfo};
 use crate::size::human;
 use serde_json::Value;
 
@@ -67,10 +67,11 @@ pub fn text(report: &ImportReport) -> String {
 }
 
 /// One of several sources.
-fn source(source: &SourceRow) -> String {
-    let SourceRow { path, blocks, duplicate, roots, bytes, .. } = source;
-    let roots = counted(*roots, "root", "roots");
-    format!("{path}: {} blocks, {} duplicate, {roots}, {}", grouped(*blocks), grouped(*duplicate), human(*bytes))
+fn source(source: &SourceInfo) -> String {
+    let SourceInfo { path, blocks, roots, bytes, .. } = source;
+    let (read, duplicate) = blocks.as_ref().map_or((0, 0), |blocks| (blocks.read, blocks.duplicate));
+    let roots = counted(roots.len() as u64, "root", "roots");
+    format!("{path}: {} blocks, {} duplicate, {roots}, {}", grouped(read), grouped(duplicate), human(*bytes))
 }
 
 /// The time that it took; of a run that went on, no speed of the whole is known.

@@ -21,9 +21,7 @@ use twox_hash::XxHash3_64;
 use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
 use super::header::{Begins, begins_header};
 use super::sources::{Following, SourceRead};
-use super::{
-    CarProblem, Header, HeaderStep, MAX_HEADER, NullPadding, Section, Step, next_section, read_header, varint,
-};
+use super::{CarProblem, Header, HeaderStep, MAX_ROOTS, NullPadding, Section, Step, next_section, read_header, varint};
 use crate::error::{Error, Result};
 use crate::os::buffer::{Buffer, Slab};
 use crate::os::mmap::Mapped;
@@ -377,10 +375,10 @@ impl Chunks {
         self.begin(input).map(drop)
     }
 
-    /// What is kept of all headers has the limit of one.
+    /// What is kept of all headers has a limit.
     fn count_roots(&mut self, header: &Header) -> Result<()> {
         self.roots_bytes += header.roots.iter().map(|root| root.as_bytes().len() as u64).sum::<u64>();
-        if self.roots_bytes > MAX_HEADER {
+        if self.roots_bytes > MAX_ROOTS && (self.source > 0 || self.position > header.blocks_start) {
             return Err(Error::bad_input(&self.name, self.position, CarProblem::TooManyRoots));
         }
         Ok(())

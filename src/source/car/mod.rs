@@ -29,6 +29,9 @@ pub use section::{CidSpan, Section, Step, next_section, read_cid};
 /// The longest header that is read, in bytes: go-car's limit.
 pub const MAX_HEADER: u64 = 32 << 20;
 
+/// The most bytes of all roots together where there are several headers: the record of an import has each twice, as text.
+pub(crate) const MAX_ROOTS: u64 = 8 << 20;
+
 /// The default of the longest block that is read: one byte less than 2 GiB.
 pub const DEFAULT_MAX_BLOCK: u64 = (1 << 31) - 1;
 

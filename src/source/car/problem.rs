@@ -73,7 +73,7 @@ pub enum CarProblem {
     #[error("what follows the data of this CARv2 is no CAR, and where it ends is not known")]
     IndexInConcatenation,
     /// The headers of all sources have more roots than are kept.
-    #[error("the roots of all sources have more than {} together", human(super::MAX_HEADER))]
+    #[error("the roots of all sources have more than {} together", human(super::MAX_ROOTS))]
     TooManyRoots,
     /// A block over the limit.
     #[error("a block of {} is over the limit of {}", human(*len), human(*max))]
