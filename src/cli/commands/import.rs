@@ -22,7 +22,7 @@ use crate::cli::{output, progress, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// CARs, folders of them, lists of names (@FILE), or a block log; `-` is standard input
+    /// CARs, folders of them, lists of names (@FILE), or a block log; `-` is a pipe
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
     /// Directory of the new database; unfinished work is in DIR.partial beside it
