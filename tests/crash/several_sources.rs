@@ -66,12 +66,15 @@ fn wherever_it_was_killed_the_rows_are_those_of_an_import_that_was_not() {
     }
 }
 
+/// What is done to a folder of sources, and what is said of it.
+type Change<'a> = (&'a dyn Fn(&std::path::Path), &'a str);
+
 #[test]
 fn a_source_that_is_another_one_is_named() {
     let place = Place::in_memory();
     for way in [Way::Spill, Way::Source, Way::Memtables, Way::Memory] {
         let point = if way == Way::Memory { "held" } else { "read:3" };
-        let changes: [(&dyn Fn(&std::path::Path), &str); 4] = [
+        let changes: [Change<'_>; 4] = [
             (&|dir| std::fs::write(dir.join("0.car"), rooted(&shares()[2])).expect("written"), "source 1 was"),
             (&|dir| std::fs::remove_file(dir.join("1.car")).expect("removed"), "source 2 was"),
             (
