@@ -181,7 +181,7 @@ fn hundreds_of_small_sources_stay_in_the_budget() {
         let spec = Spec::new(Profile::Small, size).seed(seed).format(format);
         pool.install(|| generate::write(&spec, &mut out)).expect("room");
     }
-    for args in [&[][..], &["--plan", "memory"], &["--preset", "memtable"]] {
+    for args in [&[][..], &["--plan", "memory"], &["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"]] {
         for mib in [64, 288] {
             let measured = keeps(&place, &dir, Way::File, mib, 2, args);
             assert_eq!(measured.report["sources"].as_array().map(Vec::len), Some(400));
