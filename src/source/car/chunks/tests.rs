@@ -274,8 +274,11 @@ fn blocks_before_a_fault_come_before_the_fault() {
     }
 }
 
-/// Three CARs of different blocks, and the numbers of those that are opened.
-fn three(way: Way) -> (Vec<Vec<Block>>, Chunks, Arc<parking_lot::Mutex<Vec<usize>>>) {
+/// The numbers of sources that were opened.
+type Opened = Arc<parking_lot::Mutex<Vec<usize>>>;
+
+/// Three CARs of different blocks.
+fn three(way: Way) -> (Vec<Vec<Block>>, Chunks, Opened) {
     let block = |number: u8, size: usize| {
         let digest = [number; 4];
         (
