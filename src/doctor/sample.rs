@@ -202,6 +202,7 @@ fn import_into_scratch(options: ImportOptions, place: &FileSystem) -> Result<Opt
         db: database.path().join("db"),
         work_dir: partitions.as_ref().map(|dir| dir.path().to_owned()),
         into_existing: false,
+        replace: false,
         restart: false,
         dry_run: false,
         ..options

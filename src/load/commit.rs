@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::context::{Completeness, Job, Loaded};
+use crate::load::existing::Existing;
 use crate::load::journal::Entry;
 use crate::load::target::Target;
 use crate::os::files::{read_regular, sync_dir, write_synced};
@@ -54,7 +55,7 @@ pub(super) fn commit(
     sync(target)?;
     job.journal.append(&Entry::Complete)?;
     failpoint::reach("complete");
-    rename(target)?;
+    rename(job, &record)?;
     progress.end();
     measure(progress, &mut report);
     Ok(report)
@@ -84,6 +85,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         db: options.db.display().to_string(),
         column_family: options.column_family.clone(),
         into_existing: options.into_existing,
+        replaced: job.replaced.is_some(),
         key: if loaded.log.is_some() { KeyLayout::Number } else { options.key },
         verified: options.verify,
         blocks: Blocks { read: loaded.blocks, written: loaded.records, duplicate: loaded.duplicates },
@@ -209,16 +211,52 @@ fn sync(target: &Target) -> Result<()> {
 }
 
 /// Gives the synced database its name; one that was there before has it already.
-fn rename(target: &Target) -> Result<()> {
+fn rename(job: &Job<'_>, record: &[u8]) -> Result<()> {
+    let Job { target, .. } = *job;
     if target.into_existing {
         return target.remove_leftovers();
     }
+    if let Some(old) = job.replaced.filter(|_| target.has_old()) {
+        return exchange(job, old, record);
+    }
     // An empty directory under the final name may be replaced; anything else makes the rename fail.
     std::fs::rename(&target.staging, &target.db).map_err(Error::io("give its name to", &target.db))?;
-    let parent = target.db.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     failpoint::reach("renamed");
-    sync_dir(parent)?;
+    sync_dir(parent(&target.db))?;
     target.remove_leftovers()
+}
+
+/// Exchanges the names of the synced database and of the locked `old` one, which is removed. The journal has the
+/// checksum of the new one's `record` before, by which the next run knows which is which.
+fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
+    let Job { target, journal, .. } = *job;
+    // Anything may have happened there since the import began.
+    target.check()?;
+    if !old.is_in_place()? {
+        return Err(Error::State {
+            path: target.db.clone(),
+            reason: "is another database than when the import began".into(),
+            hint: "look at what it is; the same command goes on and replaces it".into(),
+        });
+    }
+    journal.append(&Entry::Exchanging { record: checksum(record) })?;
+    failpoint::reach("exchanging");
+    std::fs::rename(&target.staging, &target.swap).map_err(Error::io("rename", &target.staging))?;
+    sync_dir(&target.partial)?;
+    failpoint::reach("set-aside");
+    target.exchange()?;
+    failpoint::reach("exchanged");
+    sync_dir(parent(&target.db))?;
+    sync_dir(&target.partial)?;
+    failpoint::reach("renamed");
+    target.remove_dir(&target.swap)?;
+    failpoint::reach("old-removed");
+    target.remove_leftovers()
+}
+
+/// The directory that has the name of a path.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Removes RocksDB's own log files, which name the directory they were written in, and the older OPTIONS file, which has

@@ -27,6 +27,8 @@ pub(super) struct Job<'a> {
     pub target: &'a Target,
     /// The existing database that is added to.
     pub existing: Option<&'a Existing<'a>>,
+    /// The database that is replaced, locked.
+    pub replaced: Option<&'a Existing<'a>>,
     pub journal: &'a Journal,
     /// What an earlier run has done.
     pub resumed: &'a ResumedState,

@@ -7,7 +7,9 @@
 //! memtable           twice the database: the final compaction writes everything again before it deletes anything
 //! ```
 //!
-//! An existing database takes its size once more: its checkpoint is kept until the import is complete, and the final
+//! A database that is replaced keeps its room until the new one has its name: what it takes is not free before.
+//!
+//! An existing database that is added to takes its size once more: its checkpoint is kept until the import is complete, and the final
 //! compaction writes the database again.
 //!
 //! The database is counted as large as the blocks, which compression may undercut by any factor. So too little space
@@ -39,7 +41,7 @@ const LINKS: u64 = 16;
 pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target) -> Result<Vec<Space>> {
     let database = FileSystem::of(target.working())?;
     let partitions = FileSystem::of(&target.spill)?;
-    let there = [&target.sst, &target.staging].into_iter().map(|dir| size_of(dir)).sum::<u64>();
+    let there = [&target.sst, &target.staging, &target.swap].into_iter().map(|dir| size_of(dir)).sum::<u64>();
     let spilled = size_of(&target.spill);
 
     let data = plan.expected_bytes;
@@ -49,11 +51,15 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
     let reads = Journal::peek(&target.partial).read_done.is_none();
     let certain = if spills && exact && reads { data.unwrap_or_default() } else { 0 };
 
+    let beside = |holds: &str| match target.has_old() {
+        true => format!("{holds} beside the one that is replaced"),
+        false => holds.to_owned(),
+    };
     if spills && database.device != partitions.device {
         return Ok(vec![
             Space {
                 least_bytes: least.saturating_sub(there),
-                ..needs(database, "database", with_overhead.map(|bytes| bytes.saturating_sub(there)), 0)
+                ..needs(database, &beside("database"), with_overhead.map(|bytes| bytes.saturating_sub(there)), 0)
             },
             needs(
                 partitions,
@@ -84,7 +90,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
     let kept = kept + links;
     let there = there + spilled;
     let needed = peak.map(|bytes| (bytes + kept).saturating_sub(there));
-    let space = needs(database, holds, needed, certain.saturating_sub(there));
+    let space = needs(database, &beside(holds), needed, certain.saturating_sub(there));
     let least_bytes = space.least_bytes.max(least.saturating_sub(there));
     Ok(vec![Space { least_bytes, ..space }])
 }

@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,7 +53,7 @@ const PIECE: usize = 256 << 10;
 /// How the checkpoint is read: by keys in any order. Each open file has its index and its filter in memory.
 const LOOKING_UP: ReaderOptions = ReaderOptions { cache: 16 << 20, open_files: 128, lenient: false, in_order: false };
 
-/// An existing database that only this process may open.
+/// An existing database that only this process may open: it is added to, or replaced.
 pub(super) struct Existing<'a> {
     target: &'a Target,
     /// RocksDB's own lock file. The lock belongs to the process, so RocksDB can open the database here; when RocksDB closes
@@ -122,6 +123,16 @@ impl<'a> Existing<'a> {
     /// As [`Existing::lock`].
     pub fn check_is_free(target: &'a Target) -> Result<()> {
         Self::lock(target).map(drop)
+    }
+
+    /// Whether the locked database is still the one under the name.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the system does not tell.
+    pub fn is_in_place(&self) -> Result<bool> {
+        let path = self.target.db.join("LOCK");
+        let mine = self.file.metadata().map_err(Error::io("look at", &path))?;
+        Ok(path.symlink_metadata().is_ok_and(|there| (there.dev(), there.ino()) == (mine.dev(), mine.ino())))
     }
 
     /// Takes the lock again after RocksDB has closed the database.
@@ -260,7 +271,7 @@ impl<'a> Existing<'a> {
         if checkpoint.exists() {
             return Ok(());
         }
-        self.has_all_in_one_place()?;
+        self.has_all_in_one_place(&OptionsFile::latest(db)?)?;
         let making = checkpoint.with_extension("new");
         self.target.remove_dir(&making)?;
         std::fs::create_dir(&making).map_err(Error::io("create", &making))?;
@@ -284,10 +295,19 @@ impl<'a> Existing<'a> {
         Ok(())
     }
 
+    /// Refuses to replace a database with its WAL elsewhere: that would stay, and the next program with the same options
+    /// would replay it into the new database.
+    ///
+    /// # Errors
+    /// [`Error::State`]: it has.
+    pub fn can_go(&self) -> Result<()> {
+        // Options that cannot be read do not keep a damaged database from being replaced.
+        OptionsFile::latest(&self.target.db).map_or(Ok(()), |options| self.has_all_in_one_place(&options))
+    }
+
     /// Refuses a database with its WAL elsewhere, which could not be restored.
-    fn has_all_in_one_place(&self) -> Result<()> {
+    fn has_all_in_one_place(&self, options: &OptionsFile) -> Result<()> {
         let db = &self.target.db;
-        let options = OptionsFile::latest(db)?;
         let elsewhere = options.db.iter().find(|line| line.name == "wal_dir").map(|line| Path::new(&line.value));
         let same = |dir: &Path| dir.canonicalize().ok() == db.canonicalize().ok();
         match elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !same(dir)) {

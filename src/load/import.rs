@@ -73,10 +73,10 @@ impl Import<'_> {
     fn run(&self) -> Result<Outcome> {
         let options = self.options;
         let target = Target::new(options)?;
-        let finished = target.is_finished();
+        let finished = target.is_finished()?;
         if !finished {
             check_target(&target)?;
-            if target.into_existing {
+            if target.into_existing || target.has_old() {
                 Existing::check_is_free(&target)?;
             }
         }
@@ -84,7 +84,7 @@ impl Import<'_> {
         planner::check_memory(options)?;
         let sources = Sources::find(options)?;
         let (opened, preset) = self.open(&sources)?;
-        let planned = self.plan(&opened, &preset, &target)?;
+        let planned = self.plan(&opened, &preset, &target, finished)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
         let mut source = opened.read_header(options, &planned.plan)?;
         // The caller of a dry run learns of what cannot fit from its plan.
@@ -147,10 +147,10 @@ impl Import<'_> {
         preset::resolve(&preset, &options.overrides)
     }
 
-    fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target) -> Result<Planned> {
+    fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target, finished: bool) -> Result<Planned> {
         let mut planned = planner::plan(self.options, preset, opened)?;
         self.warn(std::mem::take(&mut planned.warnings));
-        if target.is_finished() {
+        if finished {
             planned.least_bytes = 0;
         }
         planned.plan.space = disk_space::of(&planned.plan, opened.plain, planned.least_bytes, target)?;
@@ -179,7 +179,7 @@ impl Import<'_> {
         &'a self,
         prepared: &'a Prepared,
         target: &'a Target,
-        existing: Option<&'a Existing<'a>>,
+        there: Option<&'a Existing<'a>>,
         journal: &'a Journal,
         resumed: &'a ResumedState,
         links: Option<&'a LinkList>,
@@ -191,7 +191,8 @@ impl Import<'_> {
             plan,
             preset,
             target,
-            existing,
+            existing: there.filter(|_| target.into_existing),
+            replaced: there.filter(|_| !target.into_existing),
             journal,
             resumed,
             progress: self.progress,
@@ -212,17 +213,22 @@ impl Import<'_> {
         target.check().or_else(|error| target.remove_if_unused().and(Err(error)))?;
         // `existing` uses the paths of the checkpoint; those of partitions are chosen later.
         let paths = target.clone();
-        let existing = if paths.into_existing { Some(Existing::lock(&paths)) } else { None };
-        let existing = existing.transpose().or_else(|error| target.remove_if_unused().and(Err(error)))?;
-        let resumed = take_up(self.options, self.progress, &mut target, existing.as_ref(), &prepared.identity);
+        let there = (paths.into_existing || paths.has_old()).then(|| Existing::lock(&paths));
+        let there = there.transpose().or_else(|error| target.remove_if_unused().and(Err(error)))?;
+        let existing = there.as_ref().filter(|_| paths.into_existing);
+        if let Some(old) = there.as_ref().filter(|_| !paths.into_existing) {
+            let checked = old.can_go().and_then(|()| target.check_exchange());
+            checked.or_else(|error| target.remove_if_unused().and(Err(error)))?;
+        }
+        let resumed = take_up(self.options, self.progress, &mut target, existing, &prepared.identity);
         let (journal, resumed) = resumed.map_err(|error| prepared.explain(error, &target))?;
         let Planned { plan, loading, .. } = &prepared.planned;
         self.progress.expect(phase_weights::of(self.options, plan, loading, prepared.plain));
         let links = (plan.links_bytes > 0).then(|| LinkList::new(self.options.key, &target.spill, plan.links_bytes));
-        let outcome = work(&self.job(prepared, &target, existing.as_ref(), &journal, &resumed, links.as_ref()));
+        let outcome = work(&self.job(prepared, &target, there.as_ref(), &journal, &resumed, links.as_ref()));
         let outcome = outcome.map_err(|error| self.cut_by_signal(prepared.explain(error, &target)));
         let is_bad = matches!(&outcome, Err(Error::BadInput { .. }));
-        let has_gone_back = match (&existing, &outcome) {
+        let has_gone_back = match (existing, &outcome) {
             (Some(existing), Err(error)) if !matches!(error, Error::Interrupted { .. }) => self.go_back(existing),
             _ => true,
         };

@@ -100,6 +100,9 @@ pub(super) enum Entry {
     Undone,
     /// The database is complete; all that is left is its name.
     Complete,
+    /// The name of the complete database is exchanged with that of the one that it replaces, from here on at any time.
+    /// Only the new one has a `BEDLOAD.json` with this checksum.
+    Exchanging { record: String },
 }
 
 /// What is known of the sources of CARs, beyond what earlier entries say.
@@ -194,6 +197,8 @@ pub(super) struct ResumedState {
     /// Whether an existing database may be on its way back to its checkpoint.
     pub restoring: bool,
     pub complete: bool,
+    /// The checksum of the complete database's `BEDLOAD.json`, once its name may have been exchanged.
+    pub exchanging: Option<String>,
     /// Whether the journal ends in a line that is torn or damaged.
     pub is_damaged: bool,
 }
@@ -243,6 +248,7 @@ impl ResumedState {
             Entry::Restoring => self.restoring = true,
             Entry::Undone => self.undo(),
             Entry::Complete => self.complete = true,
+            Entry::Exchanging { record } => self.exchanging = Some(record),
         }
     }
 

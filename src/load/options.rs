@@ -51,6 +51,9 @@ pub struct ImportOptions {
     pub plan: PlanChoice,
     /// Add to an existing database.
     pub into_existing: bool,
+    /// Let the new database take the place of the RocksDB database that has its name, which is removed then. No process,
+    /// the caller's own among them, may have that one open.
+    pub replace: bool,
     /// Delete the unfinished work of an earlier import.
     pub restart: bool,
     /// Follow the links of a CAR's blocks while they are read, and report how many lead to no block.
@@ -157,6 +160,7 @@ impl ImportOptions {
             work_dir: None,
             plan: PlanChoice::Auto,
             into_existing: false,
+            replace: false,
             restart: false,
             check_links: false,
             require_links: false,

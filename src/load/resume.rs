@@ -25,6 +25,7 @@ pub(super) fn take_up(
     existing: Option<&Existing<'_>>,
     identity: &Identity,
 ) -> Result<(Journal, ResumedState)> {
+    target.take_back()?;
     if options.restart {
         if let Some(known) = Journal::peek(&target.partial).identity
             && let Some(work_dir) = known.work_dir()
@@ -153,6 +154,11 @@ fn does_not_open(target: &Target) -> Error {
             true => format!(
                 "to go back to what it was before, put the files of {} in place of its own",
                 target.checkpoint.display()
+            ),
+            false if target.swap.exists() => format!(
+                "look at the disk; the database that it replaced is whole in {}: move it away first, then remove the rest \
+                 and import again",
+                target.swap.display()
             ),
             false => format!("look at the disk; then remove it and {}, and import again", target.partial.display()),
         },

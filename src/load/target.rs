@@ -7,6 +7,7 @@
 //!   spill/      partitions (in `<name>.<hash of where it is>.<random>.spill` below --work-dir when that is given)
 //!   sst/        finished SST files, until RocksDB ingests them
 //!   db/         the database, until it gets its name
+//!   exchange/   the database, whole, when its name is exchanged with that of the one it replaces; then the replaced one
 //!   checkpoint/ what an existing database was before the import, until that is complete
 //!   check/      finished SST files while they are compared with an existing database
 //! ```
@@ -25,9 +26,10 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::{Error, Result};
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
-use crate::os::files::UNFINISHED;
-use crate::os::files::sync_dir;
+use crate::os::file_system::is_mount_point;
+use crate::os::files::{UNFINISHED, exchange, exchanges_no_names, sync_dir, unfinished_name};
 use crate::os::private;
+use crate::report::record::record_checksum;
 use crate::rocks::is_database_file;
 use crate::schema::RECORD_FILE;
 use crate::sort::spill::is_partition;
@@ -37,6 +39,9 @@ const LOCK: &str = "lock";
 
 /// The list of a checkpoint's files, each with its checksum, or its length where it is a link.
 pub(super) const SUMS: &str = "sums";
+
+/// RocksDB's directory for a WAL that is kept.
+const ARCHIVE: &str = "archive";
 
 /// What the names of directories with partitions end with, in a work directory.
 const SPILL: &str = ".spill";
@@ -54,12 +59,16 @@ pub(super) struct Target {
     pub sst: PathBuf,
     /// The database before it has its name.
     pub staging: PathBuf,
+    /// The complete database before it exchanges names with the one that it replaces, which is here afterwards. No loader
+    /// works here: the replaced one is never taken for unfinished work.
+    pub swap: PathBuf,
     /// The checkpoint of an existing database before the import.
     pub checkpoint: PathBuf,
     /// A database of the finished files alone, to be scanned.
     pub scratch: PathBuf,
     /// Whether the import adds to an existing database.
     pub into_existing: bool,
+    replace: bool,
     work_dir: Option<PathBuf>,
     restart: bool,
 }
@@ -71,27 +80,47 @@ impl Target {
     /// Works out the paths; creates nothing.
     ///
     /// # Errors
-    /// [`Error::Usage`]: a name that no directory can have.
+    /// [`Error::Usage`]: a name that no directory can have, or options that exclude each other.
     pub fn new(options: &ImportOptions) -> Result<Self> {
-        let db = options.db.clone();
-        let Some(name) = db.file_name() else {
+        let Some(name) = options.db.file_name() else {
             return Err(Error::Usage {
-                reason: format!("{} is no name for a database", db.display()),
+                reason: format!("{} is no name for a database", options.db.display()),
                 hint: "give --db the path of a directory that does not exist yet".into(),
             });
         };
+        if options.replace && options.into_existing {
+            return Err(Error::Usage {
+                reason: "--replace and --into-existing exclude each other".into(),
+                hint: "give one of them: the database goes, or it is added to".into(),
+            });
+        }
+        // With a slash behind it, the name of a link would mean what it leads to.
+        let db = options.db.with_file_name(name);
         let with = |ending: &str| {
             let mut name = name.to_owned();
             name.push(ending);
             name
         };
         let partial = db.with_file_name(with(".partial"));
-        let (sst, staging) = (partial.join("sst"), partial.join("db"));
+        let (sst, staging, swap) = (partial.join("sst"), partial.join("db"), partial.join("exchange"));
         let (checkpoint, scratch) = (partial.join("checkpoint"), partial.join("check"));
-        let (into_existing, work_dir, restart) = (options.into_existing, options.work_dir.clone(), options.restart);
+        let (into_existing, replace) = (options.into_existing, options.replace);
+        let (work_dir, restart) = (options.work_dir.clone(), options.restart);
         let spill = PathBuf::new();
-        let mut target =
-            Self { spill, sst, staging, checkpoint, scratch, partial, db, into_existing, work_dir, restart };
+        let mut target = Self {
+            spill,
+            sst,
+            staging,
+            swap,
+            checkpoint,
+            scratch,
+            partial,
+            db,
+            into_existing,
+            replace,
+            work_dir,
+            restart,
+        };
         target.spill = target.spills().pop().unwrap_or_else(|| {
             // It does not exist yet; the path only shows where room is needed.
             options.work_dir.as_deref().unwrap_or(&target.partial).join(spill_prefix(&target.partial))
@@ -115,15 +144,18 @@ impl Target {
     /// Checks that an import may write here.
     ///
     /// # Errors
-    /// [`Error::State`]: a database that exists without `into_existing`, or does not exist with it.
+    /// [`Error::State`]: something exists without `into_existing`, or is no database with it or with `replace`.
     pub fn check(&self) -> Result<()> {
-        // An empty directory is replaced by the rename; a link to one is not.
-        let exists = self.db.symlink_metadata().is_ok_and(|there| !there.is_dir() || !is_empty_dir(&self.db));
-        if exists && !self.into_existing {
+        if self.has_old() {
+            return self.check_replaceable();
+        }
+        if self.exists() && !self.into_existing {
             return Err(Error::State {
                 path: self.db.clone(),
                 reason: "already exists".into(),
-                hint: "choose another --db, or add to it with --into-existing".into(),
+                hint: "choose another --db, add to it with --into-existing, or let the new one take its place with \
+                       --replace"
+                    .into(),
             });
         }
         if self.into_existing && !self.db.join("CURRENT").exists() {
@@ -146,9 +178,130 @@ impl Target {
         Ok(())
     }
 
+    /// Whether there is something that this import replaces.
+    pub fn has_old(&self) -> bool {
+        self.replace && self.exists()
+    }
+
+    /// Whether something has the final name. An empty directory is replaced by the rename; a link to one is not.
+    fn exists(&self) -> bool {
+        self.db.symlink_metadata().is_ok_and(|there| !there.is_dir() || !is_empty_dir(&self.db))
+    }
+
+    /// Refuses to replace what is not a RocksDB database and nothing else: it is removed afterwards.
+    fn check_replaceable(&self) -> Result<()> {
+        let refused = |reason: String, hint: &str| {
+            Err(Error::State { path: self.db.clone(), reason, hint: format!("{hint}; nothing was removed") })
+        };
+        let there = self.db.symlink_metadata().map_err(Error::io("look at", &self.db))?;
+        if !there.is_dir() {
+            let what = private::kind(&there);
+            return refused(format!("is {what}, which is not replaced"), "give --db the path of the directory itself");
+        }
+        if is_mount_point(&self.db) {
+            return refused(
+                "is a mount point, whose name cannot be given to another directory".into(),
+                "give --db a directory on that file system, or mount it one level higher",
+            );
+        }
+        if !self.db.join("CURRENT").symlink_metadata().is_ok_and(|there| there.is_file()) {
+            return refused(
+                "is no RocksDB database that could be replaced: it has no CURRENT".into(),
+                "choose another --db, or move away what is there",
+            );
+        }
+        match first_foreign(&self.db)? {
+            Some(path) => refused(
+                format!("is not replaced: {} is not of a RocksDB database", path.display()),
+                "move it away if it is to be kept, and run the same command again",
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that names can be exchanged here, with two directories of no other use.
+    ///
+    /// # Errors
+    /// [`Error::State`]: the file system cannot; [`Error::Io`]: the system refuses it.
+    pub fn check_exchange(&self) -> Result<()> {
+        let dir = self.probe();
+        let names = ["1", "2"].map(|name| unfinished_name(&dir.join(name)));
+        private::create_dir(&dir)?;
+        names.iter().try_for_each(|name| private::create_dir(name))?;
+        let outcome = exchange(&names[0], &names[1]);
+        let removed = self.remove_dir(&dir);
+        outcome.map_err(|error| self.not_exchanged(error)).and(removed)
+    }
+
+    /// Exchanges the names of the complete database, set aside, and of the one that it replaces.
+    ///
+    /// # Errors
+    /// As [`Target::check_exchange`].
+    pub fn exchange(&self) -> Result<()> {
+        exchange(&self.swap, &self.db).map_err(|error| self.not_exchanged(error))
+    }
+
+    fn not_exchanged(&self, error: std::io::Error) -> Error {
+        if !exchanges_no_names(&error) {
+            return Error::io("replace", &self.db)(error);
+        }
+        Error::State {
+            path: self.db.clone(),
+            reason: format!("is on a file system that cannot exchange two names in one step ({error})"),
+            hint: "move the old database away and run the same command again, or choose another --db".into(),
+        }
+    }
+
+    fn probe(&self) -> PathBuf {
+        self.partial.join("probe")
+    }
+
     /// Whether an import into this target was complete and died before it had cleaned up.
-    pub fn is_finished(&self) -> bool {
-        self.db.join(RECORD_FILE).exists() && Journal::peek(&self.partial).complete
+    ///
+    /// # Errors
+    /// [`Error::State`]: names were being exchanged, and neither database is known to be the new one.
+    pub fn is_finished(&self) -> Result<bool> {
+        let known = Journal::peek(&self.partial);
+        if self.swap.symlink_metadata().is_ok() {
+            let is_new = |dir: &Path| known.exchanging.is_some() && record_checksum(dir) == known.exchanging;
+            return match (is_new(&self.db), is_new(&self.swap)) {
+                (true, _) => Ok(true),
+                (false, true) => Ok(false),
+                (false, false) => Err(Error::State {
+                    path: self.swap.clone(),
+                    reason: format!(
+                        "nothing tells whether this is the new database or the one that it replaces: neither it nor {} \
+                         has the BEDLOAD.json that the journal names",
+                        self.db.display()
+                    ),
+                    hint: "look at both; put the one to keep under the name, and move this one out of the directory, \
+                           which --restart then clears"
+                        .into(),
+                }),
+            };
+        }
+        // As long as the database is there under its working name, another one has the final name.
+        let is_named = self.into_existing || self.staging.symlink_metadata().is_err();
+        Ok(known.complete && is_named && self.db.join(RECORD_FILE).exists())
+    }
+
+    /// Gives the complete database its working name again, if a run died before it exchanged names.
+    ///
+    /// # Errors
+    /// [`Error::State`]: names are exchanged, or it is not known; [`Error::Io`]: the system refuses it.
+    pub fn take_back(&self) -> Result<()> {
+        if self.swap.symlink_metadata().is_err() {
+            return Ok(());
+        }
+        if self.is_finished()? {
+            return Err(Error::State {
+                path: self.db.clone(),
+                reason: "another run has just finished this import".into(),
+                hint: "run the same command again: it cleans up".into(),
+            });
+        }
+        std::fs::rename(&self.swap, &self.staging).map_err(Error::io("rename", &self.swap))?;
+        sync_dir(&self.partial)
     }
 
     /// Takes the lock, making the partial directory.
@@ -272,7 +425,7 @@ impl Target {
 
     fn remove_work(&self) -> Result<()> {
         let making = self.checkpoint.with_extension("new");
-        let dirs = [&self.sst, &self.staging, &self.scratch, &self.checkpoint, &making];
+        let dirs = [&self.sst, &self.staging, &self.swap, &self.scratch, &self.checkpoint, &making, &self.probe()];
         self.spills().iter().chain(dirs).try_for_each(|dir| self.remove_dir(dir))
     }
 
@@ -393,8 +546,26 @@ fn is_ours(name: &str) -> bool {
     is_database_file(name)
         || is_partition(name)
         || name.ends_with(UNFINISHED)
-        // RocksDB's directory for a WAL that is kept.
-        || [RECORD_FILE, SUMS, "archive"].contains(&name)
+        || [RECORD_FILE, SUMS, ARCHIVE].contains(&name)
+}
+
+/// A file in a database's directory that RocksDB and imports do not make.
+fn first_foreign(db: &Path) -> Result<Option<PathBuf>> {
+    for entry in db.read_dir().map_err(Error::io("list", db))? {
+        let path = entry.map_err(Error::io("list", db))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_dir = path.symlink_metadata().is_ok_and(|there| there.is_dir());
+        let found = match name {
+            ARCHIVE if is_dir => first_foreign(&path)?,
+            _ if is_dir => Some(path),
+            RECORD_FILE => None,
+            _ => (!is_database_file(name) && !name.ends_with(UNFINISHED)).then_some(path),
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 /// Anything that is in a directory.

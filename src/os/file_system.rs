@@ -3,6 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+
 use crate::error::{Error, Result};
 
 /// A directory and the file system it is on.
@@ -71,6 +73,19 @@ impl FileSystem {
     }
 }
 
+/// Whether a file system, or a part of one, is mounted at a directory.
+pub(crate) fn is_mount_point(path: &Path) -> bool {
+    let flag = StatxAttributes::MOUNT_ROOT;
+    match rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
+        Ok(there) if there.stx_attributes_mask.contains(flag) => there.stx_attributes.contains(flag),
+        // An older kernel does not tell.
+        _ => {
+            let device = |path: &Path| path.symlink_metadata().ok().map(|there| there.dev());
+            device(path) != device(&path.join(".."))
+        }
+    }
+}
+
 /// Names of file systems that databases are put on, by the numbers of `statfs(2)`.
 fn name(kind: u64) -> String {
     let known = match kind {
@@ -107,5 +122,6 @@ mod tests {
         assert_eq!(found.path, dir.path());
         assert!(found.total >= found.free && found.free > 0, "{found:?}");
         assert_eq!(FileSystem::of(Path::new("/proc")).expect("it answers").rotational(), None);
+        assert!(is_mount_point(Path::new("/proc")) && !is_mount_point(dir.path()));
     }
 }

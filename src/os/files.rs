@@ -6,7 +6,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, linkat};
+use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, renameat_with};
+use rustix::io::Errno;
 use tempfile::TempPath;
 
 use crate::error::{Error, Result};
@@ -48,6 +49,19 @@ pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         true => Err(io::Error::new(ErrorKind::InvalidData, format!("it has more than {limit} bytes"))),
         false => Ok(bytes),
     }
+}
+
+/// Exchanges two names in one step: a crash leaves both as they were, or both exchanged.
+///
+/// # Errors
+/// [`io::Error`]: the system's; see [`exchanges_no_names`].
+pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+/// Whether an error of [`exchange`] says that the file system or the system has no such call.
+pub(crate) fn exchanges_no_names(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
 /// Syncs a directory: the names in it.

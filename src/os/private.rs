@@ -113,7 +113,7 @@ fn no_file(path: &Path, there: &Metadata) -> Error {
 }
 
 /// The kind of a file, for messages.
-fn kind(there: &Metadata) -> &'static str {
+pub(crate) fn kind(there: &Metadata) -> &'static str {
     match there.file_type() {
         kind if kind.is_symlink() => "a symbolic link",
         kind if kind.is_dir() => "a directory",

@@ -52,6 +52,9 @@ pub struct ImportReport {
     pub column_family: String,
     /// Whether the database was there before; then counts and digest are those of this import alone.
     pub into_existing: bool,
+    /// Whether it took the place of a database that was there before.
+    #[serde(default)]
+    pub replaced: bool,
     /// What a block is stored under.
     pub key: KeyLayout,
     /// Whether every block was checked against its hash.

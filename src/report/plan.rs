@@ -130,7 +130,7 @@ pub struct Space {
     pub file_system: String,
     /// Number of the device it is on.
     pub device: u64,
-    /// What is written there: `database`, `partitions`, or both.
+    /// What is written there: `database`, `partitions`, or both; and whether the database that is replaced stands beside it.
     pub holds: String,
     /// Bytes needed at the peak, beyond what is there already; `null` when the source's size is not known.
     pub needed_bytes: Option<u64>,

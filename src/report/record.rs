@@ -211,6 +211,11 @@ fn is_sealed(record: &[u8]) -> bool {
     found == Some(checksum(report).as_bytes())
 }
 
+/// [`checksum`] of the record of the database in `db`; `None` where none can be read.
+pub(crate) fn record_checksum(db: &Path) -> Option<String> {
+    read_regular(&db.join(RECORD_FILE), MAX_RECORD).ok().map(|bytes| checksum(&bytes))
+}
+
 /// XXH3-128 of a file's bytes, as hex.
 pub(crate) fn checksum(bytes: &[u8]) -> String {
     format!("{:032x}", twox_hash::XxHash3_128::oneshot(bytes))

@@ -10,6 +10,7 @@ mod limits_are_reported;
 mod links_are_followed;
 mod nothing_is_lost;
 mod prepared_by_others;
+mod replaced_databases;
 mod several_sources;
 mod signals_and_second_runs;
 mod sources_that_change;

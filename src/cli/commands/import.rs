@@ -38,8 +38,7 @@ pub struct Args {
     /// Where to put what does not fit in memory; the default is beside DIR
     #[arg(long, value_name = "DIR")]
     pub work_dir: Option<PathBuf>,
-    /// Blocks stay in memory, are spilled to files, or stay in the source file: auto, memory, spill
-    /// or source
+    /// Where blocks stay: auto, memory, spill (in files) or source (where they are)
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice())]
     pub plan: PlanChoice,
 
@@ -52,6 +51,9 @@ pub struct Args {
     /// Add to an existing database, then compact it
     #[arg(long, help_heading = "Database")]
     pub into_existing: bool,
+    /// Take the place of the database DIR, which is then removed
+    #[arg(long, help_heading = "Database")]
+    pub replace: bool,
     /// Discard an unfinished import and start over
     #[arg(long, help_heading = "Database")]
     pub restart: bool,
@@ -198,6 +200,7 @@ fn options(args: &Args, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
     options.key = args.key;
     options.column_family.clone_from(&args.column_family);
     options.into_existing = args.into_existing;
+    options.replace = args.replace;
     options.restart = args.restart;
     options.format = args.format;
     options.verify = args.verify != "none";
