@@ -29,10 +29,7 @@ fn whole(c: &mut Criterion) {
         ("through files", "ingest", PlanChoice::Spill),
         ("through memtables", "memtable", PlanChoice::Auto),
     ] {
-        let mut options = ImportOptions::new(&source, &db);
-        options.plan = plan;
-        options.preset = Some(preset.into());
-        options.memory = Some(256 * common::MIB);
+        let options = ImportOptions::new(&source, &db).plan(plan).preset(preset).memory(256 * common::MIB);
         group.bench_function(name, |b| {
             let run = |()| {
                 let outcome = import(&options, &Silent).expect("a valid snapshot");

@@ -21,57 +21,57 @@ use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 pub struct ImportOptions {
     /// The snapshot; `-` is standard input. Any number of CARs, each in any form, of which a directory stands for those in it:
     /// their blocks come into one database, each once, whatever the order. A block log is one source.
-    pub sources: Vec<PathBuf>,
+    pub(crate) sources: Vec<PathBuf>,
     /// What the source is. Defaults to what its first bytes say.
-    pub format: Format,
+    pub(crate) format: Format,
     /// The path of the database.
-    pub db: PathBuf,
+    pub(crate) db: PathBuf,
     /// Memory in bytes that the import may use. Defaults to half of what the machine, or its cgroup, has.
-    pub memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
     /// Threads that read and check and, with the ingest loader, build SST files. Overrides the preset's
     /// `load.ingest.threads`, which is the default. The memtable loader's writers are `load.write.writer_threads`.
-    pub threads: Option<usize>,
+    pub(crate) threads: Option<usize>,
     /// The key that a block is stored under. Defaults to the CID.
-    pub key: KeyLayout,
+    pub(crate) key: KeyLayout,
     /// The column family that takes the blocks. Defaults to `default`.
-    pub column_family: String,
+    pub(crate) column_family: String,
     /// Whether every block is checked against its hash. Defaults to `true`; `false` is written into the report.
-    pub verify: bool,
+    pub(crate) verify: bool,
     /// Whether one file may hold several CARs, one behind the other. Defaults to an error that says so.
-    pub concatenated: bool,
+    pub(crate) concatenated: bool,
     /// What a section of length zero means. Defaults to damage.
-    pub null_padding: NullPadding,
+    pub(crate) null_padding: NullPadding,
     /// The longest block in bytes. Defaults to one byte less than 2 GiB.
-    pub max_block_size: u64,
+    pub(crate) max_block_size: u64,
     /// Options of block logs.
-    pub log: LogOptions,
+    pub(crate) log: LogOptions,
     /// Where partitions are spilled to. Defaults to `<db>.partial`.
-    pub work_dir: Option<PathBuf>,
+    pub(crate) work_dir: Option<PathBuf>,
     /// Whether blocks go through memory or through files. Defaults to what fits.
-    pub plan: PlanChoice,
+    pub(crate) plan: PlanChoice,
     /// Add to an existing database.
-    pub into_existing: bool,
+    pub(crate) into_existing: bool,
     /// Let the new database take the place of the RocksDB database that has its name, which is removed then. No process,
     /// the caller's own among them, may have that one open.
-    pub replace: bool,
+    pub(crate) replace: bool,
     /// Delete the unfinished work of an earlier import.
-    pub restart: bool,
+    pub(crate) restart: bool,
     /// Follow the links of a CAR's blocks while they are read, and report how many lead to no block.
-    pub check_links: bool,
+    pub(crate) check_links: bool,
     /// The same, and an error if there is one, or one that cannot be read, or a root without its block.
-    pub require_links: bool,
+    pub(crate) require_links: bool,
     /// Refuse a CAR whose roots are not all among its blocks. Without it they are only reported.
-    pub require_roots: bool,
+    pub(crate) require_roots: bool,
     /// Leave the final compaction out; only where there is one. The report says so.
-    pub no_compact: bool,
+    pub(crate) no_compact: bool,
     /// Choose a plan, report it, and do nothing else.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// The preset, by name or path. Defaults to what `overrides` say, and else to `ingest`.
-    pub preset: Option<String>,
+    pub(crate) preset: Option<String>,
     /// Overrides of the preset. Defaults to none.
-    pub overrides: Overrides,
+    pub(crate) overrides: Overrides,
     /// Cancelled by the caller to end the import.
-    pub stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
 }
 
 /// The format of a source.
@@ -94,27 +94,27 @@ pub enum Format {
 #[non_exhaustive]
 pub struct LogOptions {
     /// The directory of Hive's dictionaries. Defaults to none.
-    pub dictionaries: Option<PathBuf>,
+    pub(crate) dictionaries: Option<PathBuf>,
     /// What to do with a log that ends inside a block. Defaults to an error.
-    pub tail: TornTail,
+    pub(crate) tail: TornTail,
     /// The first block to import. Defaults to block 1, which the log must have then, or, where a log is made to begin
     /// later (a part, a pruned or partial log), to its first.
-    pub from: Option<u32>,
+    pub(crate) from: Option<u32>,
     /// The last block to import. Defaults to the last one of the log.
-    pub to: Option<u32>,
+    pub(crate) to: Option<u32>,
     /// The number and id that the last block must have.
-    pub expect_head: Option<(u32, Id)>,
+    pub(crate) expect_head: Option<(u32, Id)>,
     /// Numbers of blocks, and the ids that they must have.
-    pub checkpoints: Vec<(u32, Id)>,
+    pub(crate) checkpoints: Vec<(u32, Id)>,
     /// Leave out the family that finds blocks by their ids.
-    pub no_id_index: bool,
+    pub(crate) no_id_index: bool,
     /// Make the family that finds transactions by their ids.
-    pub index_transactions: bool,
+    pub(crate) index_transactions: bool,
     /// Leave the merkle roots of transactions unchecked: ids and links alone. Faster, and damaged transactions are not
     /// found. The report and the database's record say so.
-    pub links_only: bool,
+    pub(crate) links_only: bool,
     /// Pass over operations of unknown kinds instead of refusing them, and count their blocks.
-    pub skip_unknown_operations: bool,
+    pub(crate) skip_unknown_operations: bool,
 }
 
 impl LogOptions {

@@ -26,15 +26,15 @@ const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
 #[non_exhaustive]
 pub struct Overrides {
     /// `--set` arguments, e.g. `load.cf.write_buffer_size=64M`; a later one wins.
-    pub set: Vec<String>,
+    pub(crate) set: Vec<String>,
     /// `--options-file`: a node's OPTIONS file that replaces all `node` options of lower precedence.
-    pub options_file: Option<PathBuf>,
+    pub(crate) options_file: Option<PathBuf>,
     /// The column family of that file whose options are taken. Defaults to `default`.
-    pub column_family: Option<String>,
+    pub(crate) column_family: Option<String>,
     /// Environment variables; only `BEDLOAD_PRESET` and those that begin with `BEDLOAD_SET_` are used.
-    pub environment: Vec<(String, String)>,
+    pub(crate) environment: Vec<(String, String)>,
     /// The user's configuration.
-    pub user_config: Option<PathBuf>,
+    pub(crate) user_config: Option<PathBuf>,
     /// The values of `cores` and `open_files`. Defaults to this machine's.
     #[setters(skip)]
     pub(crate) machine: Option<Machine>,

@@ -19,13 +19,13 @@ const SOME_MEMORY: u64 = 1 << 30;
 #[non_exhaustive]
 pub struct Resources {
     /// Threads that work. Defaults to the number of cores.
-    pub threads: Option<usize>,
+    pub(crate) threads: Option<usize>,
     /// Memory in bytes. Defaults to a quarter of what the machine, or its cgroup, has.
-    pub memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
     /// The directory for data beyond the memory budget. Defaults to the system's directory for temporary files.
-    pub work_dir: Option<PathBuf>,
+    pub(crate) work_dir: Option<PathBuf>,
     /// Cancelled by the caller to end it.
-    pub stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
 }
 
 impl Resources {
@@ -49,9 +49,9 @@ impl Resources {
 #[non_exhaustive]
 pub struct Location {
     /// What blocks are stored under.
-    pub key: Option<KeyLayout>,
+    pub(crate) key: Option<KeyLayout>,
     /// The column family that holds them.
-    pub column_family: Option<String>,
+    pub(crate) column_family: Option<String>,
 }
 
 impl Location {

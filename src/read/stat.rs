@@ -23,11 +23,11 @@ const CACHE: usize = 8 << 20;
 #[non_exhaustive]
 pub struct StatOptions {
     /// The database.
-    pub db: PathBuf,
+    pub(crate) db: PathBuf,
     /// Read all records to count them and to compute the content digest. Defaults to `false`.
-    pub digest: bool,
+    pub(crate) digest: bool,
     /// What that may use.
-    pub resources: Resources,
+    pub(crate) resources: Resources,
 }
 
 impl StatOptions {

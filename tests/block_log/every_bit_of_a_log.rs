@@ -10,7 +10,7 @@ use bedload::progress::Silent;
 use bedload::report::{ImportReport, LogVerified, ProblemKind};
 use bedload::testing::chain::Id;
 use bedload::testing::hash::content_digest::ContentDigest;
-use bedload::{Error, ImportOptions, Outcome, VerifyOptions};
+use bedload::{Error, ImportOptions, LogOptions, Outcome, VerifyOptions};
 
 /// Bytes of an Antelope header without new producers and extensions, and of the signature behind it.
 const HEADER: usize = 116;
@@ -65,12 +65,10 @@ fn import(dir: &Path, case: &Case, bytes: &[u8], links_only: bool) -> Result<Box
     if db.exists() {
         std::fs::remove_dir_all(&db).expect("removed");
     }
-    let mut options = ImportOptions::new(file, db);
-    options.threads = Some(1);
-    options.memory = Some(64 << 20);
     let last = &case.blocks[case.blocks.len() - 1];
-    options.log.expect_head = Some((last.number, Id::from_slice(&last.id).expect("an id")));
-    options.log.links_only = links_only;
+    let head = (last.number, Id::from_slice(&last.id).expect("an id"));
+    let log = LogOptions::default().expect_head(head).links_only(links_only);
+    let options = ImportOptions::new(file, db).threads(1usize).memory(64u64 << 20).log(log);
     match bedload::import(&options, &Silent)? {
         Outcome::Imported(report) => Ok(report),
         Outcome::Planned(_) => panic!("no dry run was asked for"),

@@ -43,8 +43,8 @@ fn embed(dir: &Path) {
     setrlimit(Resource::Nofile, limit).expect("lowered");
     let before = state();
     for (name, plan) in [("held", PlanChoice::Memory), ("spilled", PlanChoice::Spill)] {
-        let mut options = ImportOptions::new(dir.join("snapshot.car"), dir.join("databases").join(name));
-        (options.plan, options.threads) = (plan, Some(2));
+        let options =
+            ImportOptions::new(dir.join("snapshot.car"), dir.join("databases").join(name)).plan(plan).threads(2usize);
         bedload::import(&options, &Silent).expect("imported");
     }
     assert_eq!(state(), before, "the import has changed its process");

@@ -215,13 +215,12 @@ fn an_import_that_is_stopped_while_it_compacts_has_no_name_and_goes_on() {
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));
     let options = || {
-        let mut options = bedload::ImportOptions::new(&source, place.path("db"));
-        options.preset = Some("memtable".into());
-        options.overrides.set = vec!["load.cf.write_buffer_size=256K".into()];
-        options
+        let set = vec!["load.cf.write_buffer_size=256K".to_owned()];
+        let overrides = bedload::Overrides::default().set(set);
+        bedload::ImportOptions::new(&source, place.path("db")).preset("memtable").overrides(overrides)
     };
-    let stopped = options();
-    let error = bedload::import(&stopped, &StopThere(stopped.stop.clone())).expect_err("it was stopped");
+    let stop = bedload::progress::CancellationToken::default();
+    let error = bedload::import(&options().stop(stop.clone()), &StopThere(stop)).expect_err("it was stopped");
     assert!(matches!(error, bedload::Error::Interrupted { .. }), "{error:?}");
     assert!(!place.path("db").exists());
     let outcome = bedload::import(&options(), &bedload::progress::Silent).expect("it goes on");

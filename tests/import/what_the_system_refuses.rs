@@ -10,11 +10,15 @@ use crate::common::{is_root, skipped};
 use super::refusals::*;
 
 #[test]
-fn a_directory() {
+fn a_directory_without_snapshots() {
     let place = Place::new();
     let folder = place.path("folder.car");
     std::fs::create_dir(&folder).expect("a folder");
-    import(&place, &folder).run().refused(3, None, "it is a directory");
+    import(&place, &folder).run().refused(
+        3,
+        None,
+        "no CAR (*.car, *.car.zst, *.car.gz, *.car.xz, *.car.lz4) and no block log is in this directory",
+    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub struct Args {
     /// Where to put what does not fit in memory; the default is beside DIR
     #[arg(long, value_name = "DIR")]
     pub work_dir: Option<PathBuf>,
-    /// Where blocks stay: auto, memory, spill (in files) or source (where they are)
+    /// Where blocks stay: auto, memory, spill (files) or source
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice())]
     pub plan: PlanChoice,
 
@@ -61,7 +61,7 @@ pub struct Args {
     /// Format of the source: auto, car or block-log
     #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(), help_heading = "Source")]
     pub format: Format,
-    /// Check hashes (in a log: ids, links, merkle roots), a log's ids and links alone (links), or none
+    /// What to check: hash, links (a log's ids and links alone) or none
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,

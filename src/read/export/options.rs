@@ -110,28 +110,28 @@ impl Format {
 #[non_exhaustive]
 pub struct ExportOptions {
     /// The database.
-    pub db: PathBuf,
+    pub(crate) db: PathBuf,
     /// Which blocks. Defaults to what the roots lead to.
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// The roots: where to begin, and what the header names. Defaults to those that the import recorded; for a list, to
     /// the first of its CIDs.
-    pub roots: Vec<RawCid>,
+    pub(crate) roots: Vec<RawCid>,
     /// The first block of a log. Defaults to the first in the database.
-    pub from: Option<u32>,
+    pub(crate) from: Option<u32>,
     /// The last block of a log. Defaults to the last in the database.
-    pub to: Option<u32>,
+    pub(crate) to: Option<u32>,
     /// The format of the file. Defaults to what its name ends in.
-    pub format: Option<Format>,
+    pub(crate) format: Option<Format>,
     /// Replace a file that exists. Defaults to `false`.
-    pub replace: bool,
+    pub(crate) replace: bool,
     /// Commit the file even when blocks are missing. Defaults to `false`.
-    pub allow_missing: bool,
+    pub(crate) allow_missing: bool,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
-    pub allow_missing_below: Option<u64>,
+    pub(crate) allow_missing_below: Option<u64>,
     /// What the export may use.
-    pub resources: Resources,
+    pub(crate) resources: Resources,
     /// Where the blocks are.
-    pub location: Location,
+    pub(crate) location: Location,
 }
 
 impl ExportOptions {

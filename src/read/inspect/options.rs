@@ -18,15 +18,15 @@ use crate::source::input::{self, Input, InputOptions};
 #[non_exhaustive]
 pub struct InspectOptions {
     /// The snapshot; `-` is standard input.
-    pub source: PathBuf,
+    pub(crate) source: PathBuf,
     /// Read and hash everything. Defaults to `false`: head and tail.
-    pub full: bool,
+    pub(crate) full: bool,
     /// What null padding means. Defaults to damage.
-    pub null_padding: NullPadding,
+    pub(crate) null_padding: NullPadding,
     /// Where Hive's dictionaries are, for block logs that need them. Defaults to nowhere.
-    pub dictionaries: Option<PathBuf>,
+    pub(crate) dictionaries: Option<PathBuf>,
     /// What the inspection may use: memory for unpacking and for finding duplicates.
-    pub resources: Resources,
+    pub(crate) resources: Resources,
 }
 
 impl InspectOptions {

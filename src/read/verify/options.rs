@@ -13,20 +13,20 @@ use crate::source::car::NullPadding;
 #[non_exhaustive]
 pub struct VerifyOptions {
     /// The database.
-    pub db: PathBuf,
+    pub(crate) db: PathBuf,
     /// Only so many records, picked at random. Defaults to every record.
-    pub sample: Option<u64>,
+    pub(crate) sample: Option<u64>,
     /// A snapshot to compare with, record by record.
-    pub against: Option<PathBuf>,
+    pub(crate) against: Option<PathBuf>,
     /// Whether the database may have records that the snapshot does not have, as those of a node that has used it.
     /// Defaults to `false`.
-    pub allow_extra: bool,
+    pub(crate) allow_extra: bool,
     /// What null padding in that snapshot means. Defaults to what the import took it for.
-    pub null_padding: Option<NullPadding>,
+    pub(crate) null_padding: Option<NullPadding>,
     /// What the verification may use; memory is for the comparison.
-    pub resources: Resources,
+    pub(crate) resources: Resources,
     /// Where the blocks are.
-    pub location: Location,
+    pub(crate) location: Location,
 }
 
 impl VerifyOptions {

@@ -51,17 +51,17 @@ const MIN_MEMORY: u64 = 8 << 20;
 #[non_exhaustive]
 pub struct WalkOptions {
     /// The database.
-    pub db: PathBuf,
+    pub(crate) db: PathBuf,
     /// Where to begin. Defaults to the roots that the import recorded.
-    pub roots: Vec<RawCid>,
+    pub(crate) roots: Vec<RawCid>,
     /// Follow the chain of headers over so many tipsets only. Defaults to all of it.
-    pub tipsets: Option<u32>,
+    pub(crate) tipsets: Option<u32>,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
-    pub allow_missing_below: Option<u64>,
+    pub(crate) allow_missing_below: Option<u64>,
     /// What the walk may use.
-    pub resources: Resources,
+    pub(crate) resources: Resources,
     /// Where the blocks are.
-    pub location: Location,
+    pub(crate) location: Location,
 }
 
 impl WalkOptions {
