@@ -13,6 +13,7 @@ use crate::preset::Resolved;
 use crate::report::{Plan, rfc3339};
 use crate::size::grouped;
 use crate::source::car::NullPadding;
+use crate::source::remote::RemotePin;
 
 /// How much of the source's head and tail is digested, in bytes.
 const SAMPLE: u64 = 64 << 10;
@@ -48,6 +49,19 @@ pub(super) struct Origin<'a> {
     pub files: Vec<(PathBuf, &'a File)>,
     /// The options of a block log.
     pub log: String,
+    /// What it is on the network.
+    pub remote: Option<RemoteOrigin>,
+    /// The sum that all of it is compared with.
+    pub sha256: Option<String>,
+}
+
+/// A source on the network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RemoteOrigin {
+    pub pin: RemotePin,
+    /// The whole address behind redirects, where it has no secrets: a run that goes on asks there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
 }
 
 /// What distinguishes a source from another one.
@@ -63,6 +77,12 @@ struct SourceIdentity {
     /// The other files of a source that consists of several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     more: Vec<FileIdentity>,
+    /// A source on the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    remote: Option<RemoteOrigin>,
+    /// The sum that all of it is compared with; it says nothing about what the source is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
     /// The inodes of all its files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inodes: Vec<Inode>,
@@ -104,6 +124,8 @@ impl Identity {
         Ok(Self {
             source: SourceIdentity {
                 name: options.source.to_string_lossy().into_owned(),
+                remote: origin.remote,
+                sha256: origin.sha256,
                 ..SourceIdentity::of(digest(&origin.head), origin.files)?
             },
             tool: env!("CARGO_PKG_VERSION").into(),
@@ -143,7 +165,9 @@ impl Identity {
         let files = self.source.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
         let named = self.source.paths.iter().cloned().zip(&files).collect();
         let now = SourceIdentity::of(self.source.header.clone(), named)?;
-        if self.source == (SourceIdentity { name: self.source.name.clone(), ..now }) {
+        // Of a file on the network every answer was compared.
+        let SourceIdentity { name, remote, sha256, .. } = self.source.clone();
+        if self.source == (SourceIdentity { name, remote, sha256, ..now }) {
             return Ok(());
         }
         Err(changed(&options.source, "its size, its times, its inode or its ends are not what they were"))
@@ -157,7 +181,21 @@ impl Identity {
     /// Whether the files of the source have another inode or ctime than those in the journal, or none that are known:
     /// only their content then shows whether they are the same.
     pub fn is_touched_since(&self, journal: &Self) -> bool {
+        if let Some(remote) = &self.source.remote {
+            return !remote.pin.is_certain();
+        }
         self.source.inodes.is_empty() || self.source.inodes != journal.source.inodes
+    }
+
+    /// Where an earlier run has found the source of this name on the network.
+    pub fn address_of(&self, name: &Path) -> Option<String> {
+        let remote = self.source.remote.as_ref().filter(|_| Path::new(&self.source.name) == name)?;
+        remote.address.clone()
+    }
+
+    /// The sum that all of the source is compared with while it is read.
+    pub fn sha256(&self) -> Option<&String> {
+        self.source.sha256.as_ref()
     }
 
     /// What differs between this import and the one in the journal: name, value there, value here. A copy of the same
@@ -204,7 +242,8 @@ impl Identity {
 impl SourceIdentity {
     /// Whether both are of the same content, whatever their names and inodes are.
     fn is_same(&self, other: &Self) -> bool {
-        (&self.header, &self.file, &self.more) == (&other.header, &other.file, &other.more)
+        let pins = [self, other].map(|it| it.remote.as_ref().map(|it| (it.pin.bytes, &it.pin.etag, &it.pin.modified)));
+        (&self.header, &self.file, &self.more) == (&other.header, &other.file, &other.more) && pins[0] == pins[1]
     }
 
     /// What people know both by: name, size and time; and what differs where these are the same.
@@ -230,6 +269,9 @@ impl SourceIdentity {
         let Self { name, file, more, .. } = self;
         // An older journal has no name.
         let name = if name.is_empty() { "a source" } else { name };
+        if let Some(remote) = &self.remote {
+            return format!("{name} ({})", remote.pin.describe());
+        }
         let Some(file) = file else { return format!("{name} (a pipe)") };
         let bytes = file.bytes + more.iter().map(|file| file.bytes).sum::<u64>();
         let newest = more.iter().map(|file| file.modified_seconds).fold(file.modified_seconds, i64::max);
@@ -243,7 +285,8 @@ impl SourceIdentity {
         let (files, inodes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let mut files = files.into_iter();
         let paths = named.into_iter().map(|(path, _)| path).collect();
-        Ok(Self { header, name: String::new(), file: files.next(), more: files.collect(), inodes, paths })
+        let (file, more) = (files.next(), files.collect());
+        Ok(Self { header, name: String::new(), file, more, remote: None, sha256: None, inodes, paths })
     }
 }
 

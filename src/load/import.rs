@@ -17,9 +17,11 @@ use crate::load::resume::{finish_earlier, take_up};
 use crate::load::target::{Lock, Target};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
-use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::{ImportReport, Plan};
+use crate::progress::{Event, Network, Observer, Phase, Progress};
+use crate::report::{ImportReport, Plan, RemoteInfo};
 use crate::source::car::RawCid;
+use crate::source::input::Remote;
+use crate::source::remote::is_remote;
 
 /// How much later a signal may arrive here than at the other end of a pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
@@ -39,6 +41,7 @@ const SIGNAL: Duration = Duration::from_millis(100);
 /// refuses something; [`Error::Interrupted`]: the caller cancelled it. In every case the final name has only what it had
 /// before.
 pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcome> {
+    let options = &options.without_secrets();
     let progress = Progress::new(observer);
     progress.sampled(|| Import { options, progress: &progress }.run())
 }
@@ -79,9 +82,10 @@ impl Import<'_> {
         }
         // Before RocksDB starts threads to check the preset's options.
         planner::check_memory(options)?;
-        let (opened, preset) = self.open()?;
+        let (opened, preset) = self.open(&target)?;
         let planned = self.plan(&opened, &preset, &target)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
+        let (remote, checksum) = (opened.remote.clone(), opened.checksum());
         let mut source = opened.read_header(options, &planned.plan)?;
         // The caller of a dry run learns of what cannot fit from its plan.
         let may_fit = !options.dry_run || planned.plan.check_space().is_ok();
@@ -106,24 +110,37 @@ impl Import<'_> {
             // What was locked is gone with what the earlier import had left.
             lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
         }
-        let info = source.info(options, compression);
+        let mut info = source.info(options, compression);
+        info.checksum = checksum;
         self.locked(target, lock, &prepared, |job| {
             self.progress.begin(Phase::Read, size);
+            if let Some(remote) = remote.clone() {
+                self.progress.watch_network(move || network(&remote));
+            }
             if let Some(blocks) = blocks {
                 self.progress.expect_blocks(blocks);
+            }
+            // All bytes may have been taken by a run that knew of no sum.
+            let is_taken = job.resumed.read_done.is_some() || (job.resumed.ingested && job.resumed.held.is_some());
+            if let Some(checksum) = &mut info.checksum {
+                checksum.compared = !is_taken || job.resumed.compared;
             }
             let loaded = load(job, source, &prepared.identity)?;
             let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
             let complete = car::complete::check(job, &roots)?;
+            info.remote = remote.map(|remote| remote_info(&remote));
             commit(job, info, size, loaded, complete)
         })
     }
 
     /// Opens the source. Also returns the preset, which depends on the kind of source.
-    fn open(&self) -> Result<(OpenSource, Resolved)> {
+    fn open(&self, target: &Target) -> Result<(OpenSource, Resolved)> {
         let options = self.options;
         let mut preset = self.preset(preset::DEFAULT)?;
-        let opened = OpenSource::open(options, planner::threads(options, &preset))?;
+        // A name that leads elsewhere by now is followed to where it led when the import began.
+        let known = || Journal::peek(&target.partial).identity?.address_of(&options.source);
+        let pinned = if is_remote(&options.source) && !options.restart { known() } else { None };
+        let opened = OpenSource::open(options, planner::threads(options, &preset), pinned)?;
         failpoint::reach("source-opened");
         if opened.log().is_some() {
             preset = self.preset(preset::DEFAULT_OF_LOGS)?;
@@ -143,7 +160,7 @@ impl Import<'_> {
     }
 
     fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target) -> Result<Planned> {
-        let mut planned = planner::plan(self.options, preset, opened.size, opened.plain, opened.log())?;
+        let mut planned = planner::plan(self.options, preset, opened.sized(), opened.plain, opened.log())?;
         self.warn(std::mem::take(&mut planned.warnings));
         if target.is_finished() {
             planned.least_bytes = 0;
@@ -270,6 +287,28 @@ impl Prepared {
     fn explain(&self, error: Error, target: &Target) -> Error {
         let space = || disk_space::of(&self.planned.plan, self.plain, self.planned.least_bytes, target);
         disk_space::explain(error, space)
+    }
+}
+
+/// What the network gives now.
+fn network(remote: &Remote) -> Network {
+    let (_, (received, _), (waited, connections)) = remote.traffic();
+    Network::new(received, connections, waited)
+}
+
+/// What has come of a source on the network.
+fn remote_info(remote: &Remote) -> RemoteInfo {
+    let pin = remote.pin();
+    let (ranges, (received_bytes, requests), (waited_seconds, connections)) = remote.traffic();
+    RemoteInfo {
+        url: pin.url,
+        etag: pin.etag,
+        modified: pin.modified,
+        ranges,
+        requests,
+        received_bytes,
+        waited_seconds,
+        connections,
     }
 }
 

@@ -1,16 +1,17 @@
 //! Opening the source: its format, its compression, and its identity.
 
 use std::fs::File;
+use std::sync::Arc;
 
-use crate::error::Result;
-use crate::load::identity::{Origin, is_file};
+use crate::error::{Error, Result};
+use crate::load::identity::{Origin, RemoteOrigin, is_file};
 use crate::load::options::{Format, ImportOptions, LogOptions};
 use crate::load::validate;
-use crate::report::{Plan, SourceInfo};
+use crate::report::{ChecksumInfo, Plan, SourceInfo};
 use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought, TornTail};
 use crate::source::car::Header;
 use crate::source::car::chunks::{Chunks, Limits};
-use crate::source::input::{self, Body, Compression, Input, InputOptions};
+use crate::source::input::{self, Body, Compression, Expected, Extent, Input, InputOptions, Remote};
 
 /// The share of the budget that one block may have: it is read, sorted and built while others are, and RocksDB copies
 /// it once or twice.
@@ -31,6 +32,9 @@ pub(super) struct OpenSource {
     pub blocks: Option<u64>,
     /// Whether it is a file that needs no decompression.
     pub plain: bool,
+    /// What it is on the network, and the sum that all of it is compared with.
+    pub remote: Option<Arc<Remote>>,
+    expected: Option<Arc<Expected>>,
 }
 
 /// A source at its first block.
@@ -45,15 +49,18 @@ pub(super) struct Car {
     pub chunks: Chunks,
     /// The source, where it is a file that was opened by its name.
     file: Option<File>,
+    remote: Option<RemoteOrigin>,
+    sha256: Option<String>,
 }
 
 impl OpenSource {
-    /// Opens the source, which is decompressed on up to `threads` threads, and detects its format.
+    /// Opens the source, which is decompressed on up to `threads` threads, and detects its format. `pinned` is where an
+    /// earlier run has found it on the network.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), [`Error::BadInput`](crate::Error::BadInput): it is not there, or is nothing that
     /// can be read.
-    pub fn open(options: &ImportOptions, threads: usize) -> Result<Self> {
+    pub fn open(options: &ImportOptions, threads: usize, pinned: Option<String>) -> Result<Self> {
         let memory = (options.memory_budget() / 4).max(MIN_DECOMPRESSION);
         let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
         let set = match options.format {
@@ -61,15 +68,38 @@ impl OpenSource {
             // A log that is several files.
             _ => Log::of_set(&options.source, options.log.tail, &dictionaries)?,
         };
+        let (mut remote, mut expected) = (None, None);
         let opened = match set {
+            Some(_) if options.checksum.is_some() => {
+                return Err(Error::Usage {
+                    reason: "--checksum is of one file, and the source is several".into(),
+                    hint: "leave it out".into(),
+                });
+            }
             Some(log) => Opened::Log(Box::new(log)),
-            None => detect(input::open(&options.source, &InputOptions { threads, memory })?, options, &dictionaries)?,
+            None => {
+                let how = InputOptions {
+                    network: options.network.clone(),
+                    checksum: options.checksum.clone(),
+                    pinned,
+                    extent: Extent::All,
+                    ..InputOptions::new(threads, memory)
+                };
+                let input = input::open(&options.source, &how)?;
+                (remote, expected) = (input.remote.clone(), input.expected.clone());
+                detect(input, options, &dictionaries)?
+            }
         };
         let (compression, size, blocks, plain) = match &opened {
             Opened::Log(log) => (log.compression, log.size, None, !log.is_piped()),
             Opened::Other(input) => (input.compression, input.size, input.blocks, matches!(input.body, Body::File(_))),
         };
-        Ok(Self { opened, compression, size, blocks, plain })
+        Ok(Self { opened, compression, size, blocks, plain, remote, expected })
+    }
+
+    /// Its size, and whether it is of packed bytes.
+    pub fn sized(&self) -> (Option<u64>, bool) {
+        (self.size, !self.plain && self.compression != Compression::None)
     }
 
     /// The block log that it is, if it is one.
@@ -86,6 +116,7 @@ impl OpenSource {
     /// [`Error::BadInput`](crate::Error::BadInput) where a CAR's header is damaged, [`Error::Usage`](crate::Error::Usage)
     /// where options of block logs are given for a CAR.
     pub fn read_header(self, options: &ImportOptions, plan: &Plan) -> Result<Source> {
+        let (remote, sha256) = (self.remote_origin(), self.expected.as_ref().map(|expected| expected.hex()));
         let mut input = match self.opened {
             Opened::Log(log) => return Ok(Source::BlockLog(log)),
             Opened::Other(input) => input,
@@ -100,7 +131,19 @@ impl OpenSource {
         let file = input.file.take();
         let (header, chunks) = Chunks::open(input, limits)?;
         validate::check_has_no_log_options(options)?;
-        Ok(Source::Car(Box::new(Car { header, chunks, file })))
+        Ok(Source::Car(Box::new(Car { header, chunks, file, remote, sha256 })))
+    }
+
+    /// What identifies a source on the network.
+    fn remote_origin(&self) -> Option<RemoteOrigin> {
+        let remote = self.remote.as_ref()?;
+        Some(RemoteOrigin { pin: remote.pin(), address: remote.address() })
+    }
+
+    /// The sum that all of the source is compared with, for the report.
+    pub fn checksum(&self) -> Option<ChecksumInfo> {
+        let expected = self.expected.as_ref()?;
+        Some(ChecksumInfo { sha256: expected.hex(), from: expected.from.clone(), compared: true })
     }
 }
 
@@ -112,7 +155,8 @@ impl Source {
             Self::Car(car) => {
                 let head = format!("{} {}", car.header.version, self.roots().join(" ")).into_bytes();
                 let files = car.file.iter().map(|file| (options.source.clone(), file)).collect();
-                Origin { head, files, log: String::new() }
+                let (remote, sha256) = (car.remote.clone(), car.sha256.clone());
+                Origin { head, files, log: String::new(), remote, sha256 }
             }
         }
     }
@@ -131,6 +175,8 @@ impl Source {
             bytes: 0,
             roots: self.roots(),
             null_padding: 0,
+            remote: None,
+            checksum: None,
         }
     }
 
@@ -164,12 +210,13 @@ fn origin_of_log<'a>(log: &'a Log, options: &ImportOptions) -> Origin<'a> {
             // Standard input has no name to open later.
             let named = files.parts.iter().filter(|part| is_file(&part.path));
             let files = named.map(|part| (part.path.clone(), part.file())).collect();
-            Origin { head: Vec::new(), files, log: chosen }
+            Origin { head: Vec::new(), files, log: chosen, remote: None, sha256: None }
         }
         LogBody::Stream(forward) => {
             let forward = forward.lock();
             let head = forward.head();
-            Origin { head: head.get(..HEAD).unwrap_or(head).to_vec(), files: Vec::new(), log: chosen }
+            let head = head.get(..HEAD).unwrap_or(head).to_vec();
+            Origin { head, files: Vec::new(), log: chosen, remote: None, sha256: None }
         }
     }
 }

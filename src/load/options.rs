@@ -13,6 +13,7 @@ use crate::progress::CancellationToken;
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
+use crate::source::remote::{NetworkOptions, take_secrets};
 
 /// What to import, where to, and how.
 #[derive(Debug, Clone, Setters)]
@@ -64,6 +65,11 @@ pub struct ImportOptions {
     pub preset: Option<String>,
     /// Overrides of the preset. Defaults to none.
     pub overrides: Overrides,
+    /// How a source on the network is read.
+    pub network: NetworkOptions,
+    /// What the bytes of the source must sum to: `sha256:` and the digits, or a file or URL that has them. Defaults to what
+    /// the publisher has put beside a file on the network.
+    pub checksum: Option<String>,
     /// Cancelled by the caller to end the import.
     pub stop: CancellationToken,
 }
@@ -161,8 +167,17 @@ impl ImportOptions {
             dry_run: false,
             preset: None,
             overrides: Overrides::default(),
+            network: NetworkOptions::default(),
+            checksum: None,
             stop: CancellationToken::default(),
         }
+    }
+
+    /// The same options, in which the source has the name that it is shown by.
+    pub(crate) fn without_secrets(&self) -> Self {
+        let mut options = self.clone();
+        take_secrets(&mut options.source, &mut options.network);
+        options
     }
 
     /// Whether links are followed.

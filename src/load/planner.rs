@@ -105,14 +105,15 @@ pub(super) struct Planned {
     pub warnings: Vec<String>,
 }
 
-/// The plan for a source of `size` bytes, which is `plain` where it needs no decompression, and may be a block log.
+/// The plan for a source of `size` bytes, which is `packed` where it needs decompression, `plain` where it is a file that
+/// does not, and may be a block log.
 ///
 /// # Errors
 /// [`Error::Usage`], [`Error::State`]: memory or open files do not suffice.
 pub(super) fn plan(
     options: &ImportOptions,
     preset: &Resolved,
-    size: Option<u64>,
+    (size, packed): (Option<u64>, bool),
     plain: bool,
     log: Option<&Log>,
 ) -> Result<Planned> {
@@ -121,10 +122,11 @@ pub(super) fn plan(
     let memory = budget - links_bytes;
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
     // State compresses to about a third; a wrong guess costs partitions that are too small, or a merge.
-    let expected = size.map(|size| if plain { size } else { size.saturating_mul(3) });
+    let expected = size.map(|size| if packed { size.saturating_mul(3) } else { size });
+    let exact = size.is_some() && !packed;
     let own = if plain { memory } else { memory - memory / 4 };
     let threads = threads(options, preset);
-    let mut plan = choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
+    let mut plan = choose(options.plan, expected, exact, own, threads, max_files, preset.sst_size());
     if let Method::CarSst { sort } = &mut plan.method {
         sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, page_cache(budget)));
         sort.by_reference = sort.spill

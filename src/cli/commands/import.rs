@@ -12,6 +12,7 @@ use crate::source::block_log::TornTail;
 use crate::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
 use crate::{Error, ImportOptions, Outcome};
 
+use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::values::{self, Checkpoints};
@@ -21,7 +22,8 @@ use crate::cli::{output, progress, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// A CAR or a block log, plain or in zstd, xz, gzip or lz4; `-` is standard input
+    /// A CAR or a block log, plain or in zstd, xz, gzip or lz4: a file, a URL of http, https, s3, gs or az, or `-` for
+    /// standard input
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// Directory of the new database; unfinished work is in DIR.partial beside it
@@ -62,6 +64,9 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
+    /// Refuse the source unless it has this SHA-256; default: what is published beside a URL (NAME.sha256sum, NAME.sha256)
+    #[arg(long, value_name = "sha256:HEX|URL|FILE", help_heading = "Source")]
+    pub checksum: Option<String>,
     /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(), help_heading = "Source")]
     pub null_padding: NullPadding,
@@ -121,6 +126,9 @@ pub struct Args {
     /// Leave the final compaction, if the import has one, to the node
     #[arg(long, help_heading = "Database")]
     pub no_compact: bool,
+
+    #[command(flatten)]
+    pub network: NetworkArgs,
 
     /// Print the plan and stop
     #[arg(long)]
@@ -199,6 +207,8 @@ fn options(args: &Args) -> crate::Result<ImportOptions> {
     options.require_links = args.require_links;
     options.dry_run = args.dry_run;
     options.no_compact = args.no_compact;
+    options.network = args.network.options(Some(&args.source))?;
+    options.checksum.clone_from(&args.checksum);
     options.preset.clone_from(&args.preset);
     options.overrides = Overrides {
         set: args.set.clone(),

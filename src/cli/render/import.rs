@@ -1,7 +1,9 @@
 //! The report of `bedload import`.
 
 use crate::progress::Speed;
-use crate::report::{Blocks, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport};
+use crate::report::{
+    Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, RemoteInfo,
+};
 use crate::size::human;
 use serde_json::Value;
 
@@ -32,6 +34,8 @@ pub fn text(report: &ImportReport) -> String {
             Some(log) => checked_in_log(log.verified),
         },
     );
+    rows.add_some("source", report.source.checksum.as_ref().map(checksum));
+    rows.add_some("network", report.source.remote.as_ref().map(network));
     if report.missing_roots > 0 {
         let roots = report.source.roots.len() as u64;
         rows.add("missing", format!("{} of {} roots", grouped(report.missing_roots), grouped(roots)));
@@ -69,6 +73,22 @@ fn time(report: &ImportReport) -> String {
     }
     let phases = phases(&report.seconds);
     if phases.is_empty() { parts.join(", ") } else { format!("{} ({phases})", parts.join(", ")) }
+}
+
+/// What all bytes of the source were compared with.
+fn checksum(checksum: &ChecksumInfo) -> String {
+    let ChecksumInfo { sha256, from, compared } = checksum;
+    match compared {
+        true => format!("SHA-256 {sha256}, as {from} has it"),
+        false => format!("not compared with the SHA-256 of {from}: an earlier run had read it before that was known"),
+    }
+}
+
+/// Where the source was on the network, and what this run had from there.
+fn network(remote: &RemoteInfo) -> String {
+    let received = human(remote.received_bytes);
+    let ranges = if remote.ranges { "" } else { ", without ranges" };
+    format!("{received} from {}{ranges}, waited {} for it", remote.url, took(remote.waited_seconds))
 }
 
 /// What the blocks link to.

@@ -296,12 +296,14 @@ pub(in crate::load) fn skip(
         }
         None => Ok(()),
     };
-    match chunks.skip_to(checkpoint.offset, links.is_some().then_some(&mut each)) {
+    // What is known to be the same need not be read again.
+    let restart = checkpoint.restart.as_ref().filter(|_| checkpoint.checksum.is_none() || !touched && links.is_none());
+    match chunks.skip_to(checkpoint.offset, restart, links.is_some().then_some(&mut each)) {
         // What was taken was valid.
         Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
         outcome => outcome?,
     }
-    if checkpoint.checksum.is_some() && chunks.checksum() != checkpoint.checksum {
+    if checkpoint.checksum.is_some() && chunks.checksum().is_some() && chunks.checksum() != checkpoint.checksum {
         return Err(identity::another_source(options));
     }
     Ok(())
@@ -382,6 +384,7 @@ impl Shared<'_> {
             offset: chunks.position(),
             consumed: chunks.consumed(),
             checksum: chunks.checksum(),
+            restart: chunks.restart(),
             blocks: self.blocks.load(Ordering::Relaxed),
             payload: self.payload.load(Ordering::Relaxed),
             digest: verified.digest,

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::os::buffer::{Buffer, Slab};
 use crate::os::mmap::Mapped;
 use crate::source::foreign;
-use crate::source::input::{Body, ByteStream, Input};
+use crate::source::input::{Body, ByteStream, Input, Remote, Restart};
 
 /// How many bytes are read first, to find the header in.
 const FIRST_READ: usize = 64 << 10;
@@ -166,14 +166,16 @@ pub(crate) struct Chunks {
     /// fault of the file is reported, and the same one whatever the size of a chunk.
     fault: Option<Error>,
     tail: Tail,
-    /// Of everything handed out, for sources that cannot be sought.
+    /// Of everything handed out, for sources that cannot be sought; none once one has begun in its middle.
     checksum: Option<XxHash3_64>,
+    /// What a stream comes from, where it can begin in its middle.
+    remote: Option<Arc<Remote>>,
 }
 
 impl Chunks {
     /// Reads the header of `input`; the first section comes next.
     pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
-        let Input { name, size, body, .. } = input;
+        let Input { name, size, body, remote, .. } = input;
         let (mut bytes, decompressed_size) = match body {
             Body::File(file) => (Bytes::File { file, at: 0, advised: 0 }, size),
             Body::Stream(stream) => (Bytes::Stream(stream), None),
@@ -229,6 +231,7 @@ impl Chunks {
             fault: None,
             tail: Tail::default(),
             checksum: None,
+            remote,
         };
         if matches!(chunks.bytes, Bytes::Stream(_)) {
             chunks.checksum = Some(XxHash3_64::new());
@@ -269,13 +272,36 @@ impl Chunks {
         self.checksum.as_ref().map(Hasher::finish)
     }
 
-    /// Continues at `offset`, where an earlier run stopped. A source that cannot be sought is read up to there;
-    /// [`Chunks::checksum`] then shows whether it was the same; `each` receives its sections and the bytes that they are in.
+    /// The last place at or before [`Chunks::position`] where a later run may begin to unpack a stream.
+    pub fn restart(&self) -> Option<Restart> {
+        match &self.bytes {
+            Bytes::Stream(stream) => stream.restart(self.position),
+            Bytes::File { .. } | Bytes::Mapped { .. } => None,
+        }
+    }
+
+    /// Begins a stream anew at `restart`, where that saves anything or the stream is too far already.
+    fn begin_at(&mut self, restart: &Restart, offset: u64) -> Result<()> {
+        let saves = restart.unpacked > self.position || offset < self.position;
+        if let (Some(remote), true) = (&self.remote, saves && restart.unpacked <= offset)
+            && let Some(stream) = remote.again(restart)?
+        {
+            self.bytes = Bytes::Stream(stream);
+            self.carry.clear();
+            self.position = restart.unpacked;
+            self.checksum = None;
+        }
+        Ok(())
+    }
+
+    /// Continues at `offset`, where an earlier run stopped. A source that cannot be sought is read up to there, from
+    /// `restart` on where that is given and can be; [`Chunks::checksum`] then shows whether it was the same, unless it began
+    /// there; `each` receives its sections and the bytes that they are in.
     ///
     /// # Errors
     /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
     /// read; or what `each` returns.
-    pub fn skip_to(&mut self, offset: u64, mut each: Option<PassSection<'_>>) -> Result<()> {
+    pub fn skip_to(&mut self, offset: u64, restart: Option<&Restart>, mut each: Option<PassSection<'_>>) -> Result<()> {
         let cut = |name: &PathBuf, at| {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
@@ -296,6 +322,14 @@ impl Chunks {
                 self.position = offset;
                 return Ok(());
             }
+            return Err(cut(&self.name, offset));
+        }
+        if let Some(restart) = restart.filter(|_| each.is_none() || self.position > offset) {
+            self.begin_at(restart, offset)?;
+            each = None;
+        }
+        if self.position > offset {
+            // Read beyond it to be compared, and nothing to begin again with.
             return Err(cut(&self.name, offset));
         }
         let mut scratch = vec![0; FIRST_READ];
