@@ -37,7 +37,7 @@ fn what_passes_is_tried_again() {
 #[test]
 fn what_stays_wrong_is_an_error_that_keeps_what_was_done() {
     for (act, words) in [
-        (Act::Cut(0), "too early"),
+        (Act::Cut(0), "end of file before"),
         (Act::Stall(0), "gives nothing any more"),
         (Act::Status(503, ""), "503"),
         (Act::Status(403, ""), "refuses to give it (403"),

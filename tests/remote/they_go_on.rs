@@ -30,7 +30,7 @@ fn durable(place: &Place) -> u64 {
 fn goes_on(snapshot: &'static Snapshot, args: &[&str]) {
     let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
     let url = server.url(snapshot.name);
-    dies(spilling(&place, &url).args(args), "read:3");
+    dies(spilling(&place, &url).args(args), "read:5");
     let at = durable(&place);
     assert!(at > 2_000_000, "durable at {at}");
     server.served();

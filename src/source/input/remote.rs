@@ -51,7 +51,11 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let (reader, gate) = file.read_from(0, memory);
     let (source, states) = source(reader, &name, 0, expected.as_ref(), None);
     let rest = InputOptions { memory: rest, ..options.clone() };
+    // What it is shows in its first bytes, which are waited for here.
+    let waits = |wanted| gate.iter().for_each(|gate| gate.want(wanted));
+    waits(true);
     let (input, detected) = stream(source, size, tail, expected.clone(), true, &rest)?;
+    waits(false);
     let remote = Remote { file, options: rest, compression: detected, tail, expected };
     let super::Body::Stream(stream) = input.body else { return Ok(input) };
     let stream = remote.wrap(stream, gate, states, 0);
