@@ -42,11 +42,11 @@ impl ResourceArgs {
 /// How a snapshot on the network is read.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct NetworkArgs {
-    /// Connections at once; the default is what measurements find best
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128), help_heading = "Network")]
+    /// Connections at once to a URL; the default is measured
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
     pub connections: Option<u16>,
-    /// Address of another server with S3's interface, or Azure's; see also AWS_ENDPOINT_URL
-    #[arg(long, value_name = "URL", help_heading = "Network")]
+    /// Another server of S3's or Azure's protocol
+    #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
 }
 

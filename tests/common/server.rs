@@ -51,10 +51,13 @@ pub enum Act {
     Redirect(String),
 }
 
+/// What is done with the requests, which are counted.
+type Acts = Box<dyn Fn(&Request, usize) -> Act + Send + Sync>;
+
 struct State {
     file: Mutex<(Vec<u8>, String)>,
     others: Mutex<BTreeMap<String, Vec<u8>>>,
-    act: Mutex<Box<dyn Fn(&Request, usize) -> Act + Send + Sync>>,
+    act: Mutex<Acts>,
     requests: Mutex<Vec<Request>>,
     served: AtomicU64,
     connections: AtomicUsize,

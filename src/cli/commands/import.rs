@@ -22,8 +22,7 @@ use crate::cli::{output, progress, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// A CAR or a block log, plain or in zstd, xz, gzip or lz4: a file, a URL of http, https, s3, gs or az, or `-` for
-    /// standard input
+    /// A CAR or block log, plain or in zstd, xz, gzip, lz4: a file, a URL, or `-` for standard input
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// Directory of the new database; unfinished work is in DIR.partial beside it
@@ -64,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
-    /// Refuse the source unless it has this SHA-256; default: what is published beside a URL (NAME.sha256sum, NAME.sha256)
+    /// The SHA-256 to compare with; of a URL by default the published one
     #[arg(long, value_name = "sha256:HEX|URL|FILE", help_heading = "Source")]
     pub checksum: Option<String>,
     /// Null padding is an error or the end (eof)

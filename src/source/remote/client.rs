@@ -325,9 +325,11 @@ async fn store_get(
     range: Option<Range<u64>>,
     known: &Facts,
 ) -> Result<Answer, Fault> {
-    let mut options = GetOptions::default();
-    options.range = range.clone().map(GetRange::Bounded);
-    options.if_match = known.strong().cloned();
+    let options = GetOptions {
+        range: range.clone().map(GetRange::Bounded),
+        if_match: known.strong().cloned(),
+        ..GetOptions::default()
+    };
     let fault = |error: object_store::Error| match error {
         object_store::Error::NotFound { .. } => Fault::Gone(RemoteProblem::NotFound { answer: "404 Not Found".into() }),
         object_store::Error::PermissionDenied { .. } => {

@@ -42,11 +42,11 @@ impl Pace {
             self.before = None;
             return;
         }
-        if let Some((before, from)) = self.before.take() {
-            if rate < before * GAIN {
-                (self.connections, self.hold) = (from, HOLD);
-                return;
-            }
+        if let Some((before, from)) = self.before.take()
+            && rate < before * GAIN
+        {
+            (self.connections, self.hold) = (from, HOLD);
+            return;
         }
         match self.hold {
             0 if self.connections < self.most => {
