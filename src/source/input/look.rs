@@ -11,9 +11,9 @@ use super::{Compression, CompressionProblem, forest};
 use crate::error::{Error, Result};
 
 /// Bytes that are looked at.
-const HEAD: usize = 64 << 10;
+pub(super) const HEAD: usize = 64 << 10;
 
-/// What was seen of a regular file.
+/// What was seen of a regular file, or of one on the network.
 pub(crate) struct Look {
     /// Its size in bytes.
     pub size: u64,
@@ -56,16 +56,22 @@ pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
         }
     }
     head.truncate(got);
+    let seen = seen(head, size, |size| forest::find(&file, size));
+    Ok(Some((seen.map_err(Error::io("read", path))?, file)))
+}
+
+/// What the first bytes show; `find` looks for Forest's index.
+pub(super) fn seen(
+    head: Vec<u8>,
+    size: u64,
+    find: impl FnOnce(u64) -> io::Result<Option<forest::ForestTail>>,
+) -> io::Result<Look> {
     let compression = match detect::magic(&head) {
         Magic::Frame(compression) | Magic::Cut(compression) => compression,
         Magic::Skippable(_) => Compression::Zstd,
         Magic::Other => Compression::None,
     };
-    let tail = match compression {
-        Compression::Zstd => forest::find(&file, size).map_err(Error::io("read", path))?,
-        _ => None,
-    };
+    let tail = if compression == Compression::Zstd { find(size)? } else { None };
     let compression = if tail.is_some() { Compression::ForestZstd } else { compression };
-    let blocks = tail.and_then(|tail| tail.blocks);
-    Ok(Some((Look { size, compression, blocks, head }, file)))
+    Ok(Look { size, compression, blocks: tail.and_then(|tail| tail.blocks), head })
 }

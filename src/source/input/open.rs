@@ -5,18 +5,21 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{Advice, SeekFrom};
 
 use super::ahead::{AheadStream, Plain, read_ahead};
 use super::detect::{self, Magic, PROBE};
 use super::gzip::Gzip;
+use super::hashing::Hashing;
 use super::lz4::Lz4;
 use super::source::{READ_SIZE, Source};
 use super::xz::Xz;
 use super::zstd_stream::ZstdStream;
-use super::{Body, ByteStream, Compression, CompressionProblem, Input, forest};
+use super::{Body, ByteStream, Compression, CompressionProblem, Expected, Input, Restart, forest, remote};
 use crate::error::{Error, Result};
+use crate::source::remote::{NetworkOptions, is_remote, is_url};
 
 /// The name of standard input.
 pub(super) const STDIN: &str = "-";
@@ -26,24 +29,54 @@ const DEPTH: usize = 4;
 const MAX_CHUNK: u64 = 1 << 20;
 /// The smallest.
 const MIN_CHUNK: u64 = 16 << 10;
+/// The largest of what comes from the network unpacked: whoever only looks at the beginning waits for a whole one.
+const REMOTE_CHUNK: usize = 64 << 10;
 /// Memory for unpacking unless the caller says otherwise: enough for `zstd --long=27`, the most that zstd itself
 /// accepts unasked, with its buffers.
 const DEFAULT_MEMORY: u64 = 256 << 20;
 
+/// How much of an input is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Extent {
+    /// What is at its beginning.
+    Head,
+    /// Perhaps not all of it.
+    #[default]
+    Part,
+    /// All of it: then it is compared with the sum that its publisher has put beside it.
+    All,
+}
+
 /// How much an input may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct InputOptions {
     /// Threads that unpack, beside the one that reads. Defaults to what the machine has.
     pub threads: usize,
     /// Memory for unpacking, in bytes: windows, buffers, what is unpacked ahead. Defaults to 256 MiB. A few MiB are
     /// taken in any case.
     pub memory: u64,
+    /// How it is read from the network.
+    pub network: NetworkOptions,
+    /// The sum that it must have: `sha256:` and digits, or the file or URL that has them.
+    pub checksum: Option<String>,
+    /// The address that an earlier run has found behind redirects.
+    pub pinned: Option<String>,
+    /// How much of it is wanted.
+    pub extent: Extent,
+}
+
+impl InputOptions {
+    /// An input that may take so much.
+    pub fn new(threads: usize, memory: u64) -> Self {
+        let (network, checksum, pinned, extent) = Default::default();
+        Self { threads, memory, network, checksum, pinned, extent }
+    }
 }
 
 impl Default for InputOptions {
     fn default() -> Self {
         let threads = crate::parallel::cores();
-        Self { threads, memory: DEFAULT_MEMORY }
+        Self::new(threads, DEFAULT_MEMORY)
     }
 }
 
@@ -56,6 +89,9 @@ impl Default for InputOptions {
 /// [`Error::BadInput`] or [`Error::Io`]: the file cannot be opened or is empty, and everything that
 /// [`ByteStream::fill`] reports about the first bytes.
 pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
+    if is_remote(path) {
+        return remote::open(path, options);
+    }
     if path.as_os_str() == STDIN {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;
         let metadata = file.metadata().map_err(|error| refused(path, "look at", error))?;
@@ -75,7 +111,24 @@ pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
 /// As [`open`].
 #[cfg(any(test, feature = "testing"))]
 pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn io::Read + Send>, options: &InputOptions) -> Result<Input> {
-    stream(Source::new(name.as_ref(), reader), None, None, options)
+    local(name.as_ref(), reader, None, None, options)
+}
+
+/// A stream of bytes that are here, with their sum where one is wanted.
+fn local(
+    name: &Path,
+    reader: Box<dyn io::Read + Send>,
+    size: Option<u64>,
+    tail: Option<forest::ForestTail>,
+    options: &InputOptions,
+) -> Result<Input> {
+    let expected = options.checksum.as_ref().map(|wanted| remote::expected(wanted, name, options)).transpose()?;
+    let expected = expected.map(Arc::new);
+    let reader = match &expected {
+        Some(expected) => Box::new(Hashing::new(reader, name, Arc::clone(expected), None).0),
+        None => reader,
+    };
+    Ok(stream(Source::new(name, reader), size, tail, expected, false, options)?.0)
 }
 
 /// The refusals that say something about the input rather than about the system.
@@ -90,12 +143,6 @@ pub(crate) fn refused(path: &Path, action: &'static str, error: io::Error) -> Er
     Error::bad_input(path, None, problem)
 }
 
-/// Whether a name is a URL: `scheme://rest`.
-fn is_url(path: &Path) -> bool {
-    let scheme = path.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
-    scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-}
-
 fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, options: &InputOptions) -> Result<Input> {
     if metadata.is_dir() {
         return Err(Error::bad_input(name, None, CompressionProblem::Directory));
@@ -103,7 +150,7 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     let size = metadata.len();
     // Files of /proc have no size and are read like pipes.
     if !metadata.is_file() || size == 0 || !at_start {
-        return stream(Source::new(name, Box::new(file)), None, None, options);
+        return local(name, Box::new(file), None, None, options);
     }
     // Advice only: the system reads further ahead. It may decline.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
@@ -117,38 +164,64 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
             Err(error) => return Err(refused(name, "read", error)),
         }
     }
-    if detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other {
+    let is_plain = detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other;
+    // The sum of a file is that of its bytes in their order, which only a stream has.
+    if is_plain && options.checksum.is_none() {
         let body = Body::File(file);
         let (name, size) = (name.to_owned(), Some(size));
-        return Ok(Input { name, size, compression: Compression::None, blocks: None, body, file: None });
+        let compression = Compression::None;
+        return Ok(Input { name, size, compression, blocks: None, body, file: None, remote: None, expected: None });
     }
     let tail = forest::find(&file, size).map_err(Error::io("read", name))?;
-    stream(Source::new(name, Box::new(file)), Some(size), tail, options)
+    local(name, Box::new(file), Some(size), tail, options)
 }
 
-/// Everything that is not a plain regular file.
-fn stream(
+/// Everything that is not a plain regular file; and its compression, apart from Forest's index.
+pub(super) fn stream(
     mut source: Source,
     size: Option<u64>,
     tail: Option<forest::ForestTail>,
+    expected: Option<Arc<Expected>>,
+    is_remote: bool,
     options: &InputOptions,
-) -> Result<Input> {
-    let InputOptions { threads, memory } = *options;
+) -> Result<(Input, Compression)> {
     let name = source.name().to_owned();
     let detected = detect::detect(&mut source)?;
     let tail = tail.filter(|tail| detected == Compression::Zstd && tail.frames_end >= source.offset());
     let compression = if tail.is_some() { Compression::ForestZstd } else { detected };
+    let blocks = tail.and_then(|tail| tail.blocks);
+    let tail = tail.and_then(|tail| Some((tail.frames_end, size?)));
+    let stream = decompressed(source, detected, tail, (expected.is_some(), is_remote), 0, options)?;
+    let stream =
+        if detected == Compression::None { stream } else { refuse_double_compression(&name, detected, stream)? };
+    let body = Body::Stream(stream);
+    Ok((Input { name, size, compression, blocks, body, file: None, remote: None, expected }, detected))
+}
 
+/// The decompressed bytes of `source`, of which `unpacked` are before it. `drains` says that it is read to its end, also
+/// where nothing behind some place needs unpacking. A stream that `is_remote` hands out small pieces.
+pub(super) fn decompressed(
+    source: Source,
+    compression: Compression,
+    tail: Option<(u64, u64)>,
+    (drains, is_remote): (bool, bool),
+    unpacked: u64,
+    options: &InputOptions,
+) -> Result<Box<dyn ByteStream>> {
+    let InputOptions { threads, memory, .. } = *options;
+    let name = source.name().to_owned();
     // An eighth for what is unpacked ahead, the rest for the decoder.
     let chunk = (memory / 8 / DEPTH as u64).clamp(MIN_CHUNK, MAX_CHUNK) as usize;
     let buffers = (DEPTH + 2) * chunk + 8 * READ_SIZE;
     let decoder_memory = memory.saturating_sub(buffers as u64);
     let ahead = (chunk, DEPTH);
-    let stream: Box<dyn ByteStream> = match detected {
-        Compression::None => Box::new(AheadStream::spawn(&name, ahead, Plain(source))?),
+    Ok(match compression {
+        Compression::None => {
+            let ahead = if is_remote { (chunk.min(REMOTE_CHUNK), 2 * DEPTH) } else { ahead };
+            Box::new(AheadStream::spawn(&name, ahead, Plain(source))?)
+        }
         Compression::Zstd | Compression::ForestZstd => {
-            let tail = tail.and_then(|tail| Some((tail.frames_end, size?)));
-            Box::new(ZstdStream::spawn(source, threads, memory, tail)?)
+            Box::new(ZstdStream::spawn(source, threads, memory, tail, drains, unpacked)?)
         }
         Compression::Xz => {
             let decompressor = Xz::new(read_ahead(source)?, decoder_memory);
@@ -156,11 +229,7 @@ fn stream(
         }
         Compression::Gzip => Box::new(AheadStream::spawn(&name, ahead, Gzip::new(read_ahead(source)?))?),
         Compression::Lz4 => Box::new(AheadStream::spawn(&name, ahead, Lz4::new(read_ahead(source)?))?),
-    };
-    let stream =
-        if detected == Compression::None { stream } else { refuse_double_compression(&name, detected, stream)? };
-    let blocks = tail.and_then(|tail| tail.blocks);
-    Ok(Input { name, size, compression, blocks, body: Body::Stream(stream), file: None })
+    })
 }
 
 /// Refuses decompressed data that is compressed again.
@@ -199,5 +268,9 @@ impl ByteStream for Headed {
 
     fn consumed(&self) -> u64 {
         self.stream.consumed()
+    }
+
+    fn restart(&self, before: u64) -> Option<Restart> {
+        self.stream.restart(before)
     }
 }
