@@ -24,6 +24,7 @@ mod peek;
 mod problem;
 mod remote;
 mod source;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod xz;
@@ -41,11 +42,12 @@ pub(crate) use detect::is_compressed;
 pub(crate) use hashing::Expected;
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;
+pub use open::open;
 pub(crate) use open::refused;
-pub use open::{Extent, InputOptions, open};
 pub(crate) use peek::peek;
 pub use problem::CompressionProblem;
 pub(crate) use remote::Remote;
+pub use stream::{Extent, InputOptions};
 
 use crate::error::Result;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
-use super::open::{Extent, decompressed, stream};
 use super::source::Source;
+use super::stream::{Extent, decompressed, stream};
 use super::{ByteStream, Compression, Input, InputOptions, Restart, forest};
 use crate::error::{Error, Result};
 use crate::source::remote::{self, RemoteFile, RemoteGate, RemotePin};
