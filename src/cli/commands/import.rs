@@ -64,8 +64,8 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
-    /// The SHA-256 to compare with; of a URL by default the published one
-    #[arg(long, value_name = "sha256:HEX|URL|FILE", help_heading = "Source")]
+    /// What to compare with: sha256:HEX, FILE or URL; of a URL also what is published beside it
+    #[arg(long, value_name = "SUM", help_heading = "Source")]
     pub checksum: Option<String>,
     /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(), help_heading = "Source")]

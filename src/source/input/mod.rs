@@ -25,6 +25,7 @@ mod peek;
 mod problem;
 mod remote;
 mod source;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod xz;
@@ -40,14 +41,15 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use detect::is_compressed;
 pub(crate) use hashing::Expected;
-pub(crate) use look::{Look, look};
+pub(crate) use look::{Look, look, look_at_remote};
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;
+pub use open::open;
 pub(crate) use open::refused;
-pub use open::{Extent, InputOptions, open};
 pub(crate) use peek::peek;
 pub use problem::CompressionProblem;
-pub(crate) use remote::{Remote, look_at_remote};
+pub(crate) use remote::Remote;
+pub use stream::{Extent, InputOptions};
 
 use crate::error::Result;
 

@@ -5,10 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
-use super::look::{self, Look};
-use super::open::{Extent, decompressed, stream};
 use super::source::Source;
-use super::{ByteStream, Compression, CompressionProblem, Input, InputOptions, Restart, forest};
+use super::stream::{Extent, decompressed, stream};
+use super::{ByteStream, Compression, Input, InputOptions, Restart, forest};
 use crate::error::{Error, Result};
 use crate::source::remote::{self, RemoteFile, RemoteGate, RemotePin};
 
@@ -61,30 +60,6 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let super::Body::Stream(stream) = input.body else { return Ok(input) };
     let stream = remote.wrap(stream, gate, states, 0);
     Ok(Input { body: super::Body::Stream(stream), remote: Some(Arc::new(remote)), ..input })
-}
-
-/// Looks at the file that `path` names; without a size it can only be read like a pipe, and nothing is looked at.
-///
-/// # Errors
-/// [`Error::BadInput`], [`Error::Io`]: it is not there, is empty, or cannot be read.
-pub(crate) fn look_at_remote(path: &Path, options: &InputOptions) -> Result<(Option<Look>, Remote)> {
-    let file = RemoteFile::open(path, &options.network, options.pinned.as_deref())?;
-    let look = match file.size() {
-        Some(0) => return Err(Error::bad_input(path, 0, CompressionProblem::Empty)),
-        Some(size) => {
-            let failed = |error| Error::io("read", path)(error);
-            let mut head = vec![0; usize::try_from(size).unwrap_or(usize::MAX).min(look::HEAD)];
-            file.read_at(&mut head, 0).map_err(failed)?;
-            let find = |size| match file.is_ranged() {
-                true => forest::find_with(size, |into, at| file.read_at(into, at)),
-                false => Ok(None),
-            };
-            Some(look::seen(head, size, find).map_err(failed)?)
-        }
-        None => None,
-    };
-    let (compression, tail, expected) = (Compression::None, None, None);
-    Ok((look, Remote { file, options: options.clone(), compression, tail, expected }))
 }
 
 /// Memory for bytes from the network, and for all else.
@@ -155,6 +130,12 @@ fn beside(file: &RemoteFile, name: &Path) -> Option<Expected> {
 }
 
 impl Remote {
+    /// A file that is looked at, and not read.
+    pub(super) fn unread(file: Arc<RemoteFile>, options: InputOptions) -> Self {
+        let (tail, expected) = (None, None);
+        Self { file, options, compression: Compression::None, tail, expected }
+    }
+
     /// What identifies the file.
     pub fn pin(&self) -> RemotePin {
         self.file.pin()
