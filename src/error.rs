@@ -169,7 +169,8 @@ impl Error {
     /// Wraps an [`std::io::Error`] with the action that failed and its object.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { action, path, source }
+        // An error of this crate that came through a `Read` stays what it is.
+        move |source| source.downcast().unwrap_or_else(|source| Self::Io { action, path, source })
     }
 
     /// An error of RocksDB; [`Error::Io`] where its message names an error of the system.
@@ -313,6 +314,9 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         }
         Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", path.display()),
         Kind::IsADirectory => "name a file, not a directory".into(),
+        Kind::NetworkUnreachable => {
+            "look at the network and the server, then run the same command again: an import goes on from where it was".into()
+        }
         _ if [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
             .iter()
             .any(|errno| source.raw_os_error() == Some(errno.raw_os_error())) =>

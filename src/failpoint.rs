@@ -4,10 +4,11 @@
 //! `BEDLOAD_ABORT_AT=NAME` or `BEDLOAD_ABORT_AT=NAME:N` (the N-th time, from 1) ends the process as a power cut would:
 //! at once, without a message and without cleaning up. `BEDLOAD_STOP_AT`, with the same values, stops it there by SIGSTOP
 //! instead, so that a test can change a file before it continues the process. `BEDLOAD_DURABLE_BYTES` takes durable
-//! points that often: the crash tests want many of them in a small snapshot.
+//! points that often: the crash tests want many of them in a small snapshot. `BEDLOAD_NETWORK_PATIENCE_MS` and
+//! `BEDLOAD_NETWORK_STALL_MS` shorten how long a network is waited for.
 
 #[cfg(feature = "failpoints")]
-pub(crate) use enabled::{durable_bytes, reach};
+pub(crate) use enabled::{durable_bytes, network_patience, network_stall, reach};
 
 /// Does nothing: this program is built without failpoints.
 #[cfg(not(feature = "failpoints"))]
@@ -21,10 +22,25 @@ pub(crate) fn durable_bytes() -> Option<u64> {
     None
 }
 
+/// None: this program is built without failpoints.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub(crate) fn network_patience() -> Option<std::time::Duration> {
+    None
+}
+
+/// None: this program is built without failpoints.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub(crate) fn network_stall() -> Option<std::time::Duration> {
+    None
+}
+
 #[cfg(feature = "failpoints")]
 mod enabled {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     /// What happens at a point, the variable that names it, and how often it has been reached.
     struct Failpoint {
@@ -70,5 +86,18 @@ mod enabled {
     pub(crate) fn durable_bytes() -> Option<u64> {
         static BYTES: OnceLock<Option<u64>> = OnceLock::new();
         *BYTES.get_or_init(|| std::env::var("BEDLOAD_DURABLE_BYTES").ok()?.parse().ok())
+    }
+    /// How long a network that gives nothing is waited for, where a test has set it.
+    pub(crate) fn network_patience() -> Option<Duration> {
+        milliseconds("BEDLOAD_NETWORK_PATIENCE_MS")
+    }
+
+    /// How long a connection may give nothing, where a test has set it.
+    pub(crate) fn network_stall() -> Option<Duration> {
+        milliseconds("BEDLOAD_NETWORK_STALL_MS")
+    }
+
+    fn milliseconds(variable: &str) -> Option<Duration> {
+        Some(Duration::from_millis(std::env::var(variable).ok()?.parse().ok()?))
     }
 }

@@ -98,3 +98,4 @@ pub use read::{Location, Resources};
 pub use sort::key::KeyLayout;
 pub use source::block_log::TornTail;
 pub use source::car::{NullPadding, RawCid};
+pub use source::remote::NetworkOptions;

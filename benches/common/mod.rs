@@ -3,14 +3,15 @@
 #![allow(dead_code, reason = "each benchmark uses its own part")]
 
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bedload::testing::bench_support::Snapshot;
 use bedload::testing::generate::{Profile, Spec, write};
-use bedload::testing::source::input::{Body, ByteStream, Compression, Input};
+use bedload::testing::source::input::{Body, ByteStream, Input};
 
 pub const MIB: u64 = 1 << 20;
+const NAME: &str = "bench.car";
 
 /// A CAR of about `size` bytes.
 pub fn car(size: u64) -> Vec<u8> {
@@ -28,25 +29,14 @@ pub fn snapshot(size: u64) -> (Snapshot, u64) {
 
 /// Bytes in memory as a stream: no thread, no system call.
 pub fn stream(bytes: Arc<[u8]>) -> Input {
-    input(bytes.len() as u64, Body::Stream(Box::new(Stream { bytes, at: 0 })))
+    Input::plain(NAME, bytes.len() as u64, Body::Stream(Box::new(Stream { bytes, at: 0 })))
 }
 
 /// A plain file.
 pub fn plain(path: &Path) -> Input {
     let file = std::fs::File::open(path).expect("the file that was written before");
     let size = file.metadata().expect("its size").len();
-    input(size, Body::File(file))
-}
-
-fn input(size: u64, body: Body) -> Input {
-    Input {
-        name: PathBuf::from("bench.car"),
-        size: Some(size),
-        compression: Compression::None,
-        blocks: None,
-        body,
-        file: None,
-    }
+    Input::plain(NAME, size, Body::File(file))
 }
 
 struct Stream {

@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 use super::cache;
 use crate::error::{Error, Result};
 use crate::source::input;
+use crate::source::remote::is_remote;
 
 /// What tells one snapshot from another without reading it.
 pub(super) struct SourceProfile {
@@ -21,6 +22,12 @@ pub(super) struct SourceProfile {
 /// # Errors
 /// [`Error::BadInput`]: it is not there, or may not be read; [`Error::Usage`]: it can be read only once.
 pub(super) fn probe(path: &Path) -> Result<SourceProfile> {
+    if is_remote(path) {
+        return Err(Error::Usage {
+            reason: "a comparison reads the snapshot many times, and holds imports against a copy of the file".into(),
+            hint: "download the snapshot first: curl -fLO -C - URL".into(),
+        });
+    }
     let own = fs::metadata(path).map_err(|error| input::refused(path, "open", error))?;
     if own.is_file() {
         return Ok(SourceProfile { bytes: own.len(), modified_ms: modified_ms(&own), folder: false });

@@ -7,6 +7,7 @@ use crate::preset::Overrides;
 use crate::progress::CancellationToken;
 use crate::read::{Location, Resources};
 use crate::sort::key::KeyLayout;
+use crate::source::remote::{NetworkOptions, is_remote};
 
 use crate::cli::{signals, values};
 
@@ -35,6 +36,36 @@ impl ResourceArgs {
             work_dir: self.work_dir.clone(),
             stop,
         })
+    }
+}
+
+/// How a snapshot on the network is read.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct NetworkArgs {
+    /// Connections at once to a URL; the default is measured
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub connections: Option<u16>,
+    /// Another server of S3's or Azure's protocol
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+}
+
+impl NetworkArgs {
+    /// The options as the library takes them, to read these sources.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: they are given, and none is a URL.
+    pub fn options(&self, sources: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<NetworkOptions, Error> {
+        let is_given = self.connections.is_some() || self.endpoint.is_some();
+        if is_given && !sources.into_iter().any(|source| is_remote(source.as_ref())) {
+            return Err(Error::Usage {
+                reason: "--connections and --endpoint have no effect: the snapshot is no URL".into(),
+                hint: "leave them out".into(),
+            });
+        }
+        let mut options = NetworkOptions::default();
+        (options.connections, options.endpoint) = (self.connections, self.endpoint.clone());
+        Ok(options)
     }
 }
 

@@ -82,7 +82,7 @@ const HASHING: u64 = 2;
 
 fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorReport> {
     let started = Instant::now();
-    let import = ImportOptions { stop: options.stop.clone(), ..options.import.clone() };
+    let import = ImportOptions { stop: options.stop.clone(), ..options.import.without_secrets() };
     let plan = if options.has_source { Some(planned(&import)?) } else { None };
     if plan.is_none() {
         // Without an import to be planned, the preset is validated all the same.
@@ -125,7 +125,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
             }
         }
     }
-    let source = options.import.source().display().to_string();
+    let source = import.source().display().to_string();
     let forecast = plan.map(|plan| Forecast { source, plan, prediction });
     let dir = place.path.display().to_string();
     let file_system = FileSystemInfo {

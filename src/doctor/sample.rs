@@ -157,7 +157,8 @@ fn of_car(options: &ImportOptions, plan: &Plan, place: &FileSystem) -> Result<Op
 }
 
 fn open(options: &ImportOptions, plan: &Plan) -> Result<input::Input> {
-    input::open(options.source(), &InputOptions { threads: plan.threads, memory: DECOMPRESSION })
+    let network = options.network.clone();
+    input::open(options.source(), &InputOptions { network, ..InputOptions::new(plan.threads, DECOMPRESSION) })
 }
 
 /// A CAR in memory with the next sections, `limit` bytes of them at least where there are as many and [`TIME`] suffices;

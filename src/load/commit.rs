@@ -11,13 +11,14 @@ use crate::failpoint;
 use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::existing::Existing;
 use crate::load::journal::Entry;
+use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{checksum, sealed};
 use crate::report::{
-    Blocks, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions, rfc3339,
+    Blocks, ChecksumInfo, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions, rfc3339,
 };
 use crate::rocks::options;
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
@@ -25,7 +26,7 @@ use crate::rocks::releases::loadable_by_old;
 use crate::rocks::{self, options_of};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
-use crate::source::car::sources::SourceRead;
+use crate::source::car::sources::{SourceRead, Sum};
 
 /// Writes the record of the import, makes the database durable and gives it its name. Returns the report.
 ///
@@ -77,7 +78,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         imported_at: rfc3339(now()).unwrap_or_default(),
         resumed: job.resumes(),
         source,
-        sources: rows(job.sources.names(), &loaded.sources),
+        sources: rows(job.sources, &loaded.sources),
         head: complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log)),
         missing_roots: complete.missing_roots,
         first_missing_roots: complete.first_missing_roots,
@@ -132,8 +133,8 @@ pub(super) fn of_all(info: SourceInfo, sources: &[(SourceRead, u64)]) -> SourceI
 }
 
 /// Each of several sources.
-fn rows(names: &[PathBuf], sources: &[(SourceRead, u64)]) -> Vec<SourceInfo> {
-    let row = |(name, (source, duplicate)): (&PathBuf, &(SourceRead, u64))| SourceInfo {
+fn rows(all: &Sources, sources: &[(SourceRead, u64)]) -> Vec<SourceInfo> {
+    let row = |(number, (name, (source, duplicate))): (usize, (&PathBuf, &(SourceRead, u64)))| SourceInfo {
         path: name.display().to_string(),
         format: "car".into(),
         compression: source.compression.clone(),
@@ -146,8 +147,10 @@ fn rows(names: &[PathBuf], sources: &[(SourceRead, u64)]) -> Vec<SourceInfo> {
             written: source.blocks.saturating_sub(*duplicate),
             duplicate: *duplicate,
         }),
+        remote: all.remote_info(number),
+        checksum: source.sum.clone().map(|Sum { sha256, from }| ChecksumInfo { sha256, from, compared: true }),
     };
-    let several = names.iter().zip(sources).filter(|_| names.len() > 1);
+    let several = all.names().iter().zip(sources).enumerate().filter(|_| all.are_several());
     several.map(row).collect()
 }
 

@@ -13,6 +13,8 @@ use crate::preset::Resolved;
 use crate::report::{Plan, rfc3339};
 use crate::size::grouped;
 use crate::source::car::NullPadding;
+use crate::source::input::Remote;
+use crate::source::remote::RemotePin;
 
 /// How much of the source's head and tail is digested, in bytes.
 const SAMPLE: u64 = 64 << 10;
@@ -48,7 +50,7 @@ pub(super) struct Identity {
 }
 
 /// The parts of the source that its identity is made from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Origin<'a> {
     /// The beginning of the source.
     pub head: Vec<u8>,
@@ -56,6 +58,10 @@ pub(super) struct Origin<'a> {
     pub files: Vec<(PathBuf, &'a File)>,
     /// The options of a block log.
     pub log: String,
+    /// What one source is on the network.
+    pub remote: Option<RemoteOrigin>,
+    /// The sum that all of it is compared with.
+    pub sha256: Option<String>,
     /// Several sources, in their order; then `files` is empty.
     pub sources: Vec<OneSource>,
     /// Their names.
@@ -63,21 +69,56 @@ pub(super) struct Origin<'a> {
 }
 
 /// What distinguishes one of several sources.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OneSource {
     /// As the caller named it: for messages alone.
     pub name: String,
-    /// `None` for a pipe.
+    /// `None` for what is no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<FileIdentity>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<Inode>,
+    /// What it is on the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteOrigin>,
 }
 
 impl OneSource {
     fn describe(&self) -> String {
-        let Self { name, file, .. } = self;
-        file.as_ref().map_or_else(|| format!("{name} (a pipe)"), |file| file.describe(name))
+        let Self { name, file, remote, .. } = self;
+        match (file, remote) {
+            (Some(file), _) => file.describe(name),
+            (None, Some(remote)) => format!("{name} ({})", remote.pin.describe()),
+            (None, None) => format!("{name} (a pipe)"),
+        }
+    }
+
+    /// Whether both are of the same content, whatever their names and inodes are.
+    fn is_same(&self, other: &Self) -> bool {
+        self.file == other.file && is_same_remote(self.remote.as_ref(), other.remote.as_ref())
+    }
+}
+
+/// A source on the network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RemoteOrigin {
+    pub pin: RemotePin,
+    /// The whole address behind redirects, where it has no secrets: a run that goes on asks there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+}
+
+impl RemoteOrigin {
+    pub fn of(remote: &Remote) -> Self {
+        Self { pin: remote.pin(), address: remote.address() }
+    }
+}
+
+/// Whether both are one file on the network, or both none.
+fn is_same_remote(one: Option<&RemoteOrigin>, other: Option<&RemoteOrigin>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.pin.is_same(&other.pin),
+        (one, other) => one.is_none() && other.is_none(),
     }
 }
 
@@ -94,6 +135,12 @@ struct SourceIdentity {
     /// The other files of a source that consists of several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     more: Vec<FileIdentity>,
+    /// A source on the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    remote: Option<RemoteOrigin>,
+    /// The sum that all of it is compared with; it says nothing about what the source is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
     /// The inodes of all its files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inodes: Vec<Inode>,
@@ -140,6 +187,8 @@ impl Identity {
             source: SourceIdentity {
                 name: options.source().to_string_lossy().into_owned(),
                 sources: origin.sources,
+                remote: origin.remote,
+                sha256: origin.sha256,
                 ..SourceIdentity::of(digest(&origin.head), origin.files)?
             },
             tool: env!("CARGO_PKG_VERSION").into(),
@@ -190,7 +239,9 @@ impl Identity {
         let files = self.source.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
         let named = self.source.paths.iter().cloned().zip(&files).collect();
         let now = SourceIdentity::of(self.source.header.clone(), named)?;
-        if self.source == (SourceIdentity { name: self.source.name.clone(), ..now }) {
+        // Of a file on the network every answer was compared.
+        let SourceIdentity { name, remote, sha256, .. } = self.source.clone();
+        if self.source == (SourceIdentity { name, remote, sha256, ..now }) {
             return Ok(());
         }
         Err(changed(options.source(), NOT_WHAT_IT_WAS))
@@ -205,11 +256,29 @@ impl Identity {
     /// only their content then shows whether they are the same.
     pub fn touched_since(&self, journal: &Self) -> Vec<bool> {
         if self.source.sources.is_empty() {
-            return vec![self.source.inodes.is_empty() || self.source.inodes != journal.source.inodes];
+            let is_touched = || self.source.inodes.is_empty() || self.source.inodes != journal.source.inodes;
+            return vec![self.source.remote.as_ref().map_or_else(is_touched, |remote| !remote.pin.is_certain())];
         }
         let known = |number: usize| journal.source.sources.get(number).and_then(|one| one.inode.as_ref());
-        let touched = |(number, one): (usize, &OneSource)| one.inode.is_none() || one.inode.as_ref() != known(number);
+        let touched = |(number, one): (usize, &OneSource)| match &one.remote {
+            Some(remote) => !remote.pin.is_certain(),
+            None => one.inode.is_none() || one.inode.as_ref() != known(number),
+        };
         self.source.sources.iter().enumerate().map(touched).collect()
+    }
+
+    /// Where an earlier run has found the source of this number and name on the network.
+    pub fn address_of(&self, number: usize, name: &Path) -> Option<String> {
+        let (known, remote) = match self.source.sources.get(number) {
+            Some(one) => (&one.name, &one.remote),
+            None => (&self.source.name, &self.source.remote),
+        };
+        remote.as_ref().filter(|_| Path::new(known) == name)?.address.clone()
+    }
+
+    /// The sum that all of the source is compared with while it is read.
+    pub fn sha256(&self) -> Option<&String> {
+        self.source.sha256.as_ref()
     }
 
     /// What differs between this import and the one in the journal: name, value there, value here. A copy of the same
@@ -256,9 +325,11 @@ impl Identity {
 impl SourceIdentity {
     /// Whether both are of the same content, whatever their names and inodes are.
     fn is_same(&self, other: &Self) -> bool {
-        let files = |of: &Self| of.sources.iter().map(|one| one.file.clone()).collect::<Vec<_>>();
+        let is_each_same = || self.sources.iter().zip(&other.sources).all(|(one, other)| one.is_same(other));
         (&self.header, &self.file, &self.more) == (&other.header, &other.file, &other.more)
-            && files(self) == files(other)
+            && is_same_remote(self.remote.as_ref(), other.remote.as_ref())
+            && self.sources.len() == other.sources.len()
+            && is_each_same()
     }
 
     /// What people know both by: name, size and time; and what differs where these are the same.
@@ -285,9 +356,9 @@ impl SourceIdentity {
     /// The first of several sources that is another one: the order counts.
     fn first_difference(&self, journal: &Self) -> Option<(String, String, String)> {
         let count = self.sources.len().max(journal.sources.len());
-        let number = (0..count).find(|&number| {
-            let file = |of: &Self| of.sources.get(number).map(|one| one.file.clone());
-            file(self) != file(journal)
+        let number = (0..count).find(|&number| match (self.sources.get(number), journal.sources.get(number)) {
+            (Some(here), Some(there)) => !here.is_same(there),
+            _ => true,
         })?;
         let describe = |of: &Self| match of.sources.get(number) {
             Some(one) => one.describe(),
@@ -306,6 +377,9 @@ impl SourceIdentity {
         let Self { name, file, more, .. } = self;
         // An older journal has no name.
         let name = if name.is_empty() { "a source" } else { name };
+        if let Some(remote) = &self.remote {
+            return format!("{name} ({})", remote.pin.describe());
+        }
         let Some(file) = file else { return format!("{name} (a pipe)") };
         let bytes = file.bytes + more.iter().map(|file| file.bytes).sum::<u64>();
         let newest = more.iter().map(|file| file.modified_seconds).fold(file.modified_seconds, i64::max);
@@ -319,8 +393,9 @@ impl SourceIdentity {
         let (files, inodes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let mut files = files.into_iter();
         let paths = named.into_iter().map(|(path, _)| path).collect();
-        let (name, sources) = (String::new(), Vec::new());
-        Ok(Self { header, name, file: files.next(), more: files.collect(), inodes, sources, paths })
+        let (file, more) = (files.next(), files.collect());
+        let (name, remote, sha256, sources) = Default::default();
+        Ok(Self { header, name, file, more, remote, sha256, inodes, sources, paths })
     }
 }
 
@@ -336,6 +411,19 @@ pub(super) fn changed(source: &Path, what: &str) -> Error {
         path: source.to_owned(),
         reason: format!("it changed while it was being read: {what}"),
         hint: "start over with --restart when no process writes to it any more".into(),
+    }
+}
+
+/// The error for a file that is another one on its server than when the import began.
+pub(super) fn changed_on_server(source: &Path, was: &RemotePin, is: &RemotePin) -> Error {
+    Error::State {
+        path: source.to_owned(),
+        reason: format!(
+            "it changed on the server since the import began: it was {}, is {}",
+            was.describe(),
+            is.describe()
+        ),
+        hint: "the same command with --restart imports what is there now".into(),
     }
 }
 

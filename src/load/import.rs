@@ -22,6 +22,7 @@ use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{ImportReport, Plan};
 use crate::source::car::RawCid;
+use crate::source::remote::is_remote;
 
 /// How much later a signal may arrive here than at the other end of a pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
@@ -41,6 +42,7 @@ const SIGNAL: Duration = Duration::from_millis(100);
 /// refuses something; [`Error::Interrupted`]: the caller cancelled it. In every case the final name has only what it had
 /// before.
 pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcome> {
+    let options = &options.without_secrets();
     let progress = Progress::new(observer);
     progress.sampled(|| Import { options, progress: &progress }.run())
 }
@@ -82,10 +84,15 @@ impl Import<'_> {
         }
         // Before RocksDB starts threads to check the preset's options.
         planner::check_memory(options)?;
-        let sources = Sources::find(options)?;
+        let known = || Journal::peek(&target.partial).identity;
+        let is_remote = options.sources.iter().any(|source| is_remote(source));
+        // A name that leads elsewhere by now is followed to where it led when the import began.
+        let known = if is_remote && !options.restart { known() } else { None };
+        let sources = Sources::find(options, known.as_ref())?;
         let (opened, preset) = self.open(&sources)?;
         let planned = self.plan(&opened, &preset, &target, finished)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
+        let checksum = opened.checksum();
         let mut source = opened.read_header(options, &planned.plan)?;
         // The caller of a dry run learns of what cannot fit from its plan.
         let may_fit = !options.dry_run || planned.plan.check_space().is_ok();
@@ -110,16 +117,29 @@ impl Import<'_> {
             // What was locked is gone with what the earlier import had left.
             lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
         }
-        let info = source.info(options, compression);
+        let mut info = source.info(options, compression);
+        info.checksum = checksum;
         self.locked(target, lock, &prepared, |job| {
             self.progress.begin(Phase::Read, size);
+            if is_remote {
+                let sources = Arc::clone(job.sources);
+                self.progress.watch_network(move || sources.network());
+            }
             if let Some(blocks) = blocks {
                 self.progress.expect_blocks(blocks);
             }
+            // All bytes may have been taken by a run that knew of no sum.
+            let is_taken = job.resumed.read_done.is_some() || (job.resumed.ingested && job.resumed.held.is_some());
+            if let Some(checksum) = &mut info.checksum {
+                checksum.compared = !is_taken || job.resumed.compared;
+            }
             let loaded = load(job, source, &prepared.identity)?;
-            let info = of_all(info, &loaded.sources);
+            let mut info = of_all(info, &loaded.sources);
             let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
             let complete = car::complete::check(job, &roots)?;
+            if !job.sources.are_several() {
+                info.remote = job.sources.remote_info(0);
+            }
             commit(job, info, size, loaded, complete)
         })
     }

@@ -28,6 +28,7 @@ use crate::os::private;
 use crate::sort::router::Router;
 use crate::sort::spill::{Extent, Mark};
 use crate::source::car::sources::SourceRead;
+use crate::source::input::Restart;
 
 /// The version of the form of all entries, [`Identity`] among them.
 const VERSION: u32 = 3;
@@ -128,6 +129,9 @@ pub(super) struct Checkpoint {
     pub consumed: u64,
     /// XXH3-64 of the decompressed source between its header and `offset`; only for sources that cannot be sought.
     pub checksum: Option<u64>,
+    /// Where a stream can be unpacked from, at or before `offset`; `None` where that is its beginning only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
     /// Blocks before `offset`.
     pub blocks: u64,
     /// Bytes of their values.
@@ -154,8 +158,8 @@ impl Checkpoint {
 
     /// Whether both are of the same blocks.
     pub fn is_same(&self, other: &Self) -> bool {
-        // How far a decoder has read ahead says nothing.
-        Self { consumed: 0, ..*self } == Self { consumed: 0, ..*other }
+        // How far a decoder has read ahead, and where it could begin again, say nothing.
+        Self { consumed: 0, restart: None, ..*self } == Self { consumed: 0, restart: None, ..*other }
     }
 }
 
@@ -166,6 +170,8 @@ pub(super) struct ResumedState {
     /// Of each source, whether its inode or ctime is not what it was, or not known: what was taken is compared with what is
     /// there now.
     pub touched: Vec<bool>,
+    /// Whether the run that began has compared the source, where it is one, with the same sum as this one.
+    pub compared: bool,
     /// The sources of CARs that were read.
     pub sources: Vec<SourceRead>,
     /// Where partitions pass from one source to another.
@@ -478,6 +484,7 @@ impl JournalBench {
             offset,
             consumed: offset,
             checksum: None,
+            restart: None,
             blocks: offset / 1000,
             payload: offset,
             digest: ContentDigest::default(),

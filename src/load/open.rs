@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::load::identity::{Origin, is_file};
+use crate::error::{Error, Result};
+use crate::load::identity::{Origin, RemoteOrigin, is_file};
 use crate::load::options::{Format, ImportOptions, LogOptions};
 use crate::load::sources::Sources;
 use crate::load::validate;
-use crate::report::{Plan, SourceInfo};
+use crate::report::{ChecksumInfo, Plan, SourceInfo};
 use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought, TornTail};
 use crate::source::car::Header;
 use crate::source::car::chunks::{Chunks, Limits};
-use crate::source::input::{self, Body, Compression, Input, InputOptions};
+use crate::source::input::{Body, Compression, Expected, Extent, Input, InputOptions, Remote};
 
 /// The share of the budget that one block may have: it is read, sorted and built while others are, and RocksDB copies
 /// it once or twice.
@@ -37,8 +37,12 @@ pub(super) struct OpenSource {
     pub blocks: Option<u64>,
     /// Whether it is a file that needs no decompression; of several, whether all are.
     pub plain: bool,
-    /// Bytes of blocks in it, where it is known or can be guessed.
+    /// Bytes of blocks in it, where it is known or can be guessed; and whether that is no guess.
     pub expected: Option<u64>,
+    pub is_exact: bool,
+    /// What one source is on the network, and the sum that all of it is compared with.
+    remote: Option<Arc<Remote>>,
+    sum: Option<Arc<Expected>>,
     sources: Arc<Sources>,
     reading: InputOptions,
 }
@@ -56,6 +60,8 @@ pub(super) struct Car {
     sources: Arc<Sources>,
     /// The source, where it is a file that was opened by its name.
     file: Option<File>,
+    remote: Option<RemoteOrigin>,
+    sha256: Option<String>,
 }
 
 impl OpenSource {
@@ -73,24 +79,55 @@ impl OpenSource {
             _ if sources.are_several() => None,
             _ => Log::of_set(sources.first(), options.log.tail, &dictionaries)?,
         };
-        let reading = InputOptions { threads, memory };
+        let reading = InputOptions {
+            network: options.network.clone(),
+            checksum: options.checksum.clone(),
+            extent: Extent::All,
+            ..InputOptions::new(threads, memory)
+        };
+        let (mut remote, mut sum) = (None, None);
         let opened = match set {
+            Some(_) if options.checksum.is_some() => {
+                return Err(Error::Usage {
+                    reason: "--checksum is of one file, and the source is several".into(),
+                    hint: "leave it out".into(),
+                });
+            }
             Some(log) => Opened::Log(Box::new(log)),
-            None if sources.are_several() => Opened::Other((sources.following(reading).open)(0)?),
-            None => detect(input::open(sources.first(), &reading)?, options, &dictionaries)?,
+            None if sources.are_several() => Opened::Other(sources.open(0, &reading)?),
+            None => {
+                let input = sources.open(0, &reading)?;
+                (remote, sum) = (input.remote.clone(), input.expected.clone());
+                detect(input, options, &dictionaries)?
+            }
         };
         let (compression, size, blocks, plain) = match &opened {
             Opened::Log(log) => (log.compression, log.size, None, !log.is_piped()),
             Opened::Other(input) => (input.compression, input.size, input.blocks, matches!(input.body, Body::File(_))),
         };
         let sources = Arc::clone(sources);
-        if sources.are_several() {
-            let (size, blocks, plain) = (sources.size(), sources.blocks(), sources.are_plain());
-            let expected = sources.expected(UNPACKED);
-            return Ok(Self { opened, compression, size, blocks, plain, expected, sources, reading });
+        let is_exact = match sources.are_several() {
+            true => sources.need_no_decompression(),
+            false => size.is_some() && (plain || compression == Compression::None),
+        };
+        let opened = Self {
+            opened,
+            compression,
+            size,
+            blocks,
+            plain,
+            expected: size.map(|size| if is_exact { size } else { size.saturating_mul(UNPACKED) }),
+            is_exact,
+            remote,
+            sum,
+            sources: Arc::clone(&sources),
+            reading,
+        };
+        if !sources.are_several() {
+            return Ok(opened);
         }
-        let expected = size.map(|size| if plain { size } else { size.saturating_mul(UNPACKED) });
-        Ok(Self { opened, compression, size, blocks, plain, expected, sources, reading })
+        let (size, blocks, plain) = (sources.size(), sources.blocks(), sources.are_plain());
+        Ok(Self { size, blocks, plain, expected: sources.expected(UNPACKED), ..opened })
     }
 
     /// How many more sources follow the first one.
@@ -117,6 +154,7 @@ impl OpenSource {
     /// [`Error::BadInput`](crate::Error::BadInput) where a CAR's header is damaged, [`Error::Usage`](crate::Error::Usage)
     /// where options of block logs are given for a CAR.
     pub fn read_header(self, options: &ImportOptions, plan: &Plan) -> Result<Source> {
+        let (remote, sha256) = (self.remote_origin(), self.sum.as_ref().map(|sum| sum.hex()));
         let mut input = match self.opened {
             Opened::Log(log) => return Ok(Source::BlockLog(log)),
             Opened::Other(input) => input,
@@ -138,7 +176,18 @@ impl OpenSource {
         if sources.are_several() {
             chunks.follow(sources.following(self.reading));
         }
-        Ok(Source::Car(Box::new(Car { header, chunks, sources, file })))
+        Ok(Source::Car(Box::new(Car { header, chunks, sources, file, remote, sha256 })))
+    }
+
+    /// What identifies a source on the network.
+    fn remote_origin(&self) -> Option<RemoteOrigin> {
+        self.remote.as_ref().map(|remote| RemoteOrigin::of(remote))
+    }
+
+    /// The sum that all of the source is compared with, for the report.
+    pub fn checksum(&self) -> Option<ChecksumInfo> {
+        let sum = self.sum.as_ref()?;
+        Some(ChecksumInfo { sha256: sum.hex(), from: sum.from.clone(), compared: true })
     }
 }
 
@@ -152,7 +201,8 @@ impl Source {
                 let sources = car.sources.identities();
                 let named = car.file.iter().filter(|_| sources.is_empty());
                 let files = named.map(|file| (car.sources.first().to_owned(), file)).collect();
-                Origin { head, files, log: String::new(), sources, paths: car.sources.names().to_vec() }
+                let (remote, sha256) = (car.remote.clone(), car.sha256.clone());
+                Origin { head, files, log: String::new(), remote, sha256, sources, paths: car.sources.names().to_vec() }
             }
         }
     }
@@ -175,6 +225,8 @@ impl Source {
             roots: self.roots(),
             null_padding: 0,
             blocks: None,
+            remote: None,
+            checksum: None,
         }
     }
 
@@ -208,13 +260,13 @@ fn origin_of_log<'a>(log: &'a Log, options: &ImportOptions) -> Origin<'a> {
             // Standard input has no name to open later.
             let named = files.parts.iter().filter(|part| is_file(&part.path));
             let files = named.map(|part| (part.path.clone(), part.file())).collect();
-            Origin { head: Vec::new(), files, log: chosen, sources: Vec::new(), paths: Vec::new() }
+            Origin { head: Vec::new(), files, log: chosen, ..Origin::default() }
         }
         LogBody::Stream(forward) => {
             let forward = forward.lock();
             let head = forward.head();
             let head = head.get(..HEAD).unwrap_or(head).to_vec();
-            Origin { head, files: Vec::new(), log: chosen, sources: Vec::new(), paths: Vec::new() }
+            Origin { head, log: chosen, ..Origin::default() }
         }
     }
 }

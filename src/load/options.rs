@@ -13,6 +13,7 @@ use crate::progress::CancellationToken;
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
+use crate::source::remote::{NetworkOptions, take_secrets};
 
 /// What to import, where to, and how.
 #[derive(Debug, Clone, Setters)]
@@ -70,6 +71,11 @@ pub struct ImportOptions {
     pub(crate) preset: Option<String>,
     /// Overrides of the preset. Defaults to none.
     pub(crate) overrides: Overrides,
+    /// How a source on the network is read.
+    pub(crate) network: NetworkOptions,
+    /// What the bytes of the source must sum to: `sha256:` and the digits, or a file or URL that has them. Defaults to what
+    /// the publisher has put beside a file on the network.
+    pub(crate) checksum: Option<String>,
     /// Cancelled by the caller to end the import.
     pub(crate) stop: CancellationToken,
 }
@@ -169,6 +175,8 @@ impl ImportOptions {
             dry_run: false,
             preset: None,
             overrides: Overrides::default(),
+            network: NetworkOptions::default(),
+            checksum: None,
             stop: CancellationToken::default(),
         }
     }
@@ -176,6 +184,13 @@ impl ImportOptions {
     /// The only source, or the first one.
     pub(crate) fn source(&self) -> &Path {
         self.sources.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// The same options, in which the sources have the names that they are shown by.
+    pub(crate) fn without_secrets(&self) -> Self {
+        let mut options = self.clone();
+        options.sources.iter_mut().for_each(|source| take_secrets(source, &mut options.network));
+        options
     }
 
     /// Whether links are followed.

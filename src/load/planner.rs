@@ -114,7 +114,7 @@ pub(super) struct Planned {
 /// # Errors
 /// [`Error::Usage`], [`Error::State`]: memory or open files do not suffice.
 pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSource) -> Result<Planned> {
-    let OpenSource { plain, expected, .. } = *opened;
+    let OpenSource { plain, expected, is_exact, .. } = *opened;
     let log = opened.log();
     let budget = options.memory_budget();
     let links_bytes = if options.follows_links() && log.is_none() { budget / LINKS_SHARE } else { 0 };
@@ -123,7 +123,7 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let own = if plain { memory } else { memory - memory / 4 };
     let own = own - opened.sources().saturating_mul(SOURCE).min(own / 8);
     let threads = threads(options, preset);
-    let mut plan = choose(options.plan, expected, plain, own, threads, max_files, preset.sst_size());
+    let mut plan = choose(options.plan, expected, is_exact, own, threads, max_files, preset.sst_size());
     if let Method::CarSst { sort } = &mut plan.method {
         sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, page_cache(budget)));
         sort.by_reference = sort.spill

@@ -3,7 +3,7 @@
 //! A file stays closed until it is read: there may be more of them than this process may open. What is opened then is what
 //! was looked at before, or an error.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -11,13 +11,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::error::{Error, Result};
-use crate::load::identity::{self, FileIdentity, Inode, OneSource};
+use crate::load::identity::{self, Identity, Inode, OneSource, RemoteOrigin};
 use crate::load::options::{Format, ImportOptions};
+use crate::progress::Network;
+use crate::report::RemoteInfo;
 use crate::source::block_log::{PEEK, is_block_log, is_log_directory, is_set};
 use crate::source::car::CarProblem;
 use crate::source::car::sources::Following;
-use crate::source::input::{self, Compression, InputOptions, Look};
+use crate::source::input::{self, Compression, Input, InputOptions, Look, Remote};
+use crate::source::remote::is_remote;
 
 /// The most sources of one import: fingerprints have 16 bits for the number of one.
 pub(in crate::load) const MAX_SOURCES: usize = 1 << 16;
@@ -31,23 +36,35 @@ const STDIN: &str = "-";
 /// The sources in the caller's order; directories are replaced by the CARs in them.
 pub(super) struct Sources {
     names: Arc<[PathBuf]>,
-    /// What was found out about each, where there are several; `None` of what is no regular file.
-    known: Vec<Option<Known>>,
+    /// What was found out about each, where there are several.
+    known: Vec<Known>,
+    /// Where an earlier run has found the only one on the network.
+    pinned: Option<String>,
+    traffic: Mutex<Traffic>,
 }
 
 struct Known {
-    look: Look,
-    identity: FileIdentity,
-    inode: Inode,
+    one: OneSource,
+    /// `None` of what is not looked at: a pipe, or a file on the network whose server says no length.
+    look: Option<Look>,
+}
+
+/// What comes from the network.
+#[derive(Default)]
+struct Traffic {
+    /// The source that is open now.
+    now: Option<(usize, Arc<Remote>)>,
+    /// What came of each that is on the network, but for that one.
+    before: BTreeMap<usize, RemoteInfo>,
 }
 
 impl Sources {
-    /// Finds the sources, and looks at each where there are several.
+    /// Finds the sources, and looks at each where there are several. `journal` is the import that may go on.
     ///
     /// # Errors
     /// [`Error::Usage`]: there is none, one is named twice, or one cannot be among several; [`Error::BadInput`],
     /// [`Error::Io`]: one is not there or cannot be read.
-    pub fn find(options: &ImportOptions) -> Result<Arc<Self>> {
+    pub fn find(options: &ImportOptions, journal: Option<&Identity>) -> Result<Arc<Self>> {
         let names = expand(options)?;
         if names.is_empty() {
             return Err(Error::Usage { reason: "no snapshot is named".into(), hint: "name one or more".into() });
@@ -58,8 +75,13 @@ impl Sources {
                 hint: "import them in parts, the later ones with --into-existing".into(),
             });
         }
-        let known = if names.len() > 1 { look_at(&names, options)? } else { vec![None] };
-        Ok(Arc::new(Self { names: names.into(), known }))
+        let pinned = |number: usize, name: &Path| journal.and_then(|journal| journal.address_of(number, name));
+        let (mut known, mut traffic, mut only) = (Vec::new(), Traffic::default(), None);
+        match &*names {
+            [name] => only = pinned(0, name),
+            names => known = look_at(names, options, pinned, &mut traffic)?,
+        }
+        Ok(Arc::new(Self { names: names.into(), known, pinned: only, traffic: Mutex::new(traffic) }))
     }
 
     /// The names of all.
@@ -87,66 +109,108 @@ impl Sources {
 
     /// Bytes on disk of each, as far as they are known.
     pub fn bytes(&self) -> Vec<Option<u64>> {
-        self.known.iter().map(|known| Some(known.as_ref()?.look.size)).collect()
+        self.known.iter().map(|known| Some(known.look.as_ref()?.size)).collect()
     }
 
-    fn all<T>(&self, of: impl Fn(&Known) -> Option<T>) -> Option<Vec<T>> {
-        self.known.iter().map(|known| of(known.as_ref()?)).collect()
+    fn all<T>(&self, of: impl Fn(&Look) -> Option<T>) -> Option<Vec<T>> {
+        self.known.iter().map(|known| of(known.look.as_ref()?)).collect()
     }
 
     /// Bytes on disk of all of several.
     pub fn size(&self) -> Option<u64> {
-        self.all(|known| Some(known.look.size)).map(|sizes| sizes.iter().sum())
+        self.all(|look| Some(look.size)).map(|sizes| sizes.iter().sum())
     }
 
     /// Bytes of the largest one.
     pub fn largest(&self) -> Option<u64> {
-        self.all(|known| Some(known.look.size))?.into_iter().max()
+        self.all(|look| Some(look.size))?.into_iter().max()
     }
 
     /// Blocks of all of several, where each says how many it has.
     pub fn blocks(&self) -> Option<u64> {
-        self.all(|known| known.look.blocks).map(|blocks| blocks.iter().sum())
+        self.all(|look| look.blocks).map(|blocks| blocks.iter().sum())
     }
 
     /// Whether all of several are files that need no decompression.
     pub fn are_plain(&self) -> bool {
-        self.all(|known| (known.look.compression == Compression::None).then_some(())).is_some()
+        self.need_no_decompression() && self.known.iter().all(|known| known.one.file.is_some())
+    }
+
+    /// Whether all of several are known to need no decompression.
+    pub fn need_no_decompression(&self) -> bool {
+        self.all(|look| (look.compression == Compression::None).then_some(())).is_some()
     }
 
     /// Bytes of the blocks of all of several, where they can be guessed: `unpacked` times as many as a compressed file has.
     pub fn expected(&self, unpacked: u64) -> Option<u64> {
-        let bytes = |Known { look, .. }: &Known| match look.compression {
+        let bytes = |look: &Look| match look.compression {
             Compression::None => look.size,
             _ => look.size.saturating_mul(unpacked),
         };
-        self.all(|known| Some(bytes(known))).map(|all| all.into_iter().fold(0, u64::saturating_add))
+        self.all(|look| Some(bytes(look))).map(|all| all.into_iter().fold(0, u64::saturating_add))
     }
 
     /// What identifies each of several.
     pub fn identities(&self) -> Vec<OneSource> {
-        if !self.are_several() {
-            return Vec::new();
+        self.known.iter().map(|known| known.one.clone()).collect()
+    }
+
+    /// Opens a source.
+    ///
+    /// # Errors
+    /// As [`input::open`]; [`Error::State`]: it is not the one that was looked at.
+    pub fn open(&self, number: usize, options: &InputOptions) -> Result<Input> {
+        let Some(name) = self.names.get(number) else { return Err(Error::interrupted()) };
+        // The threads of the last one end before there are those of another one.
+        self.watch(None);
+        let known = self.known.get(number).and_then(|known| known.one.remote.as_ref());
+        let pinned = known.map_or_else(|| self.pinned.clone(), |known| known.address.clone());
+        let input = input::open(name, &InputOptions { pinned, ..options.clone() })?;
+        if let Some(file) = &input.file {
+            self.check(number, file)?;
         }
-        let one = |(name, known): (&PathBuf, &Option<Known>)| OneSource {
-            name: name.to_string_lossy().into_owned(),
-            file: known.as_ref().map(|known| known.identity.clone()),
-            inode: known.as_ref().map(|known| known.inode.clone()),
-        };
-        self.names.iter().zip(&self.known).map(one).collect()
+        if let Some(remote) = &input.remote {
+            let found = remote.pin();
+            if let Some(known) = known.filter(|known| !known.pin.is_same(&found)) {
+                return Err(identity::changed_on_server(name, &known.pin, &found));
+            }
+            self.watch(Some((number, Arc::clone(remote))));
+        }
+        Ok(input)
+    }
+
+    /// From now on what comes of this one is counted.
+    fn watch(&self, next: Option<(usize, Arc<Remote>)>) {
+        let mut traffic = self.traffic.lock();
+        if let Some((number, remote)) = std::mem::replace(&mut traffic.now, next) {
+            traffic.add(number, &remote);
+        }
+    }
+
+    /// What came of a source on the network.
+    pub fn remote_info(&self, number: usize) -> Option<RemoteInfo> {
+        let traffic = self.traffic.lock();
+        let before = traffic.before.get(&number);
+        match &traffic.now {
+            Some((now, remote)) if *now == number => Some(with(before, remote)),
+            _ => before.cloned(),
+        }
+    }
+
+    /// What the network gives now.
+    pub fn network(&self) -> Network {
+        let traffic = self.traffic.lock();
+        let now = traffic.now.as_ref().map(|(_, remote)| with(None, remote));
+        let connections = now.as_ref().map_or(0, |now| now.connections);
+        let all = || traffic.before.values().chain(&now);
+        let (received, waited) = (all().map(|it| it.received_bytes).sum(), all().map(|it| it.waited_seconds).sum());
+        Network::new(received, connections, waited)
     }
 
     /// How a reader of CARs goes from one source to the next.
     pub fn following(self: &Arc<Self>, options: InputOptions) -> Following {
         let sources = Arc::clone(self);
-        let open = move |number: usize| {
-            let Some(name) = sources.names.get(number) else { return Err(Error::interrupted()) };
-            let input = input::open(name, &options)?;
-            if let Some(file) = &input.file {
-                sources.check(number, file)?;
-            }
-            Ok(input)
-        };
+        let open = move |number: usize| sources.open(number, &options);
         Following { names: Arc::clone(&self.names), bytes: self.bytes(), open: Box::new(open) }
     }
 
@@ -163,9 +227,10 @@ impl Sources {
 
     /// Checks that an opened file is the one that was looked at.
     fn check(&self, number: usize, file: &File) -> Result<()> {
-        let Some((name, Some(known))) = self.names.get(number).zip(self.known.get(number)) else { return Ok(()) };
+        let known = self.known.get(number).and_then(|known| known.one.inode.as_ref().zip(known.look.as_ref()));
+        let Some((name, (inode, look))) = self.names.get(number).zip(known) else { return Ok(()) };
         let metadata = file.metadata().map_err(Error::io("look at", name))?;
-        if Inode::of(&metadata) != known.inode || metadata.len() != known.look.size {
+        if Inode::of(&metadata) != *inode || metadata.len() != look.size {
             return Err(identity::changed(name, "it is another file, or was written to, since the import began"));
         }
         Ok(())
@@ -176,7 +241,7 @@ impl Sources {
 fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for path in &options.sources {
-        let is_dir = path.as_os_str() != STDIN && path.is_dir();
+        let is_dir = path.as_os_str() != STDIN && !is_remote(path) && path.is_dir();
         let is_log = options.format == Format::BlockLog || (options.format == Format::Auto && is_log_directory(path));
         if !is_dir || is_log {
             names.push(path.clone());
@@ -206,14 +271,47 @@ fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn look_at(names: &[PathBuf], options: &ImportOptions) -> Result<Vec<Option<Known>>> {
+fn look_at(
+    names: &[PathBuf],
+    options: &ImportOptions,
+    pinned: impl Fn(usize, &Path) -> Option<String>,
+    traffic: &mut Traffic,
+) -> Result<Vec<Known>> {
+    if options.checksum.is_some() {
+        return Err(Error::Usage {
+            reason: format!("--checksum is of one source, and these are {}", names.len()),
+            hint: "leave it out: what is published beside a URL is compared in any case".into(),
+        });
+    }
     if options.format == Format::BlockLog {
         return Err(no_log(names.first().map_or(Path::new(""), PathBuf::as_path)));
     }
     let mut files: HashMap<(u64, u64), &PathBuf> = HashMap::new();
+    let mut urls = HashSet::new();
     let mut pipes = 0;
     let mut known = Vec::with_capacity(names.len());
-    for name in names {
+    for (number, name) in names.iter().enumerate() {
+        if options.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let one = OneSource { name: name.to_string_lossy().into_owned(), ..OneSource::default() };
+        if is_remote(name) {
+            if !urls.insert(name) {
+                return Err(Error::Usage {
+                    reason: format!("{} is named twice, or two URLs differ in what is not shown alone", name.display()),
+                    hint: "name each once; import one of two that differ later, with --into-existing".into(),
+                });
+            }
+            let network = options.network.clone();
+            let how = InputOptions { network, pinned: pinned(number, name), ..InputOptions::new(1, 0) };
+            let (mut look, remote) = input::look_at_remote(name, &how)?;
+            if let Some(look) = &mut look {
+                check_is_no_log(name, look, options)?;
+            }
+            traffic.add(number, &remote);
+            known.push(Known { one: OneSource { remote: Some(RemoteOrigin::of(&remote)), ..one }, look });
+            continue;
+        }
         if options.format == Format::Auto && is_set(name) {
             return Err(no_log(name));
         }
@@ -225,14 +323,10 @@ fn look_at(names: &[PathBuf], options: &ImportOptions) -> Result<Vec<Option<Know
             });
         }
         let Some((mut look, file)) = input::look(name)? else {
-            known.push(None);
+            known.push(Known { one, look: None });
             continue;
         };
-        let head = std::mem::take(&mut look.head);
-        let is_plain = look.compression == Compression::None;
-        if options.format == Format::Auto && is_plain && is_block_log(&head, head.len() < PEEK) {
-            return Err(no_log(name));
-        }
+        check_is_no_log(name, &mut look, options)?;
         let metadata = file.metadata().map_err(Error::io("look at", name))?;
         if let Some(other) = files.insert((metadata.dev(), metadata.ino()), name) {
             return Err(Error::Usage {
@@ -241,9 +335,43 @@ fn look_at(names: &[PathBuf], options: &ImportOptions) -> Result<Vec<Option<Know
             });
         }
         let (identity, inode) = identity::of_file(name, &file)?;
-        known.push(Some(Known { look, identity, inode }));
+        known.push(Known { one: OneSource { file: Some(identity), inode: Some(inode), ..one }, look: Some(look) });
     }
     Ok(known)
+}
+
+/// Of several sources none is a log. The head, which shows that, is not kept.
+fn check_is_no_log(name: &Path, look: &mut Look, options: &ImportOptions) -> Result<()> {
+    let head = std::mem::take(&mut look.head);
+    let is_plain = look.compression == Compression::None;
+    if options.format == Format::Auto && is_plain && is_block_log(&head, head.len() < PEEK) {
+        return Err(no_log(name));
+    }
+    Ok(())
+}
+
+impl Traffic {
+    /// Adds what came of a source that is closed.
+    fn add(&mut self, number: usize, remote: &Remote) {
+        let all = with(self.before.get(&number), remote);
+        self.before.insert(number, all);
+    }
+}
+
+/// What has come of a source on the network, and `before` this time.
+fn with(before: Option<&RemoteInfo>, remote: &Remote) -> RemoteInfo {
+    let pin = remote.pin();
+    let (ranges, (received, requests), (waited, connections)) = remote.traffic();
+    RemoteInfo {
+        url: pin.url,
+        etag: pin.etag,
+        modified: pin.modified,
+        ranges,
+        requests: requests + before.map_or(0, |before| before.requests),
+        received_bytes: received + before.map_or(0, |before| before.received_bytes),
+        waited_seconds: waited + before.map_or(0.0, |before| before.waited_seconds),
+        connections,
+    }
 }
 
 fn no_log(name: &Path) -> Error {

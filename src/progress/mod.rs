@@ -108,6 +108,9 @@ pub struct Sample {
     /// RocksDB's backlog, while it is written to or compacts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
+    /// The network, while a source is read from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// Blocks a second over the last whole 100,000 blocks, while a block log is read; none before the first of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_blocks_per_second: Option<f64>,
@@ -124,6 +127,24 @@ impl Sample {
             (Some(total), _) => Some(of(self.blocks, total)),
             (None, total) => total.filter(|&total| total > 0).map(|total| of(self.bytes, total)),
         }
+    }
+}
+
+/// What comes from the network.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Network {
+    /// Bytes that have come.
+    pub received_bytes: u64,
+    /// Connections at once.
+    pub connections: u64,
+    /// Seconds that the work has waited for it: what is not waited for is slower than the network.
+    pub waited_seconds: f64,
+}
+
+impl Network {
+    pub(crate) fn new(received_bytes: u64, connections: u64, waited_seconds: f64) -> Self {
+        Self { received_bytes, connections, waited_seconds }
     }
 }
 
@@ -272,6 +293,7 @@ pub(crate) struct Progress<'a> {
     earlier: AtomicU64,
     expected_blocks: AtomicU64,
     backlog: Mutex<Option<Backlog>>,
+    network: Mutex<Option<Box<dyn Fn() -> Network + Send>>>,
     times: Mutex<Times>,
 }
 
@@ -299,6 +321,7 @@ impl<'a> Progress<'a> {
             earlier: AtomicU64::new(0),
             expected_blocks: AtomicU64::new(0),
             backlog: Mutex::default(),
+            network: Mutex::default(),
             times: Mutex::new(Times { every: 1, ..Times::default() }),
         }
     }
@@ -413,6 +436,11 @@ impl<'a> Progress<'a> {
         *self.backlog.lock() = backlog;
     }
 
+    /// Says what the network gives while the source is read.
+    pub fn watch_network(&self, network: impl Fn() -> Network + Send + 'static) {
+        *self.network.lock() = Some(Box::new(network));
+    }
+
     pub fn now(&self) -> Sample {
         self.counters(&self.lock())
     }
@@ -428,6 +456,7 @@ impl<'a> Progress<'a> {
             total: (total != u64::MAX).then_some(total),
             blocks: self.blocks.load(Ordering::Relaxed),
             backlog: *self.backlog.lock(),
+            network: self.network.lock().as_ref().filter(|_| phase == Phase::Read).map(|network| network()),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
             interval_blocks_per_second: (phase == Phase::Read).then(|| times.rates.last()).flatten(),
             seconds_left: None,

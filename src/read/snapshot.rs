@@ -9,10 +9,12 @@ use crate::progress::{CancellationToken, Phase, Progress};
 use crate::source::car::chunk::Chunk;
 use crate::source::car::chunks::{Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
-use crate::source::input::{self, Compression, Input, InputOptions};
+use crate::source::input::{self, Compression, Extent, Input, InputOptions};
+use crate::source::remote::NetworkOptions;
 
-/// Bytes read at once.
-const CHUNK: usize = 2 << 20;
+/// Bytes read at once; and of a file on the network of which only the beginning is wanted.
+pub(super) const CHUNK: usize = 2 << 20;
+pub(super) const REMOTE_CHUNK: usize = 64 << 10;
 
 /// A snapshot whose header has been read.
 pub(super) struct Snapshot<'a> {
@@ -24,6 +26,8 @@ pub(super) struct Snapshot<'a> {
     pub size: Option<u64>,
     /// Blocks according to the index.
     pub indexed: Option<u64>,
+    /// Whether it is on the network.
+    pub is_remote: bool,
 }
 
 impl<'a> Snapshot<'a> {
@@ -36,16 +40,24 @@ impl<'a> Snapshot<'a> {
         null_padding: NullPadding,
         threads: usize,
         memory: u64,
+        network: NetworkOptions,
         progress: &Progress<'_>,
     ) -> Result<Self> {
-        Self::of_input(path, input::open(path, &InputOptions { threads, memory })?, null_padding, progress)
+        let how = InputOptions { network, extent: Extent::All, ..InputOptions::new(threads, memory) };
+        Self::of_input(path, input::open(path, &how)?, null_padding, CHUNK, progress)
     }
 
     /// As [`Snapshot::open`], of an input that is open already.
     ///
     /// # Errors
     /// As [`Snapshot::open`].
-    pub fn of_input(path: &'a Path, input: Input, null_padding: NullPadding, progress: &Progress<'_>) -> Result<Self> {
+    pub fn of_input(
+        path: &'a Path,
+        input: Input,
+        null_padding: NullPadding,
+        chunk: usize,
+        progress: &Progress<'_>,
+    ) -> Result<Self> {
         progress.begin(Phase::Read, input.size);
         if let Some(blocks) = input.blocks {
             progress.expect_blocks(blocks);
@@ -56,10 +68,11 @@ impl<'a> Snapshot<'a> {
             null_padding,
             fits: DEFAULT_MAX_BLOCK,
             budget: DEFAULT_MAX_BLOCK,
-            chunk: CHUNK,
+            chunk,
         };
+        let is_remote = input.remote.is_some();
         let (header, chunks) = Chunks::open(input, limits)?;
-        Ok(Self { path, chunks, header, compression, size, indexed })
+        Ok(Self { path, chunks, header, compression, size, indexed, is_remote })
     }
 
     /// The same of a file that may hold several CARs, one behind the other.

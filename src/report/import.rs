@@ -192,9 +192,49 @@ pub struct SourceInfo {
     pub roots: Vec<String>,
     /// Bytes of null padding behind the blocks.
     pub null_padding: u64,
+    /// What a file on the network was, and what came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteInfo>,
+    /// The sum that all bytes of the source were compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<ChecksumInfo>,
     /// The blocks of one of several sources. Duplicates are those that came before, in an earlier source or in this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Blocks>,
+}
+
+/// A source on the network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RemoteInfo {
+    /// Its address behind all redirects, without secrets.
+    pub url: String,
+    /// Its ETag.
+    pub etag: Option<String>,
+    /// When it was changed last, in the server's words.
+    pub modified: Option<String>,
+    /// Whether the server gives ranges of it.
+    pub ranges: bool,
+    /// Requests that this run has made.
+    pub requests: u64,
+    /// Bytes that this run has received.
+    pub received_bytes: u64,
+    /// Seconds that this run has waited for the network.
+    pub waited_seconds: f64,
+    /// Connections at once, in the end.
+    pub connections: u64,
+}
+
+/// A sum of all bytes of a source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ChecksumInfo {
+    /// The sum, in hex.
+    pub sha256: String,
+    /// Where it is from: `the command line`, a file or a URL.
+    pub from: String,
+    /// Whether all bytes have it: not where an earlier run that did not know of it had taken them.
+    pub compared: bool,
 }
 
 /// The head of a chain.

@@ -5,3 +5,4 @@ pub mod car;
 pub(crate) mod foreign;
 pub mod forest;
 pub mod input;
+pub mod remote;

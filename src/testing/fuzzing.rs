@@ -22,8 +22,16 @@ const MAX_BLOCK: u64 = 1 << 20;
 pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
     let limits = Limits { max_block: MAX_BLOCK, null_padding, fits: MAX_BLOCK, budget: 4 * MAX_BLOCK, chunk };
     let body = Body::Stream(Box::new(Memory { data: data.to_vec(), at: 0 }));
-    let input =
-        Input { name: "fuzz".into(), size: None, compression: Compression::None, blocks: None, body, file: None };
+    let input = Input {
+        name: "fuzz".into(),
+        size: None,
+        compression: Compression::None,
+        blocks: None,
+        body,
+        file: None,
+        remote: None,
+        expected: None,
+    };
     let mut chunks = match (Chunks::open(input, limits), read_header(data, Some(data.len() as u64))) {
         (Ok((header, chunks)), Ok(HeaderStep::Header(expected))) => {
             assert_eq!(header, expected);

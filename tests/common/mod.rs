@@ -18,6 +18,7 @@ pub mod log_export;
 pub mod model;
 pub mod presets;
 pub mod run;
+pub mod server;
 pub mod terminal;
 
 use std::io::Write;

@@ -26,7 +26,7 @@ const HEADER: &[u8] = b"\x11\xa2\x65roots\x80\x67version\x01";
 /// [`Error::BadInput`]: the source is damaged or no CAR; [`Error::Io`]: it cannot be read, or the disk is full.
 pub(super) fn write(source: &Path, target: &Path, bytes: u64) -> Result<u64> {
     let threads = crate::parallel::cores();
-    let input = input::open(source, &InputOptions { threads, memory: UNPACKING })?;
+    let input = input::open(source, &InputOptions::new(threads, UNPACKING))?;
     let limits = Limits {
         max_block: DEFAULT_MAX_BLOCK,
         null_padding: NullPadding::Eof,

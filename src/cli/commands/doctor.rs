@@ -6,6 +6,7 @@ use crate::doctor::{DoctorOptions, diagnose};
 use crate::load::PlanChoice;
 use crate::preset::Overrides;
 
+use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::{output, progress, signals, values};
@@ -41,6 +42,8 @@ pub struct Args {
     /// Override one option of the preset; may be repeated
     #[arg(long, value_name = "STAGE.SCOPE.OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment())]
     pub set: Vec<String>,
+    #[command(flatten)]
+    pub network: NetworkArgs,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
@@ -49,6 +52,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.import.memory = args.memory;
     options.import.threads = args.threads.map(usize::from);
     options.import.work_dir.clone_from(&args.work_dir);
+    options.import.network = args.network.options(args.source.as_deref())?;
     options.import.plan = args.plan;
     options.import.preset.clone_from(&args.preset);
     options.import.overrides = Overrides { set: args.set.clone(), ..Overrides::from_environment() };

@@ -12,6 +12,7 @@ use crate::source::block_log::TornTail;
 use crate::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
 use crate::{Error, ImportOptions, Outcome};
 
+use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::source_list;
@@ -22,7 +23,7 @@ use crate::cli::{output, progress, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// CARs, folders of them, lists of names (@FILE), or a block log; `-` is a pipe
+    /// CARs (files, URLs), folders of them, lists of names (@FILE), or a block log; `-` is a pipe
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
     /// Directory of the new database; unfinished work is in DIR.partial beside it
@@ -65,6 +66,9 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
+    /// What to compare with: sha256:HEX, FILE or URL; of a URL also what is published beside it
+    #[arg(long, value_name = "SUM", help_heading = "Source")]
+    pub checksum: Option<String>,
     /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(), help_heading = "Source")]
     pub null_padding: NullPadding,
@@ -127,6 +131,9 @@ pub struct Args {
     /// Leave the final compaction, if the import has one, to the node
     #[arg(long, help_heading = "Database")]
     pub no_compact: bool,
+
+    #[command(flatten)]
+    pub network: NetworkArgs,
 
     /// Print the plan and stop
     #[arg(long)]
@@ -210,6 +217,8 @@ fn options(args: &Args, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
     options.require_links = args.require_links;
     options.dry_run = args.dry_run;
     options.no_compact = args.no_compact;
+    options.network = args.network.options(&options.sources)?;
+    options.checksum.clone_from(&args.checksum);
     options.preset.clone_from(&args.preset);
     options.overrides = Overrides {
         set: args.set.clone(),

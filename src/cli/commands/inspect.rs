@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use crate::Error;
 use crate::read::inspect::{InspectOptions, inspect, list};
 use crate::source::car::NullPadding;
+use crate::source::remote::shown_path as shown;
 
-use crate::cli::args::ResourceArgs;
+use crate::cli::args::{NetworkArgs, ResourceArgs};
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{output, progress, values};
@@ -18,7 +19,7 @@ use crate::cli::{output, progress, values};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload inspect --full snapshot.forest.car.zst")]
 pub struct Args {
-    /// The snapshot, or `-` for standard input
+    /// The snapshot: a file, a URL, or `-` for standard input
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// Read everything: count blocks, sizes and codecs, and check every block against its hash
@@ -37,6 +38,8 @@ pub struct Args {
 
     #[command(flatten)]
     pub resources: ResourceArgs,
+    #[command(flatten)]
+    pub network: NetworkArgs,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
@@ -45,6 +48,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.null_padding = args.null_padding;
     options.resources = args.resources.resources()?;
     options.dictionaries.clone_from(&args.dictionaries);
+    options.network = args.network.options(Some(&args.source))?;
+    // What is said of it below has no secrets.
+    let source = shown(&args.source);
     if args.list {
         list(&options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?;
         return Ok(());
@@ -69,7 +75,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         let last = log.last.as_ref().map_or(0, |last| last.number);
         return Err(Error::VerificationFailed {
             action: "inspect",
-            path: args.source.clone(),
+            path: source.clone(),
             problems: "a torn tail".into(),
             hint: format!("`bedload import --tail trim` imports up to block {last} and leaves the rest out"),
         }
@@ -77,7 +83,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
     Err(Error::VerificationFailed {
         action: "inspect",
-        path: args.source.clone(),
+        path: source.clone(),
         problems: counted(report.bad_blocks.unwrap_or(0), "bad block", "bad blocks"),
         hint: "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
     }

@@ -6,7 +6,7 @@ use crate::report::{ProblemKind, VerifyReport};
 use crate::source::car::NullPadding;
 use crate::{Error, VerifyOptions};
 
-use crate::cli::args::{DatabaseArgs, LocationArgs, ResourceArgs};
+use crate::cli::args::{DatabaseArgs, LocationArgs, NetworkArgs, ResourceArgs};
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{output, progress, values};
@@ -37,6 +37,8 @@ pub struct Args {
     pub resources: ResourceArgs,
     #[command(flatten)]
     pub location: LocationArgs,
+    #[command(flatten)]
+    pub network: NetworkArgs,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
@@ -52,6 +54,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.against.clone_from(&args.against);
     options.allow_extra = args.allow_extra;
     options.null_padding = args.null_padding;
+    options.network = args.network.options(args.against.as_deref())?;
     options.resources = args.resources.resources()?;
     options.location = args.location.location();
     let observer = progress::renderer(globals);

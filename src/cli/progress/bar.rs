@@ -201,6 +201,7 @@ mod tests {
             blocks: 1,
             total_blocks: None,
             backlog: None,
+            network: None,
             interval_blocks_per_second: None,
             seconds_left: Some(12.0),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::progress::{Backlog, Phase, Sample, Writes};
+use crate::progress::{Backlog, Network, Phase, Sample, Writes};
 use crate::size::{counted, human};
 
 use super::curve::IntervalRates;
@@ -38,6 +38,20 @@ impl Rate {
         })
     }
 
+    /// `network 12.0 MiB/s on 8 connections, waited for`: what it gives, and which of both sides the other waits for.
+    fn network(&self) -> Option<String> {
+        let (first, last) = (self.0.front()?, self.0.back()?);
+        let seconds = last.seconds - first.seconds;
+        let (Network { received_bytes: before, waited_seconds: waited, .. }, now) = (first.network?, last.network?);
+        if seconds <= 0.0 {
+            return None;
+        }
+        let rate = human((now.received_bytes.saturating_sub(before) as f64 / seconds) as u64);
+        let is_waited_for = (now.waited_seconds - waited) * 2.0 > seconds;
+        let who = if is_waited_for { "waited for" } else { "waits for the import" };
+        Some(format!("network {rate}/s on {}, {who}", counted(now.connections.max(1), "connection", "connections")))
+    }
+
     /// The state of the work by the last sample: `0.4 of 1.2 GiB, 640.0 MiB/s, 655,123 blocks/s, 12 s left, 12 files at
     /// level 0, 1.5 GiB pending, writes stopped`, and of a log `0.4 of 1.2 GiB, 212 k blocks/s, last 100,000 at 208 k, 12 s
     /// left`.
@@ -53,6 +67,7 @@ impl Rate {
             of_log.map(|rates| (NEEDED, rates)),
             last.seconds_left.map(|seconds| (0, format!("{} left", duration(seconds)))),
             last.backlog.as_ref().map(|backlog| (3, describe_backlog(backlog))),
+            self.network().map(|network| (3, network)),
         ];
         Status {
             name: last.phase.name(),
@@ -100,6 +115,7 @@ mod tests {
             blocks: (seconds * 65_512.3) as u64,
             total_blocks: None,
             backlog: Some(backlog),
+            network: None,
             interval_blocks_per_second: None,
             seconds_left,
         }
@@ -151,6 +167,24 @@ mod tests {
         ] {
             assert_eq!(rate.status().text(room), text);
         }
+    }
+
+    #[test]
+    fn of_network_and_import_the_slower_one_is_named() {
+        let mut rate = Rate::default();
+        let at = |seconds: f64, received: u64, waited: f64| Sample {
+            backlog: None,
+            network: Some(Network::new(received, 8, waited)),
+            ..sample(Phase::Read, seconds, None)
+        };
+        rate.add(at(10.0, 0, 1.0));
+        rate.add(at(12.0, 24 << 20, 2.9));
+        let text = rate.status().text(200);
+        assert!(text.ends_with("network 12.0 MiB/s on 8 connections, waited for"), "{text}");
+        rate.add(at(13.0, 36 << 20, 2.9));
+        assert!(rate.status().text(200).ends_with("waited for"));
+        rate.add(at(15.0, 60 << 20, 2.9));
+        assert!(rate.status().text(200).ends_with("8 connections, waits for the import"));
     }
 
     #[test]

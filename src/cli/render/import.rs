@@ -1,7 +1,10 @@
 //! The report of `bedload import`.
 
 use crate::progress::Speed;
-use crate::report::{Blocks, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, SourceInfo};
+use crate::report::{
+    Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, RemoteInfo,
+    SourceInfo,
+};
 use crate::size::human;
 use serde_json::Value;
 
@@ -40,6 +43,8 @@ pub fn text(report: &ImportReport) -> String {
             Some(log) => checked_in_log(log.verified),
         },
     );
+    rows.add_some("source", report.source.checksum.as_ref().map(checksum));
+    rows.add_some("network", report.source.remote.as_ref().map(network));
     if report.missing_roots > 0 {
         let roots = report.source.roots.len() as u64;
         rows.add("missing", format!("{} of {} roots", grouped(report.missing_roots), grouped(roots)));
@@ -68,10 +73,18 @@ pub fn text(report: &ImportReport) -> String {
 
 /// One of several sources.
 fn source(source: &SourceInfo) -> String {
-    let SourceInfo { path, blocks, roots, bytes, .. } = source;
+    let SourceInfo { path, blocks, roots, bytes, remote, checksum, .. } = source;
     let (read, duplicate) = blocks.as_ref().map_or((0, 0), |blocks| (blocks.read, blocks.duplicate));
     let roots = counted(roots.len() as u64, "root", "roots");
-    format!("{path}: {} blocks, {} duplicate, {roots}, {}", grouped(read), grouped(duplicate), human(*bytes))
+    let mut row =
+        format!("{path}: {} blocks, {} duplicate, {roots}, {}", grouped(read), grouped(duplicate), human(*bytes));
+    if let Some(remote) = remote {
+        row.push_str(&format!(", {} from the network", human(remote.received_bytes)));
+    }
+    if let Some(ChecksumInfo { from, .. }) = checksum {
+        row.push_str(&format!(", SHA-256 as {from} has it"));
+    }
+    row
 }
 
 /// The time that it took; of a run that went on, no speed of the whole is known.
@@ -85,6 +98,22 @@ fn time(report: &ImportReport) -> String {
     }
     let phases = phases(&report.seconds);
     if phases.is_empty() { parts.join(", ") } else { format!("{} ({phases})", parts.join(", ")) }
+}
+
+/// What all bytes of the source were compared with.
+fn checksum(checksum: &ChecksumInfo) -> String {
+    let ChecksumInfo { sha256, from, compared } = checksum;
+    match compared {
+        true => format!("SHA-256 {sha256}, as {from} has it"),
+        false => format!("not compared with the SHA-256 of {from}: an earlier run had read it before that was known"),
+    }
+}
+
+/// Where the source was on the network, and what this run had from there.
+fn network(remote: &RemoteInfo) -> String {
+    let received = human(remote.received_bytes);
+    let ranges = if remote.ranges { "" } else { ", without ranges" };
+    format!("{received} from {}{ranges}, waited {} for it", remote.url, took(remote.waited_seconds))
 }
 
 /// What the blocks link to.

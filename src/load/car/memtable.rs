@@ -216,6 +216,7 @@ impl Load<'_> {
             offset: source.chunks.position(),
             consumed: written.consumed,
             checksum: source.chunks.checksum(),
+            restart: source.chunks.restart(),
             blocks: written.blocks,
             payload: written.payload,
             digest: written.digest,

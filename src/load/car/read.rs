@@ -386,12 +386,15 @@ pub(in crate::load) fn skip(
         }
         None => Ok(()),
     };
-    match chunks.skip_to(checkpoint.offset, known(last).end, links.is_some().then_some(&mut each)) {
+    // What is known to be the same need not be read again.
+    let is_known = !resumed.is_source_touched(last) && links.is_none();
+    let restart = checkpoint.restart.as_ref().filter(|_| checkpoint.checksum.is_none() || is_known);
+    match chunks.skip_to(checkpoint.offset, known(last).end, restart, links.is_some().then_some(&mut each)) {
         // What was taken was valid.
         Err(Error::BadInput { .. }) => return Err(another_source(chunks, Some(last), options)),
         outcome => outcome?,
     }
-    if checkpoint.checksum.is_some() && chunks.checksum() != checkpoint.checksum {
+    if checkpoint.checksum.is_some() && chunks.checksum().is_some() && chunks.checksum() != checkpoint.checksum {
         return Err(another_source(chunks, Some(last), options));
     }
     Ok(())
@@ -477,6 +480,7 @@ impl Shared<'_> {
             offset: chunks.position(),
             consumed: chunks.consumed(),
             checksum: chunks.checksum(),
+            restart: chunks.restart(),
             blocks: self.blocks.load(Ordering::Relaxed),
             payload: self.payload.load(Ordering::Relaxed),
             digest: verified.digest,

@@ -18,13 +18,13 @@ use std::time::Instant;
 use self::heads::Heads;
 pub use self::options::InspectOptions;
 use self::tally::Tally;
-use super::snapshot::Snapshot;
+use super::snapshot::{CHUNK, REMOTE_CHUNK, Snapshot};
 use super::visited::Visited;
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Progress};
 use crate::report::{INSPECT_SCHEMA, InspectReport, V2Info};
 use crate::source::block_log::Opened;
-use crate::source::input::Compression;
+use crate::source::input::{Compression, Extent};
 
 /// Chunks that a quick inspection reads in search of the roots. In snapshots of a chain they come first.
 const QUICK_CHUNKS: usize = 3;
@@ -50,6 +50,7 @@ const QUICK_CHUNKS: usize = 3;
 /// [`Error::BadInput`]: it is neither a CAR nor a block log, or it is damaged or cut; [`Error::Io`]: it cannot be read;
 /// [`Error::Interrupted`].
 pub fn inspect(options: &InspectOptions, observer: &dyn Observer) -> Result<InspectReport> {
+    let options = &options.without_secrets();
     let progress = Progress::new(observer);
     let start = Instant::now();
     let report = progress.sampled(|| run(options, &progress));
@@ -59,7 +60,7 @@ pub fn inspect(options: &InspectOptions, observer: &dyn Observer) -> Result<Insp
 
 fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectReport> {
     let mut report = empty(options);
-    let input = match options.open()? {
+    let input = match options.open(if options.full { Extent::All } else { Extent::Head })? {
         Opened::Log(log) => {
             log::inspect(&log, options, &mut report, progress)?;
             return Ok(report);
@@ -126,7 +127,8 @@ fn empty(options: &InspectOptions) -> InspectReport {
 
 /// Reads the first blocks; whether these are all.
 fn read_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>) -> Result<bool> {
-    for _ in 0..QUICK_CHUNKS {
+    let chunks = if snapshot.is_remote { QUICK_CHUNKS * CHUNK / REMOTE_CHUNK } else { QUICK_CHUNKS };
+    for _ in 0..chunks {
         let Some(chunk) = snapshot.next(progress)? else { return Ok(true) };
         let count = Snapshot::sections(snapshot.path(), &chunk, |section, _, body| {
             heads.see(&heads.wanted(), section, body);
@@ -166,7 +168,8 @@ fn count_all(
     }
     let mut total = Tally::new();
     tallies.into_iter().for_each(|tally| total.merge(tally));
-    if matches!(snapshot.compression, Compression::Zstd | Compression::ForestZstd) && snapshot.size.is_some() {
+    let is_file = snapshot.size.is_some() && !snapshot.is_remote;
+    if matches!(snapshot.compression, Compression::Zstd | Compression::ForestZstd) && is_file {
         report.zstd = frames::count(path).map_err(Error::io("read", path))?;
     }
     report.bytes = Some(snapshot.size.unwrap_or(snapshot.consumed()));
@@ -192,8 +195,9 @@ fn count_all(
 /// [`Error::BadInput`]: the snapshot is neither CAR nor block log, or is cut; [`Error::VerificationFailed`]: a log is
 /// torn; [`Error::Io`]: it cannot be read, or `out` not written; [`Error::Interrupted`].
 pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
+    let options = &options.without_secrets();
     let progress = Progress::new(&crate::progress::Silent);
-    let input = match options.open()? {
+    let input = match options.open(Extent::Part)? {
         Opened::Log(log) => return log_list::list(&log, options, out),
         Opened::Other(input) => input,
     };

@@ -7,10 +7,11 @@ use derive_setters::Setters;
 use crate::error::Result;
 use crate::progress::Progress;
 use crate::read::access::Resources;
-use crate::read::snapshot::Snapshot;
+use crate::read::snapshot::{CHUNK, REMOTE_CHUNK, Snapshot};
 use crate::source::block_log::{Dictionaries, Log, Opened, Sought, TornTail};
 use crate::source::car::NullPadding;
-use crate::source::input::{self, Input, InputOptions};
+use crate::source::input::{self, Extent, Input, InputOptions};
+use crate::source::remote::{NetworkOptions, take_secrets};
 
 /// What to inspect, and how closely.
 #[derive(Debug, Clone, Setters)]
@@ -25,6 +26,8 @@ pub struct InspectOptions {
     pub(crate) null_padding: NullPadding,
     /// Where Hive's dictionaries are, for block logs that need them. Defaults to nowhere.
     pub(crate) dictionaries: Option<PathBuf>,
+    /// How a source on the network is read.
+    pub(crate) network: NetworkOptions,
     /// What the inspection may use: memory for unpacking and for finding duplicates.
     pub(crate) resources: Resources,
 }
@@ -37,21 +40,36 @@ impl InspectOptions {
             full: false,
             null_padding: NullPadding::Error,
             dictionaries: None,
+            network: NetworkOptions::default(),
             resources: Resources::default(),
         }
     }
 
-    pub(super) fn open(&self) -> Result<Opened> {
+    /// The same options, in which the source has the name that it is shown by.
+    pub(super) fn without_secrets(&self) -> Self {
+        let mut options = self.clone();
+        take_secrets(&mut options.source, &mut options.network);
+        options
+    }
+
+    /// Opens the source, of which so much is wanted.
+    pub(super) fn open(&self, extent: Extent) -> Result<Opened> {
         // A torn log is noted in the report, with its last whole block.
         let (tail, dictionaries) = (TornTail::Trim, Dictionaries::new(self.dictionaries.as_deref()));
         if let Some(log) = Log::of_set(&self.source, tail, &dictionaries)? {
             return Ok(Opened::Log(Box::new(log)));
         }
-        let how = InputOptions { threads: self.resources.thread_count(), memory: self.resources.memory_budget() / 2 };
+        let how = InputOptions {
+            network: self.network.clone(),
+            extent,
+            ..InputOptions::new(self.resources.thread_count(), self.resources.memory_budget() / 2)
+        };
         Log::detect(input::open(&self.source, &how)?, Sought::Either, tail, &dictionaries)
     }
 
     pub(super) fn snapshot(&self, input: Input, progress: &Progress<'_>) -> Result<Snapshot<'_>> {
-        Snapshot::of_input(&self.source, input, self.null_padding, progress)
+        // Of a file on the network no more than is looked at should come.
+        let chunk = if input.remote.is_some() && !self.full { REMOTE_CHUNK } else { CHUNK };
+        Snapshot::of_input(&self.source, input, self.null_padding, chunk, progress)
     }
 }

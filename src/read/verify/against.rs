@@ -25,6 +25,7 @@ use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::{KeyLayout, Record};
 use crate::source::car::chunk::Chunk;
 use crate::source::car::{CarProblem, NullPadding};
+use crate::source::remote::NetworkOptions;
 
 /// Bytes of the hash in an entry.
 const HASH: usize = 16;
@@ -42,6 +43,7 @@ pub(super) struct Source<'a> {
     /// Memory for entries and for unpacking, in bytes.
     pub memory: u64,
     pub threads: usize,
+    pub network: &'a NetworkOptions,
     /// Where entries are spilled to.
     pub work_dir: PathBuf,
     pub stop: &'a CancellationToken,
@@ -67,9 +69,15 @@ struct Part {
 impl SourceIndex {
     /// Reads the source.
     pub fn read(source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<Self> {
-        let mut snapshot =
-            Snapshot::open(source.path, source.null_padding, source.threads, source.memory / 4, progress)?
-                .concatenated();
+        let mut snapshot = Snapshot::open(
+            source.path,
+            source.null_padding,
+            source.threads,
+            source.memory / 4,
+            source.network.clone(),
+            progress,
+        )?
+        .concatenated();
         let index = Self {
             parts: ranges.iter().map(|_| Mutex::default()).collect(),
             dir: Mutex::default(),

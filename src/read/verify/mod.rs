@@ -33,6 +33,7 @@ use crate::report::{ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
 use crate::rocks::{DataFile, Reader, ReaderOptions};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
+use crate::source::remote::take_secrets;
 
 /// The block cache, in bytes. Nothing is read twice, so it only serves RocksDB's own needs.
 const CACHE: usize = 8 << 20;
@@ -64,6 +65,11 @@ const OPEN_FILES: i32 = 128;
 /// options do not fit a block log; [`Error::Io`]: the system refuses something that is not the database's fault;
 /// [`Error::Interrupted`].
 pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {
+    let mut options = options.clone();
+    if let Some(against) = &mut options.against {
+        take_secrets(against, &mut options.network);
+    }
+    let options = &options;
     let progress = Progress::new(observer);
     let start = Instant::now();
     let report = progress.sampled(|| run(options, &progress));

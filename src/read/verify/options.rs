@@ -6,6 +6,7 @@ use derive_setters::Setters;
 
 use crate::read::access::{Location, Resources};
 use crate::source::car::NullPadding;
+use crate::source::remote::NetworkOptions;
 
 /// What to verify, and how far.
 #[derive(Debug, Clone, Setters)]
@@ -23,6 +24,8 @@ pub struct VerifyOptions {
     pub(crate) allow_extra: bool,
     /// What null padding in that snapshot means. Defaults to what the import took it for.
     pub(crate) null_padding: Option<NullPadding>,
+    /// How a snapshot on the network is read.
+    pub(crate) network: NetworkOptions,
     /// What the verification may use; memory is for the comparison.
     pub(crate) resources: Resources,
     /// Where the blocks are.
@@ -38,6 +41,7 @@ impl VerifyOptions {
             against: None,
             allow_extra: false,
             null_padding: None,
+            network: NetworkOptions::default(),
             resources: Resources::default(),
             location: Location::default(),
         }

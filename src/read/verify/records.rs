@@ -68,6 +68,7 @@ fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&
         null_padding: job.options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error }),
         memory: resources.memory_budget(),
         threads: resources.thread_count(),
+        network: &job.options.network,
         work_dir: resources.scratch_parent(),
         stop: &resources.stop,
     };

@@ -20,13 +20,13 @@ use twox_hash::XxHash3_64;
 
 use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
 use super::header::{Begins, begins_header};
-use super::sources::{Following, SourceRead};
+use super::sources::{Following, SourceRead, Sum};
 use super::{CarProblem, Header, HeaderStep, MAX_ROOTS, NullPadding, Section, Step, next_section, read_header, varint};
 use crate::error::{Error, Result};
 use crate::os::buffer::{Buffer, Slab};
 use crate::os::mmap::Mapped;
 use crate::source::foreign;
-use crate::source::input::{Body, ByteStream, Input};
+use crate::source::input::{Body, ByteStream, Expected, Input, Remote, Restart};
 
 /// How many bytes are read first, to find the header in.
 const FIRST_READ: usize = 64 << 10;
@@ -192,8 +192,11 @@ pub(crate) struct Chunks {
     fault: Option<Error>,
     /// Null padding of this source.
     padding: u64,
-    /// Of everything handed out, for sources that cannot be sought.
+    /// Of everything handed out, for sources that cannot be sought; none once one has begun in its middle.
     checksum: Option<XxHash3_64>,
+    /// What a stream comes from, where it can begin in its middle; and the sum that all of it is compared with.
+    remote: Option<Arc<Remote>>,
+    sum: Option<Arc<Expected>>,
     /// Bytes of sections handed out, of all sources.
     taken: u64,
     /// The source that is read now; the others, and what is known of each.
@@ -230,6 +233,8 @@ impl Chunks {
             fault: None,
             padding: 0,
             checksum: None,
+            remote: None,
+            sum: None,
             taken: 0,
             source: 0,
             following: None,
@@ -259,8 +264,9 @@ impl Chunks {
 
     /// Begins a source and reads its header.
     fn begin(&mut self, input: Input) -> Result<Header> {
-        let Input { name, size, body, compression, .. } = input;
+        let Input { name, size, body, compression, remote, expected, .. } = input;
         self.name = name.into();
+        (self.remote, self.sum) = (remote, expected);
         (self.bytes, self.size) = match body {
             Body::File(file) => (Bytes::File { file, at: 0, advised: 0 }, size),
             Body::Stream(stream) => (Bytes::Stream(stream), None),
@@ -273,6 +279,7 @@ impl Chunks {
             self.map();
         }
         let read = &mut self.reads[self.source as usize];
+        read.sum = self.sum.as_deref().map(Sum::of);
         if read.version == 0 {
             (read.version, read.compression) = (header.version, compression.name().into());
             read.roots.clone_from(&header.roots);
@@ -367,7 +374,7 @@ impl Chunks {
         }
         let Some(following) = &mut self.following else { return Ok(()) };
         // What decompresses the last one ends before another one is opened.
-        (self.bytes, self.carry) = (Bytes::Stream(Box::new(Nothing)), Vec::new());
+        (self.bytes, self.carry, self.remote) = (Bytes::Stream(Box::new(Nothing)), Vec::new(), None);
         let input = (following.open)(source as usize)?;
         let known = following.bytes.iter().zip(&self.reads).take(source as usize);
         self.before = known.map(|(bytes, read)| bytes.unwrap_or(read.bytes)).sum();
@@ -483,17 +490,48 @@ impl Chunks {
         self.checksum.as_ref().map(Hasher::finish)
     }
 
+    /// The last place at or before [`Chunks::position`] where a later run may begin to unpack a stream.
+    pub fn restart(&self) -> Option<Restart> {
+        match &self.bytes {
+            Bytes::Stream(stream) => stream.restart(self.position),
+            Bytes::File { .. } | Bytes::Mapped { .. } => None,
+        }
+    }
+
+    /// Begins a stream anew at `restart`, where that saves anything or the stream is too far already.
+    fn begin_at(&mut self, restart: &Restart, offset: u64) -> Result<()> {
+        let saves = restart.unpacked > self.position || offset < self.position;
+        if let (Some(remote), true) = (&self.remote, saves && restart.unpacked <= offset)
+            && let Some(stream) = remote.again(restart)?
+        {
+            self.bytes = Bytes::Stream(stream);
+            self.carry.clear();
+            self.position = restart.unpacked;
+            self.checksum = None;
+        }
+        Ok(())
+    }
+
     /// Continues at `offset` of this source, where an earlier run stopped, in a CAR whose blocks end at `end`. A source
-    /// that cannot be sought is read up to there; [`Chunks::checksum`] then shows whether it was the same; `each` receives
-    /// its sections and the bytes that they are in.
+    /// that cannot be sought is read up to there, from `restart` on where that is given and can be; [`Chunks::checksum`]
+    /// then shows whether it was the same, unless it began there; `each` receives its sections and the bytes that they are
+    /// in.
     ///
     /// # Errors
     /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
     /// read; or what `each` returns.
-    pub fn skip_to(&mut self, offset: u64, end: Option<u64>, mut each: Option<PassSection<'_>>) -> Result<()> {
+    pub fn skip_to(
+        &mut self,
+        offset: u64,
+        end: Option<u64>,
+        restart: Option<&Restart>,
+        mut each: Option<PassSection<'_>>,
+    ) -> Result<()> {
         let cut = |name: &Path, at| {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
+        // An earlier run may have known of another sum.
+        self.reads[self.source as usize].sum = self.sum.as_deref().map(Sum::of);
         // What was read behind `offset` comes again.
         (self.done, self.fault, self.padding, self.part_follows) = (false, None, 0, false);
         // There may be several CARs, each with an end of its own.
@@ -517,6 +555,14 @@ impl Chunks {
         }
         let behind = std::mem::take(&mut self.behind);
         self.carry.extend(behind);
+        if let Some(restart) = restart.filter(|_| each.is_none() || self.position > offset) {
+            self.begin_at(restart, offset)?;
+            each = None;
+        }
+        if self.position > offset {
+            // Read beyond it to be compared, and nothing to begin again with.
+            return Err(cut(&self.name, offset));
+        }
         let mut scratch = vec![0; FIRST_READ];
         let mut passing = Vec::new();
         while self.position < offset {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RawCid;
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::source::input::Input;
+use crate::source::input::{Expected, Input};
 
 /// All sources of an import, the first one included; each is opened when it is reached.
 pub(crate) struct Following {
@@ -45,12 +45,28 @@ pub(crate) struct SourceRead {
     /// The roots; in a journal those that no earlier entry has.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "as_text")]
     pub roots: Vec<RawCid>,
+    /// The sum that all of its bytes are compared with while they are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum: Option<Sum>,
     /// Where the last of several joined CARs begins.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_part: u64,
     /// How many of the roots are in the journal.
     #[serde(skip)]
     pub noted_roots: usize,
+}
+
+/// A SHA-256, and where it is from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sum {
+    pub sha256: String,
+    pub from: String,
+}
+
+impl Sum {
+    pub fn of(expected: &Expected) -> Self {
+        Self { sha256: expected.hex(), from: expected.from.clone() }
+    }
 }
 
 impl SourceRead {

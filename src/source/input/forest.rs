@@ -110,7 +110,10 @@ pub fn find_in(bytes: &[u8]) -> Option<ForestTail> {
 }
 
 /// `read` fills a buffer from an offset, or says that there is not that much.
-fn find_with(size: u64, read: impl Fn(&mut [u8], u64) -> io::Result<bool>) -> io::Result<Option<ForestTail>> {
+pub(super) fn find_with(
+    size: u64,
+    read: impl Fn(&mut [u8], u64) -> io::Result<bool>,
+) -> io::Result<Option<ForestTail>> {
     let mut tail = [0; FOOTER];
     let Some(last) = size.checked_sub(FOOTER as u64) else { return Ok(None) };
     if !read(&mut tail, last)? {

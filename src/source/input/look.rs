@@ -7,13 +7,15 @@ use std::path::Path;
 
 use super::detect::{self, Magic};
 use super::open::{STDIN, refused};
-use super::{Compression, CompressionProblem, forest};
+use super::remote::Remote;
+use super::{Compression, CompressionProblem, InputOptions, forest};
 use crate::error::{Error, Result};
+use crate::source::remote::RemoteFile;
 
 /// Bytes that are looked at.
 const HEAD: usize = 64 << 10;
 
-/// What was seen of a regular file.
+/// What was seen of a regular file, or of one on the network.
 pub(crate) struct Look {
     /// Its size in bytes.
     pub size: u64,
@@ -56,16 +58,45 @@ pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
         }
     }
     head.truncate(got);
+    let seen = seen(head, size, |size| forest::find(&file, size));
+    Ok(Some((seen.map_err(Error::io("read", path))?, file)))
+}
+
+/// Looks at the file that `path` names; without a size it can only be read like a pipe, and nothing is looked at.
+///
+/// # Errors
+/// [`Error::BadInput`], [`Error::Io`]: it is not there, is empty, or cannot be read.
+pub(crate) fn look_at_remote(path: &Path, options: &InputOptions) -> Result<(Option<Look>, Remote)> {
+    let file = RemoteFile::open(path, &options.network, options.pinned.as_deref())?;
+    let look = match file.size() {
+        Some(0) => return Err(Error::bad_input(path, 0, CompressionProblem::Empty)),
+        Some(size) => {
+            let failed = |error| Error::io("read", path)(error);
+            let mut head = vec![0; usize::try_from(size).unwrap_or(usize::MAX).min(HEAD)];
+            file.read_at(&mut head, 0).map_err(failed)?;
+            let find = |size| match file.is_ranged() {
+                true => forest::find_with(size, |into, at| file.read_at(into, at)),
+                false => Ok(None),
+            };
+            Some(seen(head, size, find).map_err(failed)?)
+        }
+        None => None,
+    };
+    Ok((look, Remote::unread(file, options.clone())))
+}
+
+/// What the first bytes show; `find` looks for Forest's index.
+fn seen(
+    head: Vec<u8>,
+    size: u64,
+    find: impl FnOnce(u64) -> io::Result<Option<forest::ForestTail>>,
+) -> io::Result<Look> {
     let compression = match detect::magic(&head) {
         Magic::Frame(compression) | Magic::Cut(compression) => compression,
         Magic::Skippable(_) => Compression::Zstd,
         Magic::Other => Compression::None,
     };
-    let tail = match compression {
-        Compression::Zstd => forest::find(&file, size).map_err(Error::io("read", path))?,
-        _ => None,
-    };
+    let tail = if compression == Compression::Zstd { find(size)? } else { None };
     let compression = if tail.is_some() { Compression::ForestZstd } else { compression };
-    let blocks = tail.and_then(|tail| tail.blocks);
-    Ok(Some((Look { size, compression, blocks, head }, file)))
+    Ok(Look { size, compression, blocks: tail.and_then(|tail| tail.blocks), head })
 }

@@ -1,4 +1,4 @@
-//! Bytes of a snapshot, however they are compressed: a plain file, a pipe, zstd, xz, gzip or lz4.
+//! Bytes of a snapshot, however they are compressed: a plain file, a pipe, a file on the network, zstd, xz, gzip or lz4.
 //!
 //! The compression is detected by content and never by name. A plain regular file is handed over as it is, to be read at
 //! any place; everything else becomes a stream that is read and unpacked on threads of its own, ahead of the thread that
@@ -17,12 +17,15 @@ mod ahead;
 mod detect;
 pub mod forest;
 mod gzip;
+mod hashing;
 mod look;
 mod lz4;
 mod open;
 mod peek;
 mod problem;
+mod remote;
 mod source;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod xz;
@@ -32,15 +35,21 @@ mod zstd_worker;
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 pub(crate) use detect::is_compressed;
-pub(crate) use look::{Look, look};
+pub(crate) use hashing::Expected;
+pub(crate) use look::{Look, look, look_at_remote};
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;
+pub use open::open;
 pub(crate) use open::refused;
-pub use open::{InputOptions, open};
 pub(crate) use peek::peek;
 pub use problem::CompressionProblem;
+pub(crate) use remote::Remote;
+pub use stream::{Extent, InputOptions};
 
 use crate::error::Result;
 
@@ -124,6 +133,28 @@ pub struct Input {
     pub body: Body,
     /// The regular file that was opened by its name.
     pub file: Option<File>,
+    /// The file on the network, and how to read it again from its middle.
+    pub(crate) remote: Option<Arc<Remote>>,
+    /// The sum that its bytes are compared with when the last of them has been read.
+    pub(crate) expected: Option<Arc<Expected>>,
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Input {
+    /// Bytes that are not compressed, from elsewhere.
+    pub fn plain(name: &str, size: u64, body: Body) -> Self {
+        let (blocks, file, remote, expected) = Default::default();
+        Self {
+            name: name.into(),
+            size: Some(size),
+            compression: Compression::None,
+            blocks,
+            body,
+            file,
+            remote,
+            expected,
+        }
+    }
 }
 
 impl std::fmt::Debug for Input {
@@ -157,4 +188,23 @@ pub trait ByteStream: Send {
 
     /// Bytes of the compressed input consumed so far, for progress against [`Input::size`].
     fn consumed(&self) -> u64;
+
+    /// The last place at or before `before`, an offset in the decompressed bytes that was delivered, where a later run may
+    /// begin; `None` where that is the beginning only.
+    fn restart(&self, before: u64) -> Option<Restart> {
+        let _ = before;
+        None
+    }
+}
+
+/// A place in the middle of a source where unpacking can begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restart {
+    /// Offset in the decompressed bytes.
+    pub(crate) unpacked: u64,
+    /// Offset in the source.
+    pub(crate) packed: u64,
+    /// The sum of the source up to there or a little before, where one is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hash: Option<hashing::HashState>,
 }

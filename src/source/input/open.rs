@@ -5,48 +5,20 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{Advice, SeekFrom};
 
-use super::ahead::{AheadStream, Plain, read_ahead};
 use super::detect::{self, Magic, PROBE};
-use super::gzip::Gzip;
-use super::lz4::Lz4;
-use super::source::{READ_SIZE, Source};
-use super::xz::Xz;
-use super::zstd_stream::ZstdStream;
-use super::{Body, ByteStream, Compression, CompressionProblem, Input, forest};
+use super::hashing::Hashing;
+use super::source::Source;
+use super::stream::{InputOptions, stream};
+use super::{Body, Compression, CompressionProblem, Input, forest, remote};
 use crate::error::{Error, Result};
+use crate::source::remote::{is_remote, is_url};
 
 /// The name of standard input.
 pub(super) const STDIN: &str = "-";
-/// Chunks that the decoders on a single thread unpack ahead.
-const DEPTH: usize = 4;
-/// The largest such chunk.
-const MAX_CHUNK: u64 = 1 << 20;
-/// The smallest.
-const MIN_CHUNK: u64 = 16 << 10;
-/// Memory for unpacking unless the caller says otherwise: enough for `zstd --long=27`, the most that zstd itself
-/// accepts unasked, with its buffers.
-const DEFAULT_MEMORY: u64 = 256 << 20;
-
-/// How much an input may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InputOptions {
-    /// Threads that unpack, beside the one that reads. Defaults to what the machine has.
-    pub threads: usize,
-    /// Memory for unpacking, in bytes: windows, buffers, what is unpacked ahead. Defaults to 256 MiB. A few MiB are
-    /// taken in any case.
-    pub memory: u64,
-}
-
-impl Default for InputOptions {
-    fn default() -> Self {
-        let threads = crate::parallel::cores();
-        Self { threads, memory: DEFAULT_MEMORY }
-    }
-}
-
 /// Opens the snapshot at `path`; `-` is standard input.
 ///
 /// A plain regular file becomes [`Body::File`], also when standard input is redirected from one; everything else a
@@ -56,6 +28,9 @@ impl Default for InputOptions {
 /// [`Error::BadInput`] or [`Error::Io`]: the file cannot be opened or is empty, and everything that
 /// [`ByteStream::fill`] reports about the first bytes.
 pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
+    if is_remote(path) {
+        return remote::open(path, options);
+    }
     if path.as_os_str() == STDIN {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;
         let metadata = file.metadata().map_err(|error| refused(path, "look at", error))?;
@@ -75,7 +50,24 @@ pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
 /// As [`open`].
 #[cfg(any(test, feature = "testing"))]
 pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn io::Read + Send>, options: &InputOptions) -> Result<Input> {
-    stream(Source::new(name.as_ref(), reader), None, None, options)
+    local(name.as_ref(), reader, None, None, options)
+}
+
+/// A stream of bytes that are here, with their sum where one is wanted.
+fn local(
+    name: &Path,
+    reader: Box<dyn io::Read + Send>,
+    size: Option<u64>,
+    tail: Option<forest::ForestTail>,
+    options: &InputOptions,
+) -> Result<Input> {
+    let expected = options.checksum.as_ref().map(|wanted| remote::expected(wanted, name, options)).transpose()?;
+    let expected = expected.map(Arc::new);
+    let reader = match &expected {
+        Some(expected) => Box::new(Hashing::new(reader, name, Arc::clone(expected), None).0),
+        None => reader,
+    };
+    Ok(stream(Source::new(name, reader), size, tail, expected, false, options)?.0)
 }
 
 /// The refusals that say something about the input rather than about the system.
@@ -90,12 +82,6 @@ pub(crate) fn refused(path: &Path, action: &'static str, error: io::Error) -> Er
     Error::bad_input(path, None, problem)
 }
 
-/// Whether a name is a URL: `scheme://rest`.
-fn is_url(path: &Path) -> bool {
-    let scheme = path.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
-    scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-}
-
 fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, options: &InputOptions) -> Result<Input> {
     if metadata.is_dir() {
         return Err(Error::bad_input(name, None, CompressionProblem::Directory));
@@ -103,7 +89,7 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     let size = metadata.len();
     // Files of /proc have no size and are read like pipes.
     if !metadata.is_file() || size == 0 || !at_start {
-        return stream(Source::new(name, Box::new(file)), None, None, options);
+        return local(name, Box::new(file), None, None, options);
     }
     // Advice only: the system reads further ahead. It may decline.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
@@ -117,87 +103,14 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
             Err(error) => return Err(refused(name, "read", error)),
         }
     }
-    if detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other {
+    let is_plain = detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other;
+    // The sum of a file is that of its bytes in their order, which only a stream has.
+    if is_plain && options.checksum.is_none() {
         let body = Body::File(file);
         let (name, size) = (name.to_owned(), Some(size));
-        return Ok(Input { name, size, compression: Compression::None, blocks: None, body, file: None });
+        let compression = Compression::None;
+        return Ok(Input { name, size, compression, blocks: None, body, file: None, remote: None, expected: None });
     }
     let tail = forest::find(&file, size).map_err(Error::io("read", name))?;
-    stream(Source::new(name, Box::new(file)), Some(size), tail, options)
-}
-
-/// Everything that is not a plain regular file.
-fn stream(
-    mut source: Source,
-    size: Option<u64>,
-    tail: Option<forest::ForestTail>,
-    options: &InputOptions,
-) -> Result<Input> {
-    let InputOptions { threads, memory } = *options;
-    let name = source.name().to_owned();
-    let detected = detect::detect(&mut source)?;
-    let tail = tail.filter(|tail| detected == Compression::Zstd && tail.frames_end >= source.offset());
-    let compression = if tail.is_some() { Compression::ForestZstd } else { detected };
-
-    // An eighth for what is unpacked ahead, the rest for the decoder.
-    let chunk = (memory / 8 / DEPTH as u64).clamp(MIN_CHUNK, MAX_CHUNK) as usize;
-    let buffers = (DEPTH + 2) * chunk + 8 * READ_SIZE;
-    let decoder_memory = memory.saturating_sub(buffers as u64);
-    let ahead = (chunk, DEPTH);
-    let stream: Box<dyn ByteStream> = match detected {
-        Compression::None => Box::new(AheadStream::spawn(&name, ahead, Plain(source))?),
-        Compression::Zstd | Compression::ForestZstd => {
-            let tail = tail.and_then(|tail| Some((tail.frames_end, size?)));
-            Box::new(ZstdStream::spawn(source, threads, memory, tail)?)
-        }
-        Compression::Xz => {
-            let decompressor = Xz::new(read_ahead(source)?, decoder_memory);
-            Box::new(AheadStream::spawn(&name, ahead, decompressor)?)
-        }
-        Compression::Gzip => Box::new(AheadStream::spawn(&name, ahead, Gzip::new(read_ahead(source)?))?),
-        Compression::Lz4 => Box::new(AheadStream::spawn(&name, ahead, Lz4::new(read_ahead(source)?))?),
-    };
-    let stream =
-        if detected == Compression::None { stream } else { refuse_double_compression(&name, detected, stream)? };
-    let blocks = tail.and_then(|tail| tail.blocks);
-    Ok(Input { name, size, compression, blocks, body: Body::Stream(stream), file: None })
-}
-
-/// Refuses decompressed data that is compressed again.
-fn refuse_double_compression(
-    name: &Path,
-    outer: Compression,
-    mut stream: Box<dyn ByteStream>,
-) -> Result<Box<dyn ByteStream>> {
-    let mut head = [0; PROBE];
-    let len = stream.fill(&mut head)?;
-    let inner = match detect::magic(head.get(..len).unwrap_or_default()) {
-        Magic::Frame(inner) => inner,
-        Magic::Skippable(_) => Compression::Zstd,
-        Magic::Cut(_) | Magic::Other => return Ok(Box::new(Headed { head, at: 0, len, stream })),
-    };
-    Err(Error::bad_input(name, None, CompressionProblem::Nested { outer, inner }))
-}
-
-/// A stream with its first bytes put back.
-struct Headed {
-    head: [u8; PROBE],
-    at: usize,
-    len: usize,
-    stream: Box<dyn ByteStream>,
-}
-
-impl ByteStream for Headed {
-    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let head = self.head.get(self.at..self.len).unwrap_or_default();
-        let count = head.len().min(buf.len());
-        let (to, rest) = buf.split_at_mut(count);
-        to.copy_from_slice(head.get(..count).unwrap_or_default());
-        self.at += count;
-        Ok(count + self.stream.fill(rest)?)
-    }
-
-    fn consumed(&self) -> u64 {
-        self.stream.consumed()
-    }
+    local(name, Box::new(file), Some(size), tail, options)
 }

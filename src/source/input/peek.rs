@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use super::{Body, ByteStream, Input};
+use super::{Body, ByteStream, Input, Restart};
 use crate::error::{Error, Result};
 
 /// The first `len` bytes of an input, or all it has: then the second value is `true`. The later reader gets them
@@ -59,6 +59,10 @@ impl ByteStream for Peeked {
 
     fn consumed(&self) -> u64 {
         self.stream.consumed()
+    }
+
+    fn restart(&self, before: u64) -> Option<Restart> {
+        self.stream.restart(before)
     }
 }
 

@@ -16,9 +16,19 @@ pub enum CompressionProblem {
     /// There is nothing of that name.
     #[error("there is no such file")]
     NotFound,
-    /// The name is that of something on the network.
-    #[error("it is a URL, and there is no such file")]
+    /// The name is a URL of a kind that is not read.
+    #[error("it is a URL of a kind that is not read, and there is no such file")]
     Url,
+    /// The bytes are not those that the publisher has summed.
+    #[error("its SHA-256 is {found}, and should be {expected} by {from}")]
+    Checksum {
+        /// The sum of what was read.
+        found: String,
+        /// What it should be.
+        expected: String,
+        /// Where that is from.
+        from: String,
+    },
     /// The operating system does not let us read it.
     #[error("no permission to read it")]
     NoPermission,
@@ -85,8 +95,11 @@ impl Problem for CompressionProblem {
             Self::Directory => "name the snapshot file, not the folder it lies in".into(),
             Self::NotFound => "check the path".into(),
             Self::Url => {
-                "pipe it in (curl -fL URL | bedload import - --db DIR), or download it first, which goes on after \
-                          a failure: curl -fLO -C - URL"
+                "give a URL of http, https, s3, gs or az, or pipe it in (curl -fL URL | bedload import - --db DIR)"
+                    .into()
+            }
+            Self::Checksum { .. } => {
+                "one of both is wrong: compare the sum with the publisher's page, and download the snapshot again"
                     .into()
             }
             Self::NoPermission => "check who may read it: ls -l".into(),

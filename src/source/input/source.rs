@@ -41,6 +41,12 @@ impl Source {
         }
     }
 
+    /// The same for a reader that begins in the middle of the input.
+    pub(super) fn starting_at(mut self, offset: u64) -> Self {
+        self.offset = offset;
+        self
+    }
+
     /// The same input read on from here through another reader (which takes over what is buffered, too).
     pub(super) fn read_through(self, wrap: impl FnOnce(Self) -> Result<Box<dyn Read + Send>>) -> Result<Self> {
         let (name, offset) = (self.name.clone(), self.offset);

@@ -16,11 +16,13 @@
 //! worker's share, all work in parallel; the first frame that takes more, and everything behind it, goes to one worker,
 //! which may have what the others leave.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::Mutex;
 
 use super::ahead::{Cursor, failed_before, thread_died};
 use super::detect;
@@ -29,7 +31,7 @@ use super::zstd_frame::{
     BLOCK_HEADER, CHECKSUM, FrameHeader, FrameProblem, MAX_BLOCK, MAX_FRAME_HEADER, block_header, frame_header,
 };
 use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Piece, Pool, Shared, Unpacked, decoder_overhead, work};
-use super::{ByteStream, Compression, CompressionProblem};
+use super::{ByteStream, Compression, CompressionProblem, Restart};
 use crate::error::{Error, Result};
 
 /// Packed bytes after which a piece is sent, and after which a job of whole frames is complete.
@@ -40,6 +42,8 @@ const PIECES_PER_JOB: usize = 2;
 const CHUNKS_PER_JOB: usize = 8;
 /// What a job holds at most, windows aside: pieces waiting, made and in work; chunks waiting, made and handed out.
 const JOB_BYTES: u64 = ((PIECES_PER_JOB + 2) * (PIECE + MAX_BLOCK) + (CHUNKS_PER_JOB + 2) * CHUNK) as u64;
+/// Beginnings of jobs that are remembered: more than the consumer may have in hand.
+const STARTS: usize = 4096;
 /// The largest window that any frame may have.
 const MAX_WINDOW: u64 = 1 << MAX_WINDOW_LOG;
 
@@ -73,9 +77,12 @@ impl Shares {
 }
 
 enum Slot {
-    Job(Receiver<Unpacked>),
+    /// A job, and where its first frame begins in the input.
+    Job(Receiver<Unpacked>, u64),
     Failed(Error),
-    End { consumed: u64 },
+    End {
+        consumed: u64,
+    },
 }
 
 /// The consumer is gone, or its worker returned an error: no more is needed.
@@ -103,6 +110,8 @@ struct Scanner {
     source: Source,
     /// Where Forest's index begins; nothing behind it needs reading.
     until: Option<u64>,
+    /// What is behind that is read nevertheless, for its sum.
+    drains: bool,
     shares: Shares,
     started: usize,
     /// A window was too large to go beside others.
@@ -142,6 +151,9 @@ impl Scanner {
             }
         }
         self.end_job()?;
+        if self.drains {
+            self.source.skip(u64::MAX)?;
+        }
         Ok(())
     }
 
@@ -224,7 +236,7 @@ impl Scanner {
                 .map_err(Error::io("start a thread to unpack", self.source.name()))?;
             self.started += 1;
         }
-        self.slots.send(Slot::Job(unpacked)).map_err(|_| Abandoned)?;
+        self.slots.send(Slot::Job(unpacked, start)).map_err(|_| Abandoned)?;
         self.jobs.send(Job { start, pieces, out }).map_err(|_| Abandoned)?;
         self.job = Some(pieces_in);
         Ok(())
@@ -255,6 +267,10 @@ pub(super) struct ZstdStream {
     cursor: Cursor,
     chunks: Pool,
     consumed: u64,
+    /// Bytes that were handed out, those before the beginning of this stream included.
+    delivered: u64,
+    /// Where the last jobs begin, unpacked and packed.
+    starts: Mutex<VecDeque<(u64, u64)>>,
     state: State,
 }
 
@@ -269,8 +285,15 @@ enum State {
 
 impl ZstdStream {
     /// Unpacks `source` on up to `threads` threads with at most `memory` bytes. `tail` is where Forest's index begins
-    /// and where the file ends; the index is not read.
-    pub(super) fn spawn(source: Source, threads: usize, memory: u64, tail: Option<(u64, u64)>) -> Result<Self> {
+    /// and where the file ends; the index is not read, unless `drains`. `unpacked` bytes are before `source`.
+    pub(super) fn spawn(
+        source: Source,
+        threads: usize,
+        memory: u64,
+        tail: Option<(u64, u64)>,
+        drains: bool,
+        unpacked: u64,
+    ) -> Result<Self> {
         let name: Arc<Path> = Arc::from(source.name());
         let shares = Shares::new(threads, memory);
         let (jobs, jobs_out) = bounded(shares.workers);
@@ -280,6 +303,7 @@ impl ZstdStream {
         let scanner = Scanner {
             source,
             until: tail.map(|(index, _)| index),
+            drains,
             shares,
             started: 0,
             alone: false,
@@ -300,6 +324,8 @@ impl ZstdStream {
             cursor: Cursor::default(),
             chunks,
             consumed: 0,
+            delivered: unpacked,
+            starts: Mutex::default(),
             state: State::Running,
         })
     }
@@ -322,7 +348,14 @@ impl ZstdStream {
         }
         match self.slots.recv() {
             Ok(Slot::Failed(error)) => return Err(error),
-            Ok(Slot::Job(job)) if self.state == State::Running => self.job = Some(job),
+            Ok(Slot::Job(job, start)) if self.state == State::Running => {
+                self.job = Some(job);
+                let starts = self.starts.get_mut();
+                starts.push_back((self.delivered, start));
+                if starts.len() > STARTS {
+                    starts.pop_front();
+                }
+            }
             Ok(Slot::End { consumed }) if self.state == State::Running => {
                 self.consumed = consumed;
                 self.state = State::Ended;
@@ -341,6 +374,7 @@ impl ByteStream for ZstdStream {
                 0 => {}
                 count => {
                     filled += count;
+                    self.delivered += count as u64;
                     continue;
                 }
             }
@@ -359,6 +393,15 @@ impl ByteStream for ZstdStream {
 
     fn consumed(&self) -> u64 {
         self.consumed
+    }
+
+    fn restart(&self, before: u64) -> Option<Restart> {
+        let mut starts = self.starts.lock();
+        while starts.get(1).is_some_and(|(unpacked, _)| *unpacked <= before) {
+            starts.pop_front();
+        }
+        let (unpacked, packed) = starts.front().copied().filter(|(unpacked, _)| *unpacked <= before)?;
+        Some(Restart { unpacked, packed, hash: None })
     }
 }
 

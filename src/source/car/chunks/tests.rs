@@ -46,9 +46,8 @@ enum Way {
 }
 
 fn open(bytes: &[u8], way: Way, limits: Limits) -> Result<(Header, Chunks)> {
-    let stream = |bytes: Vec<u8>| {
-        from_reader("pipe", Box::new(std::io::Cursor::new(bytes)), &InputOptions { threads: 2, memory: 32 << 20 })
-    };
+    let stream =
+        |bytes: Vec<u8>| from_reader("pipe", Box::new(std::io::Cursor::new(bytes)), &InputOptions::new(2, 32 << 20));
     let input = match way {
         Way::File | Way::Mapped => {
             let mut file = tempfile::tempfile().expect("a file");
@@ -56,7 +55,16 @@ fn open(bytes: &[u8], way: Way, limits: Limits) -> Result<(Header, Chunks)> {
             let size = Some(bytes.len() as u64);
             let body = Body::File(file);
             let compression = crate::source::input::Compression::None;
-            Input { name: "file".into(), size, compression, blocks: None, body, file: None }
+            Input {
+                name: "file".into(),
+                size,
+                compression,
+                blocks: None,
+                body,
+                file: None,
+                remote: None,
+                expected: None,
+            }
         }
         Way::Pipe => stream(bytes.to_vec())?,
         Way::Zstd => {

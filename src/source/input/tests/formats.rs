@@ -12,14 +12,14 @@ fn a_window_beyond_the_memory_is_refused_and_says_so() {
     };
     let small = zstd_with(b"before it, ", |_| {});
     let packed = [small.clone(), window(27)].concat();
-    let tight = InputOptions { threads: 2, memory: 64 << 20 };
+    let tight = InputOptions::new(2, 64 << 20);
     let error = read_all(from_bytes(&packed, 9, &tight).unwrap(), 100).unwrap_err();
     let (offset, text) = problem(&error);
     assert_eq!(offset, Some(small.len() as u64));
     assert!(text.starts_with("unpacking this zstd frame takes 128 MiB of memory, allowed are "), "{text}");
     assert!(error.hint().contains("raise --memory"), "{}", error.hint());
 
-    let ample = InputOptions { threads: 2, memory: 256 << 20 };
+    let ample = InputOptions::new(2, 256 << 20);
     assert_eq!(read_all(from_bytes(&packed, 9, &ample).unwrap(), 100).unwrap(), b"before it, some bytes");
     // Too large to go beside others: then one after the other.
     let mixed = [window(27), small.clone(), window(20), window(27)].concat();
@@ -36,7 +36,7 @@ fn xz_that_needs_more_memory_says_how_much() {
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 9);
     encoder.write_all(b"small, but with a dictionary of 64 MiB").unwrap();
     let packed = encoder.finish().unwrap();
-    let tight = InputOptions { threads: 1, memory: 32 << 20 };
+    let tight = InputOptions::new(1, 32 << 20);
     let (_, text) = problem(&from_bytes(&packed, 100, &tight).unwrap_err());
     assert!(text.starts_with("unpacking this xz frame takes 128 MiB of memory, allowed are "), "{text}");
 }

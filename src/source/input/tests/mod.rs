@@ -15,7 +15,7 @@ mod formats;
 const ALL: [Compression; 4] = [Compression::Zstd, Compression::Xz, Compression::Gzip, Compression::Lz4];
 
 fn options() -> InputOptions {
-    InputOptions { threads: 3, memory: 64 << 20 }
+    InputOptions::new(3, 64 << 20)
 }
 
 /// Bytes that pack a little, as blocks do.
@@ -508,8 +508,7 @@ fn a_file_that_shrinks_is_cut() {
 fn tiny_memory_still_unpacks() {
     let data = sample(1 << 20);
     for compression in [Compression::Gzip, Compression::Lz4, Compression::None] {
-        let input =
-            from_bytes(&compress(compression, &data), 1 << 20, &InputOptions { threads: 1, memory: 0 }).unwrap();
+        let input = from_bytes(&compress(compression, &data), 1 << 20, &InputOptions::new(1, 0)).unwrap();
         assert!(read_all(input, 1 << 20).unwrap() == data, "{compression}");
     }
 }

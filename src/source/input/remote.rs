@@ -1,0 +1,238 @@
+//! An input on the network: opened like any other, and again in its middle.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
+use super::source::Source;
+use super::stream::{Extent, decompressed, stream};
+use super::{ByteStream, Compression, Input, InputOptions, Restart, forest};
+use crate::error::{Error, Result};
+use crate::source::remote::{self, RemoteFile, RemoteGate, RemotePin};
+
+/// What publishers append to the name of a file for that of its sum.
+const SIDECARS: [&str; 2] = [".sha256sum", ".sha256"];
+/// The share of an input's memory, as its reciprocal, that is for bytes from the network; and its bounds.
+const SHARE: u64 = 4;
+const LEAST: u64 = 1 << 20;
+const MOST: u64 = 256 << 20;
+/// Bytes of an input that are looked at before all of it is wanted: what it is, and its header.
+const LOOK: u64 = (64 << 10) + 64;
+
+/// A file on the network that is being read, and how to read it again from some place.
+pub(crate) struct Remote {
+    file: Arc<RemoteFile>,
+    options: InputOptions,
+    compression: Compression,
+    tail: Option<forest::ForestTail>,
+    expected: Option<Arc<Expected>>,
+}
+
+/// Opens the file that `path` names.
+///
+/// # Errors
+/// As [`super::open`].
+pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
+    let file = RemoteFile::open(path, &options.network, options.pinned.as_deref())?;
+    let name = file.name().to_owned();
+    let expected = match (&options.checksum, options.extent) {
+        (Some(wanted), _) => Some(expected(wanted, &name, options)?),
+        (None, Extent::All) => beside(&file, &name),
+        (None, _) => None,
+    };
+    let expected = expected.map(Arc::new);
+    let size = file.size();
+    let tail = match size.filter(|_| file.is_ranged()) {
+        Some(size) => forest::find_with(size, |into, at| file.read_at(into, at)).map_err(Error::io("read", &name))?,
+        None => None,
+    };
+    let (memory, rest) = share(options.memory);
+    let (reader, gate) = file.read_from(0, memory);
+    let (source, states) = source(reader, &name, 0, expected.as_ref(), None);
+    let rest = InputOptions { memory: rest, ..options.clone() };
+    // What it is shows in its first bytes, which are waited for here.
+    let waits = |wanted| gate.iter().for_each(|gate| gate.want(wanted));
+    waits(true);
+    let (input, detected) = stream(source, size, tail, expected.clone(), true, &rest)?;
+    waits(false);
+    let remote = Remote { file, options: rest, compression: detected, tail, expected };
+    let super::Body::Stream(stream) = input.body else { return Ok(input) };
+    let stream = remote.wrap(stream, gate, states, 0);
+    Ok(Input { body: super::Body::Stream(stream), remote: Some(Arc::new(remote)), ..input })
+}
+
+/// Memory for bytes from the network, and for all else.
+fn share(memory: u64) -> (u64, u64) {
+    let network = (memory / SHARE).clamp(LEAST, MOST);
+    (network, memory.saturating_sub(network))
+}
+
+/// The reader as a source that begins at `at`, with its sum where one is expected.
+fn source(
+    reader: Box<dyn Read + Send>,
+    name: &Path,
+    at: u64,
+    expected: Option<&Arc<Expected>>,
+    from: Option<HashState>,
+) -> (Source, Option<States>) {
+    match expected {
+        Some(expected) => {
+            let (reader, states) = Hashing::new(reader, name, Arc::clone(expected), from);
+            (Source::new(name, Box::new(reader)).starting_at(at), Some(states))
+        }
+        None => (Source::new(name, reader).starting_at(at), None),
+    }
+}
+
+/// The sum that the caller has given: as digits, or the place where it is.
+///
+/// # Errors
+/// [`Error::Usage`]: there is none; [`Error::BadInput`], [`Error::Io`]: the place cannot be read.
+pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> Result<Expected> {
+    let usage = |reason: String| Error::Usage { reason, hint: "give sha256:HEX, sha256:URL or sha256:FILE".into() };
+    let Some(place) = wanted.strip_prefix("sha256:") else {
+        return Err(usage(format!("a checksum begins with sha256:, and not as {wanted}")));
+    };
+    if let Some(digest) = hashing::digest(place) {
+        return Ok(Expected { digest, from: "the command line".into() });
+    }
+    let path = Path::new(place);
+    let (bytes, from) = if remote::is_remote(path) {
+        let mut shown = path.to_owned();
+        remote::take_secrets(&mut shown, &mut Default::default());
+        (remote::small(path, &options.network)?, shown.display().to_string())
+    } else {
+        let mut bytes = Vec::new();
+        let file = crate::os::files::open_regular(path).map_err(Error::io("open", path))?;
+        file.take(1 << 20).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+        (bytes, place.to_owned())
+    };
+    let digest = hashing::sum_in(&bytes, &file_name(source), true);
+    let digest = digest.ok_or_else(|| usage(format!("{from} has no SHA-256 of {}", source.display())))?;
+    Ok(Expected { digest, from })
+}
+
+fn file_name(source: &Path) -> String {
+    let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.trim_end_matches("?…").to_owned()
+}
+
+/// The sum that the publisher has put beside the file.
+fn beside(file: &RemoteFile, name: &Path) -> Option<Expected> {
+    SIDECARS.iter().find_map(|suffix| {
+        let (from, bytes) = file.beside(suffix)?;
+        let pinned = file_name(Path::new(from.strip_suffix(suffix)?));
+        let digest = hashing::sum_in(&bytes, &pinned, false);
+        let digest = digest.or_else(|| hashing::sum_in(&bytes, &file_name(name), false))?;
+        Some(Expected { digest, from })
+    })
+}
+
+impl Remote {
+    /// A file that is looked at, and not read.
+    pub(super) fn unread(file: Arc<RemoteFile>, options: InputOptions) -> Self {
+        let (tail, expected) = (None, None);
+        Self { file, options, compression: Compression::None, tail, expected }
+    }
+
+    /// What identifies the file.
+    pub fn pin(&self) -> RemotePin {
+        self.file.pin()
+    }
+
+    /// Its address behind redirects, for a later run; none with secrets in it.
+    pub fn address(&self) -> Option<String> {
+        self.file.address()
+    }
+
+    /// Whether the server gives ranges; bytes received and requests; seconds waited, and connections.
+    pub fn traffic(&self) -> (bool, (u64, u64), (f64, u64)) {
+        (self.file.is_ranged(), self.file.traffic(), self.file.waits())
+    }
+
+    /// Its bytes unpacked from `restart` on; `None` where only its beginning can be unpacked.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the system gives no more threads.
+    pub fn again(&self, restart: &Restart) -> Result<Option<Box<dyn ByteStream>>> {
+        let from = match (&self.expected, restart.hash) {
+            (None, _) => restart.packed,
+            (Some(_), Some(hash)) if hash.at <= restart.packed => hash.at,
+            (Some(_), _) => return Ok(None),
+        };
+        if !self.file.is_ranged() || self.file.size().is_none_or(|size| restart.packed > size) {
+            return Ok(None);
+        }
+        let (memory, _) = share(self.options.memory * SHARE / (SHARE - 1));
+        let (reader, gate) = self.file.read_from(from, memory);
+        if let Some(gate) = &gate {
+            gate.open();
+        }
+        let hash = restart.hash.filter(|_| self.expected.is_some());
+        let (mut source, states) = source(reader, self.file.name(), from, self.expected.as_ref(), hash);
+        if !source.skip(restart.packed - from)? {
+            return Ok(None);
+        }
+        let drains = self.expected.is_some();
+        let tail = self.tail.and_then(|tail| Some((tail.frames_end, self.file.size()?)));
+        let stream = decompressed(source, self.compression, tail, (drains, true), restart.unpacked, &self.options)?;
+        Ok(Some(self.wrap(stream, gate, states, LOOK)))
+    }
+
+    fn wrap(
+        &self,
+        inner: Box<dyn ByteStream>,
+        gate: Option<RemoteGate>,
+        states: Option<States>,
+        asked: u64,
+    ) -> Box<dyn ByteStream> {
+        let gate_opens = self.options.extent != Extent::Head;
+        let has_places = self.file.is_ranged();
+        let plain = self.compression == Compression::None;
+        Box::new(RemoteStream { inner, gate, states, asked, gate_opens, has_places, plain })
+    }
+}
+
+/// A stream that knows where it can begin again.
+struct RemoteStream {
+    inner: Box<dyn ByteStream>,
+    gate: Option<RemoteGate>,
+    states: Option<States>,
+    /// Bytes that were asked for so far.
+    asked: u64,
+    /// Whether all of it is wanted once it was looked at.
+    gate_opens: bool,
+    has_places: bool,
+    plain: bool,
+}
+
+impl ByteStream for RemoteStream {
+    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
+        self.asked = self.asked.saturating_add(buf.len() as u64);
+        let Some(gate) = &self.gate else { return self.inner.fill(buf) };
+        if self.gate_opens && self.asked > LOOK {
+            gate.open();
+        }
+        gate.want(true);
+        let filled = self.inner.fill(buf);
+        gate.want(false);
+        filled
+    }
+
+    fn consumed(&self) -> u64 {
+        self.inner.consumed()
+    }
+
+    fn restart(&self, before: u64) -> Option<Restart> {
+        if !self.has_places {
+            return None;
+        }
+        let restart = match self.plain {
+            true => Restart { unpacked: before, packed: before, hash: None },
+            false => self.inner.restart(before)?,
+        };
+        let hash = self.states.as_ref().and_then(|states| state_before(states, restart.packed));
+        Some(Restart { hash, ..restart })
+    }
+}

@@ -1,0 +1,82 @@
+//! How long to wait before the next try, and when to give up.
+
+use std::time::{Duration, Instant};
+
+use super::client::Fault;
+use crate::failpoint;
+
+/// How long a network that gives nothing is waited for.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// The same before anything has come: a wrong name or a server that is down shows at once.
+const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+/// The first pause; each is twice the one before, up to the longest.
+const FIRST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(20);
+/// Tries at least, however long they take.
+const LEAST_TRIES: u32 = 3;
+/// Tries at a server that does not keep to what it says.
+const WRONG_TRIES: u32 = 4;
+
+/// The pauses between tries at one thing.
+pub(super) struct Backoff {
+    patience: Duration,
+    since: Instant,
+    tries: u32,
+}
+
+impl Backoff {
+    /// For what has been seen to work.
+    pub fn new() -> Self {
+        Self { patience: failpoint::network_patience().unwrap_or(PATIENCE), since: Instant::now(), tries: 0 }
+    }
+
+    /// For the first request of all.
+    pub fn first() -> Self {
+        let patience = failpoint::network_patience().unwrap_or(FIRST_PATIENCE);
+        Self { patience, ..Self::new() }
+    }
+
+    /// Something has come: from here on it counts anew.
+    pub fn restart(&mut self) {
+        (self.since, self.tries) = (Instant::now(), 0);
+    }
+
+    /// How long to wait after a fault.
+    ///
+    /// # Errors
+    /// The fault, where another try is not worth it.
+    pub fn next(&mut self, fault: Fault) -> Result<Duration, Fault> {
+        self.tries += 1;
+        let asked = match &fault {
+            Fault::Changed(_) | Fault::Gone(_) => return Err(fault),
+            Fault::Wrong(_) if self.tries >= WRONG_TRIES => return Err(fault),
+            Fault::Wrong(_) => None,
+            Fault::Passing { .. } if self.tries >= LEAST_TRIES && self.since.elapsed() >= self.patience => {
+                return Err(fault);
+            }
+            Fault::Passing { pause, .. } => *pause,
+        };
+        let doubled = FIRST.saturating_mul(1 << self.tries.min(16).saturating_sub(1)).min(LONGEST);
+        // Many that failed at the same moment do not come back at the same moment.
+        let jittered = doubled.mul_f64(0.5 + fastrand::f64());
+        Ok(asked.map_or(jittered, |asked| asked + jittered))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let mut backoff = Backoff { patience: Duration::ZERO, since: Instant::now(), tries: 0 };
+        let first = backoff.next(Fault::passing("a")).expect("another try");
+        assert!(first >= FIRST / 2 && first <= FIRST * 2);
+        let pause = Some(Duration::from_secs(7));
+        let asked = backoff.next(Fault::Passing { what: "b".into(), pause }).expect("another try");
+        assert!(asked >= Duration::from_secs(7));
+        backoff.next(Fault::passing("c")).expect_err("enough");
+        backoff.restart();
+        backoff.next(Fault::Changed("d".into())).expect_err("never");
+    }
+}

@@ -1,0 +1,428 @@
+//! Requests for ranges of one file: over HTTP, or through `object_store`. Both give the same answer.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, StreamExt};
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
+use parking_lot::Mutex;
+use reqwest::header::{self, HeaderMap};
+use reqwest::{StatusCode, redirect};
+use url::Url;
+
+use super::name::{self, NetworkOptions};
+use super::problem::RemoteProblem;
+use super::profile;
+
+/// How long a connection may take, and an answer to its first byte.
+const CONNECT: Duration = Duration::from_secs(15);
+/// Redirects that are followed.
+const REDIRECTS: usize = 10;
+/// The longest tag or time that is taken from an answer.
+const MAX_FACT: usize = 512;
+/// The longest pause that a server may ask for.
+const MAX_PAUSE: Duration = Duration::from_secs(120);
+
+/// What an answer says of the whole file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub bytes: Option<u64>,
+    pub etag: Option<String>,
+    pub modified: Option<String>,
+}
+
+impl Facts {
+    /// Whether an answer with `other` may be of the same file: nothing that both say differs.
+    pub fn agrees(&self, other: &Self) -> bool {
+        fn same<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+            one.is_none() || other.is_none() || one == other
+        }
+        same(&self.bytes, &other.bytes) && same(&self.etag, &other.etag) && same(&self.modified, &other.modified)
+    }
+
+    /// The tag, if it stands for every byte.
+    fn strong(&self) -> Option<&String> {
+        self.etag.as_ref().filter(|tag| !tag.starts_with("W/"))
+    }
+}
+
+/// What came instead of bytes.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// Worth another try, after a pause that the server may have asked for.
+    Passing { what: String, pause: Option<Duration> },
+    /// The server does not keep to what it said: worth few tries.
+    Wrong(String),
+    /// It is another file by now.
+    Changed(String),
+    /// The server does not give the file under this name, or not any more.
+    Gone(RemoteProblem),
+}
+
+impl Fault {
+    pub fn passing(what: impl Display) -> Self {
+        Self::Passing { what: what.to_string(), pause: None }
+    }
+}
+
+/// The beginning of an answer.
+pub(super) struct Answer {
+    /// Whether it is the range that was asked for; else it is the whole file from its start.
+    pub is_range: bool,
+    pub facts: Facts,
+    /// Where it came from, after redirects.
+    pub url: Option<Url>,
+    pub body: BoxStream<'static, Result<Bytes, Fault>>,
+}
+
+/// Where a file is.
+#[derive(Clone)]
+pub(super) enum Client {
+    Http { client: reqwest::Client, url: Url },
+    Store { store: Arc<dyn ObjectStore>, path: object_store::path::Path, pause: Pause },
+}
+
+/// The pause that a server has asked for last; `object_store` does not hand it on.
+type Pause = Arc<Mutex<Option<Duration>>>;
+
+impl Client {
+    /// A client for `url`.
+    ///
+    /// # Errors
+    /// [`RemoteProblem`]: the URL or the options are wrong.
+    pub fn new(url: &Url, network: &NetworkOptions) -> Result<Self, RemoteProblem> {
+        let client = http_client()?;
+        if let "http" | "https" = url.scheme() {
+            return Ok(Self::Http { client, url: url.clone() });
+        }
+        let pause = Pause::default();
+        let connector = Connector(Recorder { client, pause: pause.clone() });
+        // Tries are counted in one place, which is the reader.
+        let retry = RetryConfig { max_retries: 1, retry_timeout: CONNECT, ..RetryConfig::default() };
+        let refused = |error: object_store::Error| RemoteProblem::Url { reason: words(&error) };
+        let store: Arc<dyn ObjectStore> = match url.scheme() {
+            "s3" | "s3a" => {
+                let mut builder = profile::fill(AmazonS3Builder::from_env()).with_url(url.as_str());
+                if let Some(endpoint) = &network.endpoint {
+                    builder = builder.with_endpoint(endpoint);
+                }
+                let builder = builder.with_allow_http(true).with_retry(retry).with_http_connector(connector);
+                Arc::new(builder.build().map_err(refused)?)
+            }
+            "gs" => {
+                let builder = GoogleCloudStorageBuilder::from_env().with_url(url.as_str()).with_retry(retry);
+                Arc::new(builder.with_http_connector(connector).build().map_err(refused)?)
+            }
+            _ => {
+                let mut builder = MicrosoftAzureBuilder::from_env().with_url(url.as_str()).with_retry(retry);
+                if let Some(endpoint) = &network.endpoint {
+                    builder = builder.with_endpoint(endpoint.clone());
+                }
+                let builder = builder.with_allow_http(true).with_http_connector(connector);
+                Arc::new(builder.build().map_err(refused)?)
+            }
+        };
+        let (_, path) = object_store::ObjectStoreScheme::parse(url)
+            .map_err(|error| RemoteProblem::Url { reason: words(&error) })?;
+        Ok(Self::Store { store, path, pause })
+    }
+
+    /// The same for another file beside this one: its name with `suffix` behind it.
+    pub fn beside(&self, suffix: &str) -> Self {
+        match self {
+            Self::Http { client, url } => {
+                let mut url = url.clone();
+                url.set_path(&format!("{}{suffix}", url.path()));
+                url.set_query(None);
+                Self::Http { client: client.clone(), url }
+            }
+            Self::Store { store, path, pause } => Self::Store {
+                store: store.clone(),
+                path: object_store::path::Path::from(format!("{path}{suffix}")),
+                pause: pause.clone(),
+            },
+        }
+    }
+
+    /// What it is called.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Http { url, .. } => name::shown(url.as_str()),
+            Self::Store { path, .. } => path.to_string(),
+        }
+    }
+
+    /// Asks for a range, of the file that `known` tells about; or for all of it.
+    pub async fn get(&self, range: Option<Range<u64>>, known: &Facts) -> Result<Answer, Fault> {
+        let asking = async {
+            match self {
+                Self::Http { client, url } => http_get(client, url, range.clone(), known).await,
+                Self::Store { store, path, pause } => store_get(&**store, path, pause, range.clone(), known).await,
+            }
+        };
+        let answer = tokio::time::timeout(2 * CONNECT, asking).await;
+        let answer = answer.map_err(|_| Fault::passing("the server does not answer"))??;
+        if !known.agrees(&answer.facts) {
+            return Err(Fault::Changed(describe(&answer.facts)));
+        }
+        Ok(answer)
+    }
+
+    /// A small file, up to `most` bytes; `None` where there is none, or a larger one.
+    pub async fn small(&self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
+        let mut answer = match self.get(None, &Facts::default()).await {
+            Ok(answer) => answer,
+            Err(Fault::Gone(_)) => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
+        let mut bytes = Vec::new();
+        while let Some(piece) = answer.body.next().await {
+            bytes.extend_from_slice(&piece?);
+            if bytes.len() > most {
+                return Ok(None);
+            }
+        }
+        Ok(Some(bytes))
+    }
+}
+
+/// Length, tag and time, for people.
+pub(super) fn describe(facts: &Facts) -> String {
+    let bytes = facts.bytes.map(|bytes| format!("{} bytes", crate::size::grouped(bytes)));
+    let etag = facts.etag.as_ref().map(|etag| format!("ETag {etag}"));
+    let said: Vec<String> = [bytes, etag, facts.modified.clone()].into_iter().flatten().collect();
+    if said.is_empty() { "nothing is known of it".into() } else { said.join(", ") }
+}
+
+/// The words of an error and of what caused it, without the addresses in them, which may hold secrets.
+fn words(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    let text = last.to_string();
+    let shown: Vec<String> = text.split_whitespace().map(name::shown).collect();
+    let text = shown.join(" ");
+    text.chars().take(300).collect()
+}
+
+fn http_client() -> Result<reqwest::Client, RemoteProblem> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let failed = |error: &dyn std::error::Error| RemoteProblem::Refused { answer: words(error) };
+    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let tls = tls.map_err(|error| failed(&error))?.with_root_certificates(roots).with_no_client_auth();
+    // One range to a connection, which HTTP/2 would send through a single one.
+    let builder = reqwest::Client::builder().tls_backend_preconfigured(tls).http1_only().connect_timeout(CONNECT);
+    let agent = concat!("bedload/", env!("CARGO_PKG_VERSION"));
+    let builder = builder.redirect(redirect::Policy::limited(REDIRECTS)).user_agent(agent).referer(false);
+    builder.build().map_err(|error| failed(&error))
+}
+
+async fn http_get(
+    client: &reqwest::Client,
+    url: &Url,
+    range: Option<Range<u64>>,
+    known: &Facts,
+) -> Result<Answer, Fault> {
+    // What is unpacked on the way could not be asked for in ranges.
+    let mut request = client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
+    if let Some(range) = &range {
+        request = request.header(header::RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1)));
+    }
+    if let Some(etag) = known.strong() {
+        request = request.header(header::IF_MATCH, etag.as_str());
+    }
+    let response = request.send().await.map_err(|error| match error.is_redirect() {
+        true => Fault::Gone(RemoteProblem::Refused { answer: "it redirects without an end".into() }),
+        false => Fault::passing(words(&error.without_url())),
+    })?;
+    let (status, headers) = (response.status(), response.headers());
+    let mut facts = Facts {
+        bytes: None,
+        etag: fact(headers, header::ETAG.as_str()),
+        modified: fact(headers, header::LAST_MODIFIED.as_str()),
+    };
+    let is_range = status == StatusCode::PARTIAL_CONTENT && range.is_some();
+    match status {
+        StatusCode::OK => facts.bytes = response.content_length(),
+        StatusCode::PARTIAL_CONTENT if is_range => {
+            let (found, bytes) = content_range(headers)
+                .ok_or_else(|| Fault::Wrong("the server sends a range and does not say which".into()))?;
+            facts.bytes = bytes;
+            let asked = range.unwrap_or_default();
+            let end = bytes.map_or(asked.end, |bytes| bytes.min(asked.end));
+            if known.agrees(&facts) && found != (asked.start..end) {
+                return Err(Fault::Wrong(format!(
+                    "the server sends bytes {} to {} where {} to {end} were asked for",
+                    found.start, found.end, asked.start
+                )));
+            }
+        }
+        _ => return Err(refusal(status, headers, known)),
+    }
+    let url = Some(response.url().clone());
+    let body = response.bytes_stream().map(|piece| piece.map_err(|error| Fault::passing(words(&error.without_url()))));
+    Ok(Answer { is_range, facts, url, body: body.boxed() })
+}
+
+/// What a status other than success means.
+fn refusal(status: StatusCode, headers: &HeaderMap, known: &Facts) -> Fault {
+    let answer = status.to_string();
+    match status.as_u16() {
+        412 => Fault::Changed(describe(&Facts { etag: fact(headers, "etag"), ..Facts::default() })),
+        // The file ends before the range.
+        416 if known.bytes.is_some() => Fault::Changed(describe(&Facts {
+            bytes: fact(headers, "content-range").and_then(|text| text.rsplit_once('/')?.1.parse().ok()),
+            ..Facts::default()
+        })),
+        404 | 410 => Fault::Gone(RemoteProblem::NotFound { answer }),
+        401 | 403 | 407 => Fault::Gone(RemoteProblem::Denied { answer }),
+        408 | 425 | 429 | 500..=599 => {
+            Fault::Passing { what: format!("the server says {answer}"), pause: pause(headers) }
+        }
+        _ => Fault::Gone(RemoteProblem::Refused { answer }),
+    }
+}
+
+/// How long the server wants to be left alone.
+fn pause(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = fact(headers, header::RETRY_AFTER.as_str())?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(MAX_PAUSE))
+}
+
+/// A short header of printable characters.
+fn fact(headers: &HeaderMap, name: &str) -> Option<String> {
+    let text = headers.get(name)?.to_str().ok()?;
+    (!text.is_empty() && text.len() <= MAX_FACT).then(|| text.to_owned())
+}
+
+/// The range in an answer, and the bytes of the whole.
+fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, Option<u64>)> {
+    let text = fact(headers, header::CONTENT_RANGE.as_str())?;
+    let (range, whole) = text.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    let end = last.checked_add(1)?;
+    let whole = whole.trim().parse().ok();
+    (first < end && whole.is_none_or(|whole| end <= whole)).then_some((first..end, whole))
+}
+
+async fn store_get(
+    store: &dyn ObjectStore,
+    path: &object_store::path::Path,
+    pause: &Pause,
+    range: Option<Range<u64>>,
+    known: &Facts,
+) -> Result<Answer, Fault> {
+    let options = GetOptions {
+        range: range.clone().map(GetRange::Bounded),
+        if_match: known.strong().cloned(),
+        ..GetOptions::default()
+    };
+    let fault = |error: object_store::Error| match error {
+        object_store::Error::NotFound { .. } => Fault::Gone(RemoteProblem::NotFound { answer: "404 Not Found".into() }),
+        object_store::Error::PermissionDenied { .. } => {
+            Fault::Gone(RemoteProblem::Denied { answer: "403 Forbidden".into() })
+        }
+        object_store::Error::Unauthenticated { .. } => {
+            Fault::Gone(RemoteProblem::Denied { answer: "401 Unauthorized".into() })
+        }
+        object_store::Error::Precondition { .. } => Fault::Changed("another ETag".into()),
+        error => Fault::Passing { what: words(&error), pause: pause.lock().take() },
+    };
+    let result = store.get_opts(path, options).await.map_err(fault)?;
+    let meta = &result.meta;
+    let facts = Facts {
+        bytes: Some(meta.size),
+        etag: meta.e_tag.clone().filter(|etag| etag.len() <= MAX_FACT),
+        modified: (meta.last_modified.timestamp() > 0).then(|| meta.last_modified.to_rfc2822()),
+    };
+    let body = result.into_stream().map(|piece| piece.map_err(|error| Fault::passing(words(&error)))).boxed();
+    Ok(Answer { is_range: range.is_some(), facts, url: None, body })
+}
+
+/// Gives `object_store` this crate's client.
+#[derive(Debug)]
+struct Connector(Recorder);
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.0.clone()))
+    }
+}
+
+/// A client that remembers what pause a server asks for.
+#[derive(Debug, Clone)]
+struct Recorder {
+    client: reqwest::Client,
+    pause: Pause,
+}
+
+impl HttpService for Recorder {
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let response = self.client.call(request).await?;
+            if !response.status().is_success() {
+                *self.pause.lock() = pause(response.headers());
+            }
+            Ok(response)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &'static str, value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().expect("a header"));
+        headers
+    }
+
+    #[test]
+    fn ranges_that_cannot_be_are_not_taken() {
+        let range = |text: &str| content_range(&headers("content-range", text));
+        assert_eq!(range("bytes 0-9/100"), Some((0..10, Some(100))));
+        assert_eq!(range("bytes 5-5/*"), Some((5..6, None)));
+        for wrong in
+            ["", "bytes 9-5/100", "bytes 0-100/100", "bytes */100", "0-9/100", "bytes 0-18446744073709551615/*"]
+        {
+            assert_eq!(range(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_bounded() {
+        let of = |text: &str| pause(&headers("retry-after", text));
+        assert_eq!(of("7"), Some(Duration::from_secs(7)));
+        assert_eq!(of("99999999"), Some(MAX_PAUSE));
+        assert_eq!(of("soon"), None);
+    }
+
+    #[test]
+    fn a_file_is_another_one_when_anything_that_both_say_differs() {
+        let facts = |bytes, etag: &str| Facts { bytes: Some(bytes), etag: Some(etag.into()), modified: None };
+        assert!(facts(1, "a").agrees(&facts(1, "a")) && facts(1, "a").agrees(&Facts::default()));
+        assert!(!facts(1, "a").agrees(&facts(2, "a")) && !facts(1, "a").agrees(&facts(1, "b")));
+        assert_eq!((facts(1, "W/\"a\"").strong(), facts(1, "\"a\"").strong().is_some()), (None, true));
+    }
+}

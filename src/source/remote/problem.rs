@@ -1,0 +1,54 @@
+//! What can be wrong with a snapshot on the network before it is read.
+
+use crate::error::Problem;
+
+/// Why a snapshot on the network cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteProblem {
+    /// It is no URL, or one that cannot be used.
+    #[error("the URL is not valid: {reason}")]
+    Url {
+        /// What the parser says.
+        reason: String,
+    },
+    /// The server has nothing of that name.
+    #[error("there is no such file on the server ({answer})")]
+    NotFound {
+        /// The server's answer.
+        answer: String,
+    },
+    /// The server gives it to others only.
+    #[error("the server refuses to give it ({answer})")]
+    Denied {
+        /// The server's answer.
+        answer: String,
+    },
+    /// The server answers with something else than the file.
+    #[error("the server does not give it: {answer}")]
+    Refused {
+        /// The server's answer.
+        answer: String,
+    },
+    /// The program has no code for networks.
+    #[cfg(not(feature = "remote"))]
+    #[error("it is a URL, and this library is built without the network")]
+    NotBuilt,
+}
+
+impl Problem for RemoteProblem {
+    fn hint(&self) -> String {
+        match self {
+            Self::Url { .. } => "check it; spaces and the like are written as %20".into(),
+            Self::NotFound { .. } => "check the URL".into(),
+            Self::Denied { .. } => {
+                "check the credentials (for s3:// AWS_ACCESS_KEY_ID and the like; AWS_SKIP_SIGNATURE=true where the bucket \
+                 is public); a signed URL may have expired"
+                    .into()
+            }
+            Self::Refused { .. } => "look at what the server says: curl -IL URL".into(),
+            #[cfg(not(feature = "remote"))]
+            Self::NotBuilt => "pipe it in: curl -fL URL | bedload import - --db DIR".into(),
+        }
+    }
+}

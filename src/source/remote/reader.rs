@@ -1,0 +1,355 @@
+//! A file on the network from some place to its end, in order: ranges on several connections at once.
+//!
+//! Tasks on the runtime each take the next part that has no task, as far as what is ahead of the consumer fits the memory.
+//! A part's bytes are handed out as they come. A part whose connection fails or stalls is asked for again from where it
+//! stopped, by the same task on another connection.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes};
+use futures_util::StreamExt;
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+use super::RemoteFile;
+use super::backoff::Backoff;
+use super::client::Fault;
+use super::pace::{LEAST_PART, Pace};
+use crate::error::Error;
+use crate::failpoint;
+
+/// How long a connection may give nothing.
+const STALL: Duration = Duration::from_secs(15);
+/// How long it may be much slower than the others.
+const SLOW: Duration = Duration::from_secs(8);
+/// How much slower.
+const SLOWER: f64 = 8.0;
+/// Time between two measurements.
+const TICK: Duration = Duration::from_millis(500);
+/// How often a task that has nothing to do looks again, if nobody calls it.
+const LOOK: Duration = Duration::from_millis(200);
+/// Bytes of a part while only the first bytes are looked at.
+const FIRST_PART: u64 = 128 << 10;
+
+/// A range that a task has taken.
+struct Part {
+    start: u64,
+    len: u64,
+    /// How much of it has been handed out.
+    given: u64,
+    pieces: VecDeque<Bytes>,
+}
+
+struct State {
+    /// Those that have been taken and not handed out, in their order.
+    parts: VecDeque<Part>,
+    /// Where the next one begins.
+    next: u64,
+    /// Where the consumer is.
+    taken: u64,
+    pace: Pace,
+    part_bytes: u64,
+    /// Whether all of it is wanted; before that, only what the consumer waits for is asked for.
+    flows: bool,
+    /// The consumer waits.
+    waits: bool,
+    /// Whoever unpacks what it reads waits as well: else it only reads ahead.
+    wanted: bool,
+    closed: bool,
+    failed: Option<Error>,
+}
+
+pub(crate) struct Shared {
+    file: Arc<RemoteFile>,
+    end: u64,
+    memory: u64,
+    state: Mutex<State>,
+    /// Something has come for the consumer.
+    came: Condvar,
+    /// There may be something to do for a task.
+    wake: Notify,
+    received: AtomicU64,
+    rate: AtomicU64,
+}
+
+/// What a task does next.
+enum Next {
+    Part { start: u64, len: u64 },
+    Wait,
+    End,
+}
+
+/// The consumer's end.
+pub(super) struct Ordered(Arc<Shared>);
+
+/// Opens the gate of a reader: from here on all of it is wanted.
+#[derive(Clone)]
+pub(crate) struct Gate(Arc<Shared>);
+
+impl Gate {
+    pub fn open(&self) {
+        let mut state = self.0.state.lock();
+        if !std::mem::replace(&mut state.flows, true) {
+            self.0.wake.notify_waiters();
+        }
+    }
+
+    /// Before it is open: whether somebody waits for bytes now.
+    pub fn want(&self, wanted: bool) {
+        let mut state = self.0.state.lock();
+        state.wanted = wanted;
+        if wanted && !state.flows {
+            self.0.wake.notify_waiters();
+        }
+    }
+}
+
+impl Ordered {
+    /// Reads `file` from `start`, with `memory` bytes ahead of the consumer. Before [`Gate::open`] it asks only for what
+    /// the consumer waits for.
+    pub fn new(file: Arc<RemoteFile>, start: u64, end: u64, memory: u64) -> (Self, Gate) {
+        let head = file.head.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
+        let head = file.head.slice_ref(head);
+        let pace = Pace::new(file.network.connections, memory);
+        let next = start + head.len() as u64;
+        let part = Part { start, len: head.len() as u64, given: 0, pieces: VecDeque::from([head]) };
+        let tasks = pace.tasks();
+        let state = State {
+            parts: if next > start { VecDeque::from([part]) } else { VecDeque::new() },
+            next,
+            taken: start,
+            pace,
+            part_bytes: LEAST_PART,
+            flows: false,
+            waits: false,
+            wanted: false,
+            closed: false,
+            failed: None,
+        };
+        let shared = Arc::new(Shared {
+            end,
+            memory,
+            state: Mutex::new(state),
+            came: Condvar::new(),
+            wake: Notify::new(),
+            received: AtomicU64::new(0),
+            rate: AtomicU64::new(0),
+            file,
+        });
+        let runtime = shared.file.net.handle();
+        for index in 0..tasks {
+            runtime.spawn(Arc::clone(&shared).work(index));
+        }
+        runtime.spawn(Arc::clone(&shared).measure());
+        (Self(Arc::clone(&shared)), Gate(shared))
+    }
+}
+
+impl Read for Ordered {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let shared = &*self.0;
+        let mut state = shared.state.lock();
+        loop {
+            let count = state.give(into);
+            if count > 0 || into.is_empty() {
+                shared.wake.notify_waiters();
+                return Ok(count);
+            }
+            if state.taken >= shared.end {
+                return Ok(0);
+            }
+            if let Some(error) = state.failed.take() {
+                return Err(io::Error::other(error));
+            }
+            if state.closed {
+                return Err(io::Error::other("the download has ended after an error"));
+            }
+            state.waits = true;
+            shared.wake.notify_waiters();
+            let began = Instant::now();
+            shared.came.wait(&mut state);
+            state.waits = false;
+            shared.file.net.add_waited(began.elapsed());
+        }
+    }
+}
+
+impl Drop for Ordered {
+    fn drop(&mut self) {
+        self.0.state.lock().closed = true;
+        self.0.wake.notify_waiters();
+    }
+}
+
+impl State {
+    /// Hands out what is next, as much as there is and fits.
+    fn give(&mut self, into: &mut [u8]) -> usize {
+        let mut count = 0;
+        while let Some(part) = self.parts.front_mut() {
+            while let Some(piece) = part.pieces.front_mut()
+                && let Some(room) = into.get_mut(count..).filter(|room| !room.is_empty())
+            {
+                let len = piece.len().min(room.len());
+                piece.copy_to_slice(room.get_mut(..len).unwrap_or_default());
+                if piece.is_empty() {
+                    part.pieces.pop_front();
+                }
+                part.given += len as u64;
+                count += len;
+            }
+            if part.given < part.len {
+                break;
+            }
+            self.parts.pop_front();
+        }
+        self.taken += count as u64;
+        count
+    }
+}
+
+impl Shared {
+    /// What the task `index` does next.
+    fn next(&self, index: usize) -> Next {
+        let mut state = self.state.lock();
+        if state.closed || state.failed.is_some() || state.next >= self.end {
+            return Next::End;
+        }
+        let idle = state.parts.is_empty();
+        let may = if state.flows {
+            index < state.pace.connections
+        } else {
+            index == 0 && idle && state.waits && state.wanted
+        };
+        let len = if state.flows { state.part_bytes } else { FIRST_PART };
+        let len = len.min(self.end - state.next).min(self.memory.max(1));
+        if !may || (!idle && state.next + len - state.taken > self.memory) {
+            return Next::Wait;
+        }
+        let start = state.next;
+        state.next += len;
+        state.parts.push_back(Part { start, len, given: 0, pieces: VecDeque::new() });
+        Next::Part { start, len }
+    }
+
+    async fn work(self: Arc<Self>, index: usize) {
+        loop {
+            match self.next(index) {
+                Next::End => return,
+                Next::Wait => drop(tokio::time::timeout(LOOK, self.wake.notified()).await),
+                Next::Part { start, len } => {
+                    if let Err(fault) = self.fetch(start, len).await {
+                        let error = self.file.failed(fault);
+                        let mut state = self.state.lock();
+                        state.failed.get_or_insert(error);
+                        self.came.notify_all();
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Fetches a part, with as many requests as it takes.
+    async fn fetch(&self, start: u64, len: u64) -> Result<(), Fault> {
+        let (mut got, mut backoff) = (0, Backoff::new());
+        while got < len {
+            let before = got;
+            let fault = match self.attempt(start, len, &mut got).await {
+                Ok(()) => continue,
+                Err(fault) => fault,
+            };
+            if self.state.lock().closed {
+                return Ok(());
+            }
+            if got > before {
+                backoff.restart();
+            }
+            if matches!(fault, Fault::Passing { pause: Some(_), .. }) {
+                self.state.lock().pace.slow_down();
+            }
+            let fault = match fault {
+                // A signed address may have expired: the name that was given leads to a new one.
+                Fault::Gone(problem) => self.file.resolve_again(problem).await?,
+                fault => fault,
+            };
+            tokio::time::sleep(backoff.next(fault)?).await;
+        }
+        Ok(())
+    }
+
+    /// One request for what is left of a part.
+    async fn attempt(&self, start: u64, len: u64, got: &mut u64) -> Result<(), Fault> {
+        let began = Instant::now();
+        let (first, stall) = (*got, failpoint::network_stall().unwrap_or(STALL));
+        let mut answer = self.file.get(start + *got..start + len).await?;
+        while *got < len {
+            let piece = tokio::time::timeout(stall, answer.body.next()).await;
+            let Some(piece) = piece.map_err(|_| Fault::passing("the connection gives nothing any more"))? else {
+                return Err(Fault::passing(format!(
+                    "the connection ended {} bytes too early",
+                    crate::size::grouped(len - *got)
+                )));
+            };
+            let mut piece = piece?;
+            piece.truncate(usize::try_from(len - *got).unwrap_or(usize::MAX));
+            *got += piece.len() as u64;
+            self.received.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            self.file.net.add_received(piece.len() as u64);
+            let mut state = self.state.lock();
+            if state.closed {
+                return Ok(());
+            }
+            let connections = state.pace.connections;
+            if let Ok(at) = state.parts.binary_search_by_key(&start, |part| part.start)
+                && let Some(part) = state.parts.get_mut(at)
+            {
+                part.pieces.push_back(piece);
+            }
+            drop(state);
+            self.came.notify_all();
+            let others = self.rate.load(Ordering::Relaxed) as f64 / connections.max(1) as f64;
+            let seconds = began.elapsed().as_secs_f64();
+            if connections > 1
+                && seconds > SLOW.as_secs_f64()
+                && ((*got - first) as f64 / seconds) * SLOWER < others
+                && *got < len
+            {
+                return Err(Fault::passing("the connection is much slower than others"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures what comes, and sets connections and parts by it.
+    async fn measure(self: Arc<Self>) {
+        let (mut before, mut waited, mut last) = (0, Duration::ZERO, Instant::now());
+        loop {
+            tokio::time::sleep(TICK).await;
+            let seconds = last.elapsed().as_secs_f64();
+            last = Instant::now();
+            let received = self.received.load(Ordering::Relaxed);
+            let rate = (received - before) as f64 / seconds.max(0.001);
+            before = received;
+            let all_waited = self.file.net.waited();
+            let is_waited_for = (all_waited - waited).as_secs_f64() > seconds / 10.0;
+            waited = all_waited;
+            self.rate.store(rate as u64, Ordering::Relaxed);
+            let mut state = self.state.lock();
+            if state.closed || state.failed.is_some() || state.next >= self.end {
+                return;
+            }
+            if state.flows {
+                let is_waited_for = is_waited_for || state.waits;
+                state.pace.measured(rate, is_waited_for);
+                state.part_bytes = state.pace.part(rate, self.memory);
+            }
+            self.file.net.set_connections(state.pace.connections as u64);
+            drop(state);
+            self.wake.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A file of a server that gives no ranges: one stream from its start. After a broken connection it comes from the start
+//! again, and what had been delivered is passed over and compared.
+
+use std::hash::Hasher;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes};
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use twox_hash::XxHash3_64;
+
+use super::RemoteFile;
+use super::backoff::Backoff;
+use super::client::Fault;
+use crate::failpoint;
+
+/// How long the connection may give nothing.
+const STALL: Duration = Duration::from_secs(30);
+
+/// The whole file, front to back.
+pub(super) struct Single {
+    file: Arc<RemoteFile>,
+    body: Option<BoxStream<'static, Result<Bytes, Fault>>>,
+    piece: Bytes,
+    delivered: u64,
+    hash: XxHash3_64,
+}
+
+impl Single {
+    pub fn new(file: Arc<RemoteFile>) -> Self {
+        Self { file, body: None, piece: Bytes::new(), delivered: 0, hash: XxHash3_64::new() }
+    }
+
+    /// The next bytes of the connection; none at the clean end.
+    async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
+        let body = match &mut self.body {
+            Some(body) => body,
+            none => {
+                let body = none.insert(self.file.get_all().await?);
+                // What was delivered comes again.
+                let (mut hash, mut left) = (XxHash3_64::new(), self.delivered);
+                while left > 0 {
+                    let Some(mut piece) = next(body).await? else {
+                        return Err(Fault::Changed("shorter than what had been read".into()));
+                    };
+                    let here = piece.split_to(piece.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+                    hash.write(&here);
+                    left -= here.len() as u64;
+                    if !piece.is_empty() {
+                        self.piece = piece;
+                    }
+                }
+                if hash.finish() != self.hash.finish() {
+                    return Err(Fault::Changed("other bytes at its beginning".into()));
+                }
+                if !self.piece.is_empty() {
+                    return Ok(Some(std::mem::take(&mut self.piece)));
+                }
+                body
+            }
+        };
+        let next = next(body).await?;
+        self.file.net.add_received(next.as_ref().map_or(0, |piece| piece.len() as u64));
+        match (&next, self.file.facts().bytes) {
+            (None, Some(bytes)) if self.delivered < bytes => {
+                Err(Fault::passing(format!("the connection ended {} bytes too early", bytes - self.delivered)))
+            }
+            _ => Ok(next),
+        }
+    }
+}
+
+async fn next(body: &mut BoxStream<'static, Result<Bytes, Fault>>) -> Result<Option<Bytes>, Fault> {
+    let piece = tokio::time::timeout(failpoint::network_stall().unwrap_or(STALL), body.next()).await;
+    piece.map_err(|_| Fault::passing("the connection gives nothing any more"))?.transpose()
+}
+
+impl Read for Single {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let file = Arc::clone(&self.file);
+        let (began, mut backoff) = (Instant::now(), Backoff::new());
+        while self.piece.is_empty() && !into.is_empty() {
+            match file.net.wait(self.next()) {
+                Ok(None) => return Ok(0),
+                Ok(Some(piece)) => self.piece = piece,
+                Err(fault) => {
+                    self.body = None;
+                    self.piece = Bytes::new();
+                    let pause = backoff.next(fault).map_err(|fault| io::Error::other(self.file.failed(fault)))?;
+                    std::thread::sleep(pause);
+                }
+            }
+            self.file.net.add_waited(began.elapsed());
+        }
+        let count = self.piece.len().min(into.len());
+        let room = into.get_mut(..count).unwrap_or_default();
+        self.piece.copy_to_slice(room);
+        self.hash.write(room);
+        self.delivered += count as u64;
+        Ok(count)
+    }
+}

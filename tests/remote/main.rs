@@ -1,0 +1,11 @@
+//! Snapshots at URLs: what is asked of servers, what becomes of servers that misbehave, what is never shown.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod imports_from_urls;
+mod names_without_secrets;
+mod servers_that_misbehave;
+mod stores;
+mod sums_of_sources;
+mod they_go_on;

@@ -1,0 +1,86 @@
+//! What is in a URL besides the file's name is never shown and never written.
+
+use std::path::Path;
+
+use crate::common::crash::plain;
+use crate::common::run::{Place, import, program};
+use crate::common::server::{Act, Server};
+
+const SECRETS: [&str; 4] = ["hidden-user", "hidden-password", "hidden-signature", "X-Amz"];
+
+#[track_caller]
+fn has_none(what: &str, text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    for secret in SECRETS {
+        assert!(!text.contains(secret), "{what} has {secret}: {text}");
+    }
+}
+
+fn all_files(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] }).collect()
+}
+
+fn secret_url(server: &Server) -> String {
+    format!("http://hidden-user:hidden-password@{}/a.car?X-Amz-Signature=hidden-signature", server.address())
+}
+
+#[test]
+fn an_import_shows_and_keeps_no_secrets() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let url = secret_url(&server);
+    let args = ["--plan", "spill", "--memory", "16MiB"];
+    let crashed = import(&place, &url).args(&args).env("BEDLOAD_ABORT_AT", "read-done").run();
+    assert_eq!(crashed.code, Some(137), "{}", crashed.stderr);
+    let journal = place.path("db.partial").join("journal");
+    has_none("the journal", &std::fs::read(journal).expect("a journal"));
+    let report = place.path("report.json");
+    let done = import(&place, &url).args(&args).args(&["--report", report.to_str().expect("text")]).run();
+    done.succeeded();
+    assert_eq!(done.text("/source/path"), format!("http://{}/a.car?…", server.address()));
+    has_none("standard error", done.stderr.as_bytes());
+    has_none("standard output", done.json.to_string().as_bytes());
+    has_none("the report", &std::fs::read(&report).expect("a report"));
+    for file in all_files(&done.db) {
+        if file.extension().is_none_or(|it| it != "sst") {
+            has_none("the database", &std::fs::read(&file).expect("read"));
+        }
+    }
+    let requests = server.requests();
+    assert!(requests.iter().all(|request| request.headers.contains_key("authorization")), "they are sent");
+    assert!(requests.iter().all(|request| request.path.contains("hidden-signature")));
+}
+
+#[test]
+fn refusals_of_every_command_show_no_secrets() {
+    let place = Place::new();
+    let acts = [
+        Act::Status(404, ""),
+        Act::Status(500, ""),
+        Act::Status(403, ""),
+        Act::Cut(0),
+        Act::Redirect("/a?X-Amz=1".into()),
+    ];
+    for act in acts {
+        let server = Server::new(plain().bytes.clone());
+        server.now(move |_, _| act.clone());
+        let url = secret_url(&server);
+        let db = place.path("db");
+        let commands: [&[&str]; 6] = [
+            &["import", &url, "--db", db.to_str().expect("text"), "--json"],
+            &["import", &url, "--db", db.to_str().expect("text"), "--progress", "plain"],
+            &["inspect", &url],
+            &["inspect", "--list", &url, "--json"],
+            &["doctor", &url],
+            &["bench", &url],
+        ];
+        for command in commands {
+            let output =
+                program().args(command).env("BEDLOAD_NETWORK_PATIENCE_MS", "10").current_dir(place.path("")).output();
+            let output = output.expect("it runs");
+            assert!(!output.status.success(), "{command:?}");
+            has_none("standard error", &output.stderr);
+            has_none("standard output", &output.stdout);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Servers that fail, stall and lie: an import gets through, or says what is wrong.
+
+use std::sync::Arc;
+
+use crate::common::crash::plain;
+use crate::common::run::{Import, Place, import};
+use crate::common::server::{Act, Server};
+
+/// Short enough for a test.
+fn impatient(import: Import) -> Import {
+    import.env("BEDLOAD_NETWORK_STALL_MS", "300").env("BEDLOAD_NETWORK_PATIENCE_MS", "1500")
+}
+
+#[test]
+fn what_passes_is_tried_again() {
+    let acts = [
+        Act::Cut(1000),
+        Act::Cut(0),
+        Act::Stall(5000),
+        Act::Stall(0),
+        Act::Status(500, ""),
+        Act::Status(429, "Retry-After: 1\r\n"),
+        Act::Status(503, "Retry-After: 1\r\n"),
+        Act::WrongRange,
+        Act::Endless,
+    ];
+    for act in acts {
+        let bad = act.clone();
+        let acts = move |_: &_, nth| if nth % 5 == 2 { bad.clone() } else { Act::Serve };
+        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(acts));
+        let done = impatient(import(&place, server.url("a.car"))).run();
+        assert_eq!(done.code, Some(0), "{act:?}: {}", done.stderr);
+        assert_eq!(done.text("/digest"), plain().digest, "{act:?}");
+    }
+}
+
+#[test]
+fn what_stays_wrong_is_an_error_that_keeps_what_was_done() {
+    for (act, words) in [
+        (Act::Cut(0), "end of file before"),
+        (Act::Stall(0), "gives nothing any more"),
+        (Act::Status(503, ""), "503"),
+        (Act::Status(403, ""), "refuses to give it (403"),
+        (Act::WrongRange, "where"),
+        (Act::Whole, "sends the whole file now"),
+    ] {
+        let bad = act.clone();
+        let acts = move |_: &_, nth| if nth > 3 { bad.clone() } else { Act::Serve };
+        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(acts));
+        let done = impatient(import(&place, server.url("a.car"))).run();
+        done.refused(1, None, words);
+        assert!(done.hint().contains("an import goes on from where it was"), "{act:?}: {}", done.hint());
+        server.now(|_, _| Act::Serve);
+        import(&place, server.url("a.car")).holds(&plain().blocks);
+    }
+}
+
+#[test]
+fn a_server_that_answers_nothing_at_first_is_named() {
+    let place = Place::new();
+    let address = {
+        let server = Server::new(Vec::new());
+        server.url("a.car")
+    };
+    let done = impatient(import(&place, &address)).run();
+    done.refused(1, None, "read http://127.0.0.1");
+    for (status, code, words) in
+        [(404, 3, "there is no such file"), (403, 3, "refuses"), (418, 3, "418"), (500, 1, "500")]
+    {
+        let server = Server::new(plain().bytes.clone()).acts(move |_, _| Act::Status(status, ""));
+        impatient(import(&place, server.url("a.car"))).run().refused(code, None, words);
+    }
+}
+
+#[test]
+fn a_file_that_changes_is_refused_with_both_sides() {
+    for act in [None, Some(Act::OtherLength)] {
+        let server = Server::new(plain().bytes.clone());
+        if let Some(act) = act.clone() {
+            server.now(move |_, nth| if nth > 2 { act.clone() } else { Act::Serve });
+        } else {
+            // From the fourth request on the file has another tag, which `If-Match` asks about.
+            server.now(|_, nth| if nth > 2 { Act::Status(412, "ETag: \"two\"\r\n") } else { Act::Serve });
+        }
+        let place = Place::new();
+        let done = import(&place, server.url("a.car")).run();
+        done.refused(4, None, "it changed on the server while it was being read: it was");
+        assert!(done.stderr.contains("ETag \"one\""), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn redirects_are_followed_once_and_those_without_an_end_refused() {
+    let server = Server::new(plain().bytes.clone());
+    let to = server.url("dated.car");
+    server.now(move |request, _| match request.path.as_str() {
+        "/latest" => Act::Redirect(to.clone()),
+        _ => Act::Serve,
+    });
+    let place = Place::new();
+    let done = import(&place, server.url("latest")).holds(&plain().blocks);
+    let to_latest = server.requests().iter().filter(|request| request.path == "/latest").count();
+    assert_eq!(to_latest, 1, "the name is asked once");
+    assert_eq!(done.text("/source/remote/url"), server.url("dated.car"));
+    assert_eq!(done.text("/source/path"), server.url("latest"));
+
+    let server = Server::new(plain().bytes.clone());
+    let to = server.url("again");
+    server.now(move |_, _| Act::Redirect(to.clone()));
+    let place = Place::new();
+    import(&place, server.url("a.car")).run().refused(3, None, "redirects without an end");
+}
+
+#[test]
+fn a_broken_stream_without_ranges_comes_again_and_is_compared() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    // The probe, a stream that breaks, and one that does not.
+    server.now(|_, nth| if nth == 1 { Act::Cut(3_000_000) } else { Act::Whole });
+    impatient(import(&place, server.url("a.car"))).holds(&plain().blocks);
+
+    let place = Place::new();
+    let mut other = plain().bytes.clone();
+    other[1_000_000] ^= 1;
+    let server = Arc::new(Server::new(plain().bytes.clone()));
+    let weak = Arc::downgrade(&server);
+    server.now(move |_, nth| match nth {
+        0 => Act::Whole,
+        1 => Act::Cut(3_000_000),
+        _ => {
+            if let Some(server) = weak.upgrade() {
+                server.replace(other.clone(), "\"one\"");
+            }
+            Act::Whole
+        }
+    });
+    let done = impatient(import(&place, server.url("a.car"))).run();
+    done.refused(4, None, "other bytes at its beginning");
+}

@@ -1,0 +1,66 @@
+//! SHA-256 of sources: given, or published beside a URL.
+
+use sha2::{Digest, Sha256};
+
+use crate::common::crash::{forest, plain};
+use crate::common::run::{Place, import};
+use crate::common::server::Server;
+
+fn sum(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
+}
+
+#[test]
+fn a_sum_that_is_given_is_compared_for_files_pipes_and_urls() {
+    for snapshot in [plain(), forest()] {
+        let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
+        let right = format!("sha256:{}", sum(&snapshot.bytes));
+        let wrong = format!("sha256:{}", sum(b"something else"));
+        let sources = [server.url(snapshot.name), snapshot.file.to_str().expect("text").to_owned()];
+        for source in sources {
+            let done = import(&place, &source).args(&["--checksum", &wrong]).run();
+            done.refused(3, None, &format!("its SHA-256 is {}", &right[7..]));
+            assert!(done.stderr.contains(&wrong[7..]), "both sides: {}", done.stderr);
+            let done = import(&place, &source).args(&["--checksum", &right]).holds(&snapshot.blocks);
+            assert_eq!(done.text("/source/checksum/sha256"), &right[7..]);
+            assert_eq!(done.text("/source/checksum/from"), "the command line");
+            assert_eq!(done.json.pointer("/source/checksum/compared"), Some(&true.into()));
+            std::fs::remove_dir_all(&done.db).expect("removed");
+        }
+    }
+}
+
+#[test]
+fn what_publishers_put_beside_a_url_is_compared() {
+    for name in ["a.car.sha256sum", "a.car.sha256"] {
+        let line = format!("{}  a.car\n", sum(&plain().bytes));
+        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with(name, line));
+        let done = import(&place, server.url("a.car")).holds(&plain().blocks);
+        assert_eq!(done.text("/source/checksum/from"), server.url(name));
+        let wrong = format!("{} *a.car\n", sum(b"something else"));
+        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with(name, wrong));
+        import(&place, server.url("a.car")).run().refused(3, None, &server.url(name));
+    }
+    // That of another file, and a page that says in words that there is none.
+    for text in [format!("{}  b.car\n", sum(b"b")), "<html>not here</html>".into()] {
+        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("a.car.sha256sum", text));
+        let done = import(&place, server.url("a.car")).holds(&plain().blocks);
+        assert_eq!(done.json.pointer("/source/checksum"), None);
+    }
+}
+
+#[test]
+fn a_sum_is_read_from_a_file_or_a_url() {
+    let line = format!("{}  somewhere/a.car\n", sum(&plain().bytes));
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("sums", line.clone()));
+    let file = place.file("sums", line.as_bytes());
+    for from in [file.to_str().expect("text").to_owned(), server.url("sums")] {
+        let done = import(&place, server.url("a.car")).args(&["--checksum", &format!("sha256:{from}")]).run();
+        done.succeeded();
+        assert_eq!(done.text("/source/checksum/from"), from);
+        std::fs::remove_dir_all(&done.db).expect("removed");
+    }
+    for (wrong, words) in [("md5:ab", "begins with sha256:"), (file.to_str().expect("text"), "begins with sha256:")] {
+        import(&place, server.url("a.car")).args(&["--checksum", wrong]).run().refused(2, None, words);
+    }
+}

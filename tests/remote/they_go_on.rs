@@ -1,0 +1,125 @@
+//! Imports from URLs that are killed: the same command asks only for what is missing.
+
+use crate::common::crash::{Snapshot, forest, plain};
+use crate::common::run::{Import, Place, import};
+use crate::common::server::{Act, Server};
+
+/// What an import may ask for beyond what is missing: the probe, what was read ahead of the durable point.
+const SLACK: u64 = 2 << 20;
+
+fn spilling(place: &Place, url: &str) -> Import {
+    import(place, url)
+        .args(&["--plan", "spill", "--memory", "16MiB", "--threads", "2", "--connections", "2"])
+        .env("BEDLOAD_DURABLE_BYTES", "1000000")
+}
+
+#[track_caller]
+fn dies(run: Import, point: &str) {
+    let died = run.env("BEDLOAD_ABORT_AT", point).run();
+    assert_eq!(died.code, Some(137), "{}", died.stderr);
+}
+
+/// The last durable place in the journal: bytes of the source.
+fn durable(place: &Place) -> u64 {
+    let text = std::fs::read_to_string(place.path("db.partial").join("journal")).expect("a journal");
+    let marks = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
+    let packed = marks.filter_map(|entry| entry.pointer("/mark/restart/packed").and_then(serde_json::Value::as_u64));
+    packed.next_back().expect("a durable place to begin at")
+}
+
+fn goes_on(snapshot: &'static Snapshot, args: &[&str]) {
+    let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
+    let url = server.url(snapshot.name);
+    dies(spilling(&place, &url).args(args), "read:5");
+    let at = durable(&place);
+    assert!(at > 2_000_000, "durable at {at}");
+    server.served();
+    let done = spilling(&place, &url).args(args).holds(&snapshot.blocks);
+    let (served, missing) = (server.served(), snapshot.bytes.len() as u64 - at);
+    assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
+    assert!(served < snapshot.bytes.len() as u64, "all of it came again");
+    assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
+}
+
+#[test]
+fn a_plain_car_goes_on_at_its_durable_offset() {
+    goes_on(plain(), &[]);
+}
+
+#[test]
+fn frames_go_on_at_the_frame_of_the_durable_offset() {
+    goes_on(forest(), &[]);
+}
+
+#[test]
+fn the_sum_of_the_whole_goes_on_as_well() {
+    use sha2::Digest;
+    for snapshot in [plain(), forest()] {
+        let sum = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(&snapshot.bytes));
+        goes_on(snapshot, &["--checksum", &format!("sha256:{sum}")]);
+        let wrong = format!("sha256:{}", "0".repeat(64));
+        let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
+        let url = server.url(snapshot.name);
+        dies(spilling(&place, &url).args(&["--checksum", &wrong]), "read:3");
+        let done = spilling(&place, &url).args(&["--checksum", &wrong]).run();
+        done.refused(3, None, &format!("its SHA-256 is {sum}"));
+    }
+}
+
+#[test]
+fn a_single_frame_comes_from_its_beginning_again() {
+    use crate::common::car::zstd;
+    let (place, server) = (Place::new(), Server::new(zstd(&plain().bytes)));
+    let url = server.url("a.car.zst");
+    dies(spilling(&place, &url), "read:3");
+    spilling(&place, &url).holds(&plain().blocks);
+}
+
+#[test]
+fn a_moving_name_goes_on_where_it_led() {
+    let server = Server::new(plain().bytes.clone());
+    let (dated, newer) = (server.url("dated.car"), server.url("newer.car"));
+    let to = move |to: String| {
+        move |request: &crate::common::server::Request, _| match request.path.as_str() {
+            "/latest" => Act::Redirect(to.clone()),
+            "/newer.car" => Act::Status(500, ""),
+            _ => Act::Serve,
+        }
+    };
+    server.now(to(dated));
+    let place = Place::new();
+    dies(spilling(&place, &server.url("latest")), "read:3");
+    server.now(to(newer));
+    spilling(&place, &server.url("latest")).holds(&plain().blocks);
+}
+
+#[test]
+fn a_file_that_is_another_one_by_then_is_refused_with_both_sides() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let url = server.url("a.car");
+    dies(spilling(&place, &url), "read:3");
+    server.replace(plain().bytes.clone(), "\"two\"");
+    let done = spilling(&place, &url).run();
+    done.refused(4, None, "ETag \"one\"");
+    assert!(done.stderr.contains("ETag \"two\""), "{}", done.stderr);
+    spilling(&place, &url).args(&["--restart"]).holds(&plain().blocks);
+}
+
+#[test]
+fn a_source_that_was_read_to_its_end_is_not_read_again() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let url = server.url("a.car");
+    dies(spilling(&place, &url), "read-done");
+    server.served();
+    let done = spilling(&place, &url).holds(&plain().blocks);
+    assert!(server.served() < 1 << 20, "only its beginning is asked for");
+    assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
+}
+
+#[test]
+fn memtables_go_on_as_well() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let url = server.url("a.car");
+    dies(import(&place, &url).through_memtables(), "read:3");
+    import(&place, &url).through_memtables().holds(&plain().blocks);
+}
