@@ -339,7 +339,7 @@ fn what_is_no_log_is_reported_so() {
     }
     let place = Place::in_memory();
     std::fs::create_dir(place.path("empty")).expect("a folder");
-    import(&place, place.path("empty")).run().refused(3, None, "it is a directory");
+    import(&place, place.path("empty")).run().refused(3, None, "no block log is in this directory");
 }
 
 #[test]
