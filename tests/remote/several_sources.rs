@@ -33,8 +33,8 @@ fn dies(run: Import, point: &str) {
 /// The source of the last durable place, and its bytes before that.
 fn durable(place: &Place) -> (u64, Option<u64>) {
     let text = std::fs::read_to_string(place.path("db.partial").join("journal")).expect("a journal");
-    let entries = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
-    let mark = entries.filter_map(|entry| entry.get("mark").cloned()).last().expect("a durable place");
+    let mut entries = text.lines().rev().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
+    let mark = entries.find_map(|entry| entry.get("mark").cloned()).expect("a durable place");
     let number = |path: &str| mark.pointer(path).and_then(serde_json::Value::as_u64);
     (number("/source").unwrap_or_default(), number("/restart/packed"))
 }

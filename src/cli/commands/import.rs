@@ -22,8 +22,11 @@ use crate::cli::{output, progress, signals};
 /// Load a snapshot into a new RocksDB database
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
+// One screen has a line for both.
+#[command(mut_arg("endpoint", |arg| arg.hide(true)))]
+#[command(mut_arg("connections", |arg| arg.help("Connections at once to a URL; --endpoint URL is another S3 or Azure server")))]
 pub struct Args {
-    /// CARs (files, URLs), folders of them, lists of names (@FILE), or a block log; `-` is a pipe
+    /// CARs (files, URLs, folders, lists of names: @FILE) or a block log; `-` is a pipe
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
     /// Directory of the new database; unfinished work is in DIR.partial beside it
@@ -39,8 +42,7 @@ pub struct Args {
     /// Where to put what does not fit in memory; the default is beside DIR
     #[arg(long, value_name = "DIR")]
     pub work_dir: Option<PathBuf>,
-    /// Blocks stay in memory, are spilled to files, or stay in the source file: auto, memory, spill
-    /// or source
+    /// Where blocks wait: auto, memory, spill (files) or source (its file)
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice())]
     pub plan: PlanChoice,
 
@@ -60,11 +62,11 @@ pub struct Args {
     /// Format of the source: auto, car or block-log
     #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(), help_heading = "Source")]
     pub format: Format,
-    /// Check hashes (in a log: ids, links, merkle roots), a log's ids and links alone (links), or none
+    /// Check each hash, of a log its ids and links alone (links), or none
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
-    /// What to compare with: sha256:HEX, FILE or URL; of a URL also what is published beside it
+    /// What to compare with: sha256:HEX, sha256:FILE or sha256:URL
     #[arg(long, value_name = "SUM", help_heading = "Source")]
     pub checksum: Option<String>,
     /// Null padding is an error or the end (eof)
