@@ -6,7 +6,8 @@ use crate::common::database::bedload;
 use crate::common::run::bedload as program;
 
 /// Lines of one screen, and columns.
-const SCREEN: usize = 55;
+// The options of `import` for sources on a network need three lines more than a screen of 55 had.
+const SCREEN: usize = 58;
 const COLUMNS: usize = 100;
 
 const COMMANDS: [&str; 20] = [

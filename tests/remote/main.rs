@@ -6,6 +6,7 @@ mod common;
 mod imports_from_urls;
 mod names_without_secrets;
 mod servers_that_misbehave;
+mod several_sources;
 mod stores;
 mod sums_of_sources;
 mod they_go_on;

@@ -22,9 +22,10 @@ fn dies(run: Import, point: &str) {
 /// The last durable place in the journal: bytes of the source.
 fn durable(place: &Place) -> u64 {
     let text = std::fs::read_to_string(place.path("db.partial").join("journal")).expect("a journal");
-    let marks = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
-    let mut packed = marks.filter_map(|entry| entry.pointer("/mark/restart/packed").and_then(serde_json::Value::as_u64));
-    packed.next_back().expect("a durable place to begin at")
+    let marks = text.lines().rev().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
+    let mut packed =
+        marks.filter_map(|entry| entry.pointer("/mark/restart/packed").and_then(serde_json::Value::as_u64));
+    packed.next().expect("a durable place to begin at")
 }
 
 fn goes_on(snapshot: &'static Snapshot, args: &[&str]) {

@@ -23,7 +23,7 @@ use crate::cli::{output, progress, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
 pub struct Args {
-    /// CARs (files, URLs), folders of them, lists of names (@FILE), or a block log; `-` is a pipe
+    /// CARs (files, URLs, folders, lists of names: @FILE) or a block log; `-` is a pipe
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
     /// Directory of the new database; unfinished work is in DIR.partial beside it
@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
-    /// What to compare with: sha256:HEX, FILE or URL; of a URL also what is published beside it
+    /// What to compare with: sha256:HEX, sha256:FILE or sha256:URL
     #[arg(long, value_name = "SUM", help_heading = "Source")]
     pub checksum: Option<String>,
     /// Null padding is an error or the end (eof)

@@ -1,0 +1,185 @@
+//! Several sources of which some are URLs: what is known of each is of each.
+
+use sha2::{Digest, Sha256};
+
+use crate::common::car::Block;
+use crate::common::crash::{Snapshot, forest, older, plain, small};
+use crate::common::run::{Import, Place, import_all};
+use crate::common::server::{Act, Server};
+
+/// What may come again beyond what is missing: what was read ahead of the durable point.
+const SLACK: u64 = 2 << 20;
+
+fn file(snapshot: &Snapshot) -> String {
+    snapshot.file.to_str().expect("text").to_owned()
+}
+
+fn all<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Block> {
+    snapshots.iter().flat_map(|snapshot| &snapshot.blocks).collect()
+}
+
+fn spilling(place: &Place, sources: &[String]) -> Import {
+    import_all(place, sources)
+        .args(&["--plan", "spill", "--memory", "16MiB", "--threads", "2", "--connections", "2"])
+        .env("BEDLOAD_DURABLE_BYTES", "1000000")
+}
+
+#[track_caller]
+fn dies(run: Import, point: &str) {
+    let died = run.env("BEDLOAD_ABORT_AT", point).run();
+    assert_eq!(died.code, Some(137), "{}", died.stderr);
+}
+
+/// The source of the last durable place, and its bytes before that.
+fn durable(place: &Place) -> (u64, Option<u64>) {
+    let text = std::fs::read_to_string(place.path("db.partial").join("journal")).expect("a journal");
+    let mut entries = text.lines().rev().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
+    let mark = entries.find_map(|entry| entry.get("mark").cloned()).expect("a durable place");
+    let number = |path: &str| mark.pointer(path).and_then(serde_json::Value::as_u64);
+    (number("/source").unwrap_or_default(), number("/restart/packed"))
+}
+
+fn sum(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
+}
+
+#[test]
+fn a_file_and_a_url_go_on_where_they_were_killed() {
+    for snapshot in [plain(), forest()] {
+        let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
+        let line = format!("{}  {}\n", sum(&snapshot.bytes), snapshot.name);
+        let server = server.with(&format!("{}.sha256sum", snapshot.name), line);
+        let sources = [file(older()), server.url(snapshot.name), file(small())];
+        let blocks = all(&[older(), snapshot, small()]);
+        let before = older().bytes.len() as u64 / 1_000_000;
+        dies(spilling(&place, &sources), &format!("read:{}", before + 5));
+        let (source, at) = durable(&place);
+        let at = at.expect("a place to begin at");
+        assert!(source == 1 && at > 2_000_000, "durable at {at} of {source}");
+        server.served();
+        let done = spilling(&place, &sources).holds(blocks.iter().copied());
+        let (served, missing) = (server.served(), snapshot.bytes.len() as u64 - at);
+        assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
+        assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
+        // What is known of the URL is in its row, and nowhere else.
+        assert_eq!(done.text("/sources/1/remote/url"), sources[1]);
+        assert_eq!(done.text("/sources/1/remote/etag"), "\"one\"");
+        assert!(done.number("/sources/1/remote/received_bytes") >= missing);
+        assert_eq!(done.text("/sources/1/checksum/sha256"), sum(&snapshot.bytes));
+        assert_eq!(done.number("/sources/1/bytes"), snapshot.bytes.len() as u64);
+        for nowhere in ["/sources/0/remote", "/sources/2/remote", "/sources/0/checksum", "/source/remote"] {
+            assert_eq!(done.json.pointer(nowhere), None, "{nowhere}");
+        }
+    }
+}
+
+#[test]
+fn a_url_that_was_read_to_its_end_is_not_read_again() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let server = server.with("plain.car.sha256", sum(&plain().bytes));
+    let sources = [server.url("plain.car"), file(forest())];
+    dies(spilling(&place, &sources), "read:12");
+    assert_eq!(durable(&place).0, 1, "killed in the file");
+    server.served();
+    let done = spilling(&place, &sources).holds(all(&[plain(), forest()]));
+    assert!(server.served() < 1 << 20, "only its beginning is asked for");
+    assert_eq!(done.text("/sources/0/checksum/sha256"), sum(&plain().bytes), "compared by the run before");
+    assert_eq!(done.text("/sources/0/remote/etag"), "\"one\"");
+}
+
+#[test]
+fn memory_and_memtables_take_files_and_urls() {
+    let server = Server::new(forest().bytes.clone());
+    let blocks = all(&[forest(), older()]);
+    let place = Place::new();
+    let sources = [server.url(forest().name), file(older())];
+    import_all(&place, &sources).holds(blocks.iter().copied());
+    let place = Place::new();
+    dies(import_all(&place, &sources).through_memtables(), "read:3");
+    import_all(&place, &sources).through_memtables().holds(blocks.iter().copied());
+    // Killed in the file, behind the URL.
+    let place = Place::new();
+    dies(import_all(&place, &sources).through_memtables(), "read-done");
+    import_all(&place, &sources).through_memtables().holds(blocks);
+}
+
+#[test]
+fn a_server_without_ranges_and_lengths_is_one_of_several() {
+    for act in [Act::Whole, Act::WithoutLength] {
+        let server = Server::new(plain().bytes.clone()).acts(move |_, _| act.clone());
+        let sources = [file(small()), server.url("plain.car"), file(older())];
+        let args = ["--plan", "spill", "--memory", "16MiB"];
+        let import = |place: &Place| import_all(place, &sources).args(&args).env("BEDLOAD_DURABLE_BYTES", "1000000");
+        let place = Place::new();
+        dies(import(&place), "read:5");
+        import(&place).holds(all(&[small(), plain(), older()]));
+    }
+}
+
+#[test]
+fn one_that_is_another_one_by_then_is_named() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let sources = [file(small()), server.url("plain.car")];
+    dies(spilling(&place, &sources), "read:3");
+    server.replace(plain().bytes.clone(), "\"two\"");
+    let done = spilling(&place, &sources).run();
+    done.refused(4, None, "source 2 was");
+    for words in [&*sources[1], "ETag \"one\"", "ETag \"two\""] {
+        assert!(done.stderr.contains(words), "{}", done.stderr);
+    }
+    spilling(&place, &sources).args(&["--restart"]).holds(all(&[small(), plain()]));
+}
+
+#[test]
+fn one_that_changes_before_it_is_reached_is_named() {
+    let server = Server::new(plain().bytes.clone());
+    let other = Server::new(plain().bytes.clone());
+    let (moved, first) = (other.url("plain.car"), std::sync::atomic::AtomicBool::new(true));
+    other.replace(plain().bytes.clone(), "\"two\"");
+    let server = server.acts(move |_, _| match first.swap(false, std::sync::atomic::Ordering::Relaxed) {
+        true => Act::Serve,
+        false => Act::Redirect(moved.clone()),
+    });
+    let sources = [file(small()), server.url("plain.car")];
+    let place = Place::new();
+    let done = spilling(&place, &sources).run();
+    done.refused(4, None, "it changed on the server since the import began");
+    assert!(done.stderr.contains(&sources[1]), "{}", done.stderr);
+}
+
+#[test]
+fn another_sum_names_the_source() {
+    let server = Server::new(plain().bytes.clone()).with("plain.car.sha256sum", sum(b"something else"));
+    let sources = [file(small()), server.url("plain.car")];
+    let place = Place::new();
+    let done = import_all(&place, &sources).run();
+    assert_eq!(done.code, Some(3), "{}", done.stderr);
+    assert!(done.stderr.contains(&format!("read {}: its SHA-256 is", sources[1])), "{}", done.stderr);
+}
+
+#[test]
+fn what_cannot_be_of_several_is_refused() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let url = server.url("plain.car");
+    let sum = format!("sha256:{}", sum(&plain().bytes));
+    let done = import_all(&place, &[file(small()), url.clone()]).args(&["--checksum", &sum]).run();
+    done.refused(2, None, "--checksum is of one source, and these are 2");
+    let done = import_all(&place, &[format!("{url}?a=hidden"), format!("{url}?b=hidden")]).run();
+    done.refused(2, None, "is named twice");
+    assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
+    let done = import_all(&place, &[file(small()), file(plain())]).args(&["--connections", "2"]).run();
+    done.refused(2, None, "--connections and --endpoint have no effect");
+}
+
+#[test]
+fn each_url_is_asked_for_with_its_own_secrets() {
+    let (place, one, two) = (Place::new(), Server::new(plain().bytes.clone()), Server::new(older().bytes.clone()));
+    let url = |server: &Server, secret: &str| format!("http://user:{secret}@{}/a.car?{secret}", server.address());
+    let sources = [url(&one, "hidden-one"), url(&two, "hidden-two")];
+    let done = spilling(&place, &sources).holds(all(&[plain(), older()]));
+    for (server, secret, row) in [(&one, "hidden-one", 0), (&two, "hidden-two", 1)] {
+        assert!(server.requests().iter().any(|request| request.path.ends_with(&format!("?{secret}"))));
+        assert_eq!(done.text(&format!("/sources/{row}/path")), format!("http://{}/a.car?…", server.address()));
+    }
+    assert!(!done.json.to_string().contains("hidden") && !done.stderr.contains("hidden"));
+}
