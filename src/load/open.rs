@@ -170,7 +170,7 @@ impl OpenSource {
         let (header, mut chunks) = Chunks::open(input, limits)?;
         validate::check_has_no_log_options(options)?;
         if options.concatenated {
-            chunks.accept_concatenated();
+            chunks.accept_concatenated(false);
         }
         let sources = self.sources;
         if sources.are_several() {

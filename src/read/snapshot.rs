@@ -75,9 +75,10 @@ impl<'a> Snapshot<'a> {
         Ok(Self { path, chunks, header, compression, size, indexed, is_remote })
     }
 
-    /// The same of a file that may hold several CARs, one behind the other.
+    /// The same of a file that may hold several CARs, one behind the other. Blocks behind an index are not found: the
+    /// caller compares with records that were imported, and misses them.
     pub fn concatenated(mut self) -> Self {
-        self.chunks.accept_concatenated();
+        self.chunks.accept_concatenated(true);
         self
     }
 

@@ -210,6 +210,8 @@ pub(crate) struct Chunks {
     /// Whether plain files are mapped, and whether a file may hold several CARs.
     maps: bool,
     concatenated: bool,
+    /// The index of a CARv2 ends the file: nobody loses blocks that stand behind it.
+    index_is_last: bool,
 }
 
 impl Chunks {
@@ -243,6 +245,7 @@ impl Chunks {
             roots_bytes: 0,
             maps: false,
             concatenated: false,
+            index_is_last: false,
         };
         let header = chunks.begin(input)?;
         Ok((header, chunks))
@@ -257,9 +260,10 @@ impl Chunks {
         self.following = Some(following);
     }
 
-    /// From now on a source may hold several CARs, one behind the other.
-    pub fn accept_concatenated(&mut self) {
-        self.concatenated = true;
+    /// From now on a source may hold several CARs, one behind the other. With `index_is_last` an index ends it; without, what
+    /// stands behind a CARv2 and is no CAR is an error, because a CAR may follow it.
+    pub fn accept_concatenated(&mut self, index_is_last: bool) {
+        (self.concatenated, self.index_is_last) = (true, index_is_last);
     }
 
     /// Begins a source and reads its header.
@@ -926,7 +930,7 @@ impl Chunks {
                 self.carry = behind;
                 return Ok(());
             }
-            if self.concatenated && !behind.is_empty() {
+            if self.concatenated && !self.index_is_last && !behind.is_empty() {
                 return Err(Error::bad_input(&self.name, end, CarProblem::IndexInConcatenation));
             }
         }

@@ -381,7 +381,7 @@ fn joined_cars_are_read_in_chunks_of_any_size() {
     for chunk in [1, 50, 101, 102, 150, 151, 4096] {
         for way in [Way::File, Way::Mapped, Way::Pipe, Way::Zstd] {
             let (_, mut chunks) = open(&joined, way, limits(chunk)).expect("a CAR");
-            chunks.accept_concatenated();
+            chunks.accept_concatenated(false);
             let mut values = Vec::new();
             while let Some(chunk) = chunks.next(None).expect("valid") {
                 values.extend(chunk.starts.iter().map(|&start| {
