@@ -39,9 +39,7 @@ const QUICK_CHUNKS: usize = 3;
 /// use bedload::progress::Silent;
 /// use bedload::{InspectOptions, inspect};
 ///
-/// let mut options = InspectOptions::new(&snapshot);
-/// options.full = true;
-/// let report = inspect(&options, &Silent)?;
+/// let report = inspect(&InspectOptions::new(&snapshot).full(true), &Silent)?;
 /// assert_eq!((report.version, report.bad_blocks, report.duplicates), (1, Some(0), Some(0)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

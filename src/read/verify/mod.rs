@@ -52,9 +52,7 @@ const OPEN_FILES: i32 = 128;
 /// use bedload::VerifyOptions;
 /// use bedload::progress::Silent;
 ///
-/// let mut options = VerifyOptions::new(&db);
-/// options.against = Some(snapshot);
-/// let report = bedload::verify(&options, &Silent)?;
+/// let report = bedload::verify(&VerifyOptions::new(&db).against(snapshot), &Silent)?;
 /// assert_eq!(report.problems.total, 0);
 /// assert_eq!(report.against.map(|against| against.same), Some(report.records));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
