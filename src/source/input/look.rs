@@ -2,11 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::detect::{self, Magic};
-use super::open::{STDIN, refused};
+use super::open::{STDIN, read_head, refused};
 use super::remote::Remote;
 use super::{Compression, CompressionProblem, InputOptions, forest};
 use crate::error::{Error, Result};
@@ -48,15 +47,7 @@ pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
         return Err(Error::bad_input(path, 0, CompressionProblem::Empty));
     }
     let mut head = vec![0; HEAD];
-    let mut got = 0;
-    while let Some(room) = head.get_mut(got..).filter(|room| !room.is_empty()) {
-        match file.read_at(room, got as u64) {
-            Ok(0) => break,
-            Ok(count) => got += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(refused(path, "read", error)),
-        }
-    }
+    let got = read_head(path, &file, &mut head)?;
     head.truncate(got);
     let seen = seen(head, size, |size| forest::find(&file, size));
     Ok(Some((seen.map_err(Error::io("read", path))?, file)))

@@ -19,6 +19,7 @@ use crate::source::remote::{is_remote, is_url};
 
 /// The name of standard input.
 pub(super) const STDIN: &str = "-";
+
 /// Opens the snapshot at `path`; `-` is standard input.
 ///
 /// A plain regular file becomes [`Body::File`], also when standard input is redirected from one; everything else a
@@ -82,6 +83,20 @@ pub(crate) fn refused(path: &Path, action: &'static str, error: io::Error) -> Er
     Error::bad_input(path, None, problem)
 }
 
+/// Reads the first bytes of a file; how many there are, at most those that fit.
+pub(super) fn read_head(name: &Path, file: &File, head: &mut [u8]) -> Result<usize> {
+    let mut got = 0;
+    while let Some(room) = head.get_mut(got..).filter(|room| !room.is_empty()) {
+        match file.read_at(room, got as u64) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(refused(name, "read", error)),
+        }
+    }
+    Ok(got)
+}
+
 fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, options: &InputOptions) -> Result<Input> {
     if metadata.is_dir() {
         return Err(Error::bad_input(name, None, CompressionProblem::Directory));
@@ -94,15 +109,7 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     // Advice only: the system reads further ahead. It may decline.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
     let mut head = [0; PROBE];
-    let mut got = 0;
-    while let Some(room) = head.get_mut(got..).filter(|room| !room.is_empty()) {
-        match file.read_at(room, got as u64) {
-            Ok(0) => break,
-            Ok(count) => got += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(refused(name, "read", error)),
-        }
-    }
+    let got = read_head(name, &file, &mut head)?;
     let is_plain = detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other;
     // The sum of a file is that of its bytes in their order, which only a stream has.
     if is_plain && options.checksum.is_none() {
