@@ -27,6 +27,7 @@ use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::sort::router::Router;
 use crate::sort::spill::Extent;
+use crate::source::car::pass_over::Passed;
 
 /// The version of the form of all entries, [`Identity`] among them.
 const VERSION: u32 = 2;
@@ -105,6 +106,9 @@ pub(super) struct Checkpoint {
     pub payload: u64,
     /// Content digest of their records, duplicates included: the sum of all that was verified.
     pub digest: ContentDigest,
+    /// What was passed over before `offset`.
+    #[serde(default)]
+    pub passed: Passed,
 }
 
 impl Checkpoint {
@@ -406,7 +410,7 @@ impl JournalBench {
             checksum: None,
             blocks: offset / 1000,
             payload: offset,
-            digest: ContentDigest::default(),
+            ..Checkpoint::default()
         };
         let extent =
             Extent { bytes: offset / u64::from(partitions.max(1)), blocks: offset / 1000, ..Extent::default() };

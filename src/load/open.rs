@@ -4,7 +4,7 @@ use std::fs::File;
 
 use crate::error::Result;
 use crate::load::identity::{Origin, is_file};
-use crate::load::options::{Format, ImportOptions, LogOptions};
+use crate::load::options::{F3Data, Format, ImportOptions, LogOptions};
 use crate::load::validate;
 use crate::report::{Plan, SourceInfo};
 use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought, TornTail};
@@ -98,8 +98,11 @@ impl OpenSource {
             chunk: plan.chunk_bytes as usize,
         };
         let file = input.file.take();
-        let (header, chunks) = Chunks::open(input, limits)?;
+        let (header, mut chunks) = Chunks::open(input, limits)?;
         validate::check_has_no_log_options(options)?;
+        if options.f3 != F3Data::Store {
+            chunks.pass_over_f3(&header.roots, options.verify)?;
+        }
         Ok(Source::Car(Box::new(Car { header, chunks, file })))
     }
 }

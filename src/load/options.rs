@@ -40,6 +40,8 @@ pub struct ImportOptions {
     pub null_padding: NullPadding,
     /// The longest block in bytes. Defaults to one byte less than 2 GiB.
     pub max_block_size: u64,
+    /// What becomes of a Filecoin snapshot's F3 data. Defaults to a record like others.
+    pub f3: F3Data,
     /// Options of block logs.
     pub log: LogOptions,
     /// Where partitions are spilled to. Defaults to `<db>.partial`.
@@ -69,6 +71,20 @@ pub struct ImportOptions {
     pub overrides: Overrides,
     /// Cancelled by the caller to end the import.
     pub stop: CancellationToken,
+}
+
+/// What becomes of the F3 data of a Filecoin snapshot of version 2 (FRC-0108), one raw block of any size. In every case
+/// they are read and verified.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub enum F3Data {
+    /// A record of the database, which needs four times their size as memory.
+    #[default]
+    Store,
+    /// They are left out.
+    Skip,
+    /// They are written to a new file, which has its name when the import is complete.
+    File(PathBuf),
 }
 
 /// The format of a source.
@@ -144,6 +160,7 @@ impl ImportOptions {
         Self {
             source: source.into(),
             format: Format::Auto,
+            f3: F3Data::default(),
             log: LogOptions::default(),
             db: db.into(),
             memory: None,

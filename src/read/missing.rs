@@ -3,6 +3,7 @@
 use super::queue::StepRef;
 use crate::report::MissingBlock;
 use crate::sort::key::KeyLayout;
+use crate::source::car::RawCid;
 
 /// How many are listed.
 pub(super) const LISTED: usize = 10;
@@ -10,6 +11,8 @@ pub(super) const LISTED: usize = 10;
 /// What is missing.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
+    /// The block that the import left out on purpose: it is not missing.
+    pub left_out: Option<RawCid>,
     pub total: u64,
     /// How many of these may be.
     pub allowed: u64,
@@ -19,6 +22,9 @@ pub(super) struct Missing {
 impl Missing {
     /// Notes the block that `step` leads to; it may be missing when it was named below this epoch.
     pub fn note(&mut self, step: StepRef<'_>, may_below: Option<u64>) {
+        if self.left_out.as_ref().is_some_and(|cid| cid.as_bytes() == step.cid) {
+            return;
+        }
         let allowed = may_below.is_some_and(|below| step.epoch.is_some_and(|epoch| epoch < below));
         self.total += 1;
         self.allowed += u64::from(allowed);

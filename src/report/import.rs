@@ -62,6 +62,10 @@ pub struct ImportReport {
     pub payload_bytes: u64,
     /// The content digest of the column family.
     pub digest: ContentDigest,
+    /// The F3 data of the snapshot, where they were not stored: with `--f3 skip` or `--f3 FILE`. Neither counts nor digest have
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f3: Option<F3Report>,
     /// Multicodecs of the hash functions of the blocks; only where keys are bare digests, which do not name theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
@@ -189,6 +193,20 @@ pub struct SourceInfo {
     pub roots: Vec<String>,
     /// Bytes of null padding behind the blocks.
     pub null_padding: u64,
+}
+
+/// F3 data that were read and verified like every block, and not stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct F3Report {
+    /// Their CID.
+    pub cid: String,
+    /// How often the block is in the snapshot.
+    pub blocks: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The file that they were written to; `null` where they were left out.
+    pub file: Option<String>,
 }
 
 /// The head of a chain.

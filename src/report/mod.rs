@@ -22,10 +22,8 @@ pub(crate) use doctor::{
 };
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
-pub use import::{
-    Blocks, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile, SourceInfo, Versions,
-};
-pub(crate) use import::{SCHEMA, rfc3339};
+pub use import::{Blocks, Head, ImportReport, LinkReport, MemtableReport, OptionRow, SourceInfo, Versions};
+pub(crate) use import::{F3Report, RecordedFile, SCHEMA, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;
 pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;

@@ -20,7 +20,7 @@ use crate::chain::Family;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::files::read_regular;
-use crate::report::{BlockRef, FamilyReport, LogLayout, LogVerified, Packings, RecordedFile};
+use crate::report::{BlockRef, F3Report, FamilyReport, LogLayout, LogVerified, Packings, RecordedFile};
 use crate::rocks::{Level, no_database};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
@@ -57,6 +57,9 @@ pub struct ImportRecord {
     /// Multicodecs of the hash functions, where the key does not name them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
+    /// The F3 data of the snapshot that were not stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f3: Option<F3Report>,
     /// `IDENTITY` and the OPTIONS file, as the import left them.
     #[serde(default)]
     pub small_files: Vec<RecordedFile>,
@@ -139,6 +142,11 @@ impl ImportRecord {
             _ => Family::Steem,
         };
         (family, u32::try_from(self.source.version).unwrap_or(0))
+    }
+
+    /// The CID of the block that was left out.
+    pub(crate) fn left_out(&self) -> Option<RawCid> {
+        self.f3.as_ref()?.cid.parse().ok()
     }
 
     /// Reads the record of the database in `db`; `None` when it has none.

@@ -32,6 +32,13 @@ pub fn text(report: &ImportReport) -> String {
             Some(log) => checked_in_log(log.verified),
         },
     );
+    rows.add_some(
+        "F3 data",
+        report.f3.as_ref().map(|f3| match &f3.file {
+            Some(file) => format!("{}, in {file}", human(f3.bytes)),
+            None => format!("{}, left out (--f3 skip)", human(f3.bytes)),
+        }),
+    );
     if report.missing_roots > 0 {
         let roots = report.source.roots.len() as u64;
         rows.add("missing", format!("{} of {} roots", grouped(report.missing_roots), grouped(roots)));

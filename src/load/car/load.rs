@@ -9,6 +9,7 @@ use crate::load::car::build::{BuildContext, build};
 use crate::load::car::read::{Held, ReadContext};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, Loaded};
+use crate::load::f3;
 use crate::load::ingest::ingest;
 use crate::progress::Phase;
 use crate::report::SortPlan;
@@ -20,11 +21,14 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     let Job { options, plan, target, progress, journal, resumed, links, .. } = *job;
     let sst = SstOptions::new(job.loading, &target.sst)?;
     let reading = ReadContext { options, plan, sort, progress, spill_dir: &target.spill, journal, resumed, links };
+    f3::attach(job, &mut chunks);
+    let f3 = chunks.passes_over().cloned();
     let blocks = match reading.done_before(&mut chunks)? {
         Some(blocks) => blocks,
         None => reading.run(chunks)?,
     };
 
+    let f3 = f3::report(job, f3, blocks.checkpoint.passed)?;
     progress.begin(Phase::Build, Some(blocks.checkpoint.payload));
     let done = resumed.tally.records + resumed.tally.duplicates;
     if done > 0 {
@@ -58,6 +62,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         levels,
         rocksdb_written: (!options.into_existing).then_some(bytes),
         memtable: None,
+        f3,
         log: None,
     })
 }

@@ -16,6 +16,7 @@ use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
 use crate::load::context::{Job, Loaded};
 use crate::load::existing::Held;
+use crate::load::f3;
 use crate::load::journal::{Checkpoint, Entry};
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
 use crate::load::sink::memtable::{check_content, flush, full_from, open_staging, report};
@@ -25,6 +26,7 @@ use crate::progress::Phase;
 use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
 use crate::source::car::chunks::{Chunks, Tail};
+use crate::source::car::pass_over::Passed;
 use parking_lot::Mutex;
 
 /// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
@@ -45,6 +47,8 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
         }
         None => Fingerprints::resume(&target.spill, job.plan.expected_bytes, &[])?,
     };
+    f3::attach(job, &mut chunks);
+    let f3 = chunks.passes_over().cloned();
     let (store, held) = match job.existing {
         Some(existing) => {
             let store = existing.open(job.loading, &options.column_family, job.journal, Some(&meter))?;
@@ -56,6 +60,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let held = held.as_ref();
     let load = Load { job, store: &store, families: &families, fingerprints: &fingerprints, held, full_from };
     let written = load.run(chunks)?;
+    let f3 = f3::report(job, f3, written.passed)?;
     let compacted = compact(job, store, &families, &meter)?;
     failpoint::reach("compacted");
     let records = check(job, &compacted, &written, &fingerprints, held)?;
@@ -73,6 +78,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
         levels: compacted.levels(&options.column_family),
         rocksdb_written: (!options.into_existing).then_some(rocksdb_written),
         memtable: Some(memtable),
+        f3,
         log: None,
     })
 }
@@ -154,6 +160,7 @@ struct Written {
     batches: u64,
     tail: Tail,
     consumed: u64,
+    passed: Passed,
 }
 
 impl Load<'_> {
@@ -178,6 +185,7 @@ impl Load<'_> {
                 source = pull.finish()?;
                 let written = all.get_mut();
                 (written.tail, written.consumed) = (source.chunks.tail(), source.chunks.consumed());
+                written.passed = source.chunks.passed();
                 written.batches += batches;
                 self.make_durable(&source, written)?;
                 if source.ended {
@@ -203,6 +211,7 @@ impl Load<'_> {
             blocks: written.blocks,
             payload: written.payload,
             digest: written.digest,
+            passed: written.passed,
         };
         failpoint::reach("read-synced");
         if source.ended {

@@ -304,6 +304,7 @@ pub(in crate::load) fn skip(
     if checkpoint.checksum.is_some() && chunks.checksum() != checkpoint.checksum {
         return Err(identity::another_source(options));
     }
+    chunks.take_up_passed(checkpoint.passed);
     Ok(())
 }
 
@@ -342,6 +343,8 @@ fn compare(
     while chunks.position() < checkpoint.offset {
         let chunk = match chunks.next(spare.take()) {
             Ok(Some(chunk)) => chunk,
+            // A block that is passed over came last.
+            Ok(None) if chunks.position() == checkpoint.offset => break,
             // What was taken was valid.
             Ok(None) | Err(Error::BadInput { .. }) => return Err(identity::another_source(options)),
             Err(error) => return Err(error),
@@ -385,6 +388,7 @@ impl Shared<'_> {
             blocks: self.blocks.load(Ordering::Relaxed),
             payload: self.payload.load(Ordering::Relaxed),
             digest: verified.digest,
+            passed: chunks.passed(),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::read::snapshot::Snapshot;
 use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::{KeyLayout, Record};
 use crate::source::car::chunk::Chunk;
-use crate::source::car::{CarProblem, NullPadding};
+use crate::source::car::{CarProblem, NullPadding, RawCid};
 
 /// Bytes of the hash in an entry.
 const HASH: usize = 16;
@@ -39,6 +39,8 @@ pub(super) struct Source<'a> {
     pub path: &'a Path,
     pub layout: KeyLayout,
     pub null_padding: NullPadding,
+    /// The block that the import left out.
+    pub left_out: Option<RawCid>,
     /// Memory for entries and for unpacking, in bytes.
     pub memory: u64,
     pub threads: usize,
@@ -86,6 +88,10 @@ impl SourceIndex {
     fn take(&self, chunk: &Chunk, source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<()> {
         let mut kept = 0;
         let blocks = Snapshot::sections(source.path, chunk, |section, offset, body| {
+            let is_left_out = |cid: &RawCid| body.get(..section.cid.len as usize) == Some(cid.as_bytes());
+            if source.left_out.as_ref().is_some_and(is_left_out) {
+                return Ok(());
+            }
             let Some(record) = Record::new(&chunk.bytes, section, source.layout) else {
                 let problem = CarProblem::SectionTooShort { len: body.len() as u64 };
                 return Err(Error::bad_input(source.path, offset, problem));

@@ -66,6 +66,7 @@ fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&
         path,
         layout: job.keys.layout,
         null_padding: job.options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error }),
+        left_out: record.and_then(ImportRecord::left_out),
         memory: resources.memory_budget(),
         threads: resources.thread_count(),
         work_dir: resources.scratch_parent(),

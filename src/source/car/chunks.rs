@@ -15,7 +15,9 @@ use rustix::fs::{Advice, fadvise};
 use twox_hash::XxHash3_64;
 
 use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
-use super::{CarProblem, Header, HeaderStep, NullPadding, Section, Step, next_section, read_header, varint};
+use super::metadata::{MAX_METADATA, Metadata};
+use super::pass_over::{Next, PassOver, Passed, Receiver};
+use super::{CarProblem, Header, HeaderStep, NullPadding, RawCid, Section, Step, next_section, read_header, varint};
 use crate::error::{Error, Result};
 use crate::os::buffer::{Buffer, Slab};
 use crate::os::mmap::Mapped;
@@ -31,6 +33,9 @@ const MOST_TO_THE_END: usize = 320 << 20;
 
 /// The most that is read to find the header: padding of a CARv2 and header, in bytes.
 const MAX_HEAD: u64 = super::MAX_HEADER + (4 << 20);
+
+/// Bytes of a block that is passed over, at once.
+const PIECE: usize = 1 << 20;
 
 /// How far ahead of the reading position the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
@@ -166,8 +171,12 @@ pub(crate) struct Chunks {
     /// fault of the file is reported, and the same one whatever the size of a chunk.
     fault: Option<Error>,
     tail: Tail,
-    /// Of everything handed out, for sources that cannot be sought.
+    /// Of everything handed out or passed over, for sources that cannot be sought.
     checksum: Option<XxHash3_64>,
+    /// The block that is in no chunk.
+    over: Option<PassOver>,
+    /// Whether it comes next, at the front of `carry`.
+    is_next: bool,
 }
 
 impl Chunks {
@@ -229,6 +238,8 @@ impl Chunks {
             fault: None,
             tail: Tail::default(),
             checksum: None,
+            over: None,
+            is_next: false,
         };
         if matches!(chunks.bytes, Bytes::Stream(_)) {
             chunks.checksum = Some(XxHash3_64::new());
@@ -240,6 +251,59 @@ impl Chunks {
             }
         }
         Ok((header, chunks))
+    }
+
+    /// From now on the F3 data of a snapshot of version 2, if its first block, one of `roots`, names some, are in no chunk:
+    /// they are read in pieces, hashed where `verify`, and counted.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`], [`Error::Io`]: the source cannot be read.
+    pub fn pass_over_f3(&mut self, roots: &[RawCid], verify: bool) -> Result<()> {
+        let section = loop {
+            let missing = match next_section(&self.carry, 0, MAX_METADATA as u64) {
+                Ok(Step::Section(section)) => break section,
+                Ok(Step::Cut { missing, .. }) => missing,
+                // Reading tells what is wrong.
+                Ok(_) | Err(_) => return Ok(()),
+            };
+            let filled = self.carry.len();
+            let window = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.position + filled as u64));
+            self.carry.resize(filled + missing.min(window) as usize, 0);
+            let more = self.bytes.fill(&mut self.carry[filled..], &self.name)?;
+            self.carry.truncate(filled + more);
+            if more == 0 {
+                return Ok(());
+            }
+        };
+        let (cid, block) = section.body(&self.carry).split_at(section.cid.len as usize);
+        if roots.iter().any(|root| root.as_bytes() == cid) {
+            self.over = Metadata::read(block).and_then(|metadata| PassOver::new(metadata.f3?, verify));
+        }
+        Ok(())
+    }
+
+    /// The CID of the block that is in no chunk.
+    pub fn passes_over(&self) -> Option<&RawCid> {
+        self.over.as_ref().map(|over| &over.cid)
+    }
+
+    /// What has been passed over.
+    pub fn passed(&self) -> Passed {
+        self.over.as_ref().map(|over| over.passed).unwrap_or_default()
+    }
+
+    /// Takes up what an earlier run has passed over before the position.
+    pub fn take_up_passed(&mut self, passed: Passed) {
+        if let Some(over) = &mut self.over {
+            over.passed = passed;
+        }
+    }
+
+    /// The next block that is passed over goes to `into`.
+    pub fn receive(&mut self, into: Box<dyn Receiver>) {
+        if let Some(over) = &mut self.over {
+            over.receive(into);
+        }
     }
 
     /// Bytes of the compressed file consumed so far.
@@ -280,7 +344,7 @@ impl Chunks {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
         // What was read behind `offset` comes again.
-        (self.done, self.fault, self.tail) = (false, None, Tail::default());
+        (self.done, self.fault, self.tail, self.is_next) = (false, None, Tail::default(), false);
         if let Bytes::File { file, at, .. } = &mut self.bytes {
             if file.metadata().map_err(Error::io("look at", &self.name))?.len() < offset {
                 return Err(cut(&self.name, offset));
@@ -299,7 +363,7 @@ impl Chunks {
             return Err(cut(&self.name, offset));
         }
         let mut scratch = vec![0; FIRST_READ];
-        let mut passing = Vec::new();
+        let (mut passing, mut left) = (Vec::new(), 0_u64);
         while self.position < offset {
             if self.carry.is_empty() {
                 let filled = self.bytes.fill(&mut scratch, &self.name)?;
@@ -314,8 +378,18 @@ impl Chunks {
             }
             if let Some(each) = &mut each {
                 passing.extend_from_slice(&self.carry[..take]);
-                let passed = self.pass(&passing, each)?;
-                passing.drain(..passed);
+                loop {
+                    // Of a block that is passed over nothing is kept.
+                    let over = passing.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    passing.drain(..over);
+                    left -= over as u64;
+                    let passed = self.pass(&passing, each)?;
+                    passing.drain(..passed);
+                    match self.over.as_ref().map(|over| over.is_next(&passing)) {
+                        Some(Next::This(place)) if left == 0 => left = place.total,
+                        _ => break,
+                    }
+                }
             }
             self.carry.drain(..take);
             self.position += take as u64;
@@ -328,6 +402,10 @@ impl Chunks {
         let Limits { max_block, fits, .. } = self.limits;
         let mut at = 0;
         loop {
+            let rest = bytes.get(at..).unwrap_or_default();
+            if self.over.as_ref().is_some_and(|over| !matches!(over.is_next(rest), Next::Another)) {
+                return Ok(at);
+            }
             match next_section(bytes, at, max_block.min(fits)) {
                 Ok(Step::Section(section)) => {
                     each(bytes, section)?;
@@ -353,10 +431,65 @@ impl Chunks {
         if self.done {
             return Ok(None);
         }
-        let outcome = self.read_chunk(spare);
+        let mut spare = spare;
+        let outcome = loop {
+            let found = self.read_chunk(spare.take());
+            if found.is_err() || !std::mem::take(&mut self.is_next) {
+                break found;
+            }
+            if let Err(error) = self.pass_next() {
+                break Err(error);
+            }
+        };
         // After an error nothing more is read.
         self.done |= !matches!(outcome, Ok(Some(_)));
         outcome
+    }
+
+    /// Reads the section at the front of `carry`, which is in no chunk.
+    fn pass_next(&mut self) -> Result<()> {
+        let Some(mut over) = self.over.take() else { return Ok(()) };
+        let outcome = self.pass_in_pieces(&mut over);
+        self.over = Some(over);
+        outcome
+    }
+
+    fn pass_in_pieces(&mut self, over: &mut PassOver) -> Result<()> {
+        let read = std::mem::take(&mut self.carry);
+        let Next::This(place) = over.is_next(&read) else { return Ok(()) };
+        let total = usize::try_from(place.total).unwrap_or(usize::MAX);
+        let (mine, rest) = read.split_at(read.len().min(total));
+        let mut block = over.begin()?;
+        over.write(&mut block, mine.get(place.head..).unwrap_or_default())?;
+        if let Some(checksum) = &mut self.checksum {
+            checksum.write(mine);
+        }
+        let mut done = mine.len() as u64;
+        let mut piece = vec![0; PIECE];
+        while done < place.total {
+            let window = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.position + done));
+            let want = (place.total - done).min(window).min(PIECE as u64) as usize;
+            let filled = self.bytes.fill(&mut piece[..want], &self.name)?;
+            if filled == 0 {
+                return Err(Error::bad_input(
+                    &self.name,
+                    self.position + done,
+                    CarProblem::Truncated { inside: "a block" },
+                ));
+            }
+            if let Bytes::Mapped { map, at, .. } = &self.bytes {
+                map.release(at.saturating_sub(filled), filled);
+            }
+            over.write(&mut block, &piece[..filled])?;
+            if let Some(checksum) = &mut self.checksum {
+                checksum.write(&piece[..filled]);
+            }
+            done += filled as u64;
+        }
+        over.end(block)?.map_err(|problem| Error::bad_input(&self.name, self.position, problem))?;
+        self.carry = rest.to_vec();
+        self.position += place.total;
+        Ok(())
     }
 
     /// From now on chunks are mapped, if the source is a plain file.
@@ -386,10 +519,17 @@ impl Chunks {
             let data_ends = start + bytes.len() == map.len();
             let framed = self.frame(bytes);
             map.check()?;
-            if framed.starts.is_empty() && framed.problem.is_none() && !framed.padding && !data_ends {
+            if framed.starts.is_empty() && framed.problem.is_none() && !framed.padding && !framed.over && !data_ends {
                 // One section is longer than the chunk.
                 window = framed.needed as usize;
                 continue;
+            }
+            if framed.over && framed.starts.is_empty() {
+                // Nothing of a mapped file is carried from chunk to chunk.
+                self.carry = bytes.get(..framed.needed as usize).unwrap_or_default().to_vec();
+                let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
+                (*at, self.is_next) = (start + self.carry.len(), true);
+                return Ok(None);
             }
             let behind = start + framed.len;
             let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
@@ -420,6 +560,12 @@ impl Chunks {
             let data_ends = filled < want || filled as u64 == window;
             let framed = self.frame(&buffer[..filled]);
             let rest = &buffer[framed.len..filled];
+            if framed.over && framed.starts.is_empty() {
+                self.carry.clear();
+                self.carry.extend_from_slice(rest);
+                self.is_next = true;
+                return Ok(None);
+            }
             let fault = self.check_rest(&framed, rest, data_ends, filled < want && self.end.is_some());
             if !framed.starts.is_empty() || fault.is_err() || framed.padding || data_ends {
                 self.carry.clear();
@@ -443,6 +589,9 @@ impl Chunks {
     fn check_rest(&mut self, framed: &Framed, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
         if let Some((problem, at)) = &framed.problem {
             return Err(Error::bad_input(&self.name, self.position + *at as u64, problem.clone()));
+        }
+        if framed.over {
+            return Ok(());
         }
         if framed.padding {
             self.take_padding(rest, self.position + framed.len as u64)?;
@@ -477,7 +626,7 @@ impl Chunks {
     fn frame(&self, bytes: &[u8]) -> Framed {
         let Limits { max_block, fits, budget, .. } = self.limits;
         let starts = Vec::with_capacity(bytes.len() / 512);
-        let mut framed = Framed { starts, len: 0, needed: 0, padding: false, problem: None };
+        let mut framed = Framed { starts, len: 0, needed: 0, padding: false, over: false, problem: None };
         while framed.len < bytes.len() {
             let at = framed.len;
             prefetch_ahead(bytes, at);
@@ -495,6 +644,18 @@ impl Chunks {
             if len == 0 {
                 framed.padding = true;
                 break;
+            }
+            match self.over.as_ref().map(|over| over.is_next(&bytes[at..])) {
+                Some(Next::This(place)) => {
+                    (framed.over, framed.needed) = (true, place.head as u64);
+                    break;
+                }
+                Some(Next::Cut) => {
+                    framed.problem = next_section(bytes, at, u64::MAX).err();
+                    framed.needed = bytes.len() as u64 + 1;
+                    break;
+                }
+                Some(Next::Another) | None => {}
             }
             if len > max_block {
                 framed.problem = Some((CarProblem::BlockTooLarge { len, max: max_block }, at));
@@ -583,6 +744,8 @@ struct Framed {
     needed: u64,
     /// Whether null padding follows.
     padding: bool,
+    /// Whether the block that is in no chunk follows; `needed` is then where it begins in its section.
+    over: bool,
     /// What is wrong behind the whole sections, and where in the buffer.
     problem: Option<(CarProblem, usize)>,
 }
