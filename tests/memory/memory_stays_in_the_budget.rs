@@ -158,7 +158,7 @@ fn with_f3_data(place: &Place) -> PathBuf {
     let path = place.path("v2.car");
     let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
     let mut put = |bytes: &[u8]| out.write_all(bytes).expect("room");
-    put(&header(&[metadata.0.clone()]));
+    put(&header(std::slice::from_ref(&metadata.0)));
     put(&section(&metadata));
     put(&varint((300 << 20) + f3.len() as u64));
     put(&f3);
