@@ -23,7 +23,8 @@ fn dies(run: Import, point: &str) {
 fn durable(place: &Place) -> u64 {
     let text = std::fs::read_to_string(place.path("db.partial").join("journal")).expect("a journal");
     let marks = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
-    let mut packed = marks.filter_map(|entry| entry.pointer("/mark/restart/packed").and_then(serde_json::Value::as_u64));
+    let mut packed =
+        marks.filter_map(|entry| entry.pointer("/mark/restart/packed").and_then(serde_json::Value::as_u64));
     packed.next_back().expect("a durable place to begin at")
 }
 
