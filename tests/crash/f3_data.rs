@@ -285,3 +285,42 @@ fn what_was_left_out_is_not_missed() {
     assert_eq!(report["missing"], 0, "{report}");
     program().args(["export", db]).arg(place.path("back.car")).assert().success();
 }
+
+#[test]
+fn each_of_several_sources_has_f3_data_of_its_own() {
+    let place = Place::in_memory();
+    let dir = place.path("cars");
+    std::fs::create_dir(&dir).expect("a folder");
+    let (shares, mut stored) = (shares(), Vec::new());
+    for (number, share) in shares.iter().enumerate() {
+        // The last one has none, as a diff.
+        let mut all = share.clone();
+        if number + 1 < shares.len() {
+            let f3 = blake(RAW, &noise(80 + number as u64, F3_BYTES));
+            all = blocks(&f3, share);
+            stored.extend_from_slice(&all);
+            all.insert(1, f3);
+        } else {
+            stored.extend_from_slice(&all);
+        }
+        std::fs::write(dir.join(format!("{number}.car")), rooted(&all)).expect("room");
+    }
+    let model = Model::new(&stored, Key::Cid);
+    let snapshot =
+        Snapshot { file: dir.clone(), blocks: stored, ..Snapshot::new("several-v2.car", Vec::new(), &model) };
+    let snapshot = Box::leak(Box::new(snapshot));
+    for way in [Way::Memory, Way::Spill, Way::Memtables] {
+        let case = case(&place.path(""), snapshot, way, From::File, "skip");
+        let point = if way == Way::Memory { "held" } else { "read:3" };
+        let expected = case.finishes().json["f3"].clone();
+        assert_eq!(expected.as_array().map(Vec::len), Some(shares.len() - 1), "{way:?}: {expected}");
+        case.again();
+        case.dies_at(point);
+        assert_eq!(case.finishes().json["f3"], expected, "{way:?}");
+        case.again();
+    }
+    let (_, text) = file_of(&place);
+    let refused = case(&place.path(""), snapshot, Way::Spill, From::File, &text).run();
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    refused.says(&["--f3 FILE is of one snapshot, and these are"]);
+}
