@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::bench::ARGUMENTS;
 use crate::chain::Id;
-use crate::load::{Format, PlanChoice};
+use crate::load::{F3Data, Format, PlanChoice};
 use crate::preset::Preset;
 use crate::preset::registry::{ROWS, Scope};
 use crate::rocks::options;
@@ -12,7 +12,7 @@ use crate::size;
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::NullPadding;
-use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 
 /// A size such as `64M` or `1.5GiB`, in bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
@@ -119,6 +119,15 @@ pub fn null_padding() -> impl TypedValueParser<Value = NullPadding> {
 /// `--format` of an import
 pub fn source_format() -> impl TypedValueParser<Value = Format> {
     one_of(&[("auto", Format::Auto), ("car", Format::Car), ("block-log", Format::BlockLog)])
+}
+
+/// `--f3`: a word, or the path of a file.
+pub fn f3() -> impl TypedValueParser<Value = F3Data> {
+    OsStringValueParser::new().map(|value| match value.to_str() {
+        Some("store") => F3Data::Store,
+        Some("skip") => F3Data::Skip,
+        _ => F3Data::File(value.into()),
+    })
 }
 
 /// `--tail`

@@ -4,7 +4,10 @@ mod checker;
 pub mod content_digest;
 mod function;
 mod problem;
+mod streaming;
 
+pub(crate) use checker::Failure;
 pub use checker::{BATCH, Checker, Claim, FailureKind};
 pub use function::Function;
 pub use problem::problem_of;
+pub(crate) use streaming::Streaming;

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::existing::Existing;
+use crate::load::f3;
 use crate::load::journal::Entry;
 use crate::load::sources::Sources;
 use crate::load::target::Target;
@@ -54,6 +55,7 @@ pub(super) fn commit(
     write_synced(target.working(), RECORD_FILE, &record)?;
     failpoint::reach("recorded");
     sync(target)?;
+    f3::commit(job, report.f3.first())?;
     job.journal.append(&Entry::Complete)?;
     failpoint::reach("complete");
     rename(job, &record)?;
@@ -92,6 +94,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         blocks: Blocks { read: loaded.blocks, written: loaded.records, duplicate: loaded.duplicates },
         payload_bytes: loaded.payload,
         digest: loaded.digest,
+        f3: loaded.f3,
         hash_functions: knows_functions.then(|| job.journal.functions()),
         preset: preset.preset.clone(),
         loader: preset.loader.to_string(),

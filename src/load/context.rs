@@ -12,7 +12,7 @@ use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::preset::{Loader, Resolved};
 use crate::progress::Progress;
-use crate::report::{Head, LinkReport, LogReport, MemtableReport, Plan};
+use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{DataFile, FamilyScan, Level, Reader};
 use crate::source::car::chunks::Tail;
@@ -60,6 +60,8 @@ pub(super) struct Loaded {
     pub rocksdb_written: Option<u64>,
     /// What only the memtable loader reports.
     pub memtable: Option<MemtableReport>,
+    /// The F3 data that were not stored.
+    pub f3: Vec<F3Report>,
     /// What only a block log reports.
     pub log: Option<LogReport>,
     /// What was read of each source of CARs, and its duplicates.

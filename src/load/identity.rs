@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::load::options::ImportOptions;
+use crate::load::options::{F3Data, ImportOptions};
 use crate::preset::Resolved;
 use crate::report::{Plan, rfc3339};
 use crate::size::grouped;
@@ -37,6 +37,9 @@ pub(super) struct Identity {
     #[serde(default, skip_serializing_if = "is_false")]
     concatenated: bool,
     into_existing: bool,
+    /// What becomes of F3 data; empty where they are stored.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    f3: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     work_dir: Option<PathBuf>,
     spill: bool,
@@ -204,6 +207,11 @@ impl Identity {
             .into(),
             concatenated: options.concatenated,
             into_existing: options.into_existing,
+            f3: match &options.f3 {
+                F3Data::Store => String::new(),
+                F3Data::Skip => "skip".into(),
+                F3Data::File(path) => format!("file {}", portable(path).display()),
+            },
             work_dir: options.work_dir.as_deref().map(portable),
             spill: plan.spills(),
             partition_bits: partitions.map_or(0, |partitions| partitions.bits),

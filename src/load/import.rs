@@ -12,12 +12,12 @@ use crate::load::identity::{self, Identity};
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::links::LinkList;
 use crate::load::open::{OpenSource, Source};
-use crate::load::options::ImportOptions;
+use crate::load::options::{F3Data, ImportOptions};
 use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, take_up};
 use crate::load::sources::Sources;
 use crate::load::target::{Lock, Target};
-use crate::load::{block_log, car, disk_space, phase_weights, validate};
+use crate::load::{block_log, car, disk_space, f3, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{ImportReport, Plan};
@@ -94,6 +94,9 @@ impl Import<'_> {
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
         let checksum = opened.checksum();
         let mut source = opened.read_header(options, &planned.plan)?;
+        if let Source::Car(car) = &source {
+            f3::check(options, &car.chunks)?;
+        }
         // The caller of a dry run learns of what cannot fit from its plan.
         let may_fit = !options.dry_run || planned.plan.check_space().is_ok();
         if !finished && may_fit {
@@ -170,10 +173,12 @@ impl Import<'_> {
     fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target, finished: bool) -> Result<Planned> {
         let mut planned = planner::plan(self.options, preset, opened)?;
         self.warn(std::mem::take(&mut planned.warnings));
-        if finished {
+        // How much of the source is not stored shows only when it is read.
+        let stores_all = self.options.f3 == F3Data::Store;
+        if finished || !stores_all {
             planned.least_bytes = 0;
         }
-        planned.plan.space = disk_space::of(&planned.plan, opened.plain, planned.least_bytes, target)?;
+        planned.plan.space = disk_space::of(&planned.plan, opened.plain && stores_all, planned.least_bytes, target)?;
         // Of a dry run it is the result.
         if !self.options.dry_run {
             self.progress.report(&Event::Planned { plan: planned.plan.describe() });

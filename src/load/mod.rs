@@ -15,6 +15,7 @@ mod context;
 mod database_state;
 mod disk_space;
 mod existing;
+mod f3;
 mod file_limits;
 mod identity;
 mod import;
@@ -35,4 +36,4 @@ pub(crate) use crate::report::Plan;
 pub use import::{Outcome, import};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
-pub use options::{Format, ImportOptions, LogOptions, PlanChoice};
+pub use options::{F3Data, Format, ImportOptions, LogOptions, PlanChoice};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::load::identity::{Origin, RemoteOrigin, is_file};
-use crate::load::options::{Format, ImportOptions, LogOptions};
+use crate::load::options::{F3Data, Format, ImportOptions, LogOptions};
 use crate::load::sources::Sources;
 use crate::load::validate;
 use crate::report::{ChecksumInfo, Plan, SourceInfo};
@@ -171,6 +171,9 @@ impl OpenSource {
         validate::check_has_no_log_options(options)?;
         if options.concatenated {
             chunks.accept_concatenated(false);
+        }
+        if options.f3 != F3Data::Store {
+            chunks.pass_over_f3(&header.roots, options.verify)?;
         }
         let sources = self.sources;
         if sources.are_several() {

@@ -44,6 +44,8 @@ pub struct ImportOptions {
     pub(crate) null_padding: NullPadding,
     /// The longest block in bytes. Defaults to one byte less than 2 GiB.
     pub(crate) max_block_size: u64,
+    /// What becomes of a Filecoin snapshot's F3 data. Defaults to a record like others.
+    pub(crate) f3: F3Data,
     /// Options of block logs.
     pub(crate) log: LogOptions,
     /// Where partitions are spilled to. Defaults to `<db>.partial`.
@@ -78,6 +80,20 @@ pub struct ImportOptions {
     pub(crate) checksum: Option<String>,
     /// Cancelled by the caller to end the import.
     pub(crate) stop: CancellationToken,
+}
+
+/// What becomes of the F3 data of a Filecoin snapshot of version 2 (FRC-0108), one raw block of any size. In every case
+/// they are read and verified. Each source has its own: what the first block of its file names.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub enum F3Data {
+    /// A record of the database, which needs four times their size as memory.
+    #[default]
+    Store,
+    /// They are left out.
+    Skip,
+    /// They are written to a new file, which has its name when the import is complete. Only of one source.
+    File(PathBuf),
 }
 
 /// The format of a source.
@@ -153,6 +169,7 @@ impl ImportOptions {
         Self {
             sources: vec![source.into()],
             format: Format::Auto,
+            f3: F3Data::default(),
             log: LogOptions::default(),
             db: db.into(),
             memory: None,

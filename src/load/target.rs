@@ -8,6 +8,7 @@
 //!   sst/        finished SST files, until RocksDB ingests them
 //!   db/         the database, until it gets its name
 //!   exchange/   the database, whole, when its name is exchanged with that of the one it replaces; then the replaced one
+//!   f3          the F3 data, until they get their own name
 //!   checkpoint/ what an existing database was before the import, until that is complete
 //!   check/      finished SST files while they are compared with an existing database
 //! ```
@@ -252,6 +253,11 @@ impl Target {
         }
     }
 
+    /// The file of the F3 data until the import commits.
+    pub fn f3(&self) -> PathBuf {
+        self.partial.join("f3")
+    }
+
     fn probe(&self) -> PathBuf {
         self.partial.join("probe")
     }
@@ -425,7 +431,8 @@ impl Target {
 
     fn remove_work(&self) -> Result<()> {
         let making = self.checkpoint.with_extension("new");
-        let dirs = [&self.sst, &self.staging, &self.swap, &self.scratch, &self.checkpoint, &making, &self.probe()];
+        let dirs =
+            [&self.sst, &self.staging, &self.swap, &self.scratch, &self.checkpoint, &making, &self.probe(), &self.f3()];
         self.spills().iter().chain(dirs).try_for_each(|dir| self.remove_dir(dir))
     }
 

@@ -1,7 +1,7 @@
 //! Refuses options that have no effect, before an import begins.
 
 use crate::error::{Error, Result};
-use crate::load::options::{ImportOptions, LogOptions, PlanChoice};
+use crate::load::options::{F3Data, ImportOptions, LogOptions, PlanChoice};
 use crate::preset::Loader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
@@ -32,6 +32,9 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) 
     }
     if options.null_padding != NullPadding::Error || options.max_block_size != DEFAULT_MAX_BLOCK {
         return usage("--null-padding and --max-block-size have no effect on a block log", "leave them out");
+    }
+    if options.f3 != F3Data::Store {
+        return usage("--f3 has no effect on a block log: it has no F3 data", "leave it out");
     }
     if options.follows_links() || options.require_roots {
         return usage(

@@ -1,5 +1,7 @@
 //! Blocks that are linked to and not there: all counted, the first ten kept.
 
+use std::collections::HashSet;
+
 use super::queue::StepRef;
 use crate::report::MissingBlock;
 use crate::sort::key::KeyLayout;
@@ -10,6 +12,8 @@ pub(super) const LISTED: usize = 10;
 /// What is missing.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
+    /// The CIDs of the blocks that the import left out on purpose: they are not missing.
+    pub left_out: HashSet<Vec<u8>>,
     pub total: u64,
     /// How many of these may be.
     pub allowed: u64,
@@ -19,6 +23,9 @@ pub(super) struct Missing {
 impl Missing {
     /// Notes the block that `step` leads to; it may be missing when it was named below this epoch.
     pub fn note(&mut self, step: StepRef<'_>, may_below: Option<u64>) {
+        if self.left_out.contains(step.cid) {
+            return;
+        }
         let allowed = may_below.is_some_and(|below| step.epoch.is_some_and(|epoch| epoch < below));
         self.total += 1;
         self.allowed += u64::from(allowed);

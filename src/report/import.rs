@@ -65,6 +65,10 @@ pub struct ImportReport {
     pub payload_bytes: u64,
     /// The content digest of the column family.
     pub digest: ContentDigest,
+    /// The F3 data of the snapshots, each once, where they were not stored: with `--f3 skip` or `--f3 FILE`. Neither counts nor
+    /// digest have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub f3: Vec<F3Report>,
     /// Multicodecs of the hash functions of the blocks; only where keys are bare digests, which do not name theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
@@ -235,6 +239,20 @@ pub struct ChecksumInfo {
     pub from: String,
     /// Whether all bytes have it: not where an earlier run that did not know of it had taken them.
     pub compared: bool,
+}
+
+/// F3 data that were read and verified like every block, and not stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct F3Report {
+    /// Their CID.
+    pub cid: String,
+    /// How often the block is in the snapshots.
+    pub blocks: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The file that they were written to; `null` where they were left out.
+    pub file: Option<String>,
 }
 
 /// The head of a chain.

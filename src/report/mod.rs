@@ -23,8 +23,8 @@ pub(crate) use doctor::{
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
-    Blocks, ChecksumInfo, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile, RemoteInfo,
-    SourceInfo, Versions,
+    Blocks, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
+    RemoteInfo, SourceInfo, Versions,
 };
 pub(crate) use import::{SCHEMA, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;

@@ -11,6 +11,7 @@
 //! }
 //! ```
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -20,7 +21,7 @@ use crate::chain::Family;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::files::read_regular;
-use crate::report::{BlockRef, FamilyReport, LogLayout, LogVerified, Packings, RecordedFile};
+use crate::report::{BlockRef, F3Report, FamilyReport, LogLayout, LogVerified, Packings, RecordedFile};
 use crate::rocks::{Level, no_database};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
@@ -60,6 +61,9 @@ pub struct ImportRecord {
     /// Multicodecs of the hash functions, where the key does not name them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
+    /// The F3 data of the snapshot that were not stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub f3: Vec<F3Report>,
     /// `IDENTITY` and the OPTIONS file, as the import left them.
     #[serde(default)]
     pub small_files: Vec<RecordedFile>,
@@ -149,6 +153,12 @@ impl ImportRecord {
             _ => Family::Steem,
         };
         (family, u32::try_from(self.source.version).unwrap_or(0))
+    }
+
+    /// The CIDs of the blocks that were left out.
+    pub(crate) fn left_out(&self) -> HashSet<Vec<u8>> {
+        let cids = self.f3.iter().filter_map(|f3| f3.cid.parse::<RawCid>().ok());
+        cids.map(|cid| cid.as_bytes().to_vec()).collect()
     }
 
     /// Reads the record of the database in `db`; `None` when it has none.

@@ -4,6 +4,7 @@
 mod common;
 
 mod another_source_for_what_is_finished;
+mod f3_data;
 mod failing_disks;
 mod hard_times;
 mod limits_are_reported;

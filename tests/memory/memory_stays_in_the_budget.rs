@@ -137,6 +137,54 @@ fn four_times(mib: u64) {
     }
 }
 
+/// A snapshot of version 2 (FRC-0108) with F3 data of 300 MiB, and few other blocks. It is never whole in memory: a child
+/// begins with the peak of its parent.
+fn with_f3_data(place: &Place) -> PathBuf {
+    use crate::common::car::{RAW, block, varint};
+    use ipld_core::ipld::Ipld;
+
+    let piece = |number: u64| noise(number, 1 << 20);
+    let mut hash = blake2b_simd::Params::new().hash_length(32).to_state();
+    for number in 0..300 {
+        hash.update(&piece(number));
+    }
+    let f3 = cid(RAW, BLAKE2B_256, hash.finalize().as_bytes());
+    let rest: Vec<_> = (0..2000).map(|number| block(&noise(number, 1000))).collect();
+    let link = |cid: &[u8]| Ipld::Link(cid::Cid::try_from(cid).expect("a CID"));
+    let fields =
+        [("F3Data", link(&f3)), ("HeadTipsetKey", Ipld::List(vec![link(&rest[0].0)])), ("Version", Ipld::Integer(2))];
+    let map = Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+    let metadata = block(&serde_ipld_dagcbor::to_vec(&map).expect("encoded"));
+    let path = place.path("v2.car");
+    let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
+    let mut put = |bytes: &[u8]| out.write_all(bytes).expect("room");
+    put(&header(std::slice::from_ref(&metadata.0)));
+    put(&section(&metadata));
+    put(&varint((300 << 20) + f3.len() as u64));
+    put(&f3);
+    (0..300).for_each(|number| put(&piece(number)));
+    rest.iter().for_each(|block| put(&section(block)));
+    out.flush().expect("room");
+    path
+}
+
+#[test]
+fn f3_data_longer_than_the_budget_that_are_not_stored() {
+    let place = Place::new();
+    let source = with_f3_data(&place);
+    let file = place.path("f3.bin");
+    for way in [Way::File, Way::Pipe] {
+        for plan in ["auto", "memory", "spill"] {
+            for f3 in ["skip", file.to_str().expect("text")] {
+                let measured = keeps(&place, &source, way, 64, 2, &["--plan", plan, "--f3", f3]);
+                assert_eq!(measured.report["f3"][0]["bytes"], 300 << 20, "{plan} {f3}");
+            }
+            assert_eq!(file.metadata().expect("a file").len(), 300 << 20, "{plan}");
+            std::fs::remove_file(&file).expect("removed");
+        }
+    }
+}
+
 #[test]
 fn a_budget_of_64_mib() {
     four_times(64);

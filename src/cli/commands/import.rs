@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::chain::Id;
-use crate::load::{Format, LogOptions, PlanChoice};
+use crate::load::{F3Data, Format, LogOptions, PlanChoice};
 use crate::preset::Overrides;
 use crate::report::Plan;
 use crate::size::human;
@@ -62,7 +62,7 @@ pub struct Args {
     /// Format of the source: auto, car or block-log
     #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(), help_heading = "Source")]
     pub format: Format,
-    /// What to check: hash, links (a log's ids and links alone) or none
+    /// Check hash, links (a log's links alone) or none
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
@@ -87,6 +87,10 @@ pub struct Args {
     /// The longest block to accept; up to 3 GiB
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Source")]
     pub max_block_size: Option<u64>,
+
+    /// F3 data: store, skip, or write to a FILE
+    #[arg(long, value_name = "WHAT|FILE", default_value = "store", value_parser = values::f3(), help_heading = "Source")]
+    pub f3: F3Data,
 
     /// Directory of Hive's published dictionaries, NNNM.dict.zst
     #[arg(long, value_name = "DIR", help_heading = "Source")]
@@ -153,6 +157,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     others.extend([("database", &*args.db), ("work of the import", Path::new(&partial))]);
     others.extend(args.preset.as_deref().map(|preset| ("preset", Path::new(preset))));
     others.extend(args.options_file.as_deref().map(|path| ("options file", path)));
+    if let F3Data::File(path) = &args.f3 {
+        others.push(("F3 file", path.as_path()));
+    }
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
     let (options, report_file) = report_file.or_error(sources.and_then(|sources| options(args, sources)))?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
@@ -212,6 +219,7 @@ fn options(args: &Args, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
     options.format = args.format;
     options.verify = args.verify != "none";
     options.log = log_options(args);
+    options.f3.clone_from(&args.f3);
     options.null_padding = args.null_padding;
     (options.require_roots, options.check_links) = (args.require_roots, args.check_links);
     options.require_links = args.require_links;

@@ -62,6 +62,7 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         digest,
         levels,
         memtable: None,
+        f3: Vec::new(),
         rocksdb_written: (!options.into_existing).then_some(written),
         log,
         sources: Vec::new(),

@@ -9,6 +9,7 @@ use crate::load::car::build::{BuildContext, build};
 use crate::load::car::read::{Held, ReadContext};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, Loaded, with_repeats};
+use crate::load::f3;
 use crate::load::ingest::ingest;
 use crate::progress::Phase;
 use crate::report::SortPlan;
@@ -21,11 +22,13 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     let sst = SstOptions::new(job.loading, &target.sst)?;
     let reading =
         ReadContext { options, sources, plan, sort, progress, spill_dir: &target.spill, journal, resumed, links };
+    f3::attach(job, &mut chunks);
     let blocks = match reading.done_before(&mut chunks)? {
         Some(blocks) => blocks,
         None => reading.run(chunks)?,
     };
 
+    let f3 = f3::report(job, &blocks.sources)?;
     progress.begin(Phase::Build, Some(blocks.checkpoint.payload));
     let done = resumed.tally.records + resumed.tally.duplicates;
     if done > 0 {
@@ -61,6 +64,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         levels,
         rocksdb_written: (!options.into_existing).then_some(bytes),
         memtable: None,
+        f3,
         log: None,
         sources,
     })

@@ -19,6 +19,7 @@ use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
 use crate::load::context::{Job, Loaded, with_repeats};
 use crate::load::existing::Held;
+use crate::load::f3;
 use crate::load::journal::{Checkpoint, Entry, SourceNews};
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
 use crate::load::sink::memtable::{check_content, flush, full_from, open_staging, report};
@@ -50,6 +51,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
         }
         None => Fingerprints::resume(&target.spill, job.plan.expected_bytes, &[])?,
     };
+    f3::attach(job, &mut chunks);
     let (store, held) = match job.existing {
         Some(existing) => {
             let store = existing.open(job.loading, &options.column_family, job.journal, Some(&meter))?;
@@ -63,6 +65,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let counts = &counts;
     let load = Load { job, store: &store, families: &families, fingerprints: &fingerprints, held, full_from, counts };
     let written = load.run(chunks)?;
+    let f3 = f3::report(job, &written.sources)?;
     let compacted = compact(job, store, &families, &meter)?;
     failpoint::reach("compacted");
     let (records, repeats) = check(job, &compacted, &written, &fingerprints, held)?;
@@ -80,6 +83,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
         levels: compacted.levels(&options.column_family),
         rocksdb_written: (!options.into_existing).then_some(rocksdb_written),
         memtable: Some(memtable),
+        f3,
         log: None,
         sources: with_repeats(written.sources, &repeats),
     })

@@ -28,6 +28,7 @@ use crate::read::links::{codec, links};
 use crate::read::missing::Missing;
 use crate::read::queue::{MAX_LINK, Queue, Step};
 use crate::read::visited::{Visited, fingerprint};
+use crate::report::record::ImportRecord;
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
@@ -90,7 +91,10 @@ impl<'a> DepthFirst<'a> {
             visited: Visited::new(export.memory / 4, resources.scratch_parent()),
             stack: Stack::new(part(16), resources.scratch_parent()),
             ahead: Ahead { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
-            missing: Missing::default(),
+            missing: Missing {
+                left_out: export.record.map(ImportRecord::left_out).unwrap_or_default(),
+                ..Missing::default()
+            },
             malformed: 0,
             may_below: export.options.allow_missing_below,
             queue_budget: part(32),

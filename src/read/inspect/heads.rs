@@ -1,18 +1,11 @@
 //! What the roots of a snapshot are: Filecoin headers, or the metadata of FRC-0108 that names them.
-//!
-//! FRC-0108 snapshots have one root, whose block comes first: a dag-cbor map of `Version`, `HeadTipsetKey` (the head's
-//! headers) and `F3Data` (one raw block of any size, or null), see
-//! <https://github.com/filecoin-project/FIPs/blob/master/FRCs/frc-0108.md>.
 
 use parking_lot::Mutex;
-use serde::Deserialize;
 
 use crate::read::header::chain_header;
 use crate::report::{HeadInfo, Metadata, RootInfo};
+use crate::source::car::metadata::Metadata as Wire;
 use crate::source::car::{RawCid, Section};
-
-/// The most a block of metadata has, in bytes: it names a version and some CIDs.
-const MAX_METADATA: usize = 64 << 10;
 
 /// Collects the roots, and the blocks that they name.
 pub(super) struct Heads {
@@ -30,16 +23,6 @@ struct Found {
     f3: Option<Vec<u8>>,
     f3_bytes: Option<u64>,
     head: Option<HeadInfo>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Wire {
-    #[serde(rename = "Version")]
-    version: u64,
-    #[serde(rename = "HeadTipsetKey")]
-    head_tipset: Vec<RawCid>,
-    #[serde(rename = "F3Data")]
-    f3: Option<RawCid>,
 }
 
 impl Heads {
@@ -70,9 +53,7 @@ impl Heads {
         if let Some(header) = chain_header(block) {
             let head = HeadInfo { epoch: header.height, timestamp: header.timestamp, headers: 0 };
             found.head.get_or_insert(head).headers += 1;
-        } else if block.len() <= MAX_METADATA
-            && let Ok(metadata) = serde_ipld_dagcbor::from_slice::<Wire>(block)
-        {
+        } else if let Some(metadata) = Wire::read(block) {
             for cid in metadata.head_tipset.iter().chain(&metadata.f3) {
                 found.wanted.push(cid.as_bytes().to_vec());
                 found.seen.push(false);

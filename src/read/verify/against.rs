@@ -8,6 +8,7 @@
 //! entry: u32 length of the key | key | u128 XXH3-128 of key and value, seed = bytes in key          little-endian
 //! ```
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -40,6 +41,8 @@ pub(super) struct Source<'a> {
     pub path: &'a Path,
     pub layout: KeyLayout,
     pub null_padding: NullPadding,
+    /// The CIDs of the blocks that the import left out.
+    pub left_out: HashSet<Vec<u8>>,
     /// Memory for entries and for unpacking, in bytes.
     pub memory: u64,
     pub threads: usize,
@@ -95,6 +98,10 @@ impl SourceIndex {
     fn take(&self, chunk: &Chunk, source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<()> {
         let mut kept = 0;
         let blocks = Snapshot::sections(source.path, chunk, |section, offset, body| {
+            let is_left_out = |cid: &[u8]| source.left_out.contains(cid);
+            if !source.left_out.is_empty() && body.get(..section.cid.len as usize).is_some_and(is_left_out) {
+                return Ok(());
+            }
             let Some(record) = Record::new(&chunk.bytes, section, source.layout) else {
                 let problem = CarProblem::SectionTooShort { len: body.len() as u64 };
                 return Err(Error::bad_input(source.path, offset, problem));

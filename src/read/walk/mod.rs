@@ -128,7 +128,10 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         family: &family,
         layout: options.location.layout(record.as_ref()).0,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
-        missing: Mutex::default(),
+        missing: Mutex::new(Missing {
+            left_out: record.as_ref().map(ImportRecord::left_out).unwrap_or_default(),
+            ..Missing::default()
+        }),
         progress,
     };
     let recorded = record.filter(|record| !record.into_existing);
@@ -153,7 +156,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
             first_unreachable = walk.list_unreachable()?;
         }
     }
-    let Missing { total, allowed, first } = walk.missing.into_inner();
+    let Missing { total, allowed, first, .. } = walk.missing.into_inner();
     Ok(WalkReport {
         schema: WALK_SCHEMA.into(),
         db: options.db.display().to_string(),

@@ -18,8 +18,12 @@ use twox_hash::XxHash3_64;
 use super::bytes::{Bytes, Nothing, read_ahead};
 use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
 use super::header::{Begins, begins_header};
+use super::metadata::{MAX_METADATA, Metadata};
+use super::pass_over::{Next, PassOver, Passed, Receiver};
 use super::sources::{Following, SourceRead, Sum};
-use super::{CarProblem, Header, HeaderStep, MAX_ROOTS, NullPadding, Section, Step, next_section, read_header, varint};
+use super::{
+    CarProblem, Header, HeaderStep, MAX_ROOTS, NullPadding, RawCid, Section, Step, next_section, read_header, varint,
+};
 use crate::error::{Error, Result};
 use crate::os::buffer::{Buffer, Slab};
 use crate::os::mmap::Mapped;
@@ -31,6 +35,9 @@ const FIRST_READ: usize = 64 << 10;
 
 /// The most that is read to find the header: padding of a CARv2 and header, in bytes.
 const MAX_HEAD: u64 = super::MAX_HEADER + (4 << 20);
+
+/// Bytes of a block that is passed over, at once.
+const PIECE: usize = 1 << 20;
 
 /// The limits of a reader.
 #[derive(Debug, Clone, Copy)]
@@ -86,12 +93,12 @@ pub(crate) struct Chunks {
     fault: Option<Error>,
     /// Null padding of this source.
     padding: u64,
-    /// Of everything handed out, for sources that cannot be sought; none once one has begun in its middle.
+    /// Of everything handed out or passed over, for sources that cannot be sought; none once one has begun in its middle.
     checksum: Option<XxHash3_64>,
     /// What a stream comes from, where it can begin in its middle; and the sum that all of it is compared with.
     remote: Option<Arc<Remote>>,
     sum: Option<Arc<Expected>>,
-    /// Bytes of sections handed out, of all sources.
+    /// Bytes of sections handed out or passed over, of all sources.
     taken: u64,
     /// The source that is read now; the others, and what is known of each.
     source: u32,
@@ -106,6 +113,12 @@ pub(crate) struct Chunks {
     concatenated: bool,
     /// The index of a CARv2 ends the file: nobody loses blocks that stand behind it.
     index_is_last: bool,
+    /// Whether F3 data are in no chunk, and then whether they are hashed.
+    over_f3: Option<bool>,
+    /// The block of this source that is in no chunk.
+    over: Option<PassOver>,
+    /// Whether it comes next, at the front of `carry`.
+    is_next: bool,
 }
 
 impl Chunks {
@@ -140,6 +153,9 @@ impl Chunks {
             maps: false,
             concatenated: false,
             index_is_last: false,
+            over_f3: None,
+            over: None,
+            is_next: false,
         };
         let header = chunks.begin(input)?;
         Ok((header, chunks))
@@ -160,6 +176,56 @@ impl Chunks {
         (self.concatenated, self.index_is_last) = (true, index_is_last);
     }
 
+    /// From now on the F3 data of a snapshot of version 2, if the first block of a source, one of its `roots`, names some, are
+    /// in no chunk: they are read in pieces, hashed where `verify`, and counted.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`], [`Error::Io`]: the source cannot be read.
+    pub fn pass_over_f3(&mut self, roots: &[RawCid], verify: bool) -> Result<()> {
+        self.over_f3 = Some(verify);
+        let section = loop {
+            let missing = match next_section(&self.carry, 0, MAX_METADATA as u64) {
+                Ok(Step::Section(section)) => break section,
+                Ok(Step::Cut { missing, .. }) => missing,
+                // Reading tells what is wrong.
+                Ok(_) | Err(_) => return Ok(()),
+            };
+            let filled = self.carry.len();
+            let window = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.position + filled as u64));
+            self.carry.resize(filled + missing.min(window) as usize, 0);
+            let more = self.bytes.fill(&mut self.carry[filled..], &self.name)?;
+            self.carry.truncate(filled + more);
+            if more == 0 {
+                return Ok(());
+            }
+        };
+        let (cid, block) = section.body(&self.carry).split_at(section.cid.len as usize);
+        if roots.iter().any(|root| root.as_bytes() == cid) {
+            self.over = Metadata::read(block).and_then(|metadata| PassOver::new(metadata.f3?, verify));
+        }
+        Ok(())
+    }
+
+    /// The CID of the block that is in no chunk.
+    pub fn passes_over(&self) -> Option<&RawCid> {
+        self.over.as_ref().map(|over| &over.cid)
+    }
+
+    /// Takes up what an earlier run has passed over before the position, in this source.
+    pub fn take_up_passed(&mut self, known: Option<&Passed>) {
+        if let Some(over) = &mut self.over {
+            let none = Passed { cid: over.cid.to_string(), ..Passed::default() };
+            over.passed = known.filter(|known| known.cid == none.cid).cloned().unwrap_or(none);
+        }
+    }
+
+    /// The next block that is passed over goes to `into`.
+    pub fn receive(&mut self, into: Box<dyn Receiver>) {
+        if let Some(over) = &mut self.over {
+            over.receive(into);
+        }
+    }
+
     /// Begins a source and reads its header.
     fn begin(&mut self, input: Input) -> Result<Header> {
         let Input { name, size, body, compression, remote, expected, .. } = input;
@@ -171,8 +237,12 @@ impl Chunks {
         };
         (self.carry, self.behind, self.position, self.end) = (Vec::new(), Vec::new(), 0, None);
         (self.done, self.part_follows, self.fault, self.padding) = (false, false, None, 0);
+        (self.over, self.is_next) = (None, false);
         self.checksum = matches!(self.bytes, Bytes::Stream(_)).then(XxHash3_64::new);
         let header = self.read_head()?;
+        if let Some(verify) = self.over_f3 {
+            self.pass_over_f3(&header.roots, verify)?;
+        }
         if self.maps {
             self.map();
         }
@@ -344,6 +414,7 @@ impl Chunks {
         let read = &mut self.reads[self.source as usize];
         (read.offset, read.end, read.padding, read.checksum) = (position, end, padding, checksum);
         read.bytes = bytes.unwrap_or(consumed);
+        read.f3 = self.over.as_ref().map(|over| over.passed.clone());
         &mut self.reads
     }
 
@@ -373,7 +444,7 @@ impl Chunks {
         (self.position, self.padding) == (offset, padding)
     }
 
-    /// Bytes of sections handed out, of all sources.
+    /// Bytes of sections handed out or passed over, of all sources.
     pub fn taken(&self) -> u64 {
         self.taken
     }
@@ -432,6 +503,7 @@ impl Chunks {
         self.reads[self.source as usize].sum = self.sum.as_deref().map(Sum::of);
         // What was read behind `offset` comes again.
         (self.done, self.fault, self.padding, self.part_follows) = (false, None, 0, false);
+        self.is_next = false;
         // There may be several CARs, each with an end of its own.
         self.end = end.or(self.end.filter(|_| !self.concatenated));
         if let Bytes::File { file, at, .. } = &mut self.bytes {
@@ -462,7 +534,7 @@ impl Chunks {
             return Err(cut(&self.name, offset));
         }
         let mut scratch = vec![0; FIRST_READ];
-        let mut passing = Vec::new();
+        let (mut passing, mut left) = (Vec::new(), 0_u64);
         while self.position < offset {
             if self.carry.is_empty() {
                 let filled = self.bytes.fill(&mut scratch, &self.name)?;
@@ -477,8 +549,18 @@ impl Chunks {
             }
             if let Some(each) = &mut each {
                 passing.extend_from_slice(&self.carry[..take]);
-                let passed = self.pass(&passing, each)?;
-                passing.drain(..passed);
+                loop {
+                    // Of a block that is passed over nothing is kept.
+                    let over = passing.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    passing.drain(..over);
+                    left -= over as u64;
+                    let passed = self.pass(&passing, each)?;
+                    passing.drain(..passed);
+                    match self.over.as_ref().map(|over| over.is_next(&passing)) {
+                        Some(Next::This(place)) if left == 0 => left = place.total,
+                        _ => break,
+                    }
+                }
             }
             self.carry.drain(..take);
             self.position += take as u64;
@@ -499,6 +581,10 @@ impl Chunks {
                     Err((problem, _)) => return Err(Error::bad_input(&self.name, self.position, problem)),
                 }
                 continue;
+            }
+            let rest = bytes.get(at..).unwrap_or_default();
+            if self.over.as_ref().is_some_and(|over| !matches!(over.is_next(rest), Next::Another)) {
+                return Ok(at);
             }
             match next_section(bytes, at, max_block.min(fits)) {
                 Ok(Step::Section(section)) => {
@@ -551,12 +637,64 @@ impl Chunks {
             }
             let outcome = self.read_chunk(spare.take());
             let outcome = self.unless_broken(outcome)?;
+            if outcome.is_none() && std::mem::take(&mut self.is_next) {
+                let passed = self.pass_next();
+                self.unless_broken(passed)?;
+                continue;
+            }
             if outcome.is_none() && self.part_follows {
                 continue;
             }
             self.done |= outcome.is_none();
             return Ok(outcome);
         }
+    }
+
+    /// Reads the section at the front of `carry`, which is in no chunk.
+    fn pass_next(&mut self) -> Result<()> {
+        let Some(mut over) = self.over.take() else { return Ok(()) };
+        let outcome = self.pass_in_pieces(&mut over);
+        self.over = Some(over);
+        outcome
+    }
+
+    fn pass_in_pieces(&mut self, over: &mut PassOver) -> Result<()> {
+        let read = std::mem::take(&mut self.carry);
+        let Next::This(place) = over.is_next(&read) else { return Ok(()) };
+        let total = usize::try_from(place.total).unwrap_or(usize::MAX);
+        let (mine, rest) = read.split_at(read.len().min(total));
+        let mut block = over.begin()?;
+        over.write(&mut block, mine.get(place.head..).unwrap_or_default())?;
+        if let Some(checksum) = &mut self.checksum {
+            checksum.write(mine);
+        }
+        let mut done = mine.len() as u64;
+        let mut piece = vec![0; PIECE];
+        while done < place.total {
+            let window = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.position + done));
+            let want = (place.total - done).min(window).min(PIECE as u64) as usize;
+            let filled = self.bytes.fill(&mut piece[..want], &self.name)?;
+            if filled == 0 {
+                return Err(Error::bad_input(
+                    &self.name,
+                    self.position + done,
+                    CarProblem::Truncated { inside: "a block" },
+                ));
+            }
+            if let Bytes::Mapped { map, at, .. } = &self.bytes {
+                map.release(at.saturating_sub(filled), filled);
+            }
+            over.write(&mut block, &piece[..filled])?;
+            if let Some(checksum) = &mut self.checksum {
+                checksum.write(&piece[..filled]);
+            }
+            done += filled as u64;
+        }
+        over.end(block)?.map_err(|problem| Error::bad_input(&self.name, self.position, problem))?;
+        self.carry = rest.to_vec();
+        self.position += place.total;
+        self.taken += place.total;
+        Ok(())
     }
 
     /// From now on chunks are mapped, where a source is a plain file.
@@ -594,6 +732,13 @@ impl Chunks {
                 window = framed.needed as usize;
                 continue;
             }
+            if framed.over && framed.starts.is_empty() {
+                // Nothing of a mapped file is carried from chunk to chunk.
+                self.carry = bytes.get(..framed.needed as usize).unwrap_or_default().to_vec();
+                let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
+                (*at, self.is_next) = (start + self.carry.len(), true);
+                return Ok(None);
+            }
             let behind = start + framed.len;
             let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
             *at = if framed.padding { until } else { behind };
@@ -625,10 +770,16 @@ impl Chunks {
             let data_ends = filled < want || filled as u64 == window;
             let framed = self.frame(&buffer[..filled]);
             let rest = &buffer[framed.len..filled];
+            if framed.over && framed.starts.is_empty() {
+                self.carry.clear();
+                self.carry.extend_from_slice(rest);
+                self.is_next = true;
+                return Ok(None);
+            }
             let fault = self.check_rest(&framed, rest, data_ends, filled < want && self.end.is_some());
             if !framed.starts.is_empty() || fault.is_err() || framed.stops() || data_ends {
                 // Behind the data of a CARv2 `carry` has been set.
-                if self.end.is_none() || !data_ends {
+                if self.end.is_none() || !data_ends || framed.over {
                     self.carry.clear();
                     if fault.is_ok() && !self.done {
                         self.carry.extend_from_slice(rest);
@@ -657,6 +808,9 @@ impl Chunks {
     fn check_rest(&mut self, framed: &Framed, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
         if let Some((problem, at)) = &framed.problem {
             return Err(Error::bad_input(&self.name, self.position + *at as u64, problem.clone()));
+        }
+        if framed.over {
+            return Ok(());
         }
         let behind = self.position + framed.len as u64;
         if framed.padding {
@@ -697,7 +851,8 @@ impl Chunks {
     fn frame(&self, bytes: &[u8]) -> Framed {
         let Limits { max_block, fits, budget, .. } = self.limits;
         let starts = Vec::with_capacity(bytes.len() / 512);
-        let mut framed = Framed { starts, len: 0, needed: 0, padding: false, header: false, problem: None };
+        let mut framed =
+            Framed { starts, len: 0, needed: 0, padding: false, header: false, over: false, problem: None };
         while framed.len < bytes.len() {
             let at = framed.len;
             prefetch_ahead(bytes, at);
@@ -730,6 +885,18 @@ impl Chunks {
                     }
                     Begins::NeedMore | Begins::Other => {}
                 }
+            }
+            match self.over.as_ref().map(|over| over.is_next(&bytes[at..])) {
+                Some(Next::This(place)) => {
+                    (framed.over, framed.needed) = (true, place.head as u64);
+                    break;
+                }
+                Some(Next::Cut) => {
+                    framed.problem = next_section(bytes, at, u64::MAX).err();
+                    framed.needed = bytes.len() as u64 + 1;
+                    break;
+                }
+                Some(Next::Another) | None => {}
             }
             if len > max_block {
                 framed.problem = Some((CarProblem::BlockTooLarge { len, max: max_block }, at));
@@ -848,14 +1015,16 @@ struct Framed {
     padding: bool,
     /// Whether the header of one more CAR follows.
     header: bool,
+    /// Whether the block that is in no chunk follows; `needed` is then where it begins in its section.
+    over: bool,
     /// What is wrong behind the whole sections, and where in the buffer.
     problem: Option<(CarProblem, usize)>,
 }
 
 impl Framed {
-    /// Whether no section can follow.
+    /// Whether no section can follow in a chunk.
     fn stops(&self) -> bool {
-        self.padding || self.header
+        self.padding || self.header || self.over
     }
 }
 

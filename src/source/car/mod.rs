@@ -17,6 +17,8 @@ pub(crate) mod chunk;
 pub(crate) mod chunks;
 mod cid;
 mod header;
+pub(crate) mod metadata;
+pub(crate) mod pass_over;
 mod problem;
 mod section;
 pub(crate) mod sources;

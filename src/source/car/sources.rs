@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::RawCid;
+use super::pass_over::Passed;
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::source::input::{Expected, Input};
@@ -48,6 +49,9 @@ pub(crate) struct SourceRead {
     /// The sum that all of its bytes are compared with while they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<Sum>,
+    /// The block that is in no chunk, and how much of it there was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f3: Option<Passed>,
     /// Where the last of several joined CARs begins.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_part: u64,
