@@ -135,6 +135,11 @@ impl OpenSource {
         self.sources.names().len() as u64 - 1
     }
 
+    /// Whether any source is on the network.
+    pub fn has_remote(&self) -> bool {
+        self.remote.is_some() || self.sources.has_remote()
+    }
+
     /// Bytes of the largest source.
     pub fn largest(&self) -> Option<u64> {
         if self.sources.are_several() { self.sources.largest() } else { self.size }

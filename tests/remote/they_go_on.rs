@@ -68,6 +68,24 @@ fn the_sum_of_the_whole_goes_on_as_well() {
 }
 
 #[test]
+fn what_comes_slowly_is_not_held_in_memory() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(|_, _| Act::Slow(200_000)));
+    let url = server.url("a.car");
+    let held = || import(&place, &url).args(&["--connections", "2"]).env("BEDLOAD_DURABLE_BYTES", "100000");
+    dies(held(), "read:3");
+    let at = durable(&place);
+    server.now(|_, _| Act::Serve);
+    server.served();
+    let done = held().holds(&plain().blocks);
+    let (served, missing) = (server.served(), plain().bytes.len() as u64 - at);
+    assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
+    assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
+    let fast = Place::new();
+    let done = import(&fast, &server.url("b.car")).holds(&plain().blocks);
+    assert_eq!(done.json.pointer("/plan/sort/spill"), Some(&false.into()), "{}", done.json);
+}
+
+#[test]
 fn a_single_frame_comes_from_its_beginning_again() {
     use crate::common::car::zstd;
     let (place, server) = (Place::new(), Server::new(zstd(&plain().bytes)));

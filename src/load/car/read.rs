@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
@@ -37,6 +38,11 @@ use crate::source::car::{Section, Step, next_section};
 
 /// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
 const KEPT_OPEN: usize = 16;
+
+/// After this time it is known how fast blocks come over a network; where all of them would take longer than that to come
+/// again, they are not held in memory, which a kill empties. On a faster line files would cost more than they save.
+const LOOK: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// The blocks of the sources, checked and routed.
 pub(in crate::load) struct Blocks {
@@ -84,7 +90,8 @@ struct Shared<'a> {
     spill: &'a Spill,
     /// What each worker has collected for the partitions.
     pieces: Vec<Mutex<PartitionBuffers>>,
-    /// Set once more is held than the plan allows: from then on everything goes to disk.
+    started: Instant,
+    /// Set once more is held than the plan allows, or blocks come slowly: from then on everything goes to disk.
     spilling: AtomicBool,
     /// Workers that still hold chunks in memory from before.
     holders: AtomicUsize,
@@ -148,6 +155,7 @@ impl ReadContext<'_> {
             router: &router,
             spill: &spill,
             pieces: (0..self.plan.threads).map(|_| pieces()).collect(),
+            started: Instant::now(),
             spilling: AtomicBool::new(spilling),
             holders: AtomicUsize::new(if spilling { 0 } else { self.plan.threads }),
             held_bytes: AtomicU64::new(0),
@@ -172,6 +180,7 @@ impl ReadContext<'_> {
                         None if self.options.stop.is_cancelled() => None,
                         None => {
                             shared.note_checkpoint(source, pull, &checkpoints)?;
+                            shared.spill_if_slow(&source.chunks);
                             source.chunks.next(worker.spare.take())?
                         }
                     };
@@ -296,7 +305,7 @@ impl ReadContext<'_> {
                     human(held_bytes)
                 ),
             },
-            PlanChoice::Auto | PlanChoice::Spill | PlanChoice::Source => Event::Spills { held_bytes },
+            PlanChoice::Auto | PlanChoice::Spill | PlanChoice::Source => Event::Spills { held_bytes, slow: false },
         });
     }
 
@@ -485,6 +494,22 @@ impl Shared<'_> {
             blocks: self.blocks.load(Ordering::Relaxed),
             payload: self.payload.load(Ordering::Relaxed),
             digest: verified.digest,
+        }
+    }
+
+    /// From here on blocks go to disk where they come so slowly over a network that they are not to come again, as long as
+    /// what is held leaves room for the pieces that are written.
+    fn spill_if_slow(&self, chunks: &Chunks) {
+        let (plan, sort, elapsed) = (self.reading.plan, self.reading.sort, self.started.elapsed());
+        if self.spilling.load(Ordering::Relaxed) || self.reading.options.plan != PlanChoice::Auto || elapsed < LOOK {
+            return;
+        }
+        let rate = chunks.taken() as f64 / elapsed.as_secs_f64();
+        let is_slow = plan.expected_bytes.is_none_or(|bytes| bytes as f64 > rate * AGAIN.as_secs_f64());
+        let room = planner::pieces_bytes(plan);
+        let has_room = self.held_bytes.load(Ordering::Relaxed) + room <= sort.hold_bytes;
+        if is_slow && has_room && chunks.goes_on_elsewhere() && !self.spilling.swap(true, Ordering::Relaxed) {
+            self.reading.progress.report(&Event::Spills { held_bytes: sort.hold_bytes, slow: true });
         }
     }
 
