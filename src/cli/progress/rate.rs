@@ -38,8 +38,8 @@ impl Rate {
         })
     }
 
-    /// `network 12.0 MiB/s on 8 connections, waited for`: what it gives, and which of both sides the other waits for.
-    fn network(&self) -> Option<String> {
+    /// Which of both sides the other waits for, and what the network gives: `network 12.0 MiB/s on 8 connections`.
+    fn network(&self) -> Option<[(u8, String); 2]> {
         let (first, last) = (self.0.front()?, self.0.back()?);
         let seconds = last.seconds - first.seconds;
         let (Network { received_bytes: before, waited_seconds: waited, .. }, now) = (first.network?, last.network?);
@@ -48,8 +48,9 @@ impl Rate {
         }
         let rate = human((now.received_bytes.saturating_sub(before) as f64 / seconds) as u64);
         let is_waited_for = (now.waited_seconds - waited) * 2.0 > seconds;
-        let who = if is_waited_for { "waited for" } else { "waits for the import" };
-        Some(format!("network {rate}/s on {}, {who}", counted(now.connections.max(1), "connection", "connections")))
+        let who = if is_waited_for { "waits for the network" } else { "the network waits" };
+        let gives = format!("network {rate}/s on {}", counted(now.connections.max(1), "connection", "connections"));
+        Some([(2, who.to_owned()), (4, gives)])
     }
 
     /// The state of the work by the last sample: `0.4 of 1.2 GiB, 640.0 MiB/s, 655,123 blocks/s, 12 s left, 12 files at
@@ -61,19 +62,19 @@ impl Rate {
         let of_log = speed.and_then(|(_, blocks)| self.1.describe(blocks));
         let others = speed.filter(|_| of_log.is_none());
         let parts = [
-            counts(last.phase).then(|| (2, done_of(last.bytes, last.total))),
+            counts(last.phase).then(|| (3, done_of(last.bytes, last.total))),
             others.map(|(bytes, _)| (NEEDED, format!("{}/s", human(bytes as u64)))),
-            others.map(|(_, blocks)| (4, format!("{} blocks/s", grouped(blocks as u64)))),
+            others.map(|(_, blocks)| (5, format!("{} blocks/s", grouped(blocks as u64)))),
             of_log.map(|rates| (NEEDED, rates)),
             last.seconds_left.map(|seconds| (0, format!("{} left", duration(seconds)))),
-            last.backlog.as_ref().map(|backlog| (3, describe_backlog(backlog))),
-            self.network().map(|network| (3, network)),
+            last.backlog.as_ref().map(|backlog| (4, describe_backlog(backlog))),
         ];
+        let network = self.network().into_iter().flatten();
         Status {
             name: last.phase.name(),
             seconds: last.seconds,
             done: last.done(),
-            parts: parts.into_iter().flatten().collect(),
+            parts: parts.into_iter().flatten().chain(network).collect(),
             curve: self.1.curve(),
         }
     }
@@ -180,11 +181,12 @@ mod tests {
         rate.add(at(10.0, 0, 1.0));
         rate.add(at(12.0, 24 << 20, 2.9));
         let text = rate.status().text(200);
-        assert!(text.ends_with("network 12.0 MiB/s on 8 connections, waited for"), "{text}");
+        assert!(text.ends_with("waits for the network, network 12.0 MiB/s on 8 connections"), "{text}");
+        assert_eq!(rate.status().text(40), "64.0 MiB/s, waits for the network", "who waits for whom comes first");
         rate.add(at(13.0, 36 << 20, 2.9));
-        assert!(rate.status().text(200).ends_with("waited for"));
+        assert!(rate.status().text(200).contains(", waits for the network"));
         rate.add(at(15.0, 60 << 20, 2.9));
-        assert!(rate.status().text(200).ends_with("8 connections, waits for the import"));
+        assert!(rate.status().text(200).ends_with("the network waits, network 12.0 MiB/s on 8 connections"));
     }
 
     #[test]
