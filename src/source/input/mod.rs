@@ -41,6 +41,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use detect::is_compressed;
 pub(crate) use hashing::Expected;
+pub use hashing::SumFunction;
 pub(crate) use look::{Look, look, look_at_remote};
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;

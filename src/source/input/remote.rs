@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
 use super::source::Source;
 use super::stream::{Extent, decompressed, stream};
-use super::{ByteStream, Compression, Input, InputOptions, Restart, forest};
+use super::{ByteStream, Compression, Input, InputOptions, Restart, SumFunction, forest};
 use crate::error::{Error, Result};
 use crate::source::remote::{self, RemoteFile, RemoteGate, RemotePin};
 
@@ -38,7 +38,7 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let name = file.name().to_owned();
     let expected = match (&options.checksum, options.extent) {
         (Some(wanted), _) => Some(expected(wanted, &name, options)?),
-        (None, Extent::All) => beside(&file, &name),
+        (None, Extent::All) => beside(&file, &name).or_else(|| stored(&file, &name)),
         (None, _) => None,
     };
     let expected = expected.map(Arc::new);
@@ -95,7 +95,7 @@ pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> R
         return Err(usage(format!("a checksum begins with sha256:, and not as {wanted}")));
     };
     if let Some(digest) = hashing::digest(place) {
-        return Ok(Expected { digest, from: "the command line".into() });
+        return Ok(Expected::new(SumFunction::Sha256, &digest, "the command line"));
     }
     let path = Path::new(place);
     let (bytes, from) = if remote::is_remote(path) {
@@ -110,7 +110,7 @@ pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> R
     };
     let digest = hashing::sum_in(&bytes, &file_name(source), true);
     let digest = digest.ok_or_else(|| usage(format!("{from} has no SHA-256 of {}", source.display())))?;
-    Ok(Expected { digest, from })
+    Ok(Expected::new(SumFunction::Sha256, &digest, from))
 }
 
 fn file_name(source: &Path) -> String {
@@ -125,7 +125,16 @@ fn beside(file: &RemoteFile, name: &Path) -> Option<Expected> {
         let pinned = file_name(Path::new(from.strip_suffix(suffix)?));
         let digest = hashing::sum_in(&bytes, &pinned, false);
         let digest = digest.or_else(|| hashing::sum_in(&bytes, &file_name(name), false))?;
-        Some(Expected { digest, from })
+        Some(Expected::new(SumFunction::Sha256, &digest, from))
+    })
+}
+
+/// The strongest sum that the store itself has of the file.
+fn stored(file: &RemoteFile, name: &Path) -> Option<Expected> {
+    let sums = file.stored_sums();
+    SumFunction::ALL.into_iter().find_map(|function| {
+        let (_, sum) = sums.iter().find(|(id, sum)| id == function.id() && sum.len() == function.width())?;
+        Some(Expected::new(function, sum, format!("the metadata of {}", name.display())))
     })
 }
 
@@ -158,7 +167,10 @@ impl Remote {
     pub fn again(&self, restart: &Restart) -> Result<Option<Box<dyn ByteStream>>> {
         let from = match (&self.expected, restart.hash) {
             (None, _) => restart.packed,
-            (Some(_), Some(hash)) if hash.at <= restart.packed => hash.at,
+            // A sum by another function begins anew.
+            (Some(expected), Some(hash)) if hash.at <= restart.packed && hash.function() == expected.function => {
+                hash.at
+            }
             (Some(_), _) => return Ok(None),
         };
         if !self.file.is_ranged() || self.file.size().is_none_or(|size| restart.packed > size) {
