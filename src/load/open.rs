@@ -80,7 +80,8 @@ impl OpenSource {
         let reading = InputOptions {
             network: options.network.clone(),
             checksum: options.checksum.clone(),
-            extent: Extent::All,
+            // What is not read to its end has no sum.
+            extent: if options.log.to.is_some() { Extent::Part } else { Extent::All },
             ..InputOptions::new(threads, memory)
         };
         let (mut remote, mut sum) = (None, None);

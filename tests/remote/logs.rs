@@ -102,5 +102,16 @@ fn the_sum_of_a_log_is_compared() {
     assert_eq!(done.json.pointer("/source/checksum/compared"), Some(&true.into()));
     let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
     let server = server.with("block_log.sha256sum", sum(&plain().bytes));
-    of_log(&place, &server.url("block_log")).run().refused(3, None, "its SHA-256 is");
+    let url = server.url("block_log");
+    of_log(&place, &url).run().refused(3, None, "its SHA-256 is");
+    // Of a part of it there is no sum to compare.
+    let done = of_log(&place, &url).args(&["--to", "100"]).run();
+    done.succeeded();
+    assert_eq!(done.json.pointer("/source/checksum"), None);
+    std::fs::remove_dir_all(&done.db).expect("removed");
+    let sum = format!("sha256:{}", sum(&log().bytes));
+    for source in [url, log().file.to_str().expect("text").to_owned()] {
+        let done = of_log(&place, &source).args(&["--to", "100", "--checksum", &sum]).run();
+        done.refused(2, None, "--checksum is of all bytes, and with --to the log is not read to its end");
+    }
 }

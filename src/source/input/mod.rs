@@ -49,7 +49,7 @@ pub use open::open;
 pub(crate) use open::refused;
 pub(crate) use peek::peek;
 pub use problem::CompressionProblem;
-pub(crate) use remote::Remote;
+pub(crate) use remote::{Packed, Remote};
 pub use stream::{Extent, InputOptions};
 
 use crate::error::Result;

@@ -9,7 +9,7 @@ use super::source::Source;
 use super::stream::{Extent, decompressed, stream};
 use super::{ByteStream, Compression, Input, InputOptions, Restart, SumFunction, forest};
 use crate::error::{Error, Result};
-use crate::source::remote::{self, RemoteFile, RemoteGate, RemotePin};
+use crate::source::remote::{self, NetworkOptions, RemoteFile, RemoteGate, RemotePin};
 
 /// What publishers append to the name of a file for that of its sum.
 const SIDECARS: [&str; 2] = [".sha256sum", ".sha256"];
@@ -38,7 +38,7 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let name = file.name().to_owned();
     let expected = match (&options.checksum, options.extent) {
         (Some(wanted), _) => Some(expected(wanted, &name, options)?),
-        (None, Extent::All) => beside(&file, &name).or_else(|| stored(&file, &name)),
+        (None, Extent::All) => published(&file, &name),
         (None, _) => None,
     };
     let expected = expected.map(Arc::new);
@@ -60,6 +60,39 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let super::Body::Stream(stream) = input.body else { return Ok(input) };
     let stream = remote.wrap(stream, gate, states, 0);
     Ok(Input { body: super::Body::Stream(stream), remote: Some(Arc::new(remote)), ..input })
+}
+
+/// A file on the network whose bytes are wanted as they are.
+pub(crate) struct Packed {
+    file: Arc<RemoteFile>,
+    expected: Option<Arc<Expected>>,
+}
+
+impl Packed {
+    /// Opens the file that `path` names, and finds the sum that is published of it.
+    ///
+    /// # Errors
+    /// As [`RemoteFile::open`].
+    pub fn open(path: &Path, network: &NetworkOptions) -> Result<Self> {
+        let file = RemoteFile::open(path, network, None)?;
+        let expected = published(&file, file.name()).map(Arc::new);
+        Ok(Self { file, expected })
+    }
+
+    /// What identifies it.
+    pub fn pin(&self) -> RemotePin {
+        self.file.pin()
+    }
+
+    /// Its bytes, for which so much memory may be used; where their sum is another one, the end is an error.
+    pub fn read(&self, memory: u64) -> Box<dyn Read + Send> {
+        let (reader, gate) = self.file.read_from(0, memory);
+        gate.iter().for_each(RemoteGate::open);
+        match &self.expected {
+            Some(expected) => Box::new(Hashing::new(reader, self.file.name(), Arc::clone(expected), None).0),
+            None => reader,
+        }
+    }
 }
 
 /// Memory for bytes from the network, and for all else.
@@ -116,6 +149,11 @@ pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> R
 fn file_name(source: &Path) -> String {
     let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     name.trim_end_matches("?…").to_owned()
+}
+
+/// The sum that is published of a file.
+fn published(file: &RemoteFile, name: &Path) -> Option<Expected> {
+    beside(file, name).or_else(|| stored(file, name))
 }
 
 /// The sum that the publisher has put beside the file.
