@@ -127,7 +127,9 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     }
     let source = snapshot::probe(&options.source, &options.network)?;
     // What is no snapshot is refused before anything is made.
-    inspect(&InspectOptions::new(&options.source).network(options.network.clone()), &Silent)?;
+    if source.shows_at_its_beginning()? {
+        inspect(&InspectOptions::new(&options.source).network(options.network.clone()), &Silent)?;
+    }
     let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
     let work_dir = WorkDir::take(dir)?;

@@ -8,6 +8,7 @@ use super::cache;
 use super::fetch::Fetched;
 use crate::error::{Error, Result};
 use crate::progress::CancellationToken;
+use crate::source::block_log::{PEEK, is_block_log};
 use crate::source::input::{self, Packed};
 use crate::source::remote::{NetworkOptions, is_remote};
 
@@ -24,6 +25,16 @@ pub(super) struct SourceProfile {
 }
 
 impl SourceProfile {
+    /// Whether it can be inspected without reading all of it: not a log on the network.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the network fails.
+    pub fn shows_at_its_beginning(&self) -> Result<bool> {
+        let Some(packed) = &self.remote else { return Ok(true) };
+        let head = packed.head(PEEK)?;
+        Ok(!is_block_log(&head, head.len() < PEEK))
+    }
+
     /// Fetches what is on the network into `dir`; `None` of what is here.
     ///
     /// # Errors

@@ -115,17 +115,6 @@ fn a_database_is_compared_with_a_url_and_doctor_samples_one() {
 }
 
 #[test]
-fn a_comparison_of_presets_refuses_a_url() {
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
-    let mut bench = program();
-    bench.args(["bench", &server.url("a.car"), "--out"]).arg(place.path("out"));
-    let output = bench.output().expect("it runs");
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("download the snapshot first"), "{said}");
-}
-
-#[test]
 fn options_of_networks_are_refused_for_files() {
     let place = Place::new();
     let done = import(&place, place.file("a.car", &plain().bytes)).args(&["--connections", "3"]).run();

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod comparisons;
 mod imports_from_urls;
 mod logs;
 mod names_without_secrets;

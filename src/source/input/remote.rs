@@ -84,6 +84,17 @@ impl Packed {
         self.file.pin()
     }
 
+    /// Its first bytes, `len` or all that it has.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the network fails.
+    pub fn head(&self, len: usize) -> Result<Vec<u8>> {
+        let size = self.file.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
+        let mut head = vec![0; len.min(size)];
+        self.file.read_at(&mut head, 0).map_err(Error::io("read", self.file.name()))?;
+        Ok(head)
+    }
+
     /// Its bytes, for which so much memory may be used; where their sum is another one, the end is an error.
     pub fn read(&self, memory: u64) -> Box<dyn Read + Send> {
         let (reader, gate) = self.file.read_from(0, memory);
