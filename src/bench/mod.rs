@@ -26,7 +26,6 @@ mod store;
 pub(crate) mod testing;
 pub mod tune;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -295,7 +294,7 @@ fn identity(
     }
     let all = json!({
         "schema": "bedload-bench-identity-1",
-        "snapshot": snapshot::identity(&options.source),
+        "snapshot": snapshot::absolute(&options.source),
         "snapshot_bytes": source.bytes,
         "snapshot_modified_ms": source.modified_ms,
         "snapshot_tag": source.tag,
@@ -308,7 +307,7 @@ fn identity(
         "lookups": options.lookups,
         "node_ops": options.node_ops,
         "scan": options.scan,
-        "dir": absolute(options.dir.as_deref().unwrap_or(&options.out)),
+        "dir": snapshot::absolute(options.dir.as_deref().unwrap_or(&options.out)),
         "bedload": env!("CARGO_PKG_VERSION"),
     });
     Ok(object(all))
@@ -320,10 +319,6 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn text_digest(text: &str) -> String {
     format!("{:016x}", twox_hash::XxHash3_64::oneshot(text.as_bytes()))
-}
-
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 fn infos(variants: &[Variant]) -> Result<Vec<VariantInfo>> {

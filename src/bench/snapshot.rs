@@ -44,9 +44,12 @@ impl SourceProfile {
     }
 }
 
-/// How a snapshot is named where it is compared with that of another day.
-pub(super) fn identity(path: &Path) -> String {
-    if is_remote(path) { path.display().to_string() } else { super::absolute(path) }
+/// A name that means the same wherever a process is started: a URL, or an absolute path.
+pub(super) fn absolute(path: &Path) -> String {
+    if is_remote(path) {
+        return path.display().to_string();
+    }
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// Probes a snapshot.

@@ -172,6 +172,42 @@ fn what_cannot_be_of_several_is_refused() {
 }
 
 #[test]
+fn many_urls_are_looked_at_at_once_and_the_first_fault_in_their_order_is_named() {
+    let late = |_: &_, _| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        Act::Serve
+    };
+    let looks = |args: &[&str]| {
+        let server = Server::new(small().bytes.clone()).acts(late);
+        let sources: Vec<String> = (0..40).map(|number| server.url(&format!("{number}.car"))).collect();
+        let place = Place::new();
+        let done = import_all(&place, &sources).args(args).args(&["--dry-run"]).run();
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        assert!(server.requests().len() >= 40);
+        server.most_connections()
+    };
+    let most = looks(&[]);
+    assert!((8..=20).contains(&most), "{most} at once");
+    // The server counts one more while it closes the one before.
+    assert!(looks(&["--connections", "1"]) <= 2);
+
+    let (fast, slow) = (Server::new(Vec::new()), Server::new(Vec::new()));
+    fast.now(|_, _| Act::Status(404, ""));
+    slow.now(|_, _| {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        Act::Status(404, "")
+    });
+    let sources = [file(small()), slow.url("a.car"), fast.url("b.car"), "missing.car".into()];
+    let place = Place::new();
+    let done = import_all(&place, &sources).run();
+    assert_eq!(done.code, Some(3), "{}", done.stderr);
+    assert!(done.stderr.contains(&format!("read {}: there is no such file", sources[1])), "{}", done.stderr);
+    let sources = [file(small()), "missing.car".into(), fast.url("b.car")];
+    let done = import_all(&place, &sources).run();
+    assert!(done.stderr.contains("missing.car: there is no such file"), "{}", done.stderr);
+}
+
+#[test]
 fn each_url_is_asked_for_with_its_own_secrets() {
     let (place, one, two) = (Place::new(), Server::new(plain().bytes.clone()), Server::new(older().bytes.clone()));
     let url = |server: &Server, secret: &str| format!("http://user:{secret}@{}/a.car?{secret}", server.address());

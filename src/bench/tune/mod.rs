@@ -34,7 +34,7 @@ use self::trials::Trials;
 use super::fetch::Fetched;
 use super::measure::{Runner, WorkDir};
 use super::pace::Pace;
-use super::{Clock, absolute, machine, object, snapshot, text_digest};
+use super::{Clock, machine, object, snapshot, text_digest};
 use crate::error::{Error, Result};
 use crate::os::scratch_dir::ScratchDir;
 use crate::preset::Preset;
@@ -70,7 +70,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
     let tried = all.len();
     let identity = json!({
         "schema": "bedload-tune-identity-2",
-        "snapshot": snapshot::identity(&options.source),
+        "snapshot": snapshot::absolute(&options.source),
         "snapshot_bytes": source.bytes,
         "snapshot_modified_ms": source.modified_ms,
         "snapshot_tag": source.tag,
@@ -78,7 +78,7 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         "preset_text": text_digest(&start.all_text()),
         "goal": options.goal,
         "seed": options.seed,
-        "dir": absolute(&options.dir),
+        "dir": snapshot::absolute(&options.dir),
         "bedload": env!("CARGO_PKG_VERSION"),
     });
     let store = RunStore::open(&options.out, &object(identity))?;
