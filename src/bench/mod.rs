@@ -7,6 +7,7 @@
 mod analyse;
 mod cache;
 mod child;
+mod fetch;
 pub mod keys;
 mod limit;
 mod machine;
@@ -25,7 +26,6 @@ mod store;
 pub(crate) mod testing;
 pub mod tune;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -37,6 +37,7 @@ pub use options::{BenchOptions, DEFAULT_LOOKUPS, DEFAULT_NODE_OPS, DEFAULT_RUNS}
 pub use schedule::Order;
 pub use store::load;
 
+use self::fetch::Fetched;
 use self::limit::Limit;
 use self::measure::{Runner, Turn, WorkDir};
 use self::pace::Pace;
@@ -46,6 +47,7 @@ use crate::progress::Silent;
 use crate::read::inspect::{InspectOptions, inspect};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
 use crate::size::counted;
+use crate::source::remote::take_secrets;
 
 /// Receives the progress of a comparison.
 pub trait BenchObserver {
@@ -57,6 +59,11 @@ pub trait BenchObserver {
     /// A part of the run begins: what it does, in a word.
     fn does(&self, action: &'static str) {
         let _ = action;
+    }
+
+    /// So many of the snapshot's bytes have come from the network.
+    fn fetches(&self, received: u64, bytes: u64) {
+        let _ = (received, bytes);
     }
 
     /// A run is over.
@@ -101,6 +108,9 @@ pub struct Step {
 /// comparison is in the same folder; [`Error::Io`]: the disk fails; [`Error::Interrupted`]: the caller cancelled it. An
 /// import that fails is a result.
 pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<BenchReport> {
+    let mut options = options.clone();
+    take_secrets(&mut options.source, &mut options.network);
+    let options = &options;
     let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
     let infos = infos(&variants)?;
     let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
@@ -114,9 +124,11 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             hint: "give --lookups 1 or more, or leave out --node-ops".into(),
         });
     }
-    let source = snapshot::probe(&options.source)?;
+    let source = snapshot::probe(&options.source, &options.network)?;
     // What is no snapshot is refused before anything is made.
-    inspect(&InspectOptions::new(&options.source), &Silent)?;
+    if source.shows_at_its_beginning()? {
+        inspect(&InspectOptions::new(&options.source).network(options.network.clone()), &Silent)?;
+    }
     let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
     let work_dir = WorkDir::take(dir)?;
@@ -127,9 +139,15 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     if let Some(MemoryLimit { enforced: false, how, .. }) = &memory_limit {
         observer.note(&format!("the limit of memory is not enforced: {how}"));
     }
+    let plan = plan(options, &names);
+    let todo: Vec<bool> = plan.iter().map(|(name, turn)| !is_done(&runs, name, *turn)).collect();
+    let fetched = match todo.contains(&true) {
+        true => source.fetch(dir, &options.stop, &|received, bytes| observer.fetches(received, bytes))?,
+        false => None,
+    };
     let runner = Runner {
         program: &options.program,
-        source: &options.source,
+        source: fetched.as_ref().map_or(&options.source, Fetched::path),
         cold: options.cold,
         lookups: options.lookups,
         node_ops: options.node_ops,
@@ -169,10 +187,8 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         runs: Vec::new(),
     };
 
-    let plan = plan(options, &names);
     let clock = Clock::new(options.budget);
     let mut pace = Pace::default();
-    let todo: Vec<bool> = plan.iter().map(|(name, turn)| !is_done(&runs, name, *turn)).collect();
     for (index, (name, turn)) in plan.iter().enumerate().filter(|(index, _)| todo.get(*index) == Some(&true)) {
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
@@ -278,9 +294,10 @@ fn identity(
     }
     let all = json!({
         "schema": "bedload-bench-identity-1",
-        "snapshot": absolute(&options.source),
+        "snapshot": snapshot::absolute(&options.source),
         "snapshot_bytes": source.bytes,
         "snapshot_modified_ms": source.modified_ms,
+        "snapshot_tag": source.tag,
         "variants": variants,
         "warmup": options.warmup,
         "order": options.order.name(),
@@ -290,7 +307,7 @@ fn identity(
         "lookups": options.lookups,
         "node_ops": options.node_ops,
         "scan": options.scan,
-        "dir": absolute(options.dir.as_deref().unwrap_or(&options.out)),
+        "dir": snapshot::absolute(options.dir.as_deref().unwrap_or(&options.out)),
         "bedload": env!("CARGO_PKG_VERSION"),
     });
     Ok(object(all))
@@ -302,10 +319,6 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn text_digest(text: &str) -> String {
     format!("{:016x}", twox_hash::XxHash3_64::oneshot(text.as_bytes()))
-}
-
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 fn infos(variants: &[Variant]) -> Result<Vec<VariantInfo>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::matrix::Vary;
 use super::schedule::Order;
 use crate::progress::CancellationToken;
+use crate::source::remote::NetworkOptions;
 
 /// Rounds when the user gives no number: the fewest that give a useful interval.
 pub const DEFAULT_RUNS: u32 = 3;
@@ -24,6 +25,8 @@ pub const DEFAULT_MARGIN: f64 = 0.05;
 pub struct BenchOptions {
     /// The snapshot.
     pub source: PathBuf,
+    /// How a snapshot on the network is fetched.
+    pub network: NetworkOptions,
     /// The command that asked for it, for the report.
     pub command: Option<String>,
     /// The program whose `import`, `walk` and `bench-read` are run.
@@ -71,6 +74,7 @@ impl BenchOptions {
     pub fn new(source: impl Into<PathBuf>, program: impl Into<PathBuf>, out: impl Into<PathBuf>) -> Self {
         Self {
             source: source.into(),
+            network: NetworkOptions::default(),
             command: None,
             program: program.into(),
             presets: Vec::new(),

@@ -27,7 +27,7 @@ use crate::rocks::releases::loadable_by_old;
 use crate::rocks::{self, options_of};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
-use crate::source::car::sources::{SourceRead, Sum};
+use crate::source::car::sources::SourceRead;
 
 /// Writes the record of the import, makes the database durable and gives it its name. Returns the report.
 ///
@@ -151,7 +151,7 @@ fn rows(all: &Sources, sources: &[(SourceRead, u64)]) -> Vec<SourceInfo> {
             duplicate: *duplicate,
         }),
         remote: all.remote_info(number),
-        checksum: source.sum.clone().map(|Sum { sha256, from }| ChecksumInfo { sha256, from, compared: true }),
+        checksum: source.sum.as_ref().map(ChecksumInfo::of),
     };
     let several = all.names().iter().zip(sources).enumerate().filter(|_| all.are_several());
     several.map(row).collect()

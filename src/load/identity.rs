@@ -64,7 +64,7 @@ pub(super) struct Origin<'a> {
     /// What one source is on the network.
     pub remote: Option<RemoteOrigin>,
     /// The sum that all of it is compared with.
-    pub sha256: Option<String>,
+    pub sum: Option<String>,
     /// Several sources, in their order; then `files` is empty.
     pub sources: Vec<OneSource>,
     /// Their names.
@@ -143,7 +143,7 @@ struct SourceIdentity {
     remote: Option<RemoteOrigin>,
     /// The sum that all of it is compared with; it says nothing about what the source is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    sha256: Option<String>,
+    sum: Option<String>,
     /// The inodes of all its files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inodes: Vec<Inode>,
@@ -191,7 +191,7 @@ impl Identity {
                 name: options.source().to_string_lossy().into_owned(),
                 sources: origin.sources,
                 remote: origin.remote,
-                sha256: origin.sha256,
+                sum: origin.sum,
                 ..SourceIdentity::of(digest(&origin.head), origin.files)?
             },
             tool: env!("CARGO_PKG_VERSION").into(),
@@ -248,8 +248,8 @@ impl Identity {
         let named = self.source.paths.iter().cloned().zip(&files).collect();
         let now = SourceIdentity::of(self.source.header.clone(), named)?;
         // Of a file on the network every answer was compared.
-        let SourceIdentity { name, remote, sha256, .. } = self.source.clone();
-        if self.source == (SourceIdentity { name, remote, sha256, ..now }) {
+        let SourceIdentity { name, remote, sum, .. } = self.source.clone();
+        if self.source == (SourceIdentity { name, remote, sum, ..now }) {
             return Ok(());
         }
         Err(changed(options.source(), NOT_WHAT_IT_WAS))
@@ -285,8 +285,8 @@ impl Identity {
     }
 
     /// The sum that all of the source is compared with while it is read.
-    pub fn sha256(&self) -> Option<&String> {
-        self.source.sha256.as_ref()
+    pub fn sum(&self) -> Option<&String> {
+        self.source.sum.as_ref()
     }
 
     /// What differs between this import and the one in the journal: name, value there, value here. A copy of the same
@@ -402,8 +402,8 @@ impl SourceIdentity {
         let mut files = files.into_iter();
         let paths = named.into_iter().map(|(path, _)| path).collect();
         let (file, more) = (files.next(), files.collect());
-        let (name, remote, sha256, sources) = Default::default();
-        Ok(Self { header, name, file, more, remote, sha256, inodes, sources, paths })
+        let (name, remote, sum, sources) = Default::default();
+        Ok(Self { header, name, file, more, remote, sum, inodes, sources, paths })
     }
 }
 

@@ -92,7 +92,7 @@ impl Import<'_> {
         let (opened, preset) = self.open(&sources)?;
         let planned = self.plan(&opened, &preset, &target, finished)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
-        let checksum = opened.checksum();
+        let (checksum, origin) = (opened.checksum(), opened.origin());
         let mut source = opened.read_header(options, &planned.plan)?;
         if let Source::Car(car) = &source {
             f3::check(options, &car.chunks)?;
@@ -108,7 +108,7 @@ impl Import<'_> {
         if !finished {
             disk_space::check(&planned.plan.space)?;
         }
-        let identity = Identity::of(options, &preset, &planned.plan, source.origin(options))?;
+        let identity = Identity::of(options, &preset, &planned.plan, source.origin(options, origin))?;
         let prepared = Prepared { sources, preset, planned, identity, plain };
         let mut lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
         if finished {

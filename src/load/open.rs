@@ -60,8 +60,6 @@ pub(super) struct Car {
     sources: Arc<Sources>,
     /// The source, where it is a file that was opened by its name.
     file: Option<File>,
-    remote: Option<RemoteOrigin>,
-    sha256: Option<String>,
 }
 
 impl OpenSource {
@@ -82,7 +80,8 @@ impl OpenSource {
         let reading = InputOptions {
             network: options.network.clone(),
             checksum: options.checksum.clone(),
-            extent: Extent::All,
+            // What is not read to its end has no sum.
+            extent: if options.log.to.is_some() { Extent::Part } else { Extent::All },
             ..InputOptions::new(threads, memory)
         };
         let (mut remote, mut sum) = (None, None);
@@ -159,7 +158,6 @@ impl OpenSource {
     /// [`Error::BadInput`](crate::Error::BadInput) where a CAR's header is damaged, [`Error::Usage`](crate::Error::Usage)
     /// where options of block logs are given for a CAR.
     pub fn read_header(self, options: &ImportOptions, plan: &Plan) -> Result<Source> {
-        let (remote, sha256) = (self.remote_origin(), self.sum.as_ref().map(|sum| sum.hex()));
         let mut input = match self.opened {
             Opened::Log(log) => return Ok(Source::BlockLog(log)),
             Opened::Other(input) => input,
@@ -184,33 +182,33 @@ impl OpenSource {
         if sources.are_several() {
             chunks.follow(sources.following(self.reading));
         }
-        Ok(Source::Car(Box::new(Car { header, chunks, sources, file, remote, sha256 })))
+        Ok(Source::Car(Box::new(Car { header, chunks, sources, file })))
     }
 
-    /// What identifies a source on the network.
-    fn remote_origin(&self) -> Option<RemoteOrigin> {
-        self.remote.as_ref().map(|remote| RemoteOrigin::of(remote))
+    /// What identifies one source on the network, and the sum that it has.
+    pub fn origin(&self) -> Origin<'static> {
+        let remote = self.remote.as_ref().map(|remote| RemoteOrigin::of(remote));
+        let sum = self.sum.as_ref().map(|expected| format!("{} {}", expected.function, expected.sum));
+        Origin { remote, sum, ..Origin::default() }
     }
 
     /// The sum that all of the source is compared with, for the report.
     pub fn checksum(&self) -> Option<ChecksumInfo> {
-        let sum = self.sum.as_ref()?;
-        Some(ChecksumInfo { sha256: sum.hex(), from: sum.from.clone(), compared: true })
+        self.sum.as_deref().map(ChecksumInfo::of)
     }
 }
 
 impl Source {
-    /// What identifies the source.
-    pub fn origin(&self, options: &ImportOptions) -> Origin<'_> {
+    /// What identifies the source; `opened` is what was known before its header.
+    pub fn origin<'a>(&'a self, options: &ImportOptions, opened: Origin<'a>) -> Origin<'a> {
         match self {
-            Self::BlockLog(log) => origin_of_log(log, options),
+            Self::BlockLog(log) => origin_of_log(log, options, opened),
             Self::Car(car) => {
                 let head = format!("{} {}", car.header.version, self.roots().join(" ")).into_bytes();
                 let sources = car.sources.identities();
                 let named = car.file.iter().filter(|_| sources.is_empty());
                 let files = named.map(|file| (car.sources.first().to_owned(), file)).collect();
-                let (remote, sha256) = (car.remote.clone(), car.sha256.clone());
-                Origin { head, files, log: String::new(), remote, sha256, sources, paths: car.sources.names().to_vec() }
+                Origin { head, files, sources, paths: car.sources.names().to_vec(), ..opened }
             }
         }
     }
@@ -261,20 +259,20 @@ fn detect(input: Input, options: &ImportOptions, dictionaries: &Dictionaries) ->
 }
 
 /// What identifies a log.
-fn origin_of_log<'a>(log: &'a Log, options: &ImportOptions) -> Origin<'a> {
+fn origin_of_log<'a>(log: &'a Log, options: &ImportOptions, opened: Origin<'a>) -> Origin<'a> {
     let chosen = chosen(&options.log);
     match &log.body {
         LogBody::Files(files) => {
             // Standard input has no name to open later.
             let named = files.parts.iter().filter(|part| is_file(&part.path));
             let files = named.map(|part| (part.path.clone(), part.file())).collect();
-            Origin { head: Vec::new(), files, log: chosen, ..Origin::default() }
+            Origin { files, log: chosen, ..opened }
         }
         LogBody::Stream(forward) => {
             let forward = forward.lock();
             let head = forward.head();
             let head = head.get(..HEAD).unwrap_or(head).to_vec();
-            Origin { head, log: chosen, ..Origin::default() }
+            Origin { head, log: chosen, ..opened }
         }
     }
 }

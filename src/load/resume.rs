@@ -77,7 +77,7 @@ fn continue_with(
 ) -> Result<(Journal, ResumedState)> {
     // The journal's identity has no paths; this one has.
     resumed.touched = resumed.identity.as_ref().map_or_else(Vec::new, |known| identity.touched_since(known));
-    resumed.compared = resumed.identity.as_ref().is_some_and(|known| known.sha256() == identity.sha256());
+    resumed.compared = resumed.identity.as_ref().is_some_and(|known| known.sum() == identity.sum());
     resumed.identity = Some(identity.clone());
     target.create()?;
     if let Some(message) = existing.map(|it| it.take_up(&journal, &mut resumed)).transpose()?.flatten() {

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::load::identity::{self, Identity, Inode, OneSource, RemoteOrigin};
 use crate::load::options::{Format, ImportOptions};
+use crate::parallel;
 use crate::progress::Network;
 use crate::report::RemoteInfo;
 use crate::source::block_log::{PEEK, is_block_log, is_log_directory, is_set};
@@ -26,6 +27,9 @@ use crate::source::remote::is_remote;
 
 /// The most sources of one import: fingerprints have 16 bits for the number of one.
 pub(in crate::load) const MAX_SOURCES: usize = 1 << 16;
+
+/// Files on the network that are looked at at once.
+const LOOKS: usize = 16;
 
 /// What the names of CARs end in, compressed or not.
 const ENDINGS: [&[u8]; 5] = [b".car", b".car.zst", b".car.gz", b".car.xz", b".car.lz4"];
@@ -47,6 +51,13 @@ struct Known {
     one: OneSource,
     /// `None` of what is not looked at: a pipe, or a file on the network whose server says no length.
     look: Option<Look>,
+}
+
+/// What a look at a file on the network shows.
+struct Seen {
+    origin: RemoteOrigin,
+    look: Option<Look>,
+    info: RemoteInfo,
 }
 
 /// What comes from the network.
@@ -279,7 +290,7 @@ fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
 fn look_at(
     names: &[PathBuf],
     options: &ImportOptions,
-    pinned: impl Fn(usize, &Path) -> Option<String>,
+    pinned: impl Fn(usize, &Path) -> Option<String> + Sync,
     traffic: &mut Traffic,
 ) -> Result<Vec<Known>> {
     if options.checksum.is_some() {
@@ -291,6 +302,7 @@ fn look_at(
     if options.format == Format::BlockLog {
         return Err(no_log(names.first().map_or(Path::new(""), PathBuf::as_path)));
     }
+    let (mut seen, fault) = look_at_urls(names, options, pinned);
     let mut files: HashMap<(u64, u64), &PathBuf> = HashMap::new();
     let mut urls = HashSet::new();
     let mut pipes = 0;
@@ -307,14 +319,11 @@ fn look_at(
                     hint: "name each once; import one of two that differ later, with --into-existing".into(),
                 });
             }
-            let network = options.network.clone();
-            let how = InputOptions { network, pinned: pinned(number, name), ..InputOptions::new(1, 0) };
-            let (mut look, remote) = input::look_at_remote(name, &how)?;
-            if let Some(look) = &mut look {
-                check_is_no_log(name, look, options)?;
-            }
-            traffic.add(number, &remote);
-            known.push(Known { one: OneSource { remote: Some(RemoteOrigin::of(&remote)), ..one }, look });
+            let Some(Seen { origin, look, info }) = seen.remove(&number) else {
+                return Err(fault.unwrap_or_else(Error::interrupted));
+            };
+            traffic.before.insert(number, info);
+            known.push(Known { one: OneSource { remote: Some(origin), ..one }, look });
             continue;
         }
         if options.format == Format::Auto && is_set(name) {
@@ -343,6 +352,35 @@ fn look_at(
         known.push(Known { one: OneSource { file: Some(identity), inode: Some(inode), ..one }, look: Some(look) });
     }
     Ok(known)
+}
+
+/// Looks at all files on the network, several at once, and keeps none of them open. Where one cannot be taken, the second
+/// value says why, and what was seen of those before it is there.
+fn look_at_urls(
+    names: &[PathBuf],
+    options: &ImportOptions,
+    pinned: impl Fn(usize, &Path) -> Option<String> + Sync,
+) -> (HashMap<usize, Seen>, Option<Error>) {
+    let urls: Vec<(usize, &PathBuf)> = names.iter().enumerate().filter(|(_, name)| is_remote(name)).collect();
+    let seen = Mutex::new(HashMap::new());
+    let look = |_: &mut (), item: usize| {
+        let Some(&(number, name)) = urls.get(item) else { return Ok(()) };
+        if options.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let network = options.network.clone();
+        let how = InputOptions { network, pinned: pinned(number, name), ..InputOptions::new(1, 0) };
+        let (mut look, remote) = input::look_at_remote(name, &how)?;
+        if let Some(look) = &mut look {
+            check_is_no_log(name, look, options)?;
+        }
+        let found = Seen { origin: RemoteOrigin::of(&remote), look, info: with(None, &remote) };
+        seen.lock().insert(number, found);
+        Ok(())
+    };
+    let at_once = options.network.connections.map_or(LOOKS, |connections| LOOKS.min(connections.into()));
+    let fault = parallel::for_each(at_once, urls.len(), || (), look).err();
+    (seen.into_inner(), fault)
 }
 
 /// Of several sources none is a log. The head, which shows that, is not kept.

@@ -57,6 +57,12 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) 
     {
         return usage("--from is behind --to", "give them the other way round");
     }
+    if log.to.is_some() && options.checksum.is_some() {
+        return usage(
+            "--checksum is of all bytes, and with --to the log is not read to its end",
+            "leave one of them out; --expect-head says what the last block must be",
+        );
+    }
     let selected = log.from.unwrap_or(0)..=log.to.unwrap_or(u32::MAX);
     let pinned = log.checkpoints.iter().chain(&log.expect_head).find(|(number, _)| !selected.contains(number));
     if let Some((number, _)) = pinned {

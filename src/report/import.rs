@@ -11,6 +11,7 @@ use crate::preset::EffectiveOption;
 use crate::progress::{ReadStep, Sample, Throughput};
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
+use crate::source::input::{Expected, SumFunction};
 
 use super::LogReport;
 
@@ -233,12 +234,22 @@ pub struct RemoteInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ChecksumInfo {
+    /// What sums them.
+    pub function: SumFunction,
     /// The sum, in hex.
-    pub sha256: String,
-    /// Where it is from: `the command line`, a file or a URL.
+    pub sum: String,
+    /// Where it is from: `the command line`, a file, a URL, or what a store says of the file.
     pub from: String,
     /// Whether all bytes have it: not where an earlier run that did not know of it had taken them.
     pub compared: bool,
+}
+
+impl ChecksumInfo {
+    /// A sum that all bytes are compared with.
+    pub(crate) fn of(expected: &Expected) -> Self {
+        let Expected { function, sum, from } = expected.clone();
+        Self { function, sum, from, compared: true }
+    }
 }
 
 /// F3 data that were read and verified like every block, and not stored.

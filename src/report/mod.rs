@@ -16,6 +16,7 @@ mod verify;
 mod walk;
 
 pub use crate::escape::{shown, shown_in_line, shown_json};
+pub use crate::source::input::SumFunction;
 pub use doctor::Advice;
 pub(crate) use doctor::{
     DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo, Prediction, Rate,

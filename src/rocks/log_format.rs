@@ -158,7 +158,7 @@ fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'
                 // Space that was allocated and not written.
                 break;
             }
-            if unmasked(u32::from_le_bytes([a, b, c, d])) != crc32c::crc32c(&record[HEADER - 1..]) {
+            if unmasked(u32::from_le_bytes([a, b, c, d])) != crc_fast::crc32_iscsi(&record[HEADER - 1..]) {
                 if kind == Kind::Manifest {
                     return Ok(Some((at, "does not match its checksum")));
                 }
@@ -190,7 +190,7 @@ mod tests {
         let mut covered = vec![kind];
         covered.extend(owner.into_iter().flat_map(u32::to_le_bytes));
         covered.extend(payload);
-        let masked = crc32c::crc32c(&covered).rotate_right(15).wrapping_add(0xa282_ead8);
+        let masked = crc_fast::crc32_iscsi(&covered).rotate_right(15).wrapping_add(0xa282_ead8);
         let mut record = masked.to_le_bytes().to_vec();
         record.extend((payload.len() as u16).to_le_bytes());
         record.extend(covered);

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 /// What was asked for.
 #[derive(Debug, Clone)]
 pub struct Request {
+    pub method: String,
     pub path: String,
     pub headers: BTreeMap<String, String>,
 }
@@ -59,6 +60,8 @@ struct State {
     others: Mutex<BTreeMap<String, Vec<u8>>>,
     act: Mutex<Acts>,
     requests: Mutex<Vec<Request>>,
+    sums: Mutex<String>,
+    heads: Mutex<Vec<Request>>,
     served: AtomicU64,
     connections: AtomicUsize,
     most: AtomicUsize,
@@ -81,6 +84,8 @@ impl Server {
             others: Mutex::default(),
             act: Mutex::new(Box::new(|_, _| Act::Serve)),
             requests: Mutex::default(),
+            sums: Mutex::default(),
+            heads: Mutex::default(),
             served: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
@@ -127,6 +132,17 @@ impl Server {
         *self.state.file.lock() = (bytes.into(), etag.into());
     }
 
+    /// What it says of the file, as S3 does, when it is asked for sums: headers.
+    pub fn says(&self, sums: &[(&str, String)]) {
+        *self.state.sums.lock() =
+            sums.iter().map(|(name, value)| format!("x-amz-checksum-{name}: {value}\r\n")).collect();
+    }
+
+    /// Requests for no more than headers until now.
+    pub fn heads(&self) -> Vec<Request> {
+        self.state.heads.lock().clone()
+    }
+
     pub fn url(&self, name: &str) -> String {
         format!("http://{}/{name}", self.address)
     }
@@ -163,14 +179,15 @@ fn read_request(stream: &TcpStream) -> std::io::Result<Request> {
     let mut lines = BufReader::new(stream.take(64 << 10));
     let mut line = String::new();
     lines.read_line(&mut line)?;
-    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut words = line.split(' ').map(str::to_owned);
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let mut headers = BTreeMap::new();
     loop {
         line.clear();
         lines.read_line(&mut line)?;
         match line.trim_end().split_once(':') {
             Some((name, value)) => headers.insert(name.to_ascii_lowercase(), value.trim().to_owned()),
-            None => return Ok(Request { path, headers }),
+            None => return Ok(Request { method, path, headers }),
         };
     }
 }
@@ -185,6 +202,17 @@ impl State {
         }
         if name.ends_with(".sha256sum") || name.ends_with(".sha256") || name.is_empty() {
             return write!(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+        if request.method == "HEAD" {
+            let (file, etag) = self.file.lock().clone();
+            let asks = request.headers.get("x-amz-checksum-mode").is_some_and(|mode| mode == "ENABLED");
+            let sums = if asks { self.sums.lock().clone() } else { String::new() };
+            self.heads.lock().push(request);
+            let len = file.len();
+            return write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {len}\r\nETag: {etag}\r\n{sums}Connection: close\r\n\r\n"
+            );
         }
         let nth = {
             let mut requests = self.requests.lock();

@@ -86,6 +86,7 @@ fn types() -> Types {
         "source/block_log/index.rs",
         "source/block_log/layout.rs",
         "sort/key.rs",
+        "source/input/hashing.rs",
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
         if path.is_dir() {

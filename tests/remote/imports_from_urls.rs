@@ -73,8 +73,8 @@ fn slow_connections_are_made_more_and_connections_fixes_them() {
     assert!(server.most_connections() > 4, "more give more: {}", server.most_connections());
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(|_, _| Act::Slow(4 << 20)));
     import(&place, server.url("a.car")).args(&["--connections", "2"]).holds(&plain().blocks);
-    // The server counts one more while it closes the one before.
-    assert!(server.most_connections() <= 3, "{}", server.most_connections());
+    // The server counts those that it has yet to close.
+    assert!(server.most_connections() <= 4, "{}", server.most_connections());
 }
 
 #[test]
@@ -112,17 +112,6 @@ fn a_database_is_compared_with_a_url_and_doctor_samples_one() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["forecast"]["source"].as_str(), Some(url.as_str()), "{report}");
-}
-
-#[test]
-fn a_comparison_of_presets_refuses_a_url() {
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
-    let mut bench = program();
-    bench.args(["bench", &server.url("a.car"), "--out"]).arg(place.path("out"));
-    let output = bench.output().expect("it runs");
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("download the snapshot first"), "{said}");
 }
 
 #[test]

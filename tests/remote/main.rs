@@ -3,10 +3,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod comparisons;
 mod imports_from_urls;
+mod logs;
 mod names_without_secrets;
 mod servers_that_misbehave;
 mod several_sources;
 mod stores;
 mod sums_of_sources;
+mod sums_of_stores;
 mod they_go_on;

@@ -65,7 +65,7 @@ fn a_file_and_a_url_go_on_where_they_were_killed() {
         assert_eq!(done.text("/sources/1/remote/url"), sources[1]);
         assert_eq!(done.text("/sources/1/remote/etag"), "\"one\"");
         assert!(done.number("/sources/1/remote/received_bytes") >= missing);
-        assert_eq!(done.text("/sources/1/checksum/sha256"), sum(&snapshot.bytes));
+        assert_eq!(done.text("/sources/1/checksum/sum"), sum(&snapshot.bytes));
         assert_eq!(done.number("/sources/1/bytes"), snapshot.bytes.len() as u64);
         for nowhere in ["/sources/0/remote", "/sources/2/remote", "/sources/0/checksum", "/source/remote"] {
             assert_eq!(done.json.pointer(nowhere), None, "{nowhere}");
@@ -83,7 +83,7 @@ fn a_url_that_was_read_to_its_end_is_not_read_again() {
     server.served();
     let done = spilling(&place, &sources).holds(all(&[plain(), forest()]));
     assert!(server.served() < 1 << 20, "only its beginning is asked for");
-    assert_eq!(done.text("/sources/0/checksum/sha256"), sum(&plain().bytes), "compared by the run before");
+    assert_eq!(done.text("/sources/0/checksum/sum"), sum(&plain().bytes), "compared by the run before");
     assert_eq!(done.text("/sources/0/remote/etag"), "\"one\"");
 }
 
@@ -169,6 +169,42 @@ fn what_cannot_be_of_several_is_refused() {
     assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
     let done = import_all(&place, &[file(small()), file(plain())]).args(&["--connections", "2"]).run();
     done.refused(2, None, "--connections and --endpoint have no effect");
+}
+
+#[test]
+fn many_urls_are_looked_at_at_once_and_the_first_fault_in_their_order_is_named() {
+    let late = |_: &_, _| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        Act::Serve
+    };
+    let looks = |args: &[&str]| {
+        let server = Server::new(small().bytes.clone()).acts(late);
+        let sources: Vec<String> = (0..40).map(|number| server.url(&format!("{number}.car"))).collect();
+        let place = Place::new();
+        let done = import_all(&place, &sources).args(args).args(&["--dry-run"]).run();
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        assert!(server.requests().len() >= 40);
+        server.most_connections()
+    };
+    let most = looks(&[]);
+    assert!((8..=20).contains(&most), "{most} at once");
+    // The server counts those that it has yet to close.
+    assert!(looks(&["--connections", "1"]) < 5);
+
+    let (fast, slow) = (Server::new(Vec::new()), Server::new(Vec::new()));
+    fast.now(|_, _| Act::Status(404, ""));
+    slow.now(|_, _| {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        Act::Status(404, "")
+    });
+    let sources = [file(small()), slow.url("a.car"), fast.url("b.car"), "missing.car".into()];
+    let place = Place::new();
+    let done = import_all(&place, &sources).run();
+    assert_eq!(done.code, Some(3), "{}", done.stderr);
+    assert!(done.stderr.contains(&format!("read {}: there is no such file", sources[1])), "{}", done.stderr);
+    let sources = [file(small()), "missing.car".into(), fast.url("b.car")];
+    let done = import_all(&place, &sources).run();
+    assert!(done.stderr.contains("missing.car: there is no such file"), "{}", done.stderr);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn a_sum_that_is_given_is_compared_for_files_pipes_and_urls() {
             done.refused(3, None, &format!("its SHA-256 is {}", &right[7..]));
             assert!(done.stderr.contains(&wrong[7..]), "both sides: {}", done.stderr);
             let done = import(&place, &source).args(&["--checksum", &right]).holds(&snapshot.blocks);
-            assert_eq!(done.text("/source/checksum/sha256"), &right[7..]);
+            assert_eq!(done.text("/source/checksum/sum"), &right[7..]);
             assert_eq!(done.text("/source/checksum/from"), "the command line");
             assert_eq!(done.json.pointer("/source/checksum/compared"), Some(&true.into()));
             std::fs::remove_dir_all(&done.db).expect("removed");

@@ -31,14 +31,16 @@ use self::options::FEWEST_PAIRS;
 use self::run_store::{RunStore, Stage};
 use self::todo::Todo;
 use self::trials::Trials;
+use super::fetch::Fetched;
 use super::measure::{Runner, WorkDir};
 use super::pace::Pace;
-use super::{Clock, absolute, machine, object, snapshot, text_digest};
+use super::{Clock, machine, object, snapshot, text_digest};
 use crate::error::{Error, Result};
 use crate::os::scratch_dir::ScratchDir;
 use crate::preset::Preset;
 use crate::report::bench::SnapshotInfo;
 use crate::report::tune::{Goal, Outcome, TUNE_SCHEMA, TuneReport};
+use crate::source::remote::take_secrets;
 
 /// The part of a budget of time that the search may use; the rest is for the confirmation.
 const SEARCH_SHARE: f64 = 0.6;
@@ -53,7 +55,10 @@ const LOOKUPS: u64 = 4000;
 /// [`Error::State`]: another search is in `out`; [`Error::Usage`]: the start itself fails, or there are too few pairs;
 /// [`Error::Interrupted`]: the caller cancelled it.
 pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneReport> {
-    let source = snapshot::probe(&options.source)?;
+    let mut options = options.clone();
+    take_secrets(&mut options.source, &mut options.network);
+    let options = &options;
+    let source = snapshot::probe(&options.source, &options.network)?;
     if options.pairs < FEWEST_PAIRS {
         return Err(Error::Usage {
             reason: format!("{} pairs confirm nothing", options.pairs),
@@ -65,14 +70,15 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
     let tried = all.len();
     let identity = json!({
         "schema": "bedload-tune-identity-2",
-        "snapshot": absolute(&options.source),
+        "snapshot": snapshot::absolute(&options.source),
         "snapshot_bytes": source.bytes,
         "snapshot_modified_ms": source.modified_ms,
+        "snapshot_tag": source.tag,
         "preset": options.preset,
         "preset_text": text_digest(&start.all_text()),
         "goal": options.goal,
         "seed": options.seed,
-        "dir": absolute(&options.dir),
+        "dir": snapshot::absolute(&options.dir),
         "bedload": env!("CARGO_PKG_VERSION"),
     });
     let store = RunStore::open(&options.out, &object(identity))?;
@@ -80,11 +86,12 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
     // Beside the folder that runs have to themselves, which each of them renews.
     let samples =
         ScratchDir::create(&options.dir, ".bedload-tune-").map_err(Error::io("create a folder in", &options.dir))?;
+    let fetched = source.fetch(&options.dir, &options.stop, &|received, bytes| observer.fetches(received, bytes))?;
     let clock = Clock::new(options.budget);
     let search = Clock::new(options.budget.map(|budget| budget.mul_f64(SEARCH_SHARE)));
     let runner = Runner {
         program: &options.program,
-        source: &options.source,
+        source: fetched.as_ref().map_or(&options.source, Fetched::path),
         cold: false,
         lookups: if options.goal == Goal::Reads { LOOKUPS } else { 0 },
         node_ops: 0,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::bench::Step;
 use crate::progress::CancellationToken;
 use crate::report::tune::Goal;
+use crate::source::remote::NetworkOptions;
 
 /// Pairs on the whole snapshot when the user gives no number.
 pub const DEFAULT_PAIRS: u32 = 5;
@@ -18,6 +19,8 @@ pub(super) const FEWEST_PAIRS: u32 = 3;
 pub struct TuneOptions {
     /// The snapshot.
     pub source: PathBuf,
+    /// How a snapshot on the network is fetched.
+    pub network: NetworkOptions,
     /// The program whose `import`, `walk` and `bench-read` are run.
     pub program: PathBuf,
     /// The preset to start from, by name or path.
@@ -48,6 +51,11 @@ pub trait TuneObserver {
     /// A run begins.
     fn begins(&self, step: &Step) {
         let _ = step;
+    }
+
+    /// So many of the snapshot's bytes have come from the network.
+    fn fetches(&self, received: u64, bytes: u64) {
+        let _ = (received, bytes);
     }
 
     /// A part of the run begins: what it does, in a word.

@@ -46,7 +46,7 @@ pub(super) struct Trials<'a> {
 impl Measure for Trials<'_> {
     fn ratios(&mut self, rung: &Rung, list: &[Candidate]) -> Result<Option<Vec<Option<f64>>>> {
         let sample = self.sample(rung.bytes);
-        let sample = if sample.exists() { sample } else { self.options.source.clone() };
+        let sample = if sample.exists() { sample } else { self.runner.source.to_owned() };
         self.observer.rung(list.len(), rung.bytes, rung.rounds);
         self.todo.begin(rung, list.len());
         let mut found = Found { pairs: vec![Vec::new(); list.len()], failed: vec![false; list.len()] };
@@ -147,7 +147,7 @@ impl Trials<'_> {
         let rungs = rungs(bytes);
         for rung in &rungs {
             let target = self.sample(rung.bytes);
-            match sample::write(&self.options.source, &target, rung.bytes) {
+            match sample::write(self.runner.source, &target, rung.bytes) {
                 Ok(_) => {}
                 Err(Error::BadInput { .. }) => {
                     std::fs::remove_file(&target).map_err(Error::io("remove", &target)).or_else(gone)?;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use crate::bench::node::MAX_NODE_OPS;
 use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_NODE_OPS, DEFAULT_RUNS, Order, Vary};
 use crate::report::bench::{BenchReport, CompareReport, compare};
+use crate::source::remote::shown_path;
 use crate::{Error, preset::Preset};
 
-use crate::cli::args::this_program;
+use crate::cli::args::{NetworkArgs, this_program};
 use crate::cli::globals::Globals;
 use crate::cli::progress::runs::Runs;
 use crate::cli::render::{self, rows, screen};
@@ -22,7 +23,7 @@ use crate::cli::{output, signals, values};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
 pub struct Args {
-    /// The snapshot: a file, or a directory with the parts of a block log
+    /// The snapshot: a file, a URL, or a directory with the parts of a block log
     #[arg(value_name = "SNAPSHOT", required_unless_present_any = ["recommend", "compare"])]
     pub source: Option<PathBuf>,
     /// Presets to compare, by name or file; `all` is all built-in ones
@@ -80,6 +81,8 @@ pub struct Args {
     /// Directory of the temporary databases; its file system is part of what is measured
     #[arg(long, value_name = "DIR", help_heading = "Where")]
     pub dir: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Where")]
+    pub network: NetworkArgs,
     /// Directory of the results: results.json, runs.ndjson, report.md, report.csv, report.html
     #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Where")]
     pub out: PathBuf,
@@ -158,6 +161,7 @@ fn nothing_ran(report: &BenchReport) -> Option<Error> {
 
 fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
     let mut options = BenchOptions::new(source, this_program()?, &args.out);
+    options.network = args.network.options([source])?;
     options.command = Some(command_line());
     options.presets = presets(&args.presets);
     options.set.clone_from(&args.set);
@@ -200,7 +204,8 @@ fn command_line() -> String {
         let as_is = !word.is_empty() && word.chars().all(is_plain);
         if as_is { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
     };
-    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    // A URL may hold a password or a signature.
+    let words = std::env::args_os().skip(1).map(|word| quoted(&shown_path(Path::new(&word)).to_string_lossy()));
     std::iter::once("bedload".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 

@@ -11,7 +11,7 @@ use crate::progress::CancellationToken;
 use crate::report::shown;
 use crate::report::tune::Goal;
 
-use crate::cli::args::this_program;
+use crate::cli::args::{NetworkArgs, this_program};
 use crate::cli::globals::Globals;
 use crate::cli::progress::runs::Runs;
 use crate::cli::render::{rows, screen};
@@ -24,7 +24,7 @@ use crate::cli::{output, signals, values};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload tune snapshot.car --for total --budget 1h --write mine.toml")]
 pub struct Args {
-    /// The snapshot: a file, or a directory with the parts of a block log
+    /// The snapshot: a file, a URL, or a directory with the parts of a block log
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// The preset to start from, by name or file
@@ -42,6 +42,8 @@ pub struct Args {
     /// Directory of the samples and temporary databases; its file system is part of what is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
+    #[command(flatten)]
+    pub network: NetworkArgs,
     /// Directory of the runs; the same command continues from there
     #[arg(long, value_name = "DIR", default_value = "bedload-tune")]
     pub out: PathBuf,
@@ -74,6 +76,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
     let options = TuneOptions {
         source: args.source.clone(),
+        network: args.network.options([&args.source])?,
         program: this_program()?,
         preset: args.preset.clone(),
         goal: args.goal,

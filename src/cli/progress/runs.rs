@@ -30,8 +30,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Shows runs as they begin, go on and end.
 pub struct Runs {
     style: ProgressStyle,
-    now: Arc<Mutex<Option<Now>>>,
+    now: Arc<Mutex<Option<Shown>>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+/// What goes on.
+enum Shown {
+    Run(Now),
+    /// The snapshot comes from the network: bytes that have come, and all.
+    Fetch(u64, u64),
 }
 
 /// The current run.
@@ -46,7 +53,7 @@ impl Runs {
     /// For the command `name`.
     pub fn new(name: &'static str, globals: &Globals) -> Self {
         let (style, color) = (style(globals), globals.color_on_stderr());
-        let now: Arc<Mutex<Option<Now>>> = Arc::default();
+        let now: Arc<Mutex<Option<Shown>>> = Arc::default();
         let (stop, is_over) = bounded::<()>(0);
         let (shown, start) = (Arc::clone(&now), Instant::now());
         let tick = move || {
@@ -77,12 +84,22 @@ impl Runs {
 
     fn set(&self, step: &Step) {
         let began = Instant::now();
-        *self.now.lock() = Some(Now { step: step.clone(), began, action: "prepare", acts_since: began });
+        let now = Now { step: step.clone(), began, action: "prepare", acts_since: began };
+        *self.now.lock() = Some(Shown::Run(now));
     }
 
     fn act(&self, action: &'static str) {
-        if let Some(now) = &mut *self.now.lock() {
+        if let Some(Shown::Run(now)) = &mut *self.now.lock() {
             (now.action, now.acts_since) = (action, Instant::now());
+        }
+    }
+}
+
+impl Runs {
+    fn fetch(&self, received: u64, bytes: u64) {
+        let before = self.now.lock().replace(Shown::Fetch(received, bytes));
+        if self.style == ProgressStyle::Json && before.is_none() {
+            self.print("", || json!({ "event": "fetch", "bytes": bytes }));
         }
     }
 }
@@ -96,6 +113,22 @@ impl Drop for Runs {
         }
         if self.style == ProgressStyle::Bar {
             bar::clear();
+        }
+    }
+}
+
+impl Shown {
+    /// The state after `elapsed` since the command began.
+    fn status(&self, name: &'static str, elapsed: Duration) -> Status {
+        match self {
+            Self::Run(now) => now.status(name, elapsed),
+            Self::Fetch(received, bytes) => Status {
+                name,
+                seconds: elapsed.as_secs_f64(),
+                done: Some(*received as f64 / (*bytes).max(1) as f64),
+                parts: vec![(NEEDED, format!("fetch {} of {}", human(*received), human(*bytes)))],
+                curve: None,
+            },
         }
     }
 }
@@ -153,6 +186,10 @@ impl BenchObserver for Runs {
         }
     }
 
+    fn fetches(&self, received: u64, bytes: u64) {
+        self.fetch(received, bytes);
+    }
+
     fn ends(&self, run: &Run) {
         let seconds = run.process.as_ref().map(|process| process.seconds);
         let text = match (&run.failure, seconds) {
@@ -194,6 +231,10 @@ impl TuneObserver for Runs {
 
     fn begins(&self, step: &Step) {
         self.set(step);
+    }
+
+    fn fetches(&self, received: u64, bytes: u64) {
+        self.fetch(received, bytes);
     }
 
     fn does(&self, action: &'static str) {

@@ -93,8 +93,8 @@ fn source(source: &SourceInfo) -> String {
     if let Some(remote) = remote {
         row.push_str(&format!(", {} from the network", human(remote.received_bytes)));
     }
-    if let Some(ChecksumInfo { from, .. }) = checksum {
-        row.push_str(&format!(", SHA-256 as {from} has it"));
+    if let Some(ChecksumInfo { function, from, .. }) = checksum {
+        row.push_str(&format!(", {function} as {from} has it"));
     }
     row
 }
@@ -114,10 +114,12 @@ fn time(report: &ImportReport) -> String {
 
 /// What all bytes of the source were compared with.
 fn checksum(checksum: &ChecksumInfo) -> String {
-    let ChecksumInfo { sha256, from, compared } = checksum;
+    let ChecksumInfo { function, sum, from, compared } = checksum;
     match compared {
-        true => format!("SHA-256 {sha256}, as {from} has it"),
-        false => format!("not compared with the SHA-256 of {from}: an earlier run had read it before that was known"),
+        true => format!("{function} {sum}, as {from} has it"),
+        false => {
+            format!("not compared with the {function} of {from}: an earlier run had read it before that was known")
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
 use super::header::{Begins, begins_header};
 use super::metadata::{MAX_METADATA, Metadata};
 use super::pass_over::{Next, PassOver, Passed, Receiver};
-use super::sources::{Following, SourceRead, Sum};
+use super::sources::{Following, SourceRead};
 use super::{
     CarProblem, Header, HeaderStep, MAX_ROOTS, NullPadding, RawCid, Section, Step, next_section, read_header, varint,
 };
@@ -247,7 +247,7 @@ impl Chunks {
             self.map();
         }
         let read = &mut self.reads[self.source as usize];
-        read.sum = self.sum.as_deref().map(Sum::of);
+        read.sum = self.sum.as_deref().cloned();
         if read.version == 0 {
             (read.version, read.compression) = (header.version, compression.name().into());
             read.roots.clone_from(&header.roots);
@@ -505,7 +505,7 @@ impl Chunks {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
         // An earlier run may have known of another sum.
-        self.reads[self.source as usize].sum = self.sum.as_deref().map(Sum::of);
+        self.reads[self.source as usize].sum = self.sum.as_deref().cloned();
         // What was read behind `offset` comes again.
         (self.done, self.fault, self.padding, self.part_follows) = (false, None, 0, false);
         self.is_next = false;

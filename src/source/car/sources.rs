@@ -48,7 +48,7 @@ pub(crate) struct SourceRead {
     pub roots: Vec<RawCid>,
     /// The sum that all of its bytes are compared with while they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sum: Option<Sum>,
+    pub sum: Option<Expected>,
     /// The block that is in no chunk, and how much of it there was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f3: Option<Passed>,
@@ -58,19 +58,6 @@ pub(crate) struct SourceRead {
     /// How many of the roots are in the journal.
     #[serde(skip)]
     pub noted_roots: usize,
-}
-
-/// A SHA-256, and where it is from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Sum {
-    pub sha256: String,
-    pub from: String,
-}
-
-impl Sum {
-    pub fn of(expected: &Expected) -> Self {
-        Self { sha256: expected.hex(), from: expected.from.clone() }
-    }
 }
 
 impl SourceRead {

@@ -1,4 +1,4 @@
-//! SHA-256 of a source's bytes as they pass by, and the sum that its publisher gives.
+//! The sum of a source's bytes as they pass by, and the one that its publisher gives.
 //!
 //! The state of the sum is kept at places behind it, so that an import that goes on in the middle of a file goes on with
 //! its sum there.
@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crc_fast::{CrcAlgorithm, Digest};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -27,28 +28,110 @@ const BATCH: usize = 64;
 const START: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
+/// A function that sums the bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum SumFunction {
+    /// SHA-256.
+    Sha256,
+    /// CRC-64/NVME, which S3 makes of every object unless its writer wants another one.
+    Crc64Nvme,
+    /// CRC-32C.
+    Crc32c,
+    /// CRC-32, as of gzip.
+    Crc32,
+}
+
+impl SumFunction {
+    /// All of them, those first that are harder to meet by chance.
+    pub(super) const ALL: [Self; 4] = [Self::Sha256, Self::Crc64Nvme, Self::Crc32c, Self::Crc32];
+
+    /// Its name in headers of S3.
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Crc64Nvme => "crc64nvme",
+            Self::Crc32c => "crc32c",
+            Self::Crc32 => "crc32",
+        }
+    }
+
+    /// Bytes of a sum.
+    pub(super) fn width(self) -> usize {
+        match self {
+            Self::Sha256 => 32,
+            Self::Crc64Nvme => 8,
+            Self::Crc32c | Self::Crc32 => 4,
+        }
+    }
+
+    fn start(self) -> State {
+        match self.crc() {
+            Some(crc) => State::Crc(self, Digest::new(crc).get_state()),
+            None => State::Sha256(START),
+        }
+    }
+
+    fn crc(self) -> Option<CrcAlgorithm> {
+        match self {
+            Self::Sha256 => None,
+            Self::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
+            Self::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
+            Self::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
+        }
+    }
+}
+
+impl std::fmt::Display for SumFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Sha256 => "SHA-256",
+            Self::Crc64Nvme => "CRC-64/NVME",
+            Self::Crc32c => "CRC-32C",
+            Self::Crc32 => "CRC-32",
+        })
+    }
+}
+
 /// The sum of the first `at` bytes, which are whole blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HashState {
     pub at: u64,
-    state: [u32; 8],
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum State {
+    Sha256([u32; 8]),
+    Crc(SumFunction, u64),
 }
 
 impl HashState {
-    const NOTHING: Self = Self { at: 0, state: START };
+    /// The function that it is a state of.
+    pub fn function(&self) -> SumFunction {
+        match self.state {
+            State::Sha256(_) => SumFunction::Sha256,
+            State::Crc(function, _) => function,
+        }
+    }
 }
 
 /// The sum that a source should have.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
-    pub digest: [u8; 32],
+    pub function: SumFunction,
+    /// In hex.
+    pub sum: String,
     /// Where it is from, for people.
     pub from: String,
 }
 
 impl Expected {
-    pub fn hex(&self) -> String {
-        HEXLOWER.encode(&self.digest)
+    /// A sum by its bytes.
+    pub fn new(function: SumFunction, sum: &[u8], from: impl Into<String>) -> Self {
+        Self { function, sum: HEXLOWER.encode(sum), from: from.into() }
     }
 }
 
@@ -64,14 +147,14 @@ pub(super) fn state_before(states: &States, offset: u64) -> Option<HashState> {
     states.front().copied().filter(|state| state.at <= offset)
 }
 
-struct Sha256 {
+struct Running {
     now: HashState,
     /// Bytes that are no whole block yet.
     rest: Vec<u8>,
     states: States,
 }
 
-impl Sha256 {
+impl Running {
     fn update(&mut self, mut bytes: &[u8]) {
         if !self.rest.is_empty() {
             let take = bytes.len().min(BLOCK - self.rest.len());
@@ -91,12 +174,17 @@ impl Sha256 {
 
     /// Sums whole blocks, of which there are at most [`BATCH`].
     fn blocks(&mut self, bytes: &[u8]) {
-        let mut blocks = [GenericArray::default(); BATCH];
-        let count = bytes.len() / BLOCK;
-        for (block, bytes) in blocks.iter_mut().zip(bytes.chunks_exact(BLOCK)) {
-            block.copy_from_slice(bytes);
+        match &mut self.now.state {
+            State::Sha256(state) => {
+                let mut blocks = [GenericArray::default(); BATCH];
+                let count = bytes.len() / BLOCK;
+                for (block, bytes) in blocks.iter_mut().zip(bytes.chunks_exact(BLOCK)) {
+                    block.copy_from_slice(bytes);
+                }
+                sha2::compress256(state, blocks.get(..count).unwrap_or_default());
+            }
+            State::Crc(function, state) => *state = after(*function, *state, bytes).get_state(),
         }
-        sha2::compress256(&mut self.now.state, blocks.get(..count).unwrap_or_default());
         let before = self.now.at;
         self.now.at += bytes.len() as u64;
         if before / EVERY != self.now.at / EVERY {
@@ -108,21 +196,33 @@ impl Sha256 {
         }
     }
 
-    fn finish(mut self) -> [u8; 32] {
-        let bits = (self.now.at + self.rest.len() as u64).wrapping_mul(8);
+    /// The sum, in hex.
+    fn finish(mut self) -> String {
         let mut last = std::mem::take(&mut self.rest);
+        if let State::Crc(function, state) = self.now.state {
+            let sum = after(function, state, &last).finalize().to_be_bytes();
+            return HEXLOWER.encode(sum.get(sum.len() - function.width()..).unwrap_or_default());
+        }
+        let bits = (self.now.at + last.len() as u64).wrapping_mul(8);
         last.push(0x80);
         while last.len() % BLOCK != BLOCK - 8 {
             last.push(0);
         }
         last.extend_from_slice(&bits.to_be_bytes());
         self.blocks(&last);
-        let mut digest = [0; 32];
-        for (to, word) in digest.chunks_exact_mut(4).zip(self.now.state) {
-            to.copy_from_slice(&word.to_be_bytes());
+        match self.now.state {
+            State::Sha256(state) => HEXLOWER.encode(state.map(u32::to_be_bytes).as_flattened()),
+            State::Crc(..) => String::new(),
         }
-        digest
     }
+}
+
+/// The CRC whose state was `state`, after `bytes`.
+fn after(function: SumFunction, state: u64, bytes: &[u8]) -> Digest {
+    let crc = function.crc().unwrap_or(CrcAlgorithm::Crc64Nvme);
+    let mut digest = Digest::new_with_init_state(crc, state);
+    digest.update(bytes);
+    digest
 }
 
 /// A reader whose bytes are summed, and whose end is an error where the sum is not the expected one.
@@ -130,7 +230,7 @@ pub(super) struct Hashing {
     inner: Box<dyn Read + Send>,
     name: PathBuf,
     /// None once the end was met.
-    sum: Option<Sha256>,
+    sum: Option<Running>,
     expected: Arc<Expected>,
 }
 
@@ -142,9 +242,9 @@ impl Hashing {
         expected: Arc<Expected>,
         from: Option<HashState>,
     ) -> (Self, States) {
-        let now = from.unwrap_or(HashState::NOTHING);
+        let now = from.unwrap_or(HashState { at: 0, state: expected.function.start() });
         let states = States::new(Mutex::new(VecDeque::from([now])));
-        let sum = Sha256 { now, rest: Vec::new(), states: Arc::clone(&states) };
+        let sum = Running { now, rest: Vec::new(), states: Arc::clone(&states) };
         (Self { inner, name: name.to_owned(), sum: Some(sum), expected }, states)
     }
 }
@@ -160,9 +260,10 @@ impl Read for Hashing {
             && let Some(sum) = self.sum.take()
         {
             let found = sum.finish();
-            if found != self.expected.digest {
-                let (expected, found) = (self.expected.hex(), HEXLOWER.encode(&found));
-                let problem = CompressionProblem::Checksum { expected, found, from: self.expected.from.clone() };
+            let Expected { function, sum: expected, from } = &*self.expected;
+            if found != *expected {
+                let (expected, from) = (expected.clone(), from.clone());
+                let problem = CompressionProblem::Checksum { function: *function, expected, found, from };
                 return Err(io::Error::other(Error::bad_input(&self.name, None, problem)));
             }
         }
@@ -200,12 +301,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_sha256_also_from_the_middle() {
+    fn sums_are_those_of_their_functions_also_from_the_middle() {
         let bytes: Vec<u8> = (0..5_000_003u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
-        for len in [0, 1, 55, 56, 63, 64, 65, 119, 120, 4096, 3 << 20, bytes.len()] {
+        let crc = |function: SumFunction, bytes: &[u8]| {
+            let sum = crc_fast::checksum(function.crc().expect("a CRC"), bytes).to_be_bytes();
+            sum[8 - function.width()..].to_vec()
+        };
+        let lens = [0, 1, 55, 56, 63, 64, 65, 119, 120, 4096, 3 << 20, bytes.len()];
+        for (len, function) in lens.into_iter().flat_map(|len| SumFunction::ALL.map(|function| (len, function))) {
             let bytes = &bytes[..len];
-            let digest: [u8; 32] = sha2::Sha256::digest(bytes).into();
-            let expected = Arc::new(Expected { digest, from: "here".into() });
+            let sum = match function {
+                SumFunction::Sha256 => sha2::Sha256::digest(bytes).to_vec(),
+                function => crc(function, bytes),
+            };
+            let expected = Arc::new(Expected::new(function, &sum, "here"));
             let read = |from: Option<HashState>| {
                 let start = from.map_or(0, |from| from.at as usize);
                 let inner = Box::new(io::Cursor::new(bytes[start..].to_vec()));
@@ -217,6 +326,9 @@ mod tests {
             let states = read(None);
             for offset in [0, 1 << 20, (1 << 20) + 5, 4 << 20] {
                 let state = state_before(&states, offset).expect("a state");
+                let written = serde_json::to_string(&state).expect("written");
+                assert_eq!(serde_json::from_str::<HashState>(&written).expect("read"), state);
+                assert_eq!(state.function(), function);
                 assert!(state.at <= offset && (offset - state.at < EVERY + 4096 || offset > len as u64));
                 read(Some(state));
             }
@@ -224,8 +336,23 @@ mod tests {
     }
 
     #[test]
+    fn functions_are_those_that_s3_means() {
+        for (function, check) in [
+            (SumFunction::Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
+            (SumFunction::Crc64Nvme, "ae8b14860a799888"),
+            (SumFunction::Crc32c, "e3069283"),
+            (SumFunction::Crc32, "cbf43926"),
+        ] {
+            let expected = Arc::new(Expected { function, sum: check.into(), from: "its definition".into() });
+            let inner = Box::new(io::Cursor::new(b"123456789"));
+            let mut bytes = Vec::new();
+            Hashing::new(inner, Path::new("a"), expected, None).0.read_to_end(&mut bytes).expect("the same sum");
+        }
+    }
+
+    #[test]
     fn another_sum_is_an_error_at_the_end() {
-        let expected = Arc::new(Expected { digest: [7; 32], from: "the publisher".into() });
+        let expected = Arc::new(Expected::new(SumFunction::Sha256, &[7; 32], "the publisher"));
         let inner = Box::new(io::Cursor::new(b"bytes".to_vec()));
         let (mut reader, _) = Hashing::new(inner, Path::new("a.car"), expected, None);
         let mut buf = [0; 100];

@@ -41,6 +41,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use detect::is_compressed;
 pub(crate) use hashing::Expected;
+pub use hashing::SumFunction;
 pub(crate) use look::{Look, look, look_at_remote};
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;
@@ -48,7 +49,7 @@ pub use open::open;
 pub(crate) use open::refused;
 pub(crate) use peek::peek;
 pub use problem::CompressionProblem;
-pub(crate) use remote::Remote;
+pub(crate) use remote::{Packed, Remote};
 pub use stream::{Extent, InputOptions};
 
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! What can be wrong with the compression of a snapshot.
 
-use super::Compression;
+use super::{Compression, SumFunction};
 use crate::error::Problem;
 
 /// What is wrong with the compression of a snapshot.
@@ -20,8 +20,10 @@ pub enum CompressionProblem {
     #[error("it is a URL of a kind that is not read, and there is no such file")]
     Url,
     /// The bytes are not those that the publisher has summed.
-    #[error("its SHA-256 is {found}, and should be {expected} by {from}")]
+    #[error("its {function} is {found}, and should be {expected} by {from}")]
     Checksum {
+        /// What sums them.
+        function: SumFunction,
         /// The sum of what was read.
         found: String,
         /// What it should be.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
 use super::source::Source;
 use super::stream::{Extent, decompressed, stream};
-use super::{ByteStream, Compression, Input, InputOptions, Restart, forest};
+use super::{ByteStream, Compression, Input, InputOptions, Restart, SumFunction, forest};
 use crate::error::{Error, Result};
-use crate::source::remote::{self, RemoteFile, RemoteGate, RemotePin};
+use crate::source::remote::{self, NetworkOptions, RemoteFile, RemoteGate, RemotePin};
 
 /// What publishers append to the name of a file for that of its sum.
 const SIDECARS: [&str; 2] = [".sha256sum", ".sha256"];
@@ -38,7 +38,7 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let name = file.name().to_owned();
     let expected = match (&options.checksum, options.extent) {
         (Some(wanted), _) => Some(expected(wanted, &name, options)?),
-        (None, Extent::All) => beside(&file, &name),
+        (None, Extent::All) => published(&file, &name),
         (None, _) => None,
     };
     let expected = expected.map(Arc::new);
@@ -60,6 +60,50 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let super::Body::Stream(stream) = input.body else { return Ok(input) };
     let stream = remote.wrap(stream, gate, states, 0);
     Ok(Input { body: super::Body::Stream(stream), remote: Some(Arc::new(remote)), ..input })
+}
+
+/// A file on the network whose bytes are wanted as they are.
+pub(crate) struct Packed {
+    file: Arc<RemoteFile>,
+    expected: Option<Arc<Expected>>,
+}
+
+impl Packed {
+    /// Opens the file that `path` names, and finds the sum that is published of it.
+    ///
+    /// # Errors
+    /// As [`RemoteFile::open`].
+    pub fn open(path: &Path, network: &NetworkOptions) -> Result<Self> {
+        let file = RemoteFile::open(path, network, None)?;
+        let expected = published(&file, file.name()).map(Arc::new);
+        Ok(Self { file, expected })
+    }
+
+    /// What identifies it.
+    pub fn pin(&self) -> RemotePin {
+        self.file.pin()
+    }
+
+    /// Its first bytes, `len` or all that it has.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the network fails.
+    pub fn head(&self, len: usize) -> Result<Vec<u8>> {
+        let size = self.file.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
+        let mut head = vec![0; len.min(size)];
+        self.file.read_at(&mut head, 0).map_err(Error::io("read", self.file.name()))?;
+        Ok(head)
+    }
+
+    /// Its bytes, for which so much memory may be used; where their sum is another one, the end is an error.
+    pub fn read(&self, memory: u64) -> Box<dyn Read + Send> {
+        let (reader, gate) = self.file.read_from(0, memory);
+        gate.iter().for_each(RemoteGate::open);
+        match &self.expected {
+            Some(expected) => Box::new(Hashing::new(reader, self.file.name(), Arc::clone(expected), None).0),
+            None => reader,
+        }
+    }
 }
 
 /// Memory for bytes from the network, and for all else.
@@ -95,7 +139,7 @@ pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> R
         return Err(usage(format!("a checksum begins with sha256:, and not as {wanted}")));
     };
     if let Some(digest) = hashing::digest(place) {
-        return Ok(Expected { digest, from: "the command line".into() });
+        return Ok(Expected::new(SumFunction::Sha256, &digest, "the command line"));
     }
     let path = Path::new(place);
     let (bytes, from) = if remote::is_remote(path) {
@@ -110,12 +154,17 @@ pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> R
     };
     let digest = hashing::sum_in(&bytes, &file_name(source), true);
     let digest = digest.ok_or_else(|| usage(format!("{from} has no SHA-256 of {}", source.display())))?;
-    Ok(Expected { digest, from })
+    Ok(Expected::new(SumFunction::Sha256, &digest, from))
 }
 
 fn file_name(source: &Path) -> String {
     let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     name.trim_end_matches("?…").to_owned()
+}
+
+/// The sum that is published of a file.
+fn published(file: &RemoteFile, name: &Path) -> Option<Expected> {
+    beside(file, name).or_else(|| stored(file, name))
 }
 
 /// The sum that the publisher has put beside the file.
@@ -125,7 +174,16 @@ fn beside(file: &RemoteFile, name: &Path) -> Option<Expected> {
         let pinned = file_name(Path::new(from.strip_suffix(suffix)?));
         let digest = hashing::sum_in(&bytes, &pinned, false);
         let digest = digest.or_else(|| hashing::sum_in(&bytes, &file_name(name), false))?;
-        Some(Expected { digest, from })
+        Some(Expected::new(SumFunction::Sha256, &digest, from))
+    })
+}
+
+/// The strongest sum that the store itself has of the file.
+fn stored(file: &RemoteFile, name: &Path) -> Option<Expected> {
+    let sums = file.stored_sums();
+    SumFunction::ALL.into_iter().find_map(|function| {
+        let (_, sum) = sums.iter().find(|(id, sum)| id == function.id() && sum.len() == function.width())?;
+        Some(Expected::new(function, sum, format!("the metadata of {}", name.display())))
     })
 }
 
@@ -158,7 +216,10 @@ impl Remote {
     pub fn again(&self, restart: &Restart) -> Result<Option<Box<dyn ByteStream>>> {
         let from = match (&self.expected, restart.hash) {
             (None, _) => restart.packed,
-            (Some(_), Some(hash)) if hash.at <= restart.packed => hash.at,
+            // A sum by another function begins anew.
+            (Some(expected), Some(hash)) if hash.at <= restart.packed && hash.function() == expected.function => {
+                hash.at
+            }
             (Some(_), _) => return Ok(None),
         };
         if !self.file.is_ranged() || self.file.size().is_none_or(|size| restart.packed > size) {

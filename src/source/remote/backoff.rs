@@ -36,6 +36,11 @@ impl Backoff {
         Self { patience, ..Self::new() }
     }
 
+    /// For what can be done without.
+    pub fn few() -> Self {
+        Self { patience: Duration::ZERO, ..Self::new() }
+    }
+
     /// Something has come: from here on it counts anew.
     pub fn restart(&mut self) {
         (self.since, self.tries) = (Instant::now(), 0);

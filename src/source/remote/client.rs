@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use data_encoding::BASE64;
 use futures_util::stream::{BoxStream, StreamExt};
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
 use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
 use parking_lot::Mutex;
-use reqwest::header::{self, HeaderMap};
-use reqwest::{StatusCode, redirect};
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, StatusCode, redirect};
 use url::Url;
 
 use super::name::{self, NetworkOptions};
@@ -25,6 +27,12 @@ use super::profile;
 
 /// How long a connection may take, and an answer to its first byte.
 const CONNECT: Duration = Duration::from_secs(15);
+/// How long an address that is signed here may be used.
+const VALID: Duration = Duration::from_secs(300);
+/// What asks S3 for its sums, and how it names them.
+const SUM_MODE: &str = "x-amz-checksum-mode";
+const SUM_PREFIX: &str = "x-amz-checksum-";
+const SUM_TYPE: &str = "x-amz-checksum-type";
 /// Redirects that are followed.
 const REDIRECTS: usize = 10;
 /// The longest tag or time that is taken from an answer.
@@ -88,7 +96,16 @@ pub(super) struct Answer {
 #[derive(Clone)]
 pub(super) enum Client {
     Http { client: reqwest::Client, url: Url },
-    Store { store: Arc<dyn ObjectStore>, path: object_store::path::Path, pause: Pause },
+    Store { store: Arc<dyn ObjectStore>, path: object_store::path::Path, pause: Pause, sums: Option<Sums> },
+}
+
+/// What asks S3 for the sums that it has of an object.
+#[derive(Clone)]
+pub(super) struct Sums {
+    client: reqwest::Client,
+    signer: Arc<AmazonS3>,
+    /// The bucket is public: addresses are as of signed requests, and have no signature.
+    unsigned: bool,
 }
 
 /// The pause that a server has asked for last; `object_store` does not hand it on.
@@ -105,18 +122,27 @@ impl Client {
             return Ok(Self::Http { client, url: url.clone() });
         }
         let pause = Pause::default();
-        let connector = Connector(Recorder { client, pause: pause.clone() });
+        let connector = Connector(Recorder { client: client.clone(), pause: pause.clone() });
         // Tries are counted in one place, which is the reader.
         let retry = RetryConfig { max_retries: 1, retry_timeout: CONNECT, ..RetryConfig::default() };
         let refused = |error: object_store::Error| RemoteProblem::Url { reason: words(&error) };
+        let mut sums = None;
         let store: Arc<dyn ObjectStore> = match url.scheme() {
             "s3" | "s3a" => {
                 let mut builder = profile::fill(AmazonS3Builder::from_env()).with_url(url.as_str());
                 if let Some(endpoint) = &network.endpoint {
                     builder = builder.with_endpoint(endpoint);
                 }
+                let unsigned =
+                    builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(|it| is_yes(&it));
+                if unsigned {
+                    // An address comes from the signer, which would look for keys.
+                    builder = builder.with_access_key_id("none").with_secret_access_key("none");
+                }
                 let builder = builder.with_allow_http(true).with_retry(retry).with_http_connector(connector);
-                Arc::new(builder.build().map_err(refused)?)
+                let signer = Arc::new(builder.build().map_err(refused)?);
+                sums = Some(Sums { client, signer: Arc::clone(&signer), unsigned });
+                signer
             }
             "gs" => {
                 let builder = GoogleCloudStorageBuilder::from_env().with_url(url.as_str()).with_retry(retry);
@@ -133,7 +159,7 @@ impl Client {
         };
         let (_, path) = object_store::ObjectStoreScheme::parse(url)
             .map_err(|error| RemoteProblem::Url { reason: words(&error) })?;
-        Ok(Self::Store { store, path, pause })
+        Ok(Self::Store { store, path, pause, sums })
     }
 
     /// The same for another file beside this one: its name with `suffix` behind it.
@@ -145,10 +171,11 @@ impl Client {
                 url.set_query(None);
                 Self::Http { client: client.clone(), url }
             }
-            Self::Store { store, path, pause } => Self::Store {
+            Self::Store { store, path, pause, sums } => Self::Store {
                 store: store.clone(),
                 path: object_store::path::Path::from(format!("{path}{suffix}")),
                 pause: pause.clone(),
+                sums: sums.clone(),
             },
         }
     }
@@ -166,7 +193,7 @@ impl Client {
         let asking = async {
             match self {
                 Self::Http { client, url } => http_get(client, url, range.clone(), known).await,
-                Self::Store { store, path, pause } => store_get(&**store, path, pause, range.clone(), known).await,
+                Self::Store { store, path, pause, .. } => store_get(&**store, path, pause, range.clone(), known).await,
             }
         };
         let answer = tokio::time::timeout(2 * CONNECT, asking).await;
@@ -193,6 +220,55 @@ impl Client {
         }
         Ok(Some(bytes))
     }
+
+    /// The sums that the store has of all bytes of the file that `known` tells about: of which function, in the store's
+    /// words, and their bytes. `None` where it says nothing of that.
+    pub async fn sums(&self, known: &Facts) -> Result<Option<Vec<(String, Vec<u8>)>>, Fault> {
+        let Self::Store { path, sums: Some(Sums { client, signer, unsigned }), .. } = self else { return Ok(None) };
+        let (name, value) = (HeaderName::from_static(SUM_MODE), HeaderValue::from_static("ENABLED"));
+        let options = SignedUrlOptions::new().with_signed_header(name.clone(), value.clone());
+        let asking = async {
+            let url = signer.signed_url_opts(Method::HEAD, path, VALID, &options).await;
+            let mut url = url.map_err(|error| Fault::passing(words(&error)))?;
+            if *unsigned {
+                url.set_query(None);
+            }
+            let response = client.head(url).header(name, value).send().await;
+            response.map_err(|error| Fault::passing(words(&error.without_url())))
+        };
+        let response = tokio::time::timeout(2 * CONNECT, asking).await;
+        let response = response.map_err(|_| Fault::passing("the server does not answer"))??;
+        let (status, headers) = (response.status(), response.headers());
+        if !status.is_success() {
+            return Err(refusal(status, headers, known));
+        }
+        let bytes = fact(headers, header::CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
+        let found = Facts { bytes, etag: fact(headers, header::ETAG.as_str()), modified: None };
+        Ok(known.agrees(&found).then(|| stored_sums(headers)))
+    }
+}
+
+/// The sums in headers of S3, but for those of parts, of which no reader can tell how long they are.
+fn stored_sums(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+    let is_whole = match fact(headers, SUM_TYPE) {
+        Some(kind) => kind.eq_ignore_ascii_case("FULL_OBJECT"),
+        // A server that does not say which: the tag of an object that came in parts has their number.
+        None => fact(headers, header::ETAG.as_str()).is_some_and(|etag| !etag.contains('-')),
+    };
+    if !is_whole {
+        return Vec::new();
+    }
+    let sum = |name: &HeaderName| {
+        let function = name.as_str().strip_prefix(SUM_PREFIX)?.to_owned();
+        // With `-` and the number of parts behind it, it is no base64.
+        Some((function, BASE64.decode(fact(headers, name.as_str())?.as_bytes()).ok()?))
+    };
+    headers.keys().filter_map(sum).collect()
+}
+
+/// Whether a setting is on.
+fn is_yes(text: &str) -> bool {
+    ["1", "true", "on", "yes", "y"].iter().any(|yes| text.eq_ignore_ascii_case(yes))
 }
 
 /// Length, tag and time, for people.
@@ -407,6 +483,25 @@ mod tests {
             ["", "bytes 9-5/100", "bytes 0-100/100", "bytes */100", "0-9/100", "bytes 0-18446744073709551615/*"]
         {
             assert_eq!(range(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sums_of_stores_are_those_of_whole_objects() {
+        let found = |pairs: &[(&'static str, &str)]| {
+            let all =
+                pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a header")));
+            stored_sums(&all.collect())
+        };
+        let crc = ("x-amz-checksum-crc32c", "4waSgw==");
+        let sum = vec![("crc32c".to_owned(), vec![0xe3, 0x06, 0x92, 0x83])];
+        assert_eq!(found(&[crc, ("x-amz-checksum-type", "FULL_OBJECT"), ("etag", "\"a\"")]), sum);
+        assert_eq!(found(&[crc, ("etag", "\"a\"")]), sum, "some servers do not say which");
+        assert_eq!(found(&[crc, ("etag", "\"a-2\"")]), []);
+        assert_eq!(found(&[crc]), []);
+        assert_eq!(found(&[crc, ("x-amz-checksum-type", "COMPOSITE")]), []);
+        for wrong in ["4waSgw==-2", "not base64"] {
+            assert_eq!(found(&[("x-amz-checksum-crc32c", wrong), ("etag", "\"a\"")]), [], "{wrong}");
         }
     }
 

@@ -225,13 +225,33 @@ impl RemoteFile {
     /// where there is none.
     pub fn beside(&self, suffix: &str) -> Option<(String, Vec<u8>)> {
         let client = self.pinned.lock().beside(suffix);
-        self.net.add_request();
-        let bytes = self.net.wait(client.small(MAX_SMALL)).ok()??;
+        let bytes = self.perhaps(|| self.net.wait(client.small(MAX_SMALL)))?;
         let name = match &client {
             Client::Http { .. } => client.shown(),
             Client::Store { .. } => format!("{}{suffix}", self.name.display()),
         };
         Some((name, bytes))
+    }
+
+    /// The sums that the store itself has of all its bytes: by which function, in the store's words, and their bytes.
+    pub fn stored_sums(&self) -> Vec<(String, Vec<u8>)> {
+        let client = self.pinned.lock().clone();
+        match client {
+            Client::Http { .. } => Vec::new(),
+            Client::Store { .. } => self.perhaps(|| self.net.wait(client.sums(&self.facts))).unwrap_or_default(),
+        }
+    }
+
+    /// What can be done without: few tries at it.
+    fn perhaps<T>(&self, ask: impl Fn() -> Result<Option<T>, Fault>) -> Option<T> {
+        let mut backoff = Backoff::few();
+        loop {
+            self.net.add_request();
+            match ask() {
+                Ok(found) => return found,
+                Err(fault) => std::thread::sleep(backoff.next(fault).ok()?),
+            }
+        }
     }
 }
 

@@ -1,0 +1,197 @@
+//! Comparisons and searches on a snapshot at a URL: it is fetched once, and nothing of it stays.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::common::crash::{Snapshot, forest, log, small};
+use crate::common::run::{Place, bedload};
+use crate::common::server::{Act, Server};
+
+fn bench(url: &str, place: &Place) -> Command {
+    let mut command = bedload();
+    command.args(["bench", url, "--presets", "ingest", "--lookups", "0", "--no-scan", "--out"]);
+    command.arg(place.path("out")).arg("--dir").arg(work_dir(place));
+    command
+}
+
+fn work_dir(place: &Place) -> PathBuf {
+    let dir = place.path("dir");
+    std::fs::create_dir_all(&dir).expect("a folder");
+    dir
+}
+
+/// Ends as `code` says; what it has written to both streams.
+#[track_caller]
+fn ends(mut command: Command, code: i32) -> (String, String) {
+    let output = command.output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = dir.read_dir().expect("a folder").flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[track_caller]
+fn nothing_is_left(place: &Place) {
+    assert_eq!(names(&work_dir(place)), Vec::<String>::new());
+}
+
+fn results(place: &Place) -> Value {
+    serde_json::from_slice(&std::fs::read(place.path("out").join("results.json")).expect("results")).expect("JSON")
+}
+
+fn sum(snapshot: &Snapshot) -> String {
+    data_encoding::HEXLOWER.encode(&Sha256::digest(&snapshot.bytes))
+}
+
+/// Waits until some bytes of the snapshot are in the folder of the work.
+fn is_fetching(child: &mut Child, place: &Place) {
+    let begun = Instant::now();
+    let fetched = || {
+        let file = work_dir(place).read_dir().ok()?.flatten().next()?.path().join("snapshot");
+        Some(file.metadata().ok()?.len() > 0)
+    };
+    while fetched() != Some(true) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is fetched");
+        assert!(child.try_wait().expect("ours").is_none(), "it ended by itself");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn it_is_fetched_once_for_all_runs_and_names_no_secrets() {
+    for snapshot in [forest(), log()] {
+        let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
+        let server = server.with(&format!("{}.sha256sum", snapshot.name), sum(snapshot));
+        let address = server.address();
+        let url = format!("http://user:hidden@{address}/{}?hidden-too", snapshot.name);
+        let run = |runs: &str| {
+            let mut command = bench(&url, &place);
+            command.args(["--runs", runs]);
+            command
+        };
+        let (said, noted) = ends(run("2"), 0);
+        let (served, len) = (server.served(), snapshot.bytes.len() as u64);
+        assert!((len..len + (1 << 20)).contains(&served), "{served} bytes of {len}");
+        assert!(server.requests().iter().any(|request| request.headers.contains_key("if-match")), "it is pinned");
+        let found = results(&place);
+        let shown = format!("http://{address}/{}?…", snapshot.name);
+        assert_eq!(found["snapshot"]["path"].as_str(), Some(&*shown));
+        assert_eq!(found["snapshot"]["bytes"].as_u64(), Some(len));
+        assert_eq!(found["snapshot"]["blocks"].as_u64(), Some(snapshot.read), "an import of it succeeded");
+        assert!(found["setup"]["command"].as_str().is_some_and(|command| command.contains(&shown)), "{found}");
+        for name in names(&place.path("out")) {
+            let text = std::fs::read(place.path("out").join(&name)).expect("read");
+            assert!(!String::from_utf8_lossy(&text).contains("hidden"), "{name}");
+        }
+        assert!(!said.contains("hidden") && !noted.contains("hidden"), "{said}{noted}");
+        nothing_is_left(&place);
+
+        // What is done needs no snapshot; one more round does.
+        ends(run("2"), 0);
+        assert!(server.served() < len / 2, "fetched for nothing");
+        ends(run("3"), 0);
+        assert_eq!(results(&place)["runs"].as_array().map(Vec::len), Some(6));
+        server.served();
+        // Another file there is another comparison.
+        server.replace(snapshot.bytes.clone(), "\"two\"");
+        let (_, said) = ends(run("4"), 4);
+        assert!(said.contains("snapshot_tag was \"\\\"one\\\"\", is \"\\\"two\\\"\""), "{said}");
+        assert!(server.served() < len / 2, "refused before it is fetched");
+        nothing_is_left(&place);
+    }
+}
+
+#[test]
+fn what_is_not_the_published_file_is_not_measured() {
+    let (place, server) = (Place::new(), Server::new(small().bytes.clone()));
+    let server = server.with("small.car.sha256sum", sum(forest()));
+    let (_, said) = ends(bench(&server.url("small.car"), &place), 3);
+    assert!(said.contains(&format!("its SHA-256 is {}, and should be", sum(small()))), "{said}");
+    nothing_is_left(&place);
+    assert!(names(&place.path("out")).contains(&"bench.json".to_owned()), "another run may go on there");
+    let mut tune = bedload();
+    tune.args(["tune", &server.url("small.car"), "--out"]).arg(place.path("tuned")).arg("--dir").arg(work_dir(&place));
+    let (_, said) = ends(tune, 3);
+    assert!(said.contains("its SHA-256 is"), "{said}");
+    nothing_is_left(&place);
+}
+
+#[test]
+fn what_cannot_be_fetched_is_refused_before_anything_is_made() {
+    let (place, server) = (Place::new(), Server::new(small().bytes.clone()).acts(|_, _| Act::WithoutLength));
+    let (_, said) = ends(bench(&server.url("a.car"), &place), 2);
+    assert!(said.contains("does not say how large it is"), "{said}");
+    let server = Server::new(b"<html>no snapshot</html>".to_vec());
+    ends(bench(&server.url("a.car"), &place), 3);
+    server.now(|_, _| Act::Status(404, ""));
+    let (_, said) = ends(bench(&server.url("a.car"), &place), 3);
+    assert!(said.contains("there is no such file on the server"), "{said}");
+    assert!(!place.path("out").exists(), "made for nothing");
+    let mut options = bench(small().file.to_str().expect("text"), &place);
+    options.args(["--connections", "2"]);
+    let (_, said) = ends(options, 2);
+    assert!(said.contains("--connections and --endpoint have no effect"), "{said}");
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_fetched_is_not_measured() {
+    let (place, server) = (Place::new(), Server::new(forest().bytes.clone()));
+    // Behind what is looked at.
+    let late = |request: &crate::common::server::Request, _| match request.range() {
+        Some((first, _)) if (1 << 20..3 << 20).contains(&first) => Act::Status(412, "ETag: \"two\"\r\n"),
+        _ => Act::Serve,
+    };
+    server.now(late);
+    let (_, said) = ends(bench(&server.url("a.car.zst"), &place), 4);
+    assert!(said.contains("it changed on the server while it was being read: it was"), "{said}");
+    nothing_is_left(&place);
+}
+
+#[test]
+fn what_is_fetched_goes_with_a_signal_and_what_a_kill_leaves_with_the_next_run() {
+    let (place, server) = (Place::new(), Server::new(forest().bytes.clone()).acts(|_, _| Act::Slow(1 << 20)));
+    let url = server.url("a.car.zst");
+    let start = || {
+        let mut command = bench(&url, &place);
+        command.args(["--runs", "1", "--connections", "1"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("it starts");
+        is_fetching(&mut child, &place);
+        child
+    };
+    let mut child = start();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    nothing_is_left(&place);
+    let mut child = start();
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    assert_eq!(names(&work_dir(&place)).len(), 1, "what was fetched lies there");
+    server.now(|_, _| Act::Serve);
+    let mut again = bench(&url, &place);
+    again.args(["--runs", "1"]);
+    ends(again, 0);
+    nothing_is_left(&place);
+}
+
+#[test]
+fn a_search_takes_its_samples_from_what_was_fetched() {
+    let (place, server) = (Place::new(), Server::new(small().bytes.clone()));
+    let mut tune = bedload();
+    tune.args(["tune", &server.url("a.car"), "--json", "--budget", "2s", "--out"]).arg(place.path("tuned"));
+    tune.arg("--dir").arg(work_dir(&place)).arg("--write").arg(place.path("mine.toml"));
+    let (report, said) = ends(tune, 0);
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["snapshot"]["path"].as_str(), Some(&*server.url("a.car")), "{said}");
+    let (served, len) = (server.served(), small().bytes.len() as u64);
+    assert!(served < len + (1 << 20), "{served} bytes of {len}");
+    nothing_is_left(&place);
+}
