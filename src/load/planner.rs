@@ -123,7 +123,12 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let own = if plain { memory } else { memory - memory / 4 };
     let own = own - opened.sources().saturating_mul(SOURCE).min(own / 8);
     let threads = threads(options, preset);
-    let mut plan = choose(options.plan, expected, is_exact, own, threads, max_files, preset.sst_size());
+    let choice = match options.plan {
+        // In memory all of it would be lost by a kill, and have to come again.
+        PlanChoice::Auto if opened.goes_on_from_disk() => PlanChoice::Spill,
+        choice => choice,
+    };
+    let mut plan = choose(choice, expected, is_exact, own, threads, max_files, preset.sst_size());
     if let Method::CarSst { sort } = &mut plan.method {
         sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, page_cache(budget)));
         sort.by_reference = sort.spill

@@ -187,6 +187,11 @@ impl Sources {
         }
     }
 
+    /// Whether any is on the network.
+    pub fn has_remote(&self) -> bool {
+        self.names.iter().any(|name| is_remote(name))
+    }
+
     /// What came of a source on the network.
     pub fn remote_info(&self, number: usize) -> Option<RemoteInfo> {
         let traffic = self.traffic.lock();

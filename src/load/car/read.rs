@@ -137,6 +137,7 @@ impl ReadContext<'_> {
 
         let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
         let clock = Clock::new(chunks.taken() - first_bytes, spill.referred().is_none().then(|| router.partitions()));
+        let clock = if self.sources.has_remote() { clock.of_network(self.plan.expected_bytes) } else { clock };
         let pieces = || {
             Mutex::new(PartitionBuffers::new(
                 router.partitions(),
@@ -498,7 +499,7 @@ impl Shared<'_> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
             return Ok(());
         }
-        if !source.clock.is_due(source.chunks.taken()) {
+        if !source.clock.is_due(source.chunks.taken(), || checkpoints.is_empty()) {
             return Ok(());
         }
         // Half a chunk of a worker that failed must not count as taken.
