@@ -2,10 +2,25 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::Needs;
 use crate::common::car::Block;
 use crate::common::crash::{Snapshot, forest, older, plain, small};
 use crate::common::run::{Import, Place, import_all};
 use crate::common::server::{Act, Server};
+
+tests! {
+    Needs::Nothing => [
+        a_file_and_a_url_go_on_where_they_were_killed,
+        a_url_that_was_read_to_its_end_is_not_read_again,
+        memory_and_memtables_take_files_and_urls,
+        a_server_without_ranges_and_lengths_is_one_of_several,
+        one_that_is_another_one_by_then_is_named,
+        one_that_changes_before_it_is_reached_is_named,
+        another_sum_names_the_source,
+        what_cannot_be_of_several_is_refused,
+        each_url_is_asked_for_with_its_own_secrets,
+    ];
+}
 
 /// What may come again beyond what is missing: what was read ahead of the durable point.
 const SLACK: u64 = 2 << 20;
@@ -43,7 +58,6 @@ fn sum(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-#[test]
 fn a_file_and_a_url_go_on_where_they_were_killed() {
     for snapshot in [plain(), forest()] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
@@ -73,7 +87,6 @@ fn a_file_and_a_url_go_on_where_they_were_killed() {
     }
 }
 
-#[test]
 fn a_url_that_was_read_to_its_end_is_not_read_again() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let server = server.with("plain.car.sha256", sum(&plain().bytes));
@@ -87,7 +100,6 @@ fn a_url_that_was_read_to_its_end_is_not_read_again() {
     assert_eq!(done.text("/sources/0/remote/etag"), "\"one\"");
 }
 
-#[test]
 fn memory_and_memtables_take_files_and_urls() {
     let server = Server::new(forest().bytes.clone());
     let blocks = all(&[forest(), older()]);
@@ -103,7 +115,6 @@ fn memory_and_memtables_take_files_and_urls() {
     import_all(&place, &sources).through_memtables().holds(blocks);
 }
 
-#[test]
 fn a_server_without_ranges_and_lengths_is_one_of_several() {
     for act in [Act::Whole, Act::WithoutLength] {
         let server = Server::new(plain().bytes.clone()).acts(move |_, _| act.clone());
@@ -116,7 +127,6 @@ fn a_server_without_ranges_and_lengths_is_one_of_several() {
     }
 }
 
-#[test]
 fn one_that_is_another_one_by_then_is_named() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let sources = [file(small()), server.url("plain.car")];
@@ -130,7 +140,6 @@ fn one_that_is_another_one_by_then_is_named() {
     spilling(&place, &sources).args(&["--restart"]).holds(all(&[small(), plain()]));
 }
 
-#[test]
 fn one_that_changes_before_it_is_reached_is_named() {
     let server = Server::new(plain().bytes.clone());
     let other = Server::new(plain().bytes.clone());
@@ -147,7 +156,6 @@ fn one_that_changes_before_it_is_reached_is_named() {
     assert!(done.stderr.contains(&sources[1]), "{}", done.stderr);
 }
 
-#[test]
 fn another_sum_names_the_source() {
     let server = Server::new(plain().bytes.clone()).with("plain.car.sha256sum", sum(b"something else"));
     let sources = [file(small()), server.url("plain.car")];
@@ -157,7 +165,6 @@ fn another_sum_names_the_source() {
     assert!(done.stderr.contains(&format!("read {}: its SHA-256 is", sources[1])), "{}", done.stderr);
 }
 
-#[test]
 fn what_cannot_be_of_several_is_refused() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("plain.car");
@@ -171,7 +178,6 @@ fn what_cannot_be_of_several_is_refused() {
     done.refused(2, None, "--connections and --endpoint have no effect");
 }
 
-#[test]
 fn each_url_is_asked_for_with_its_own_secrets() {
     let (place, one, two) = (Place::new(), Server::new(plain().bytes.clone()), Server::new(older().bytes.clone()));
     let url = |server: &Server, secret: &str| format!("http://user:{secret}@{}/a.car?{secret}", server.address());

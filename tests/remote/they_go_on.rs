@@ -1,8 +1,24 @@
 //! Imports from URLs that are killed: the same command asks only for what is missing.
 
+use crate::Needs;
+use crate::common::car::gzip;
 use crate::common::crash::{Snapshot, forest, plain};
 use crate::common::run::{Import, Place, import};
 use crate::common::server::{Act, Server};
+
+tests! {
+    Needs::Nothing => [
+        a_plain_car_goes_on_at_its_durable_offset,
+        what_would_fit_the_memory_goes_on_as_well,
+        frames_go_on_at_the_frame_of_the_durable_offset,
+        the_sum_of_the_whole_goes_on_as_well,
+        a_single_frame_comes_from_its_beginning_again,
+        a_moving_name_goes_on_where_it_led,
+        a_file_that_is_another_one_by_then_is_refused_with_both_sides,
+        a_source_that_was_read_to_its_end_is_not_read_again,
+        memtables_go_on_as_well,
+    ];
+}
 
 /// What an import may ask for beyond what is missing: the probe, what was read ahead of the durable point.
 const SLACK: u64 = 2 << 20;
@@ -42,17 +58,31 @@ fn goes_on(snapshot: &'static Snapshot, args: &[&str]) {
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
-#[test]
 fn a_plain_car_goes_on_at_its_durable_offset() {
     goes_on(plain(), &[]);
 }
 
-#[test]
+fn what_would_fit_the_memory_goes_on_as_well() {
+    for snapshot in [plain(), forest()] {
+        let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
+        let run = || import(&place, server.url(snapshot.name)).env("BEDLOAD_DURABLE_BYTES", "1000000");
+        dies(run(), "read:3");
+        let at = durable(&place);
+        server.served();
+        run().holds(&snapshot.blocks);
+        let (served, missing) = (server.served(), snapshot.bytes.len() as u64 - at);
+        assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
+    }
+    // What is asked for from its beginning in any case is held.
+    let (place, server) = (Place::new(), Server::new(gzip(&plain().bytes)));
+    let done = import(&place, server.url("a.car.gz")).holds(&plain().blocks);
+    assert_eq!(done.json.pointer("/plan/sort/spill"), Some(&false.into()));
+}
+
 fn frames_go_on_at_the_frame_of_the_durable_offset() {
     goes_on(forest(), &[]);
 }
 
-#[test]
 fn the_sum_of_the_whole_goes_on_as_well() {
     use sha2::Digest;
     for snapshot in [plain(), forest()] {
@@ -67,7 +97,6 @@ fn the_sum_of_the_whole_goes_on_as_well() {
     }
 }
 
-#[test]
 fn a_single_frame_comes_from_its_beginning_again() {
     use crate::common::car::zstd;
     let (place, server) = (Place::new(), Server::new(zstd(&plain().bytes)));
@@ -76,7 +105,6 @@ fn a_single_frame_comes_from_its_beginning_again() {
     spilling(&place, &url).holds(&plain().blocks);
 }
 
-#[test]
 fn a_moving_name_goes_on_where_it_led() {
     let server = Server::new(plain().bytes.clone());
     let (dated, newer) = (server.url("dated.car"), server.url("newer.car"));
@@ -94,7 +122,6 @@ fn a_moving_name_goes_on_where_it_led() {
     spilling(&place, &server.url("latest")).holds(&plain().blocks);
 }
 
-#[test]
 fn a_file_that_is_another_one_by_then_is_refused_with_both_sides() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");
@@ -106,7 +133,6 @@ fn a_file_that_is_another_one_by_then_is_refused_with_both_sides() {
     spilling(&place, &url).args(&["--restart"]).holds(&plain().blocks);
 }
 
-#[test]
 fn a_source_that_was_read_to_its_end_is_not_read_again() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");
@@ -117,7 +143,6 @@ fn a_source_that_was_read_to_its_end_is_not_read_again() {
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
-#[test]
 fn memtables_go_on_as_well() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");
