@@ -56,7 +56,7 @@ test: setup ## Run all tests, with overflow checks and debug assertions in bedlo
 # Kills at every named point of every kind of import and at 200 random moments, cuts power 300 times, lets disks fail
 # and fill up, holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it, and kills one from nginx
 # a hundred times.
-test-long: setup ## Run the long crash and memory tests (40 minutes, 14 GiB of disk in TMPDIR)
+test-long: setup ## Run the long crash and memory tests (45 minutes, 14 GiB of disk in TMPDIR)
 	@scripts/servers
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test crash --test import --test memory --test bench -- \
 	  nothing_is_lost:: unfinished_work_is_checked:: synced_before_named:: failing_disks:: hard_times:: limits_are_reported:: \

@@ -12,7 +12,7 @@ use libtest_mimic::{Arguments, Trial};
 enum Needs {
     Nothing,
     Nginx,
-    /// And ten minutes: `BEDLOAD_LONG_TESTS=1`.
+    /// And a quarter of an hour: `BEDLOAD_LONG_TESTS=1`.
     NginxAndTime,
     Moto,
 }
