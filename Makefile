@@ -22,7 +22,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-long test-compat attack fixtures lint bench benchmarks fuzz install \
+.PHONY: help setup build demo test test-long test-compat test-urls attack fixtures lint bench benchmarks fuzz install \
   install-files clean-demo
 
 help: ## Show the targets
@@ -54,15 +54,22 @@ test: setup ## Run all tests, with overflow checks and debug assertions in bedlo
 	$(TEST) --doc
 
 # Kills at every named point of every kind of import and at 200 random moments, cuts power 300 times, lets disks fail
-# and fill up, and holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it.
-test-long: setup ## Run the long crash and memory tests (half an hour, 14 GiB of disk in TMPDIR)
+# and fill up, holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it, and kills one from nginx
+# a hundred times.
+test-long: setup ## Run the long crash and memory tests (45 minutes, 14 GiB of disk in TMPDIR)
+	@scripts/servers
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test crash --test import --test memory --test bench -- \
 	  nothing_is_lost:: unfinished_work_is_checked:: synced_before_named:: failing_disks:: hard_times:: limits_are_reported:: \
 	  memory_stays_in_the_budget:: adding_to_a_database:: doctor_measures_before_the_start::
+	BEDLOAD_LONG_TESTS=1 $(TEST) --test remote -- they_go_on_after_many_kills::
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
 	@scripts/old-rocksdb
 	$(TEST) --test import old_nodes_lose_nothing::
+
+test-urls: setup ## Import from nginx (Debian's nginx-light) and an S3 server (moto)
+	@scripts/servers
+	$(TEST) --test remote
 
 # See docs/reliability.md; BEDLOAD_WRITE_DOCS=1 writes the counts into it.
 attack: setup ## Kill, fill up, flip and swap everything for ATTACK_MINUTES=60, and count what comes out

@@ -134,9 +134,16 @@ impl OpenSource {
         self.sources.names().len() as u64 - 1
     }
 
-    /// Whether any source is on the network.
-    pub fn has_remote(&self) -> bool {
-        self.remote.is_some() || self.sources.has_remote()
+    /// Whether less would have to come over the network again after a kill if blocks were on the disk by then.
+    pub fn goes_on_from_disk(&self) -> bool {
+        match &self.remote {
+            Some(remote) => {
+                let (has_ranges, ..) = remote.traffic();
+                has_ranges
+                    && matches!(self.compression, Compression::None | Compression::Zstd | Compression::ForestZstd)
+            }
+            None => self.sources.has_remote(),
+        }
     }
 
     /// Bytes of the largest source.

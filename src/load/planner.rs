@@ -123,7 +123,12 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let own = if plain { memory } else { memory - memory / 4 };
     let own = own - opened.sources().saturating_mul(SOURCE).min(own / 8);
     let threads = threads(options, preset);
-    let mut plan = choose(options.plan, expected, is_exact, own, threads, max_files, preset.sst_size());
+    let choice = match options.plan {
+        // In memory all of it would be lost by a kill, and have to come again.
+        PlanChoice::Auto if opened.goes_on_from_disk() => PlanChoice::Spill,
+        choice => choice,
+    };
+    let mut plan = choose(choice, expected, is_exact, own, threads, max_files, preset.sst_size());
     if let Method::CarSst { sort } = &mut plan.method {
         sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, page_cache(budget)));
         sort.by_reference = sort.spill
@@ -133,11 +138,6 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
                 PlanChoice::Source => true,
                 PlanChoice::Memory | PlanChoice::Spill => false,
             };
-        if options.plan == PlanChoice::Auto && opened.has_remote() && !sort.spill {
-            // Where blocks come slowly over a network they go to files (`load/car/read`), each partition to its own.
-            sort.may_spill = true;
-            sort.partitions.bits = sort.partitions.bits.min((max_files / 2).max(1).ilog2());
-        }
         if options.plan == PlanChoice::Source && !plain {
             return Err(Error::Usage {
                 reason: "--plan source needs a plain file: blocks of this source cannot be read again at their places"
@@ -402,15 +402,10 @@ pub(super) fn for_memtable(
     Ok(warnings)
 }
 
-/// Bytes that all pieces together may take.
-pub(super) fn pieces_bytes(plan: &Plan) -> u64 {
-    plan.memory / PIECES_SHARE
-}
-
 /// Bytes appended to a partition at once where there are `partitions`: keys of several kinds make some times as many
 /// as planned, and all pieces together must not take more for that.
 pub(super) fn piece_bytes_for(plan: &Plan, sort: &SortPlan, partitions: u32) -> u64 {
-    let each = pieces_bytes(plan) / (plan.threads as u64 * u64::from(partitions)).max(1);
+    let each = plan.memory / PIECES_SHARE / (plan.threads as u64 * u64::from(partitions)).max(1);
     sort.partitions.piece_bytes.min(each.max(LEAST_PIECE))
 }
 

@@ -208,13 +208,10 @@ pub enum Event {
         /// SST files that are built already.
         built_files: u64,
     },
-    /// From here on blocks go through files.
+    /// The blocks of a source of unknown size do not fit the memory for them: from here on they go through files.
     Spills {
         /// Bytes of blocks and entries that may be held.
         held_bytes: u64,
-        /// They fit, but come slowly over a network, and what has come shall not have to come again. Otherwise they are those
-        /// of a source of unknown size, and do not fit.
-        slow: bool,
     },
     /// A problem that the user should know and that does not stop the import.
     Warning {

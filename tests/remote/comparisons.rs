@@ -7,9 +7,21 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::Needs;
 use crate::common::crash::{Snapshot, forest, log, small};
 use crate::common::run::{Place, bedload};
 use crate::common::server::{Act, Server};
+
+tests! {
+    Needs::Nothing => [
+        it_is_fetched_once_for_all_runs_and_names_no_secrets,
+        what_is_not_the_published_file_is_not_measured,
+        what_cannot_be_fetched_is_refused_before_anything_is_made,
+        a_file_that_changes_while_it_is_fetched_is_not_measured,
+        what_is_fetched_goes_with_a_signal_and_what_a_kill_leaves_with_the_next_run,
+        a_search_takes_its_samples_from_what_was_fetched,
+    ];
+}
 
 fn bench(url: &str, place: &Place) -> Command {
     let mut command = bedload();
@@ -65,7 +77,6 @@ fn is_fetching(child: &mut Child, place: &Place) {
     }
 }
 
-#[test]
 fn it_is_fetched_once_for_all_runs_and_names_no_secrets() {
     for snapshot in [forest(), log()] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
@@ -109,7 +120,6 @@ fn it_is_fetched_once_for_all_runs_and_names_no_secrets() {
     }
 }
 
-#[test]
 fn what_is_not_the_published_file_is_not_measured() {
     let (place, server) = (Place::new(), Server::new(small().bytes.clone()));
     let server = server.with("small.car.sha256sum", sum(forest()));
@@ -124,7 +134,6 @@ fn what_is_not_the_published_file_is_not_measured() {
     nothing_is_left(&place);
 }
 
-#[test]
 fn what_cannot_be_fetched_is_refused_before_anything_is_made() {
     let (place, server) = (Place::new(), Server::new(small().bytes.clone()).acts(|_, _| Act::WithoutLength));
     let (_, said) = ends(bench(&server.url("a.car"), &place), 2);
@@ -141,7 +150,6 @@ fn what_cannot_be_fetched_is_refused_before_anything_is_made() {
     assert!(said.contains("--connections and --endpoint have no effect"), "{said}");
 }
 
-#[test]
 fn a_file_that_changes_while_it_is_fetched_is_not_measured() {
     let (place, server) = (Place::new(), Server::new(forest().bytes.clone()));
     // Behind what is looked at.
@@ -155,7 +163,6 @@ fn a_file_that_changes_while_it_is_fetched_is_not_measured() {
     nothing_is_left(&place);
 }
 
-#[test]
 fn what_is_fetched_goes_with_a_signal_and_what_a_kill_leaves_with_the_next_run() {
     let (place, server) = (Place::new(), Server::new(forest().bytes.clone()).acts(|_, _| Act::Slow(1 << 20)));
     let url = server.url("a.car.zst");
@@ -182,7 +189,6 @@ fn what_is_fetched_goes_with_a_signal_and_what_a_kill_leaves_with_the_next_run()
     nothing_is_left(&place);
 }
 
-#[test]
 fn a_search_takes_its_samples_from_what_was_fetched() {
     let (place, server) = (Place::new(), Server::new(small().bytes.clone()));
     let mut tune = bedload();

@@ -2,12 +2,25 @@
 
 use serde_json::Value;
 
+use crate::Needs;
 use crate::common::car::*;
 use crate::common::crash::{forest, log, plain};
 use crate::common::run::{Place, import, program};
 use crate::common::server::{Act, Server};
 
-#[test]
+tests! {
+    Needs::Nothing => [
+        a_plain_car_comes_in_ranges_of_the_pinned_file,
+        every_kind_of_wrapping_comes_from_a_url,
+        forests_frames_come_in_ranges_and_a_block_log_as_a_stream,
+        a_server_without_ranges_is_read_by_one_stream,
+        slow_connections_are_made_more_and_connections_fixes_them,
+        an_inspection_reads_a_few_hundred_kib,
+        a_database_is_compared_with_a_url_and_doctor_samples_one,
+        options_of_networks_are_refused_for_files,
+    ];
+}
+
 fn a_plain_car_comes_in_ranges_of_the_pinned_file() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let done = import(&place, server.url("snapshot.car")).holds(&plain().blocks);
@@ -27,7 +40,6 @@ fn a_plain_car_comes_in_ranges_of_the_pinned_file() {
     assert_eq!(done.number("/source/bytes"), len);
 }
 
-#[test]
 fn every_kind_of_wrapping_comes_from_a_url() {
     let blocks = &plain().blocks[..1500];
     let car = rooted(blocks);
@@ -46,7 +58,6 @@ fn every_kind_of_wrapping_comes_from_a_url() {
     }
 }
 
-#[test]
 fn forests_frames_come_in_ranges_and_a_block_log_as_a_stream() {
     let (place, server) = (Place::new(), Server::new(forest().bytes.clone()));
     import(&place, server.url("some.forest.car.zst")).holds(&forest().blocks);
@@ -56,7 +67,6 @@ fn forests_frames_come_in_ranges_and_a_block_log_as_a_stream() {
     assert_eq!(done.text("/digest"), log().digest);
 }
 
-#[test]
 fn a_server_without_ranges_is_read_by_one_stream() {
     for act in [Act::Whole, Act::WithoutLength] {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(move |_, _| act.clone()));
@@ -65,7 +75,6 @@ fn a_server_without_ranges_is_read_by_one_stream() {
     }
 }
 
-#[test]
 fn slow_connections_are_made_more_and_connections_fixes_them() {
     let slow = |_: &_, _| Act::Slow(700 << 10);
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(slow));
@@ -77,7 +86,6 @@ fn slow_connections_are_made_more_and_connections_fixes_them() {
     assert!(server.most_connections() <= 4, "{}", server.most_connections());
 }
 
-#[test]
 fn an_inspection_reads_a_few_hundred_kib() {
     for (name, bytes) in [("a.car", &plain().bytes), ("a.forest.car.zst", &forest().bytes)] {
         let server = Server::new(bytes.clone());
@@ -95,7 +103,6 @@ fn an_inspection_reads_a_few_hundred_kib() {
     assert_eq!(report["blocks"].as_u64(), Some(forest().read));
 }
 
-#[test]
 fn a_database_is_compared_with_a_url_and_doctor_samples_one() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let done = import(&place, server.url("a.car")).run();
@@ -114,7 +121,6 @@ fn a_database_is_compared_with_a_url_and_doctor_samples_one() {
     assert_eq!(report["forecast"]["source"].as_str(), Some(url.as_str()), "{report}");
 }
 
-#[test]
 fn options_of_networks_are_refused_for_files() {
     let place = Place::new();
     let done = import(&place, place.file("a.car", &plain().bytes)).args(&["--connections", "3"]).run();

@@ -3,18 +3,22 @@
 use crate::common::crash::{forest, log, plain};
 use crate::common::run::{Import, Place, import};
 use crate::common::server::{Act, Server};
+use crate::{Needs, dies};
+
+tests! {
+    Needs::Nothing => [
+        a_log_goes_on_as_the_file_that_it_was,
+        a_log_behind_a_moving_name_goes_on_where_that_led,
+        a_log_that_is_finished_is_not_read_again,
+        a_log_and_a_car_are_not_taken_for_each_other,
+        the_sum_of_a_log_is_compared,
+    ];
+}
 
 fn of_log(place: &Place, url: &str) -> Import {
     import(place, url).args(&["--memory", "16MiB", "--threads", "2"]).env("BEDLOAD_DURABLE_BYTES", "1000000")
 }
 
-#[track_caller]
-fn dies(run: Import, point: &str) {
-    let died = run.env("BEDLOAD_ABORT_AT", point).run();
-    assert_eq!(died.code, Some(137), "{}", died.stderr);
-}
-
-#[test]
 fn a_log_goes_on_as_the_file_that_it_was() {
     for through_memtables in [false, true] {
         let run = |place: &Place, url: &str| match through_memtables {
@@ -43,7 +47,6 @@ fn a_log_goes_on_as_the_file_that_it_was() {
     }
 }
 
-#[test]
 fn a_log_behind_a_moving_name_goes_on_where_that_led() {
     let server = Server::new(log().bytes.clone());
     let to = |name: &str| {
@@ -63,7 +66,6 @@ fn a_log_behind_a_moving_name_goes_on_where_that_led() {
     assert_eq!(done.text("/source/remote/url"), server.url("dated"));
 }
 
-#[test]
 fn a_log_that_is_finished_is_not_read_again() {
     let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
     let url = server.url("block_log");
@@ -80,7 +82,6 @@ fn a_log_that_is_finished_is_not_read_again() {
     assert_eq!(done.code, Some(4), "{}", done.stderr);
 }
 
-#[test]
 fn a_log_and_a_car_are_not_taken_for_each_other() {
     let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
     dies(of_log(&place, &server.url("a")), "range:2");
@@ -89,7 +90,6 @@ fn a_log_and_a_car_are_not_taken_for_each_other() {
     assert_eq!(done.code, Some(4), "{}", done.stderr);
 }
 
-#[test]
 fn the_sum_of_a_log_is_compared() {
     use sha2::{Digest, Sha256};
     let sum = |bytes: &[u8]| data_encoding::HEXLOWER.encode(&Sha256::digest(bytes));

@@ -1,15 +1,98 @@
-//! Snapshots at URLs: what is asked of servers, what becomes of servers that misbehave, what is never shown.
+//! Snapshots at URLs: what is asked of servers, what becomes of servers that misbehave, what is never shown; and imports from
+//! nginx and from an S3 server, which `scripts/servers` installs.
+//!
+//! A test that needs a server that is not there is reported as ignored. Arguments are those of any test binary.
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// What a test needs beside this repository.
+#[derive(Clone, Copy)]
+enum Needs {
+    Nothing,
+    Nginx,
+    /// And a quarter of an hour: `BEDLOAD_LONG_TESTS=1`.
+    NginxAndTime,
+    Moto,
+}
+
+struct Test {
+    name: &'static str,
+    needs: Needs,
+    run: fn(),
+}
+
+/// Lists a module's tests by what they need.
+macro_rules! tests {
+    ($($needs:expr => [$($run:ident),+ $(,)?];)+) => {
+        pub const TESTS: &[crate::Test] = &[$($(crate::Test {
+            name: concat!(module_path!(), "::", stringify!($run)), needs: $needs, run: $run,
+        }),+),+];
+    };
+}
 
 #[path = "../common/mod.rs"]
 mod common;
+mod servers;
 
 mod comparisons;
 mod imports_from_urls;
 mod logs;
 mod names_without_secrets;
+mod real_nginx;
+mod real_s3;
 mod servers_that_misbehave;
 mod several_sources;
 mod stores;
 mod sums_of_sources;
 mod sums_of_stores;
 mod they_go_on;
+mod they_go_on_after_many_kills;
+
+/// Runs an import that ends as by `kill -9` when it reaches `point`.
+#[track_caller]
+fn dies(run: common::run::Import, point: &str) {
+    let died = run.env("BEDLOAD_ABORT_AT", point).run();
+    assert_eq!(died.code, Some(137), "{}", died.stderr);
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
+    arguments.test_threads = arguments.test_threads.or(threads);
+    // Those that wait longest begin first.
+    let modules = [
+        they_go_on_after_many_kills::TESTS,
+        servers_that_misbehave::TESTS,
+        real_nginx::TESTS,
+        real_s3::TESTS,
+        comparisons::TESTS,
+        imports_from_urls::TESTS,
+        logs::TESTS,
+        names_without_secrets::TESTS,
+        several_sources::TESTS,
+        stores::TESTS,
+        sums_of_sources::TESTS,
+        sums_of_stores::TESTS,
+        they_go_on::TESTS,
+    ];
+    let (has_nginx, has_moto) = (servers::has_nginx(), servers::has_moto());
+    let is_long = common::crash::rounds(0, 1) == 1;
+    let is_there = |needs| match needs {
+        Needs::Nothing => true,
+        Needs::Nginx => has_nginx,
+        Needs::NginxAndTime => has_nginx && is_long,
+        Needs::Moto => has_moto,
+    };
+    let trials = modules.into_iter().flatten().map(|test| {
+        let run = test.run;
+        let name = test.name.trim_start_matches("remote::");
+        let passes = move || {
+            run();
+            Ok(())
+        };
+        Trial::test(name, passes).with_ignored_flag(!is_there(test.needs))
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}

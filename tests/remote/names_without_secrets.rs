@@ -2,9 +2,17 @@
 
 use std::path::Path;
 
+use crate::Needs;
 use crate::common::crash::plain;
 use crate::common::run::{Place, import, program};
 use crate::common::server::{Act, Server};
+
+tests! {
+    Needs::Nothing => [
+        an_import_shows_and_keeps_no_secrets,
+        refusals_of_every_command_show_no_secrets,
+    ];
+}
 
 const SECRETS: [&str; 4] = ["hidden-user", "hidden-password", "hidden-signature", "X-Amz"];
 
@@ -25,7 +33,6 @@ fn secret_url(server: &Server) -> String {
     format!("http://hidden-user:hidden-password@{}/a.car?X-Amz-Signature=hidden-signature", server.address())
 }
 
-#[test]
 fn an_import_shows_and_keeps_no_secrets() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = secret_url(&server);
@@ -51,7 +58,6 @@ fn an_import_shows_and_keeps_no_secrets() {
     assert!(requests.iter().all(|request| request.path.contains("hidden-signature")));
 }
 
-#[test]
 fn refusals_of_every_command_show_no_secrets() {
     let place = Place::new();
     let acts = [

@@ -2,16 +2,27 @@
 
 use std::sync::Arc;
 
+use crate::Needs;
 use crate::common::crash::plain;
 use crate::common::run::{Import, Place, import};
 use crate::common::server::{Act, Server};
+
+tests! {
+    Needs::Nothing => [
+        what_passes_is_tried_again,
+        what_stays_wrong_is_an_error_that_keeps_what_was_done,
+        a_server_that_answers_nothing_at_first_is_named,
+        a_file_that_changes_is_refused_with_both_sides,
+        redirects_are_followed_once_and_those_without_an_end_refused,
+        a_broken_stream_without_ranges_comes_again_and_is_compared,
+    ];
+}
 
 /// Short enough for a test.
 fn impatient(import: Import) -> Import {
     import.env("BEDLOAD_NETWORK_STALL_MS", "300").env("BEDLOAD_NETWORK_PATIENCE_MS", "1500")
 }
 
-#[test]
 fn what_passes_is_tried_again() {
     let acts = [
         Act::Cut(1000),
@@ -34,7 +45,6 @@ fn what_passes_is_tried_again() {
     }
 }
 
-#[test]
 fn what_stays_wrong_is_an_error_that_keeps_what_was_done() {
     for (act, words) in [
         (Act::Cut(0), "end of file before"),
@@ -55,7 +65,6 @@ fn what_stays_wrong_is_an_error_that_keeps_what_was_done() {
     }
 }
 
-#[test]
 fn a_server_that_answers_nothing_at_first_is_named() {
     let place = Place::new();
     let address = {
@@ -72,7 +81,6 @@ fn a_server_that_answers_nothing_at_first_is_named() {
     }
 }
 
-#[test]
 fn a_file_that_changes_is_refused_with_both_sides() {
     for act in [None, Some(Act::OtherLength)] {
         let server = Server::new(plain().bytes.clone());
@@ -89,7 +97,6 @@ fn a_file_that_changes_is_refused_with_both_sides() {
     }
 }
 
-#[test]
 fn redirects_are_followed_once_and_those_without_an_end_refused() {
     let server = Server::new(plain().bytes.clone());
     let to = server.url("dated.car");
@@ -111,7 +118,6 @@ fn redirects_are_followed_once_and_those_without_an_end_refused() {
     import(&place, server.url("a.car")).run().refused(3, None, "redirects without an end");
 }
 
-#[test]
 fn a_broken_stream_without_ranges_comes_again_and_is_compared() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     // The probe, a stream that breaks, and one that does not.

@@ -6,6 +6,22 @@ use crate::common::car::Block;
 use crate::common::crash::{Snapshot, forest, older, plain, small};
 use crate::common::run::{Import, Place, import_all};
 use crate::common::server::{Act, Server};
+use crate::{Needs, dies};
+
+tests! {
+    Needs::Nothing => [
+        a_file_and_a_url_go_on_where_they_were_killed,
+        a_url_that_was_read_to_its_end_is_not_read_again,
+        memory_and_memtables_take_files_and_urls,
+        a_server_without_ranges_and_lengths_is_one_of_several,
+        one_that_is_another_one_by_then_is_named,
+        one_that_changes_before_it_is_reached_is_named,
+        another_sum_names_the_source,
+        what_cannot_be_of_several_is_refused,
+        each_url_is_asked_for_with_its_own_secrets,
+        many_urls_are_looked_at_at_once_and_the_first_fault_in_their_order_is_named,
+    ];
+}
 
 /// What may come again beyond what is missing: what was read ahead of the durable point.
 const SLACK: u64 = 2 << 20;
@@ -24,12 +40,6 @@ fn spilling(place: &Place, sources: &[String]) -> Import {
         .env("BEDLOAD_DURABLE_BYTES", "1000000")
 }
 
-#[track_caller]
-fn dies(run: Import, point: &str) {
-    let died = run.env("BEDLOAD_ABORT_AT", point).run();
-    assert_eq!(died.code, Some(137), "{}", died.stderr);
-}
-
 /// The source of the last durable place, and its bytes before that.
 fn durable(place: &Place) -> (u64, Option<u64>) {
     let text = std::fs::read_to_string(place.path("db.partial").join("journal")).expect("a journal");
@@ -43,7 +53,6 @@ fn sum(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-#[test]
 fn a_file_and_a_url_go_on_where_they_were_killed() {
     for snapshot in [plain(), forest()] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
@@ -73,7 +82,6 @@ fn a_file_and_a_url_go_on_where_they_were_killed() {
     }
 }
 
-#[test]
 fn a_url_that_was_read_to_its_end_is_not_read_again() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let server = server.with("plain.car.sha256", sum(&plain().bytes));
@@ -87,7 +95,6 @@ fn a_url_that_was_read_to_its_end_is_not_read_again() {
     assert_eq!(done.text("/sources/0/remote/etag"), "\"one\"");
 }
 
-#[test]
 fn memory_and_memtables_take_files_and_urls() {
     let server = Server::new(forest().bytes.clone());
     let blocks = all(&[forest(), older()]);
@@ -103,7 +110,6 @@ fn memory_and_memtables_take_files_and_urls() {
     import_all(&place, &sources).through_memtables().holds(blocks);
 }
 
-#[test]
 fn a_server_without_ranges_and_lengths_is_one_of_several() {
     for act in [Act::Whole, Act::WithoutLength] {
         let server = Server::new(plain().bytes.clone()).acts(move |_, _| act.clone());
@@ -116,7 +122,6 @@ fn a_server_without_ranges_and_lengths_is_one_of_several() {
     }
 }
 
-#[test]
 fn one_that_is_another_one_by_then_is_named() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let sources = [file(small()), server.url("plain.car")];
@@ -130,7 +135,6 @@ fn one_that_is_another_one_by_then_is_named() {
     spilling(&place, &sources).args(&["--restart"]).holds(all(&[small(), plain()]));
 }
 
-#[test]
 fn one_that_changes_before_it_is_reached_is_named() {
     let server = Server::new(plain().bytes.clone());
     let other = Server::new(plain().bytes.clone());
@@ -147,7 +151,6 @@ fn one_that_changes_before_it_is_reached_is_named() {
     assert!(done.stderr.contains(&sources[1]), "{}", done.stderr);
 }
 
-#[test]
 fn another_sum_names_the_source() {
     let server = Server::new(plain().bytes.clone()).with("plain.car.sha256sum", sum(b"something else"));
     let sources = [file(small()), server.url("plain.car")];
@@ -157,7 +160,6 @@ fn another_sum_names_the_source() {
     assert!(done.stderr.contains(&format!("read {}: its SHA-256 is", sources[1])), "{}", done.stderr);
 }
 
-#[test]
 fn what_cannot_be_of_several_is_refused() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("plain.car");
@@ -171,7 +173,6 @@ fn what_cannot_be_of_several_is_refused() {
     done.refused(2, None, "--connections and --endpoint have no effect");
 }
 
-#[test]
 fn many_urls_are_looked_at_at_once_and_the_first_fault_in_their_order_is_named() {
     let late = |_: &_, _| {
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -207,7 +208,6 @@ fn many_urls_are_looked_at_at_once_and_the_first_fault_in_their_order_is_named()
     assert!(done.stderr.contains("missing.car: there is no such file"), "{}", done.stderr);
 }
 
-#[test]
 fn each_url_is_asked_for_with_its_own_secrets() {
     let (place, one, two) = (Place::new(), Server::new(plain().bytes.clone()), Server::new(older().bytes.clone()));
     let url = |server: &Server, secret: &str| format!("http://user:{secret}@{}/a.car?{secret}", server.address());

@@ -1,10 +1,17 @@
 //! Object stores: S3 through a server that speaks its protocol.
 
+use crate::Needs;
 use crate::common::crash::plain;
 use crate::common::run::{Place, import};
 use crate::common::server::{Act, Server};
 
-#[test]
+tests! {
+    Needs::Nothing => [
+        s3_is_asked_for_ranges_with_signed_requests,
+        s3_takes_a_profile_and_fails_as_others_do,
+    ];
+}
+
 fn s3_is_asked_for_ranges_with_signed_requests() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let done = import(&place, "s3://bucket/dir/a.car")
@@ -26,7 +33,6 @@ fn s3_is_asked_for_ranges_with_signed_requests() {
     assert!(!format!("{}{}", done.json, done.stderr).contains("a-hidden-secret"));
 }
 
-#[test]
 fn s3_takes_a_profile_and_fails_as_others_do() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let credentials = "[other]\naws_access_key_id = profile-key\naws_secret_access_key = hidden\nregion = eu-north-1\n";

@@ -2,15 +2,23 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::Needs;
 use crate::common::crash::{forest, plain};
 use crate::common::run::{Place, import};
 use crate::common::server::Server;
+
+tests! {
+    Needs::Nothing => [
+        a_sum_that_is_given_is_compared_for_files_pipes_and_urls,
+        what_publishers_put_beside_a_url_is_compared,
+        a_sum_is_read_from_a_file_or_a_url,
+    ];
+}
 
 fn sum(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-#[test]
 fn a_sum_that_is_given_is_compared_for_files_pipes_and_urls() {
     for snapshot in [plain(), forest()] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
@@ -30,7 +38,6 @@ fn a_sum_that_is_given_is_compared_for_files_pipes_and_urls() {
     }
 }
 
-#[test]
 fn what_publishers_put_beside_a_url_is_compared() {
     for name in ["a.car.sha256sum", "a.car.sha256"] {
         let line = format!("{}  a.car\n", sum(&plain().bytes));
@@ -49,7 +56,6 @@ fn what_publishers_put_beside_a_url_is_compared() {
     }
 }
 
-#[test]
 fn a_sum_is_read_from_a_file_or_a_url() {
     let line = format!("{}  somewhere/a.car\n", sum(&plain().bytes));
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("sums", line.clone()));

@@ -7,6 +7,19 @@ use sha2::{Digest, Sha256};
 use crate::common::crash::{Snapshot, forest, plain, small};
 use crate::common::run::{Import, Place, import, import_all};
 use crate::common::server::Server;
+use crate::{Needs, dies};
+
+tests! {
+    Needs::Nothing => [
+        the_sum_of_the_store_is_compared,
+        sums_of_parts_and_what_is_no_sum_are_not_compared,
+        the_strongest_that_is_there_is_compared,
+        it_goes_on_in_the_middle,
+        another_function_than_before_sums_all_again,
+        the_store_is_asked_with_a_signature_and_a_public_one_without,
+        each_of_several_sources_has_the_sum_of_its_store,
+    ];
+}
 
 const URL: &str = "s3://bucket/dir/a.car";
 
@@ -37,17 +50,10 @@ fn spilling(place: &Place, server: &Server) -> Import {
         .env("BEDLOAD_DURABLE_BYTES", "1000000")
 }
 
-#[track_caller]
-fn dies(run: Import, point: &str) {
-    let died = run.env("BEDLOAD_ABORT_AT", point).run();
-    assert_eq!(died.code, Some(137), "{}", died.stderr);
-}
-
 fn says(server: &Server, name: &str, sum: &[u8], kind: &str) {
     server.says(&[(name, BASE64.encode(sum)), ("type", kind.into())]);
 }
 
-#[test]
 fn the_sum_of_the_store_is_compared() {
     for (name, people, sum) in sums(&plain().bytes) {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
@@ -69,7 +75,6 @@ fn the_sum_of_the_store_is_compared() {
     }
 }
 
-#[test]
 fn sums_of_parts_and_what_is_no_sum_are_not_compared() {
     let crc = BASE64.encode(b"four");
     let answers: [&[(&str, String)]; 6] = [
@@ -95,7 +100,6 @@ fn sums_of_parts_and_what_is_no_sum_are_not_compared() {
     assert_eq!(done.json.pointer("/source/checksum"), None);
 }
 
-#[test]
 fn the_strongest_that_is_there_is_compared() {
     let [sha, ..] = sums(&plain().bytes);
     let wrong = [("crc32", BASE64.encode(b"four")), ("crc64nvme", BASE64.encode(b"eight---"))];
@@ -120,7 +124,6 @@ fn the_strongest_that_is_there_is_compared() {
     assert!(server.heads().is_empty(), "nobody asks for what is not used");
 }
 
-#[test]
 fn it_goes_on_in_the_middle() {
     for (snapshot, function) in [(plain(), 1), (forest(), 2)] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
@@ -142,7 +145,6 @@ fn it_goes_on_in_the_middle() {
     }
 }
 
-#[test]
 fn another_function_than_before_sums_all_again() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let [sha, _, crc, _] = sums(&plain().bytes);
@@ -154,7 +156,6 @@ fn another_function_than_before_sums_all_again() {
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
-#[test]
 fn the_store_is_asked_with_a_signature_and_a_public_one_without() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     stored(import(&place, URL), &server).holds(&plain().blocks);
@@ -173,7 +174,6 @@ fn the_store_is_asked_with_a_signature_and_a_public_one_without() {
     assert!(server.requests().iter().all(|request| !request.headers.contains_key("authorization")));
 }
 
-#[test]
 fn each_of_several_sources_has_the_sum_of_its_store() {
     let file = |snapshot: &Snapshot| snapshot.file.to_str().expect("text").to_owned();
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));

@@ -1,8 +1,24 @@
 //! Imports from URLs that are killed: the same command asks only for what is missing.
 
+use crate::common::car::gzip;
 use crate::common::crash::{Snapshot, forest, plain};
 use crate::common::run::{Import, Place, import};
 use crate::common::server::{Act, Server};
+use crate::{Needs, dies};
+
+tests! {
+    Needs::Nothing => [
+        a_plain_car_goes_on_at_its_durable_offset,
+        frames_go_on_at_the_frame_of_the_durable_offset,
+        the_sum_of_the_whole_goes_on_as_well,
+        a_single_frame_comes_from_its_beginning_again,
+        a_moving_name_goes_on_where_it_led,
+        a_file_that_is_another_one_by_then_is_refused_with_both_sides,
+        a_source_that_was_read_to_its_end_is_not_read_again,
+        memtables_go_on_as_well,
+        what_would_fit_the_memory_goes_on_as_well,
+    ];
+}
 
 /// What an import may ask for beyond what is missing: the probe, what was read ahead of the durable point.
 const SLACK: u64 = 2 << 20;
@@ -11,12 +27,6 @@ fn spilling(place: &Place, url: &str) -> Import {
     import(place, url)
         .args(&["--plan", "spill", "--memory", "16MiB", "--threads", "2", "--connections", "2"])
         .env("BEDLOAD_DURABLE_BYTES", "1000000")
-}
-
-#[track_caller]
-fn dies(run: Import, point: &str) {
-    let died = run.env("BEDLOAD_ABORT_AT", point).run();
-    assert_eq!(died.code, Some(137), "{}", died.stderr);
 }
 
 /// The last durable place in the journal: bytes of the source.
@@ -42,17 +52,14 @@ fn goes_on(snapshot: &'static Snapshot, args: &[&str]) {
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
-#[test]
 fn a_plain_car_goes_on_at_its_durable_offset() {
     goes_on(plain(), &[]);
 }
 
-#[test]
 fn frames_go_on_at_the_frame_of_the_durable_offset() {
     goes_on(forest(), &[]);
 }
 
-#[test]
 fn the_sum_of_the_whole_goes_on_as_well() {
     use sha2::Digest;
     for snapshot in [plain(), forest()] {
@@ -67,25 +74,23 @@ fn the_sum_of_the_whole_goes_on_as_well() {
     }
 }
 
-#[test]
-fn what_comes_slowly_is_not_held_in_memory() {
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(|_, _| Act::Slow(200_000)));
-    let url = server.url("a.car");
-    let held = || import(&place, &url).args(&["--connections", "2"]).env("BEDLOAD_DURABLE_BYTES", "100000");
-    dies(held(), "read:3");
-    let at = durable(&place);
-    server.now(|_, _| Act::Serve);
-    server.served();
-    let done = held().holds(&plain().blocks);
-    let (served, missing) = (server.served(), plain().bytes.len() as u64 - at);
-    assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
-    assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
-    let fast = Place::new();
-    let done = import(&fast, &server.url("b.car")).holds(&plain().blocks);
-    assert_eq!(done.json.pointer("/plan/sort/spill"), Some(&false.into()), "{}", done.json);
+fn what_would_fit_the_memory_goes_on_as_well() {
+    for snapshot in [plain(), forest()] {
+        let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
+        let run = || import(&place, server.url(snapshot.name)).env("BEDLOAD_DURABLE_BYTES", "1000000");
+        dies(run(), "read:3");
+        let at = durable(&place);
+        server.served();
+        run().holds(&snapshot.blocks);
+        let (served, missing) = (server.served(), snapshot.bytes.len() as u64 - at);
+        assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
+    }
+    // What is asked for from its beginning in any case is held.
+    let (place, server) = (Place::new(), Server::new(gzip(&plain().bytes)));
+    let done = import(&place, server.url("a.car.gz")).holds(&plain().blocks);
+    assert_eq!(done.json.pointer("/plan/sort/spill"), Some(&false.into()));
 }
 
-#[test]
 fn a_single_frame_comes_from_its_beginning_again() {
     use crate::common::car::zstd;
     let (place, server) = (Place::new(), Server::new(zstd(&plain().bytes)));
@@ -94,7 +99,6 @@ fn a_single_frame_comes_from_its_beginning_again() {
     spilling(&place, &url).holds(&plain().blocks);
 }
 
-#[test]
 fn a_moving_name_goes_on_where_it_led() {
     let server = Server::new(plain().bytes.clone());
     let (dated, newer) = (server.url("dated.car"), server.url("newer.car"));
@@ -112,7 +116,6 @@ fn a_moving_name_goes_on_where_it_led() {
     spilling(&place, &server.url("latest")).holds(&plain().blocks);
 }
 
-#[test]
 fn a_file_that_is_another_one_by_then_is_refused_with_both_sides() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");
@@ -124,7 +127,6 @@ fn a_file_that_is_another_one_by_then_is_refused_with_both_sides() {
     spilling(&place, &url).args(&["--restart"]).holds(&plain().blocks);
 }
 
-#[test]
 fn a_source_that_was_read_to_its_end_is_not_read_again() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");
@@ -135,7 +137,6 @@ fn a_source_that_was_read_to_its_end_is_not_read_again() {
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
-#[test]
 fn memtables_go_on_as_well() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");

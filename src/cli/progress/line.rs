@@ -21,10 +21,7 @@ pub fn line(event: &Event) -> Option<String> {
         Event::PhaseDone { phase, seconds, bytes, blocks, earlier_bytes } => {
             phase_done(*phase, *seconds, (*bytes, *earlier_bytes), *blocks)?
         }
-        Event::Spills { slow: true, .. } => {
-            "spill    the blocks come slowly: from here on they go through files, to come once only".to_owned()
-        }
-        Event::Spills { held_bytes, .. } => {
+        Event::Spills { held_bytes } => {
             let held = human(*held_bytes);
             format!("spill    the blocks do not fit the {held} of memory for them: from here on they go through files")
         }

@@ -59,11 +59,7 @@ pub fn text(report: &ImportReport) -> String {
     }
     rows.add_some("links", report.links.as_ref().map(links));
     if report.plan.sort().is_some_and(|sort| sort.spill && sort.may_spill) {
-        let why = match report.source.remote {
-            Some(_) => "they came slowly, or did not fit the memory for them",
-            None => "they did not fit the memory for them",
-        };
-        rows.add("spilled", format!("the blocks went through files: {why}"));
+        rows.add("spilled", "the blocks went through files: they did not fit the memory for them");
     }
     rows.add("time", time(report));
     rows.add_some("head", report.head.as_ref().filter(|_| report.log.is_none()).map(head));

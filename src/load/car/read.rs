@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
@@ -38,11 +37,6 @@ use crate::source::car::{Section, Step, next_section};
 
 /// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
 const KEPT_OPEN: usize = 16;
-
-/// After this time it is known how fast blocks come over a network; where all of them would take longer than that to come
-/// again, they are not held in memory, which a kill empties. On a faster line files would cost more than they save.
-const LOOK: Duration = Duration::from_secs(2);
-const AGAIN: Duration = Duration::from_secs(10);
 
 /// The blocks of the sources, checked and routed.
 pub(in crate::load) struct Blocks {
@@ -90,8 +84,7 @@ struct Shared<'a> {
     spill: &'a Spill,
     /// What each worker has collected for the partitions.
     pieces: Vec<Mutex<PartitionBuffers>>,
-    started: Instant,
-    /// Set once more is held than the plan allows, or blocks come slowly: from then on everything goes to disk.
+    /// Set once more is held than the plan allows: from then on everything goes to disk.
     spilling: AtomicBool,
     /// Workers that still hold chunks in memory from before.
     holders: AtomicUsize,
@@ -144,6 +137,7 @@ impl ReadContext<'_> {
 
         let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
         let clock = Clock::new(chunks.taken() - first_bytes, spill.referred().is_none().then(|| router.partitions()));
+        let clock = if self.sources.has_remote() { clock.of_network(self.plan.expected_bytes) } else { clock };
         let pieces = || {
             Mutex::new(PartitionBuffers::new(
                 router.partitions(),
@@ -155,7 +149,6 @@ impl ReadContext<'_> {
             router: &router,
             spill: &spill,
             pieces: (0..self.plan.threads).map(|_| pieces()).collect(),
-            started: Instant::now(),
             spilling: AtomicBool::new(spilling),
             holders: AtomicUsize::new(if spilling { 0 } else { self.plan.threads }),
             held_bytes: AtomicU64::new(0),
@@ -180,7 +173,6 @@ impl ReadContext<'_> {
                         None if self.options.stop.is_cancelled() => None,
                         None => {
                             shared.note_checkpoint(source, pull, &checkpoints)?;
-                            shared.spill_if_slow(&source.chunks);
                             source.chunks.next(worker.spare.take())?
                         }
                     };
@@ -305,7 +297,7 @@ impl ReadContext<'_> {
                     human(held_bytes)
                 ),
             },
-            PlanChoice::Auto | PlanChoice::Spill | PlanChoice::Source => Event::Spills { held_bytes, slow: false },
+            PlanChoice::Auto | PlanChoice::Spill | PlanChoice::Source => Event::Spills { held_bytes },
         });
     }
 
@@ -497,22 +489,6 @@ impl Shared<'_> {
         }
     }
 
-    /// From here on blocks go to disk where they come so slowly over a network that they are not to come again, as long as
-    /// what is held leaves room for the pieces that are written.
-    fn spill_if_slow(&self, chunks: &Chunks) {
-        let (plan, sort, elapsed) = (self.reading.plan, self.reading.sort, self.started.elapsed());
-        if self.spilling.load(Ordering::Relaxed) || self.reading.options.plan != PlanChoice::Auto || elapsed < LOOK {
-            return;
-        }
-        let rate = chunks.taken() as f64 / elapsed.as_secs_f64();
-        let is_slow = plan.expected_bytes.is_none_or(|bytes| bytes as f64 > rate * AGAIN.as_secs_f64());
-        let room = planner::pieces_bytes(plan);
-        let has_room = self.held_bytes.load(Ordering::Relaxed) + room <= sort.hold_bytes;
-        if is_slow && has_room && chunks.goes_on_elsewhere() && !self.spilling.swap(true, Ordering::Relaxed) {
-            self.reading.progress.report(&Event::Spills { held_bytes: sort.hold_bytes, slow: true });
-        }
-    }
-
     /// Notes a checkpoint if one is due. No worker can take a chunk meanwhile: the caller holds the source.
     fn note_checkpoint(
         &self,
@@ -523,7 +499,7 @@ impl Shared<'_> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
             return Ok(());
         }
-        if !source.clock.is_due(source.chunks.taken()) {
+        if !source.clock.is_due(source.chunks.taken(), || checkpoints.is_empty()) {
             return Ok(());
         }
         // Half a chunk of a worker that failed must not count as taken.

@@ -467,11 +467,6 @@ impl Chunks {
         }
     }
 
-    /// Whether a later run need not ask a server again for what has come.
-    pub fn goes_on_elsewhere(&self) -> bool {
-        self.remote.is_some() && self.restart().is_some_and(|restart| restart.packed > 0)
-    }
-
     /// Begins a stream anew at `restart`, where that saves anything or the stream is too far already.
     fn begin_at(&mut self, restart: &Restart, offset: u64) -> Result<()> {
         let saves = restart.unpacked > self.position || offset < self.position;

@@ -291,6 +291,22 @@ fn words(error: &dyn std::error::Error) -> String {
     text.chars().take(300).collect()
 }
 
+/// What stands behind a request without an answer: another try does not make a certificate better.
+fn not_sent(error: &(dyn std::error::Error + 'static)) -> Fault {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    let mut tls = None;
+    while let Some(error) = next.filter(|_| tls.is_none()) {
+        tls = error.downcast_ref::<rustls::Error>();
+        // What an error of the system is made of is not its source.
+        let inner = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+        next = inner.map(|error| error as _).or_else(|| error.source());
+    }
+    match tls {
+        Some(rustls::Error::InvalidCertificate(_)) => Fault::Gone(RemoteProblem::Certificate { reason: words(error) }),
+        _ => Fault::passing(words(error)),
+    }
+}
+
 fn http_client() -> Result<reqwest::Client, RemoteProblem> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -321,7 +337,7 @@ async fn http_get(
     }
     let response = request.send().await.map_err(|error| match error.is_redirect() {
         true => Fault::Gone(RemoteProblem::Refused { answer: "it redirects without an end".into() }),
-        false => Fault::passing(words(&error.without_url())),
+        false => not_sent(&error.without_url()),
     })?;
     let (status, headers) = (response.status(), response.headers());
     let mut facts = Facts {
@@ -415,7 +431,10 @@ async fn store_get(
             Fault::Gone(RemoteProblem::Denied { answer: "401 Unauthorized".into() })
         }
         object_store::Error::Precondition { .. } => Fault::Changed("another ETag".into()),
-        error => Fault::Passing { what: words(&error), pause: pause.lock().take() },
+        error => match not_sent(&error) {
+            Fault::Passing { what, .. } => Fault::Passing { what, pause: pause.lock().take() },
+            fault => fault,
+        },
     };
     let result = store.get_opts(path, options).await.map_err(fault)?;
     let meta = &result.meta;

@@ -3,9 +3,23 @@
 /// Connections to begin with, and at most.
 pub(super) const FIRST: usize = 4;
 pub(super) const MOST: usize = 32;
-/// Bytes of a part at least and at most: what one connection gives in about a second.
+/// Bytes of a part at least and at most.
 pub(super) const LEAST_PART: u64 = 256 << 10;
 const MOST_PART: u64 = 8 << 20;
+/// Parts on their way are lost by a kill, on the average half of each: together they are this share of the file, as its
+/// reciprocal, so that a hundred kills lose an eightieth. But no part takes more than a second, or less than this share of one:
+/// between two of them a connection waits for an answer.
+const SHARE: u64 = 4000;
+const LEAST_SHARE: u64 = 4;
+/// The same for bytes ahead of an import that is slower than the network: this share, unless that is too little to keep
+/// many connections busy.
+const AHEAD_SHARE: u64 = 100;
+const LEAST_AHEAD: u64 = 32 << 20;
+
+/// Bytes ahead of the consumer of a file of `bytes`, of which `memory` is for them.
+pub(super) fn ahead(bytes: u64, memory: u64) -> u64 {
+    memory.min((bytes / AHEAD_SHARE).max(LEAST_AHEAD))
+}
 /// More connections must give so much more to be kept.
 const GAIN: f64 = 1.08;
 /// Measurements after a step that gave nothing until the next one.
@@ -67,11 +81,12 @@ impl Pace {
         }
     }
 
-    /// Bytes of the next part.
-    pub fn part(&self, rate: f64, memory: u64) -> u64 {
+    /// Bytes of the next part of a file of `bytes`.
+    pub fn part(&self, rate: f64, bytes: u64, memory: u64) -> u64 {
         let connections = self.connections as u64;
         let most = (memory / (2 * connections)).clamp(1, MOST_PART);
-        ((rate as u64) / connections).clamp(LEAST_PART.min(most), most)
+        let second = rate as u64 / connections;
+        (bytes / SHARE / connections).clamp(second / LEAST_SHARE, second).clamp(LEAST_PART.min(most), most)
     }
 }
 
@@ -100,12 +115,22 @@ mod tests {
         for memory in [1 << 10, 1 << 20, 5 << 20, 1 << 30] {
             for fixed in [None, Some(1), Some(7), Some(64)] {
                 let pace = Pace::new(fixed, memory);
-                for rate in [0.0, 1e6, 1e9] {
-                    let part = pace.part(rate, memory);
+                for (rate, bytes) in [(0.0, 0), (1e6, 1 << 20), (1e9, 1 << 40), (1e9, u64::MAX)] {
+                    let part = pace.part(rate, bytes, memory);
                     assert!(part > 0 && part * pace.connections as u64 <= memory, "{pace:?} {part}");
                 }
             }
         }
         assert_eq!(Pace::new(Some(3), 1 << 30).tasks(), 3);
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_a_small_share_of_the_file_or_a_moment() {
+        let pace = Pace::new(Some(8), 1 << 30);
+        let on_its_way = |rate: f64, bytes: u64| pace.part(rate, bytes, 1 << 30) * 8;
+        assert_eq!(on_its_way(16e6, 40_000_000_000), 10_000_000, "a share");
+        assert_eq!(on_its_way(16e6, 1 << 40), 16_000_000, "a second");
+        assert_eq!(on_its_way(16e6, 1 << 20), 4_000_000, "a quarter of a second");
+        assert_eq!((ahead(1 << 30, 1 << 28), ahead(1 << 40, 1 << 28), ahead(1 << 30, 1)), (32 << 20, 1 << 28, 1));
     }
 }

@@ -24,6 +24,12 @@ pub enum RemoteProblem {
         /// The server's answer.
         answer: String,
     },
+    /// Nobody knows who the server is.
+    #[error("the server's certificate is not trusted: {reason}")]
+    Certificate {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The server answers with something else than the file.
     #[error("the server does not give it: {answer}")]
     Refused {
@@ -44,6 +50,11 @@ impl Problem for RemoteProblem {
             Self::Denied { .. } => {
                 "check the credentials (for s3:// AWS_ACCESS_KEY_ID and the like; AWS_SKIP_SIGNATURE=true where the bucket \
                  is public); a signed URL may have expired"
+                    .into()
+            }
+            Self::Certificate { .. } => {
+                "check the host in the URL and this machine's clock; SSL_CERT_FILE=FILE names the certificates (PEM) that are \
+                 trusted, in place of the system's"
                     .into()
             }
             Self::Refused { .. } => "look at what the server says: curl -IL URL".into(),

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use super::RemoteFile;
 use super::backoff::Backoff;
 use super::client::Fault;
-use super::pace::{LEAST_PART, Pace};
+use super::pace::{LEAST_PART, Pace, ahead};
 use crate::error::Error;
 use crate::failpoint;
 
@@ -109,11 +109,12 @@ impl Gate {
 }
 
 impl Ordered {
-    /// Reads `file` from `start`, with `memory` bytes ahead of the consumer. Before [`Gate::open`] it asks only for what
+    /// Reads `file` from `start`, with at most `memory` bytes ahead of the consumer. Before [`Gate::open`] it asks only for what
     /// the consumer waits for.
     pub fn new(file: Arc<RemoteFile>, start: u64, end: u64, memory: u64) -> (Self, Gate) {
         let head = file.head.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
         let head = file.head.slice_ref(head);
+        let memory = ahead(end, memory);
         let pace = Pace::new(file.network.connections, memory);
         let next = start + head.len() as u64;
         let part = Part { start, len: head.len() as u64, given: 0, pieces: VecDeque::from([head]) };
@@ -345,7 +346,7 @@ impl Shared {
             if state.flows {
                 let is_waited_for = is_waited_for || state.waits;
                 state.pace.measured(rate, is_waited_for);
-                state.part_bytes = state.pace.part(rate, self.memory);
+                state.part_bytes = state.pace.part(rate, self.end, self.memory);
             }
             self.file.net.set_connections(state.pace.connections as u64);
             drop(state);

@@ -1,0 +1,258 @@
+//! Real servers on loopback, each of one test: nginx, and moto, which speaks S3. They end with the test, also when it fails.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::run::{Place, hermetic};
+
+/// How long a server may take to start, or to see that a client is gone.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub fn has_nginx() -> bool {
+    let is_there = |program: &str, arg: &str| {
+        debian(program).arg(arg).stderr(Stdio::null()).output().is_ok_and(|output| output.status.success())
+    };
+    is_there("nginx", "-v") && is_there("openssl", "version")
+}
+
+pub fn has_moto() -> bool {
+    let check = "import importlib.metadata as it, moto.server; assert it.version('moto') == '5.2.5'";
+    python().args(["-c", check]).output().is_ok_and(|output| output.status.success())
+}
+
+/// A program that Debian may keep where only root looks.
+fn debian(program: &str) -> Command {
+    let mut command = hermetic("env");
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.arg(format!("PATH={path}:/usr/sbin")).arg(program);
+    command
+}
+
+fn python() -> Command {
+    let mut python = hermetic(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
+    // Where scripts/servers puts it.
+    python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("servers"));
+    python
+}
+
+/// A process that does not outlive this one, even if that is killed; it is started and waited for by one thread.
+struct Running(Child);
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        // SAFETY: a plain system call between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        Self(command.stdin(Stdio::null()).spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that nobody has now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// Starts what `command` gives for a port, until it answers: another program may have taken the port meanwhile.
+fn answering(command: impl Fn(u16) -> Command) -> (Running, u16) {
+    let started = Instant::now();
+    loop {
+        let port = free_port();
+        let mut running = Running::start(command(port));
+        while running.0.try_wait().expect("a child").is_none() {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return (running, port);
+            }
+            assert!(started.elapsed() < PATIENCE, "a server does not answer");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(started.elapsed() < PATIENCE, "a server does not start");
+    }
+}
+
+/// The whole answer to a request, which is its first lines.
+fn ask(port: u16, request: &str, body: &[u8]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it answers");
+    let head = format!("{request}\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n");
+    write!(stream, "{head}Content-Length: {}\r\n\r\n", body.len()).expect("it reads");
+    stream.write_all(body).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    answer
+}
+
+/// A line of nginx's log: one answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// Bytes of the body that were sent.
+    pub bytes: u64,
+    pub path: String,
+}
+
+/// An nginx of its own, with its own folder.
+pub struct Nginx {
+    place: Place,
+    running: Option<Running>,
+    port: u16,
+    scheme: &'static str,
+}
+
+impl Nginx {
+    /// Serves the files that it is given, by `rules` in its server block.
+    pub fn new(rules: &str) -> Self {
+        let place = Place::new();
+        for dir in ["files", "tmp"] {
+            std::fs::create_dir(place.path(dir)).expect("a folder");
+        }
+        let scheme = if rules.contains("ssl_certificate") { "https" } else { "http" };
+        let mut nginx = Self { place, running: None, port: 0, scheme };
+        let rules = rules.replace("DIR", nginx.place.path("").to_str().expect("text"));
+        let (running, port) = answering(|port| nginx.command(port, &rules));
+        (nginx.running, nginx.port) = (Some(running), port);
+        nginx
+    }
+
+    fn command(&self, port: u16, rules: &str) -> Command {
+        let dir = self.place.path("");
+        let dir = dir.to_str().expect("text").trim_end_matches('/');
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let temporary: String = temporary.iter().map(|it| format!("{it}_temp_path {dir}/tmp/{it};\n")).collect();
+        let tls = if self.scheme == "https" { " ssl" } else { "" };
+        // One process, which is the one that is killed.
+        let text = format!(
+            "daemon off; master_process off; pid {dir}/pid; error_log {dir}/errors;\n\
+             events {{ worker_connections 256; }}\n\
+             http {{\n log_format bytes '$status $body_bytes_sent $uri';\n access_log {dir}/log bytes;\n{temporary}\
+             keepalive_requests 100000;\n\
+             server {{\n listen 127.0.0.1:{port}{tls};\n root {dir}/files;\n{rules}\n\
+             location = /connections {{ stub_status; access_log off; auth_basic off; }}\n}}\n}}\n"
+        );
+        std::fs::write(self.place.path("conf"), text).expect("a file");
+        self.same_again()
+    }
+
+    fn same_again(&self) -> Command {
+        let mut command = debian("nginx");
+        command.arg("-c").arg(self.place.path("conf")).arg("-p").arg(self.place.path(""));
+        command.arg("-e").arg(self.place.path("errors")).stderr(Stdio::null());
+        command
+    }
+
+    /// Ends it as a machine does that loses power.
+    pub fn stop(&mut self) {
+        self.running = None;
+    }
+
+    /// Starts it again, at the same port.
+    pub fn start(&mut self) {
+        self.running = Some(Running::start(self.same_again()));
+    }
+
+    pub fn url(&self, name: &str) -> String {
+        format!("{}://127.0.0.1:{}/{name}", self.scheme, self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its folder of files.
+    pub fn dir(&self) -> PathBuf {
+        self.place.path("files")
+    }
+
+    /// Another file, or the same one anew.
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.dir().join(name), bytes).expect("room for a file");
+    }
+
+    /// A file that lies elsewhere.
+    pub fn lend(&self, name: &str, file: &Path) {
+        std::os::unix::fs::symlink(file, self.dir().join(name)).expect("a link");
+    }
+
+    /// A file outside those that it serves.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        self.place.file(name, bytes)
+    }
+
+    /// What it has answered until now, as far as that is logged: at the end of each answer.
+    pub fn log(&self) -> Vec<Answer> {
+        let text = std::fs::read_to_string(self.place.path("log")).unwrap_or_default();
+        let answer = |line: &str| {
+            let mut words = line.splitn(3, ' ');
+            let (status, bytes) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            Some(Answer { status, bytes, path: words.next()?.to_owned() })
+        };
+        text.lines().filter_map(answer).collect()
+    }
+
+    /// Waits until no connection but the one that asks is open: then all answers are logged.
+    pub fn settle(&self) {
+        let started = Instant::now();
+        while !ask(self.port, "GET /connections HTTP/1.1", b"").contains("Active connections: 1 ") {
+            assert!(started.elapsed() < PATIENCE, "connections stay open");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Bytes that it has sent of all files.
+    pub fn sent(&self) -> u64 {
+        self.settle();
+        self.log().iter().filter(|answer| answer.status < 300).map(|answer| answer.bytes).sum()
+    }
+}
+
+/// moto's S3 server, with a bucket `bucket`.
+pub struct Moto {
+    _running: Running,
+    port: u16,
+}
+
+impl Moto {
+    pub fn new() -> Self {
+        let (running, port) = answering(|port| {
+            let mut command = python();
+            command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        });
+        let moto = Self { _running: running, port };
+        moto.ask("PUT /bucket", b"");
+        moto
+    }
+
+    fn ask(&self, request: &str, body: &[u8]) {
+        // It looks at who signs, and not at the signature.
+        let signed = "Authorization: AWS4-HMAC-SHA256 Credential=a-key/20260101/us-east-1/s3/aws4_request, \
+                      SignedHeaders=host, Signature=0";
+        let answer = ask(self.port, &format!("{request} HTTP/1.1\r\n{signed}"), body);
+        let status = answer.lines().next().unwrap_or_default();
+        assert!(status.contains(" 200 "), "{request}: {status}");
+    }
+
+    /// Puts an object there, or another in its place.
+    pub fn put(&self, key: &str, bytes: &[u8]) {
+        self.ask(&format!("PUT /bucket/{key}"), bytes);
+    }
+
+    pub fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
