@@ -278,10 +278,18 @@ fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {
         let path = entry.map_err(Error::io("list", dir))?.path();
         let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
-        // Hidden files are unfinished downloads, as a shell's `*.car` leaves them out too.
-        if !name.starts_with(b".") && ENDINGS.iter().any(|ending| name.ends_with(ending)) && path.is_file() {
-            found.push(path);
+        let is_car = |ending: &&[u8]| {
+            name.len() > ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending)
+        };
+        // Hidden files are unfinished downloads, as a shell's `*.car` leaves them out too; so are folders of any name.
+        if name.starts_with(b".") || !ENDINGS.iter().any(is_car) || path.is_dir() {
+            continue;
         }
+        // Left out, a pipe would be missing in silence, and so would a link to a volume that is not mounted.
+        if path.metadata().is_ok_and(|there| !there.is_file()) {
+            return Err(Error::bad_input(&path, None, CarProblem::NoFileInDirectory));
+        }
+        found.push(path);
     }
     found.sort();
     Ok(found)

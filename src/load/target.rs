@@ -70,6 +70,8 @@ pub(super) struct Target {
     /// Whether the import adds to an existing database.
     pub into_existing: bool,
     replace: bool,
+    /// What is imported: it is not removed with a database that is replaced.
+    sources: Vec<PathBuf>,
     work_dir: Option<PathBuf>,
     restart: bool,
 }
@@ -119,6 +121,7 @@ impl Target {
             db,
             into_existing,
             replace,
+            sources: options.sources.clone(),
             work_dir,
             restart,
         };
@@ -209,6 +212,12 @@ impl Target {
             return refused(
                 "is no RocksDB database that could be replaced: it has no CURRENT".into(),
                 "choose another --db, or move away what is there",
+            );
+        }
+        if let Some(source) = self.sources.iter().find(|source| is_below(source, &self.db)) {
+            return refused(
+                format!("is not replaced: {} is in it, which is imported", source.display()),
+                "move the snapshot out of the database's directory",
             );
         }
         match first_foreign(&self.db)? {
@@ -573,6 +582,14 @@ fn first_foreign(db: &Path) -> Result<Option<PathBuf>> {
         }
     }
     Ok(None)
+}
+
+/// Whether a file lies in a directory, or below it, whatever links lead there.
+fn is_below(file: &Path, dir: &Path) -> bool {
+    match (file.canonicalize(), dir.canonicalize()) {
+        (Ok(file), Ok(dir)) => file.starts_with(dir),
+        _ => false,
+    }
 }
 
 /// Anything that is in a directory.

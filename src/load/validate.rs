@@ -100,6 +100,13 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
         });
     }
     let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    // Each CAR in the file has metadata of its own.
+    if options.concatenated && options.f3 != F3Data::Store {
+        return refused(
+            "--f3 skip and --f3 FILE have no effect on CARs that are joined in one file",
+            "leave one of --f3 and --concatenated out, or import the CARs as files of their own",
+        );
+    }
     match loader {
         Loader::Ingest if options.no_compact && !options.into_existing => Err(nothing_to_compact()),
         Loader::Memtable if options.plan != PlanChoice::Auto => refused(

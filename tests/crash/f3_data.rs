@@ -320,6 +320,9 @@ fn each_of_several_sources_has_f3_data_of_its_own() {
         assert_eq!(case.finishes().json["f3"], expected, "{way:?}");
         case.again();
     }
+    let joined = case(&place.path(""), snapshot, Way::Memory, From::File, "skip").arg(&["--concatenated"]).run();
+    assert_eq!(joined.code, Some(2), "{joined:?}");
+    joined.says(&["have no effect on CARs that are joined in one file"]);
     let (_, text) = file_of(&place);
     let refused = case(&place.path(""), snapshot, Way::Spill, From::File, &text).run();
     assert_eq!(refused.code, Some(2), "{refused:?}");

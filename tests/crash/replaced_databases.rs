@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use crate::common::crash::*;
 use crate::common::fault::{failing, killed_at_change};
 use crate::common::model::{self, Key, Model};
-use crate::common::run::{Place, program};
+use crate::common::run::{Place, import, program};
 
 /// Points before the exchange, and behind it.
 const BEFORE: [&str; 5] = ["start", "recorded", "complete", "exchanging", "set-aside"];
@@ -178,6 +178,14 @@ fn only_a_database_is_replaced_and_nothing_else_is_removed() {
         assert!(!is_new(&case, "refused") && notes.exists(), "{name} is gone");
         std::fs::remove_file(&notes).expect("removed");
     }
+
+    // A name as of RocksDB's files.
+    let source = case.db.join("000077.log");
+    std::fs::copy(&small().file, &source).expect("copied");
+    let done = import(&place, &source).db(case.db.clone()).args(&["--replace"]).run();
+    assert_eq!(done.code, Some(4), "{done:?}");
+    assert!(done.stderr.contains("000077.log is in it, which is imported") && source.exists(), "{done:?}");
+    std::fs::remove_file(&source).expect("it is there");
 
     let elsewhere = place.path("elsewhere");
     let mut options = rust_rocksdb::Options::default();

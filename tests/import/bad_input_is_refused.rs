@@ -143,6 +143,26 @@ fn a_cut_carv2() {
 }
 
 #[test]
+fn bytes_behind_the_data_of_a_carv2_that_are_no_index_are_told() {
+    let blocks = blocks();
+    let inner = rooted(&blocks);
+    let last = section(&blocks[2]).len();
+    let (short, end) = (inner.len() as u64 - last as u64, V2_HEAD + inner.len() as u64 - last as u64);
+    let whole = V2_HEAD + inner.len() as u64;
+    let said = |bytes: &[u8], blocks: &[Block]| {
+        [&[][..], &["--preset", "memtable"]].map(|args| {
+            let place = Place::new();
+            let done = import(&place, place.file("a.car", bytes)).args(args).holds(blocks);
+            done.stderr.contains(&format!("a.car at byte {end}: bytes follow the data of the CARv2"))
+        })
+    };
+    assert_eq!(said(&[v2_head(V2_HEAD, short, 0), inner.clone()].concat(), &blocks[..2]), [true, true]);
+    assert_eq!(said(&[&v2_head(V2_HEAD, short, whole), &inner[..], b"an index"].concat(), &blocks[..2]), [true, true]);
+    let padded = [&v2_head(V2_HEAD, inner.len() as u64, whole + 9), &inner[..], &[0; 9], b"an index"].concat();
+    assert_eq!(said(&padded, &blocks), [false, false]);
+}
+
+#[test]
 fn a_cut_carv2_of_unknown_size() {
     let blocks = many();
     let bytes = v2(&rooted(&blocks), 100, &[]);

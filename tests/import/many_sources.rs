@@ -209,6 +209,26 @@ fn names_that_cannot_be_taken_are_refused_before_anything_is_read() {
 }
 
 #[test]
+fn nothing_of_a_directory_is_left_out_in_silence() {
+    let place = Place::new();
+    let dir = place.path("cars");
+    std::fs::create_dir_all(dir.join("folder.car")).expect("a folder");
+    std::fs::write(dir.join("a.car"), rooted(&some(0..10))).expect("written");
+    std::fs::write(dir.join("B.CAR"), rooted(&some(10..20))).expect("written");
+    std::fs::write(dir.join(".c.car"), "an unfinished download").expect("written");
+    let done = import_all(&place, std::slice::from_ref(&dir)).run();
+    done.succeeded();
+    assert_eq!(done.number("/blocks/read"), 20);
+    let link = dir.join("d.car");
+    std::os::unix::fs::symlink("/not-mounted/d.car", &link).expect("a link");
+    let fresh = || import_all(&place, std::slice::from_ref(&dir)).db(place.path("db2")).run();
+    fresh().refused_by(3, "d.car: there is no such file");
+    std::fs::remove_file(&link).expect("it is there");
+    rustix::fs::mknodat(rustix::fs::CWD, &link, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
+    fresh().refused_by(3, "d.car: it is named like a CAR, and is no file");
+}
+
+#[test]
 fn a_list_names_sources() {
     let place = Place::new();
     let shares = shares();

@@ -11,6 +11,7 @@ tests! {
     Needs::Nothing => [
         an_import_shows_and_keeps_no_secrets,
         refusals_of_every_command_show_no_secrets,
+        user_and_password_are_not_sent_to_another_port,
     ];
 }
 
@@ -89,4 +90,17 @@ fn refusals_of_every_command_show_no_secrets() {
             has_none("standard output", &output.stdout);
         }
     }
+}
+
+fn user_and_password_are_not_sent_to_another_port() {
+    let (place, other) = (Place::new(), Server::new(plain().bytes.clone()));
+    let to = other.url("dated.car");
+    let server = Server::new(Vec::new()).acts(move |_, _| Act::Redirect(to.clone()));
+    import(&place, secret_url(&server)).holds(&plain().blocks);
+    let sent = |server: &Server| {
+        let both = [server.requests(), server.heads()].concat();
+        both.iter().filter(|request| request.headers.contains_key("authorization")).count()
+    };
+    assert!(sent(&server) > 0, "the one that is named has them");
+    assert_eq!(sent(&other), 0);
 }

@@ -14,6 +14,7 @@ tests! {
         a_single_frame_comes_from_its_beginning_again,
         a_moving_name_goes_on_where_it_led,
         a_file_that_is_another_one_by_then_is_refused_with_both_sides,
+        a_tag_that_is_not_kept_as_it_is_is_compared_all_the_same,
         a_source_that_was_read_to_its_end_is_not_read_again,
         memtables_go_on_as_well,
         what_would_fit_the_memory_goes_on_as_well,
@@ -125,6 +126,26 @@ fn a_file_that_is_another_one_by_then_is_refused_with_both_sides() {
     done.refused(4, None, "ETag \"one\"");
     assert!(done.stderr.contains("ETag \"two\""), "{}", done.stderr);
     spilling(&place, &url).args(&["--restart"]).holds(&plain().blocks);
+}
+
+fn a_tag_that_is_not_kept_as_it_is_is_compared_all_the_same() {
+    for tags in [["1", "2"].map(|tag| tag.repeat(600)), ["\u{e9}", "\u{e8}"].map(str::to_owned)] {
+        let [first, second] = tags.map(|tag| format!("\"{tag}\""));
+        let (place, server) = (Place::new(), Server::new(Vec::new()));
+        server.replace(plain().bytes.clone(), &first);
+        let url = server.url("a.car");
+        dies(spilling(&place, &url), "read:3");
+        server.replace(plain().bytes.clone(), &second);
+        spilling(&place, &url).run().refused(4, None, "ETag BLAKE3 ");
+        server.replace(plain().bytes.clone(), &first);
+        let asked = server.requests().len();
+        spilling(&place, &url).holds(&plain().blocks);
+        let requests = server.requests();
+        assert!(
+            requests[asked..].iter().all(|request| !request.headers.contains_key("if-match")),
+            "it is not the server's"
+        );
+    }
 }
 
 fn a_source_that_was_read_to_its_end_is_not_read_again() {

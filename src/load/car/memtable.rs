@@ -25,7 +25,7 @@ use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
 use crate::load::sink::memtable::{check_content, flush, full_from, open_staging, report};
 use crate::os::buffer::Buffer;
 use crate::parallel::{self, Pull};
-use crate::progress::Phase;
+use crate::progress::{Event, Phase};
 use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
 use crate::source::car::chunks::{Chunks, Tail};
@@ -198,6 +198,8 @@ impl Load<'_> {
                 written.batches += batches;
                 self.make_durable(&mut source, written)?;
                 if source.ended {
+                    let warning = source.chunks.warning().map(|message| Event::Warning { message });
+                    warning.iter().for_each(|warning| self.job.progress.report(warning));
                     return Ok(std::mem::take(written));
                 }
                 if options.stop.is_cancelled() {

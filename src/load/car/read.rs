@@ -201,6 +201,8 @@ impl ReadContext<'_> {
         contents.iter().for_each(|content| verified.merge(*content));
         let checkpoint = shared.checkpoint(&chunks, verified);
         let tail = chunks.tail();
+        let warning = chunks.warning().map(|message| Event::Warning { message });
+        warning.iter().for_each(|warning| self.progress.report(warning));
         if self.options.stop.is_cancelled() {
             if spilled {
                 let extents = spill.extents();

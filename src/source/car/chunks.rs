@@ -113,6 +113,10 @@ pub(crate) struct Chunks {
     concatenated: bool,
     /// The index of a CARv2 ends the file: nobody loses blocks that stand behind it.
     index_is_last: bool,
+    /// Where the index of a CARv2 begins in its file; without one there is no such place.
+    index_at: u64,
+    /// The first source, and the place in it, where bytes follow the data of a CARv2 that its header does not speak of.
+    unspoken: Option<(Arc<Path>, u64)>,
     /// Whether F3 data are in no chunk, and then whether they are hashed.
     over_f3: Option<bool>,
     /// The block of this source that is in no chunk.
@@ -153,6 +157,8 @@ impl Chunks {
             maps: false,
             concatenated: false,
             index_is_last: false,
+            index_at: u64::MAX,
+            unspoken: None,
             over_f3: None,
             over: None,
             is_next: false,
@@ -311,6 +317,7 @@ impl Chunks {
         }
         self.position = part + header.blocks_start;
         self.end = header.blocks_end().map(|end| part + end);
+        self.index_at = header.index_at().map_or(u64::MAX, |at| part + at);
         if matches!(self.bytes, Bytes::Mapped { .. }) {
             self.bytes.seek(self.position);
         } else {
@@ -330,6 +337,15 @@ impl Chunks {
                 self.behind = behind;
             }
         }
+    }
+
+    /// What the caller should know of what was read to its end.
+    pub fn warning(&self) -> Option<String> {
+        let (name, at) = self.unspoken.as_ref()?;
+        let place = format!("{} at byte {at}", name.display());
+        Some(format!(
+            "{place}: bytes follow the data of the CARv2 that its header does not speak of, and are not imported"
+        ))
     }
 
     /// Opens `source`, and reads its header, unless it is the one that is read now.
@@ -993,6 +1009,11 @@ impl Chunks {
             }
             if self.concatenated && !self.index_is_last && !behind.is_empty() {
                 return Err(Error::bad_input(&self.name, end, CarProblem::IndexInConcatenation));
+            }
+            // The header says where the data end. It may be damaged, so what is neither padding nor index is told.
+            let unspoken = usize::try_from(self.index_at.saturating_sub(end)).unwrap_or(usize::MAX);
+            if let Some(found) = behind.iter().take(unspoken).position(|&byte| byte != 0) {
+                self.unspoken.get_or_insert((Arc::clone(&self.name), end + found as u64));
             }
         }
         self.done = true;

@@ -50,6 +50,11 @@ impl Header {
     pub fn blocks_end(&self) -> Option<u64> {
         self.v2.map(|v2| v2.data_offset + v2.data_size)
     }
+
+    /// Where the index begins, where there is one.
+    pub fn index_at(&self) -> Option<u64> {
+        self.v2.map(|v2| v2.index_offset).filter(|at| *at != 0)
+    }
 }
 
 /// The header of a CARv1 with these roots, as at the front of a file.

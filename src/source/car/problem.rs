@@ -72,6 +72,9 @@ pub enum CarProblem {
     /// Something that is no header follows the data of a CARv2, where CARs are joined.
     #[error("what follows the data of this CARv2 is no CAR, and where it ends is not known")]
     IndexInConcatenation,
+    /// Something in a directory of CARs is named like one, and is no file.
+    #[error("it is named like a CAR, and is no file")]
+    NoFileInDirectory,
     /// The headers of all sources have more roots than are kept.
     #[error("the roots of all sources have more than {} together", human(super::MAX_ROOTS))]
     TooManyRoots,
@@ -185,6 +188,7 @@ impl Problem for CarProblem {
             Self::IndexInConcatenation => {
                 "a CARv2 with an index cannot be joined with others: give each file by its own name".into()
             }
+            Self::NoFileInDirectory => "move it out of the directory, or name the files".into(),
             Self::TooManyRoots => "import fewer sources at a time, the others with --into-existing".into(),
             Self::NullPadding => "`--null-padding eof` takes it as the end of the snapshot".into(),
             Self::Conflict { .. } => {

@@ -37,6 +37,8 @@ const SUM_TYPE: &str = "x-amz-checksum-type";
 const REDIRECTS: usize = 10;
 /// The longest tag or time that is taken from an answer.
 const MAX_FACT: usize = 512;
+/// Begins the tag that stands for one that is not kept as it is.
+const HASHED: &str = "BLAKE3 ";
 /// The longest pause that a server may ask for.
 const MAX_PAUSE: Duration = Duration::from_secs(120);
 
@@ -57,9 +59,9 @@ impl Facts {
         same(&self.bytes, &other.bytes) && same(&self.etag, &other.etag) && same(&self.modified, &other.modified)
     }
 
-    /// The tag, if it stands for every byte.
+    /// The tag, if it stands for every byte and is the server's own.
     fn strong(&self) -> Option<&String> {
-        self.etag.as_ref().filter(|tag| !tag.starts_with("W/"))
+        self.etag.as_ref().filter(|tag| !tag.starts_with("W/") && !tag.starts_with(HASHED))
     }
 }
 
@@ -243,7 +245,7 @@ impl Client {
             return Err(refusal(status, headers, known));
         }
         let bytes = fact(headers, header::CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
-        let found = Facts { bytes, etag: fact(headers, header::ETAG.as_str()), modified: None };
+        let found = Facts { bytes, etag: tag(headers), modified: None };
         Ok(known.agrees(&found).then(|| stored_sums(headers)))
     }
 }
@@ -340,11 +342,7 @@ async fn http_get(
         false => not_sent(&error.without_url()),
     })?;
     let (status, headers) = (response.status(), response.headers());
-    let mut facts = Facts {
-        bytes: None,
-        etag: fact(headers, header::ETAG.as_str()),
-        modified: fact(headers, header::LAST_MODIFIED.as_str()),
-    };
+    let mut facts = Facts { bytes: None, etag: tag(headers), modified: fact(headers, header::LAST_MODIFIED.as_str()) };
     let is_range = status == StatusCode::PARTIAL_CONTENT && range.is_some();
     match status {
         StatusCode::OK => facts.bytes = response.content_length(),
@@ -391,6 +389,16 @@ fn refusal(status: StatusCode, headers: &HeaderMap, known: &Facts) -> Fault {
 fn pause(headers: &HeaderMap) -> Option<Duration> {
     let seconds = fact(headers, header::RETRY_AFTER.as_str())?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(MAX_PAUSE))
+}
+
+/// The tag of a file; a hash of one that is too long, or not of printable characters: it is compared all the same.
+fn tag(headers: &HeaderMap) -> Option<String> {
+    let tag = headers.get(header::ETAG)?;
+    fact(headers, header::ETAG.as_str()).or_else(|| hashed(tag.as_bytes()))
+}
+
+fn hashed(tag: &[u8]) -> Option<String> {
+    (!tag.is_empty()).then(|| format!("{HASHED}{}", blake3::hash(tag).to_hex()))
 }
 
 /// A short header of printable characters.
@@ -440,7 +448,7 @@ async fn store_get(
     let meta = &result.meta;
     let facts = Facts {
         bytes: Some(meta.size),
-        etag: meta.e_tag.clone().filter(|etag| etag.len() <= MAX_FACT),
+        etag: meta.e_tag.clone().and_then(|tag| if tag.len() <= MAX_FACT { Some(tag) } else { hashed(tag.as_bytes()) }),
         modified: (meta.last_modified.timestamp() > 0).then(|| meta.last_modified.to_rfc2822()),
     };
     let body = result.into_stream().map(|piece| piece.map_err(|error| Fault::passing(words(&error)))).boxed();

@@ -303,8 +303,9 @@ async fn probe_once(client: &Client, known: &Facts) -> Result<Probed, Fault> {
     head.truncate(want);
     let client = match (client, answer.url) {
         (Client::Http { client, url: asked }, Some(mut url)) => {
-            // The client takes user and password out of an address, and sends them to the same host again.
-            if url.host() == asked.host() && url.username().is_empty() {
+            // The client takes user and password out of an address, and sends them to the same origin again. Another port may
+            // be another's server, and without TLS they would be seen by everybody.
+            if url.origin() == asked.origin() && url.username().is_empty() {
                 let _ = url.set_username(asked.username());
                 let _ = url.set_password(asked.password());
             }
