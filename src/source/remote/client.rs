@@ -11,9 +11,9 @@ use bytes::Bytes;
 use data_encoding::BASE64;
 use futures_util::stream::{BoxStream, StreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::MicrosoftAzureBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
 use parking_lot::Mutex;
@@ -23,7 +23,8 @@ use url::Url;
 
 use super::name::{self, NetworkOptions};
 use super::problem::RemoteProblem;
-use super::profile;
+use super::{profile, settings};
+use crate::error::Error;
 
 /// How long a connection may take, and an answer to its first byte.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -33,6 +34,8 @@ const VALID: Duration = Duration::from_secs(300);
 const SUM_MODE: &str = "x-amz-checksum-mode";
 const SUM_PREFIX: &str = "x-amz-checksum-";
 const SUM_TYPE: &str = "x-amz-checksum-type";
+/// The variable that says where Azure's machines get credentials.
+const IDENTITY: &str = "IDENTITY_ENDPOINT";
 /// Redirects that are followed.
 const REDIRECTS: usize = 10;
 /// The longest tag or time that is taken from an answer.
@@ -112,12 +115,13 @@ pub(super) struct Sums {
 type Pause = Arc<Mutex<Option<Duration>>>;
 
 impl Client {
-    /// A client for `url`.
+    /// A client for `url`, which messages call `shown`.
     ///
     /// # Errors
-    /// [`RemoteProblem`]: the URL or the options are wrong.
-    pub fn new(url: &Url, network: &NetworkOptions) -> Result<Self, RemoteProblem> {
-        let client = http_client()?;
+    /// [`Error::BadInput`]: the URL is wrong; [`Error::Usage`]: it names no file, or settings are wrong.
+    pub fn new(url: &Url, shown: &std::path::Path, network: &NetworkOptions) -> Result<Self, Error> {
+        let bad = |problem: RemoteProblem| Error::bad_input(shown, None, problem);
+        let client = http_client().map_err(bad)?;
         if let "http" | "https" = url.scheme() {
             return Ok(Self::Http { client, url: url.clone() });
         }
@@ -125,14 +129,22 @@ impl Client {
         let connector = Connector(Recorder { client: client.clone(), pause: pause.clone() });
         // Tries are counted in one place, which is the reader.
         let retry = RetryConfig { max_retries: 1, retry_timeout: CONNECT, ..RetryConfig::default() };
-        let refused = |error: object_store::Error| RemoteProblem::Url { reason: words(&error) };
+        let refused = |error: &dyn std::error::Error| bad(RemoteProblem::Url { reason: words(error) });
+        let (_, path) = object_store::ObjectStoreScheme::parse(url).map_err(|error| refused(&error))?;
+        if path.as_ref().is_empty() {
+            return Err(Error::Usage {
+                reason: format!("{} names no file: it ends with the bucket", shown.display()),
+                hint: "write the file's name behind it: s3://bucket/dir/snapshot.car".into(),
+            });
+        }
+        let endpoint = network.endpoint.as_deref();
         let mut sums = None;
         let store: Arc<dyn ObjectStore> = match url.scheme() {
             "s3" | "s3a" => {
-                let mut builder = profile::fill(AmazonS3Builder::from_env()).with_url(url.as_str());
-                if let Some(endpoint) = &network.endpoint {
-                    builder = builder.with_endpoint(endpoint);
-                }
+                let settings = settings::all("AWS_", endpoint.map(|it| (AmazonS3ConfigKey::Endpoint, it)))?;
+                let builder =
+                    settings.into_iter().fold(AmazonS3Builder::new(), |it, (key, value)| it.with_config(key, value));
+                let mut builder = profile::fill(builder)?.with_url(url.as_str());
                 let unsigned =
                     builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(|it| is_yes(&it));
                 if unsigned {
@@ -140,25 +152,34 @@ impl Client {
                     builder = builder.with_access_key_id("none").with_secret_access_key("none");
                 }
                 let builder = builder.with_allow_http(true).with_retry(retry).with_http_connector(connector);
-                let signer = Arc::new(builder.build().map_err(refused)?);
+                let signer = Arc::new(builder.build().map_err(|error| refused(&error))?);
                 sums = Some(Sums { client, signer: Arc::clone(&signer), unsigned });
                 signer
             }
             "gs" => {
-                let builder = GoogleCloudStorageBuilder::from_env().with_url(url.as_str()).with_retry(retry);
-                Arc::new(builder.with_http_connector(connector).build().map_err(refused)?)
+                let mut builder = GoogleCloudStorageBuilder::new();
+                if let Some(path) = settings::variable("SERVICE_ACCOUNT") {
+                    builder = builder.with_service_account_path(path);
+                }
+                let settings = settings::all::<GoogleConfigKey>("GOOGLE_", None)?;
+                let builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
+                let builder = builder.with_url(url.as_str()).with_retry(retry);
+                Arc::new(builder.with_http_connector(connector).build().map_err(|error| refused(&error))?)
             }
             _ => {
-                let mut builder = MicrosoftAzureBuilder::from_env().with_url(url.as_str()).with_retry(retry);
-                if let Some(endpoint) = &network.endpoint {
-                    builder = builder.with_endpoint(endpoint.clone());
+                let settings = settings::all("AZURE_", endpoint.map(|it| (AzureConfigKey::Endpoint, it)))?;
+                let mut builder = MicrosoftAzureBuilder::new();
+                if let Some(address) = settings::variable(IDENTITY) {
+                    let from = format_args!("the variable {IDENTITY}");
+                    let address = settings::checked(AzureConfigKey::MsiEndpoint.as_ref(), &address, from)?;
+                    builder = builder.with_msi_endpoint(address);
                 }
+                let builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
+                let builder = builder.with_url(url.as_str()).with_retry(retry);
                 let builder = builder.with_allow_http(true).with_http_connector(connector);
-                Arc::new(builder.build().map_err(refused)?)
+                Arc::new(builder.build().map_err(|error| refused(&error))?)
             }
         };
-        let (_, path) = object_store::ObjectStoreScheme::parse(url)
-            .map_err(|error| RemoteProblem::Url { reason: words(&error) })?;
         Ok(Self::Store { store, path, pause, sums })
     }
 

@@ -28,6 +28,8 @@ mod profile;
 #[cfg(feature = "remote")]
 mod reader;
 #[cfg(feature = "remote")]
+mod settings;
+#[cfg(feature = "remote")]
 mod single;
 #[cfg(not(feature = "remote"))]
 mod without;

@@ -62,10 +62,10 @@ impl RemoteFile {
         let bad = |problem: RemoteProblem| Error::bad_input(&name, None, problem);
         let parse = |text: &str| Url::parse(text).map_err(|error| RemoteProblem::Url { reason: error.to_string() });
         let url = parse(&text).map_err(bad)?;
-        let original = Client::new(&url, network).map_err(bad)?;
+        let original = Client::new(&url, &name, network)?;
         let net = Net::new().map_err(Error::io("start threads to read", &name))?;
         let pinned = pinned.filter(|&pinned| pinned != text && url.scheme().starts_with("http"));
-        let pinned = pinned.and_then(|pinned| Client::new(&parse(pinned).ok()?, network).ok());
+        let pinned = pinned.and_then(|pinned| Client::new(&parse(pinned).ok()?, &name, network).ok());
         let probed = pinned.map(|client| net.wait(probe(&client, &Facts::default(), &net)));
         let probed = match probed {
             Some(Ok(probed)) => Ok(probed),
