@@ -66,6 +66,11 @@ fn a_sum_is_read_from_a_file_or_a_url() {
         assert_eq!(done.text("/source/checksum/from"), from);
         std::fs::remove_dir_all(&done.db).expect("removed");
     }
+    for (digits, words) in [("abcd", "`abcd` has 4 hex digits, and a SHA-256 has 64"), (&"a".repeat(65), "has 65 hex")]
+    {
+        let done = import(&place, server.url("a.car")).args(&["--checksum", &format!("sha256:{digits}")]).run();
+        done.refused(2, None, words);
+    }
     for (wrong, words) in [("md5:ab", "begins with sha256:"), (file.to_str().expect("text"), "begins with sha256:")] {
         import(&place, server.url("a.car")).args(&["--checksum", wrong]).run().refused(2, None, words);
     }

@@ -1,13 +1,13 @@
 //! An input on the network: opened like any other, and again in its middle.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
 use super::source::Source;
 use super::stream::{Extent, decompressed, stream};
-use super::{ByteStream, Compression, Input, InputOptions, Restart, SumFunction, forest};
+use super::{ByteStream, Compression, CompressionProblem, Input, InputOptions, Restart, SumFunction, forest};
 use crate::error::{Error, Result};
 use crate::source::remote::{self, NetworkOptions, RemoteFile, RemoteGate, RemotePin};
 
@@ -136,21 +136,26 @@ fn source(
 pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> Result<Expected> {
     let usage = |reason: String| Error::Usage { reason, hint: "give sha256:HEX, sha256:URL or sha256:FILE".into() };
     let Some(place) = wanted.strip_prefix("sha256:") else {
-        return Err(usage(format!("a checksum begins with sha256:, and not as {wanted}")));
+        return Err(usage(format!("a checksum begins with sha256:, and not as {}", remote::shown(wanted))));
     };
     if let Some(digest) = hashing::digest(place) {
         return Ok(Expected::new(SumFunction::Sha256, &digest, "the command line"));
     }
     let path = Path::new(place);
     let (bytes, from) = if remote::is_remote(path) {
-        let mut shown = path.to_owned();
-        remote::take_secrets(&mut shown, &mut Default::default());
-        (remote::small(path, &options.network)?, shown.display().to_string())
+        (remote::small(path, &options.network)?, remote::shown(place))
     } else {
         let mut bytes = Vec::new();
-        let file = crate::os::files::open_regular(path).map_err(Error::io("open", path))?;
-        file.take(1 << 20).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
-        (bytes, place.to_owned())
+        let name = remote::shown_path(path);
+        let file = crate::os::files::open_regular(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound if !place.is_empty() && place.bytes().all(|it| it.is_ascii_hexdigit()) => {
+                usage(format!("`{place}` has {} hex digits, and a SHA-256 has 64; no file has that name", place.len()))
+            }
+            ErrorKind::NotFound if remote::is_url(path) => Error::bad_input(&name, None, CompressionProblem::Url),
+            _ => Error::io("open", &name)(error),
+        })?;
+        file.take(1 << 20).read_to_end(&mut bytes).map_err(Error::io("read", &name))?;
+        (bytes, name.display().to_string())
     };
     let digest = hashing::sum_in(&bytes, &file_name(source), true);
     let digest = digest.ok_or_else(|| usage(format!("{from} has no SHA-256 of {}", source.display())))?;

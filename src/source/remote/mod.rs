@@ -37,7 +37,7 @@ mod without;
 use serde::{Deserialize, Serialize};
 
 pub use name::NetworkOptions;
-pub(crate) use name::{is_remote, is_url, shown_path, take_secrets};
+pub(crate) use name::{is_remote, is_url, shown, shown_path, take_secrets};
 #[cfg(feature = "remote")]
 pub(crate) use open::{RemoteFile, RemoteGate, small};
 #[cfg(not(feature = "remote"))]
