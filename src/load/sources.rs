@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -304,6 +304,14 @@ fn look_at(
     }
     let (mut seen, fault) = look_at_urls(names, options, pinned);
     let mut files: HashMap<(u64, u64), &PathBuf> = HashMap::new();
+    // Two names of a pipe would wait for each other's bytes.
+    let mut only_once = |name, metadata: &Metadata| match files.insert((metadata.dev(), metadata.ino()), name) {
+        Some(other) => Err(Error::Usage {
+            reason: format!("one file is named twice: {} and {}", other.display(), name.display()),
+            hint: "name each once".into(),
+        }),
+        None => Ok(()),
+    };
     let mut urls = HashSet::new();
     let mut pipes = 0;
     let mut known = Vec::with_capacity(names.len());
@@ -337,17 +345,14 @@ fn look_at(
             });
         }
         let Some((mut look, file)) = input::look(name)? else {
+            if name.as_os_str() != STDIN {
+                only_once(name, &name.metadata().map_err(Error::io("look at", name))?)?;
+            }
             known.push(Known { one, look: None });
             continue;
         };
         check_is_no_log(name, &mut look, options)?;
-        let metadata = file.metadata().map_err(Error::io("look at", name))?;
-        if let Some(other) = files.insert((metadata.dev(), metadata.ino()), name) {
-            return Err(Error::Usage {
-                reason: format!("one file is named twice: {} and {}", other.display(), name.display()),
-                hint: "name each once".into(),
-            });
-        }
+        only_once(name, &file.metadata().map_err(Error::io("look at", name))?)?;
         let (identity, inode) = identity::of_file(name, &file)?;
         known.push(Known { one: OneSource { file: Some(identity), inode: Some(inode), ..one }, look: Some(look) });
     }
