@@ -3,7 +3,7 @@
 //! A file stays closed until it is read: there may be more of them than this process may open. What is opened then is what
 //! was looked at before, or an error.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -45,6 +45,8 @@ pub(super) struct Sources {
     /// Where an earlier run has found the only one on the network.
     pinned: Option<String>,
     traffic: Mutex<Traffic>,
+    /// What should have had a sum of a source and has not.
+    unusable: Mutex<BTreeSet<String>>,
 }
 
 struct Known {
@@ -92,7 +94,8 @@ impl Sources {
             [name] => only = pinned(0, name),
             names => known = look_at(names, options, pinned, &mut traffic)?,
         }
-        Ok(Arc::new(Self { names: names.into(), known, pinned: only, traffic: Mutex::new(traffic) }))
+        let (traffic, unusable) = (Mutex::new(traffic), Mutex::default());
+        Ok(Arc::new(Self { names: names.into(), known, pinned: only, traffic, unusable }))
     }
 
     /// The names of all.
@@ -185,6 +188,7 @@ impl Sources {
             if let Some(known) = known.filter(|known| !known.pin.is_same(&found)) {
                 return Err(identity::changed_on_server(name, &known.pin, &found));
             }
+            self.unusable.lock().extend(remote.unusable().map(str::to_owned));
             self.watch(Some((number, Arc::clone(remote))));
         }
         Ok(input)
@@ -201,6 +205,11 @@ impl Sources {
     /// Whether any is on the network.
     pub fn has_remote(&self) -> bool {
         self.names.iter().any(|name| is_remote(name))
+    }
+
+    /// What should have had a sum of a source that was opened and has not, each once.
+    pub fn take_unusable(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.unusable.lock())
     }
 
     /// What came of a source on the network.

@@ -225,13 +225,9 @@ impl Client {
         Ok(answer)
     }
 
-    /// A small file, up to `most` bytes; `None` where there is none, or a larger one.
+    /// A small file, up to `most` bytes; `None` where it is larger.
     pub async fn small(&self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
-        let mut answer = match self.get(None, &Facts::default()).await {
-            Ok(answer) => answer,
-            Err(Fault::Gone(_)) => return Ok(None),
-            Err(fault) => return Err(fault),
-        };
+        let mut answer = self.get(None, &Facts::default()).await?;
         let mut bytes = Vec::new();
         while let Some(piece) = answer.body.next().await {
             bytes.extend_from_slice(&piece?);
@@ -240,6 +236,15 @@ impl Client {
             }
         }
         Ok(Some(bytes))
+    }
+
+    /// Whether a refusal to give a file beside this one may mean that there is none: a store says so to whom may not list
+    /// it, and a signature is of one file.
+    pub fn denies_what_is_not_there(&self) -> bool {
+        match self {
+            Self::Http { url, .. } => url.query().is_some(),
+            Self::Store { .. } => true,
+        }
     }
 
     /// The sums that the store has of all bytes of the file that `known` tells about: of which function, in the store's
@@ -297,7 +302,7 @@ pub(super) fn describe(facts: &Facts) -> String {
     let bytes = facts.bytes.map(|bytes| format!("{} bytes", crate::size::grouped(bytes)));
     let etag = facts.etag.as_ref().map(|etag| format!("ETag {etag}"));
     let said: Vec<String> = [bytes, etag, facts.modified.clone()].into_iter().flatten().collect();
-    if said.is_empty() { "nothing is known of it".into() } else { said.join(", ") }
+    if said.is_empty() { "of unknown length".into() } else { said.join(", ") }
 }
 
 /// The words of an error and of what caused it, without the addresses in them, which may hold secrets.
@@ -312,18 +317,20 @@ fn words(error: &dyn std::error::Error) -> String {
     text.chars().take(300).collect()
 }
 
-/// What stands behind a request without an answer: another try does not make a certificate better.
+/// What stands behind a request without an answer: another try makes neither a certificate nor a redirect better.
 fn not_sent(error: &(dyn std::error::Error + 'static)) -> Fault {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    let mut tls = None;
+    let (mut tls, mut refused_redirect) = (None, false);
     while let Some(error) = next.filter(|_| tls.is_none()) {
         tls = error.downcast_ref::<rustls::Error>();
+        refused_redirect |= error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_redirect);
         // What an error of the system is made of is not its source.
         let inner = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
         next = inner.map(|error| error as _).or_else(|| error.source());
     }
     match tls {
         Some(rustls::Error::InvalidCertificate(_)) => Fault::Gone(RemoteProblem::Certificate { reason: words(error) }),
+        _ if refused_redirect => Fault::Gone(RemoteProblem::Refused { answer: words(error) }),
         _ => Fault::passing(words(error)),
     }
 }
@@ -338,8 +345,18 @@ fn http_client() -> Result<reqwest::Client, RemoteProblem> {
     // One range to a connection, which HTTP/2 would send through a single one.
     let builder = reqwest::Client::builder().tls_backend_preconfigured(tls).http1_only().connect_timeout(CONNECT);
     let agent = concat!("bedload/", env!("CARGO_PKG_VERSION"));
-    let builder = builder.redirect(redirect::Policy::limited(REDIRECTS)).user_agent(agent).referer(false);
+    let builder = builder.redirect(redirect::Policy::custom(follow)).user_agent(agent).referer(false);
     builder.build().map_err(|error| failed(&error))
+}
+
+/// Whether a redirect is followed.
+fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let scheme = attempt.url().scheme().to_owned();
+    match scheme.as_str() {
+        "http" | "https" if attempt.previous().len() > REDIRECTS => attempt.error("it redirects without an end"),
+        "http" | "https" => attempt.follow(),
+        _ => attempt.error(format!("it redirects to a URL of {scheme}, which is not followed")),
+    }
 }
 
 async fn http_get(
@@ -356,10 +373,7 @@ async fn http_get(
     if let Some(etag) = known.strong() {
         request = request.header(header::IF_MATCH, etag.as_str());
     }
-    let response = request.send().await.map_err(|error| match error.is_redirect() {
-        true => Fault::Gone(RemoteProblem::Refused { answer: "it redirects without an end".into() }),
-        false => not_sent(&error.without_url()),
-    })?;
+    let response = request.send().await.map_err(|error| not_sent(&error.without_url()))?;
     let (status, headers) = (response.status(), response.headers());
     let mut facts = Facts {
         bytes: None,
@@ -392,13 +406,20 @@ async fn http_get(
 /// What a status other than success means.
 fn refusal(status: StatusCode, headers: &HeaderMap, known: &Facts) -> Fault {
     let answer = status.to_string();
+    let changed = |found: Facts| match found == Facts::default() {
+        true => Fault::Changed(format!("another one, of which the server says no more than {answer}")),
+        false => Fault::Changed(describe(&found)),
+    };
     match status.as_u16() {
-        412 => Fault::Changed(describe(&Facts { etag: fact(headers, "etag"), ..Facts::default() })),
+        412 => {
+            let etag = fact(headers, "etag").filter(|etag| known.etag.as_ref() != Some(etag));
+            changed(Facts { etag, ..Facts::default() })
+        }
         // The file ends before the range.
-        416 if known.bytes.is_some() => Fault::Changed(describe(&Facts {
+        416 if known.bytes.is_some() => changed(Facts {
             bytes: fact(headers, "content-range").and_then(|text| text.rsplit_once('/')?.1.parse().ok()),
             ..Facts::default()
-        })),
+        }),
         404 | 410 => Fault::Gone(RemoteProblem::NotFound { answer }),
         401 | 403 | 407 => Fault::Gone(RemoteProblem::Denied { answer }),
         408 | 425 | 429 | 500..=599 => {
@@ -451,7 +472,7 @@ async fn store_get(
         object_store::Error::Unauthenticated { .. } => {
             Fault::Gone(RemoteProblem::Denied { answer: "401 Unauthorized".into() })
         }
-        object_store::Error::Precondition { .. } => Fault::Changed("another ETag".into()),
+        object_store::Error::Precondition { .. } => Fault::Changed("one with another ETag".into()),
         error => match not_sent(&error) {
             Fault::Passing { what, .. } => Fault::Passing { what, pause: pause.lock().take() },
             fault => fault,
