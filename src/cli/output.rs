@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use crate::os::files::Output;
 use crate::report::{shown_in_line, shown_json};
+use crate::source::remote::shown_path;
 use crate::{Error, Exit};
 
 use crate::cli::globals::Globals;
@@ -39,7 +40,10 @@ impl ReportFile {
             let file = if *other == Path::new("-") { Path::new("/dev/stdin") } else { other };
             if place(path).starts_with(place(file)) || inode(path).is_some_and(|found| inode(file) == Some(found)) {
                 return Err(Error::Usage {
-                    reason: format!("the report would replace the {what} {}, or a file in it", other.display()),
+                    reason: format!(
+                        "the report would replace the {what} {}, or a file in it",
+                        shown_path(other).display()
+                    ),
                     hint: "give --report another name".into(),
                 }
                 .into());
@@ -56,12 +60,11 @@ impl ReportFile {
     }
 
     /// Returns the result of the work; the error of work that failed goes to the file first, as a document.
-    pub fn or_error<T>(self, outcome: crate::Result<T>) -> anyhow::Result<(T, Self)> {
-        match outcome {
+    pub fn or_error<T>(self, outcome: Result<T, impl Into<anyhow::Error>>) -> anyhow::Result<(T, Self)> {
+        match outcome.map_err(Into::into) {
             Ok(result) => Ok((result, self)),
             Err(error) => {
-                let (exit, hint) = (error.exit(), error.hint());
-                let error = anyhow::Error::from(error);
+                let (exit, hint) = exit_and_hint(&error);
                 if let Err(failed) = self.write(&error_document(&format!("{error:#}"), &hint, exit)) {
                     // The error of the work is the one to end with.
                     let _ = writeln!(io::stderr(), "{}", shown_in_line(&format!("warning: {failed:#}")));
@@ -160,15 +163,7 @@ pub fn exit_code(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
     }
     // The library names the path of a failure; an error without one is of standard output.
     let error = if error.is::<io::Error>() { error.context("write standard output") } else { error };
-    let (exit, hint) = match (error.downcast_ref::<Error>(), error.downcast_ref::<ReportFailed>()) {
-        (Some(known), _) => (known.exit(), known.hint()),
-        (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
-        (None, None) if error.is::<io::Error>() => (
-            Exit::Failed,
-            "look at the file or device that standard output goes to (df -h); then run it again".to_owned(),
-        ),
-        (None, None) => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
-    };
+    let (exit, hint) = exit_and_hint(&error);
     print_error(&format!("{error:#}"), &hint, globals.color_on_stderr());
     // A report of what was found has been printed already.
     if globals.json && !matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. } | Error::NotFound { .. }))
@@ -178,13 +173,51 @@ pub fn exit_code(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
+fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
+    match (error.downcast_ref::<Error>(), error.downcast_ref::<ReportFailed>()) {
+        (Some(known), _) => (known.exit(), known.hint()),
+        (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
+        (None, None) if error.is::<io::Error>() => (
+            Exit::Failed,
+            "look at the file or device that standard output goes to (df -h); then run it again".to_owned(),
+        ),
+        (None, None) => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
+    }
+}
+
+/// The most characters of an error, of its beginning and of its end: names in it may have any length.
+const BEGINNING: usize = 3000;
+const END: usize = 1000;
+
+/// A text of an error as it is shown: of a sane length, and without what arguments have in URLs besides names.
+fn sane(text: &str) -> String {
+    let mut text = text.to_owned();
+    for argument in std::env::args_os().skip(1) {
+        let argument = argument.to_string_lossy();
+        // The whole of it is in messages, or the value of `--option=value`.
+        for given in [Some(&*argument), argument.split_once('=').map(|(_, value)| value)].into_iter().flatten() {
+            let shown = shown_path(Path::new(given)).to_string_lossy().into_owned();
+            if shown != given {
+                text = text.replace(given, &shown);
+            }
+        }
+    }
+    match text.chars().count().checked_sub(BEGINNING + END) {
+        None | Some(0) => text,
+        Some(more) => {
+            let (beginning, end) = (text.chars().take(BEGINNING), text.chars().skip(BEGINNING + more));
+            beginning.chain([' ', '…', ' ']).chain(end).collect()
+        }
+    }
+}
+
 /// Prints one `error:` and one `hint:` line.
 pub fn print_error(error: &str, hint: &str, color: bool) {
     let (red, bold, off) = if color { ("\x1b[1;31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
     let columns = screen::stderr_columns();
     let mut err = io::stderr().lock();
     for (style, name, text) in [(red, "error:", error), (bold, "hint:", hint)] {
-        let lines = screen::fit(&format!("{name} {}", shown_in_line(text)), name.len() + 1, columns);
+        let lines = screen::fit(&format!("{name} {}", shown_in_line(&sane(text))), name.len() + 1, columns);
         let rest = lines.strip_prefix(name).unwrap_or(&lines);
         // A failure to print a failure cannot be reported.
         let _ = writeln!(err, "{style}{name}{off}{rest}");
@@ -193,7 +226,7 @@ pub fn print_error(error: &str, hint: &str, color: bool) {
 
 /// An error as a document.
 pub fn error_document(error: &str, hint: &str, exit: Exit) -> serde_json::Value {
-    serde_json::json!({ "schema": "bedload-error-1", "error": error, "hint": hint, "exit": exit as u8 })
+    serde_json::json!({ "schema": "bedload-error-1", "error": sane(error), "hint": sane(hint), "exit": exit as u8 })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

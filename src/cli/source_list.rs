@@ -1,8 +1,8 @@
 //! `@FILE` among the names of snapshots: one name a line.
 //!
 //! Names are taken as they would be on the command line, so that relative ones are relative to the working directory, as
-//! with `tar -T`. Blank lines and lines that begin with `#` are passed over; a line that begins with `@` is a name.
-//! `@-` is standard input.
+//! with `tar -T`. Blank lines and lines that begin with `#` are passed over; a line that begins with `@` is a name. A name
+//! may begin and end with blanks, but a URL does not; a byte order mark is no part of the first line. `@-` is standard input.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,17 +11,55 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::source::remote::{is_url, shown_path};
 
 /// The longest list that is read, in bytes.
 const MOST: u64 = 16 << 20;
+/// The longest name of a file that the system takes, and the longest URL.
+const MOST_OF_PATH: usize = 4095;
+const MOST_OF_URL: usize = 8 << 10;
+
+/// The names of snapshots, and where those of lists are from.
+pub struct Names {
+    /// All, in their order.
+    pub all: Vec<PathBuf>,
+    /// Names of lists as they are shown, each with its list and line.
+    listed: Vec<(PathBuf, String)>,
+}
+
+impl Names {
+    /// The error, which says of a name from a list where that is.
+    pub fn explain(&self, error: Error) -> anyhow::Error {
+        let is_meant = |name: &Path| match &error {
+            Error::BadInput { path, .. } => path.starts_with(name),
+            Error::Io { path, .. } | Error::State { path, .. } => path == name,
+            Error::Usage { reason, .. } => {
+                let name = name.to_string_lossy();
+                let is_end = |c: Option<char>| c.is_none_or(|c| c == ' ' || c == ',');
+                reason.match_indices(&*name).any(|(at, _)| {
+                    let (before, after) = (reason.get(..at), reason.get(at + name.len()..));
+                    is_end(before.and_then(|it| it.chars().next_back()))
+                        && is_end(after.and_then(|it| it.chars().next()))
+                })
+            }
+            _ => false,
+        };
+        let places: Vec<&str> =
+            self.listed.iter().filter(|(name, _)| is_meant(name)).map(|(_, place)| place.as_str()).take(2).collect();
+        match places.is_empty() {
+            true => error.into(),
+            false => anyhow::Error::from(error).context(places.join(", ")),
+        }
+    }
+}
 
 /// The names with those of lists in their places.
 ///
 /// # Errors
-/// [`Error::Usage`]: a list has no name or is too long, or standard input is both a list and a snapshot; [`Error::Io`]: it
+/// [`Error::Usage`]: a list has no name or is none, or standard input is both a list and a snapshot; [`Error::Io`]: it
 /// cannot be read.
-pub fn expand(names: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut all = Vec::new();
+pub fn expand(names: &[PathBuf]) -> Result<Names> {
+    let (mut all, mut listed) = (Vec::new(), Vec::new());
     let mut lists = 0;
     for name in names {
         let Some(list) = file(name) else {
@@ -32,11 +70,14 @@ pub fn expand(names: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let found = read(list)?;
         if found.is_empty() {
             return Err(Error::Usage {
-                reason: format!("the list {} names nothing", list.display()),
+                reason: format!("the list {} names nothing", shown_path(list).display()),
                 hint: "write one name a line".into(),
             });
         }
-        all.extend(found);
+        for (line, name) in found {
+            listed.push((shown_path(&name), place(list, line)));
+            all.push(name);
+        }
     }
     let piped = all.iter().filter(|name| name.as_os_str() == "-").count();
     if lists > 1 || (lists > 0 && piped > 0) {
@@ -45,7 +86,7 @@ pub fn expand(names: &[PathBuf]) -> Result<Vec<PathBuf>> {
             hint: "put the list into a file".into(),
         });
     }
-    Ok(all)
+    Ok(Names { all, listed })
 }
 
 /// The file of a list, if a name is one.
@@ -54,20 +95,52 @@ pub fn file(name: &Path) -> Option<&Path> {
     Some(Path::new(OsStr::from_bytes(list)))
 }
 
-fn read(list: &Path) -> Result<Vec<PathBuf>> {
+/// A line of a list, for people.
+fn place(list: &Path, line: usize) -> String {
+    let list = if list == Path::new("-") { "standard input".into() } else { list.display().to_string() };
+    format!("{list}:{line}")
+}
+
+/// The names in a list, each with the number of its line.
+fn read(list: &Path) -> Result<Vec<(usize, PathBuf)>> {
+    let failed = |action: &'static str| Error::io(action, shown_path(list));
     let input: Box<dyn Read> = match list.as_os_str().as_bytes() {
         b"-" => Box::new(io::stdin()),
-        _ => Box::new(File::open(list).map_err(Error::io("open", list))?),
+        _ => Box::new(File::open(list).map_err(failed("open"))?),
     };
     let mut text = Vec::new();
-    input.take(MOST + 1).read_to_end(&mut text).map_err(Error::io("read", list))?;
+    input.take(MOST + 1).read_to_end(&mut text).map_err(failed("read"))?;
     if text.len() as u64 > MOST {
         return Err(Error::Usage {
             reason: format!("the list {} is longer than 16 MiB", list.display()),
             hint: "give a list of names, one a line".into(),
         });
     }
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);
     let lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let names = lines.filter(|line| !line.trim_ascii().is_empty() && !line.starts_with(b"#"));
-    Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+    let names = (1..).zip(lines).filter(|(_, line)| !line.trim_ascii().is_empty() && !line.starts_with(b"#"));
+    names.map(|(number, line)| Ok((number, name(line, || place(list, number))?))).collect()
+}
+
+/// The name in a line.
+fn name(line: &[u8], place: impl Fn() -> String) -> Result<PathBuf> {
+    if line.contains(&0) {
+        return Err(Error::Usage {
+            reason: format!("{}: a name has no NUL in it", place()),
+            hint: "write one name a line, as find -print does, and not find -print0; a snapshot is named without @"
+                .into(),
+        });
+    }
+    let name = |bytes| Path::new(OsStr::from_bytes(bytes));
+    let (name, most) = match name(line.trim_ascii()) {
+        url if is_url(url) => (url, MOST_OF_URL),
+        _ => (name(line), MOST_OF_PATH),
+    };
+    if name.as_os_str().len() > most {
+        return Err(Error::Usage {
+            reason: format!("{}: the line is longer than any name, which has up to {most} bytes", place()),
+            hint: "write one name a line; a snapshot is named without @".into(),
+        });
+    }
+    Ok(name.to_owned())
 }

@@ -123,10 +123,11 @@ pub fn source_format() -> impl TypedValueParser<Value = Format> {
 
 /// `--f3`: a word, or the path of a file.
 pub fn f3() -> impl TypedValueParser<Value = F3Data> {
-    OsStringValueParser::new().map(|value| match value.to_str() {
-        Some("store") => F3Data::Store,
-        Some("skip") => F3Data::Skip,
-        _ => F3Data::File(value.into()),
+    OsStringValueParser::new().try_map(|value| match value.to_str() {
+        Some("store") => Ok(F3Data::Store),
+        Some("skip") => Ok(F3Data::Skip),
+        Some("") => Err("write store, skip or the name of a file"),
+        _ => Ok(F3Data::File(value.into())),
     })
 }
 

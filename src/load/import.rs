@@ -90,6 +90,7 @@ impl Import<'_> {
         let known = if is_remote && !options.restart { known() } else { None };
         let sources = Sources::find(options, known.as_ref())?;
         let (opened, preset) = self.open(&sources)?;
+        self.warn(sources.take_unusable());
         let planned = self.plan(&opened, &preset, &target, finished)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
         let (checksum, origin) = (opened.checksum(), opened.origin());
@@ -137,6 +138,7 @@ impl Import<'_> {
                 checksum.compared = !is_taken || job.resumed.compared;
             }
             let loaded = load(job, source, &prepared.identity)?;
+            self.warn(job.sources.take_unusable());
             let mut info = of_all(info, &loaded.sources);
             let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
             let complete = car::complete::check(job, &roots)?;

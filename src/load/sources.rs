@@ -3,9 +3,9 @@
 //! A file stays closed until it is read: there may be more of them than this process may open. What is opened then is what
 //! was looked at before, or an error.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,8 @@ pub(super) struct Sources {
     /// Where an earlier run has found the only one on the network.
     pinned: Option<String>,
     traffic: Mutex<Traffic>,
+    /// What should have had a sum of a source and has not.
+    unusable: Mutex<BTreeSet<String>>,
 }
 
 struct Known {
@@ -92,7 +94,8 @@ impl Sources {
             [name] => only = pinned(0, name),
             names => known = look_at(names, options, pinned, &mut traffic)?,
         }
-        Ok(Arc::new(Self { names: names.into(), known, pinned: only, traffic: Mutex::new(traffic) }))
+        let (traffic, unusable) = (Mutex::new(traffic), Mutex::default());
+        Ok(Arc::new(Self { names: names.into(), known, pinned: only, traffic, unusable }))
     }
 
     /// The names of all.
@@ -185,6 +188,7 @@ impl Sources {
             if let Some(known) = known.filter(|known| !known.pin.is_same(&found)) {
                 return Err(identity::changed_on_server(name, &known.pin, &found));
             }
+            self.unusable.lock().extend(remote.unusable().map(str::to_owned));
             self.watch(Some((number, Arc::clone(remote))));
         }
         Ok(input)
@@ -201,6 +205,11 @@ impl Sources {
     /// Whether any is on the network.
     pub fn has_remote(&self) -> bool {
         self.names.iter().any(|name| is_remote(name))
+    }
+
+    /// What should have had a sum of a source that was opened and has not, each once.
+    pub fn take_unusable(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.unusable.lock())
     }
 
     /// What came of a source on the network.
@@ -312,6 +321,14 @@ fn look_at(
     }
     let (mut seen, fault) = look_at_urls(names, options, pinned);
     let mut files: HashMap<(u64, u64), &PathBuf> = HashMap::new();
+    // Two names of a pipe would wait for each other's bytes.
+    let mut only_once = |name, metadata: &Metadata| match files.insert((metadata.dev(), metadata.ino()), name) {
+        Some(other) => Err(Error::Usage {
+            reason: format!("one file is named twice: {} and {}", other.display(), name.display()),
+            hint: "name each once".into(),
+        }),
+        None => Ok(()),
+    };
     let mut urls = HashSet::new();
     let mut pipes = 0;
     let mut known = Vec::with_capacity(names.len());
@@ -345,17 +362,14 @@ fn look_at(
             });
         }
         let Some((mut look, file)) = input::look(name)? else {
+            if name.as_os_str() != STDIN {
+                only_once(name, &name.metadata().map_err(Error::io("look at", name))?)?;
+            }
             known.push(Known { one, look: None });
             continue;
         };
         check_is_no_log(name, &mut look, options)?;
-        let metadata = file.metadata().map_err(Error::io("look at", name))?;
-        if let Some(other) = files.insert((metadata.dev(), metadata.ino()), name) {
-            return Err(Error::Usage {
-                reason: format!("one file is named twice: {} and {}", other.display(), name.display()),
-                hint: "name each once".into(),
-            });
-        }
+        only_once(name, &file.metadata().map_err(Error::io("look at", name))?)?;
         let (identity, inode) = identity::of_file(name, &file)?;
         known.push(Known { one: OneSource { file: Some(identity), inode: Some(inode), ..one }, look: Some(look) });
     }

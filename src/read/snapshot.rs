@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::parallel::Pull;
-use crate::progress::{CancellationToken, Phase, Progress};
+use crate::progress::{CancellationToken, Event, Phase, Progress};
 use crate::source::car::chunk::Chunk;
 use crate::source::car::chunks::{Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
@@ -71,6 +71,9 @@ impl<'a> Snapshot<'a> {
             chunk,
         };
         let is_remote = input.remote.is_some();
+        if let Some(message) = input.remote.as_ref().and_then(|remote| remote.unusable()) {
+            progress.report(&Event::Warning { message: message.to_owned() });
+        }
         let (header, chunks) = Chunks::open(input, limits)?;
         Ok(Self { path, chunks, header, compression, size, indexed, is_remote })
     }

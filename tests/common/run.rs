@@ -159,6 +159,12 @@ impl Import {
         Self { source: source.display().to_string(), ..self }
     }
 
+    /// Runs in this folder.
+    pub fn within_folder(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
     /// Brings `bytes` on standard input.
     pub fn stdin(self, bytes: &[u8]) -> Self {
         Self { stdin: Some(bytes.to_vec()), ..self }

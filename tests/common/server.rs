@@ -59,6 +59,7 @@ struct State {
     file: Mutex<(Vec<u8>, String)>,
     others: Mutex<BTreeMap<String, Vec<u8>>>,
     act: Mutex<Acts>,
+    beside: Mutex<Act>,
     requests: Mutex<Vec<Request>>,
     sums: Mutex<String>,
     heads: Mutex<Vec<Request>>,
@@ -83,6 +84,7 @@ impl Server {
             file: Mutex::new((file.into(), "\"one\"".into())),
             others: Mutex::default(),
             act: Mutex::new(Box::new(|_, _| Act::Serve)),
+            beside: Mutex::new(Act::Status(404, "")),
             requests: Mutex::default(),
             sums: Mutex::default(),
             heads: Mutex::default(),
@@ -124,6 +126,12 @@ impl Server {
     /// Another file.
     pub fn with(self, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.state.others.lock().insert(name.into(), bytes.into());
+        self
+    }
+
+    /// What it does with requests for the file's sum: a status, or a stall.
+    pub fn beside(self, act: Act) -> Self {
+        *self.state.beside.lock() = act;
         self
     }
 
@@ -201,7 +209,16 @@ impl State {
             return stream.write_all(&bytes);
         }
         if name.ends_with(".sha256sum") || name.ends_with(".sha256") || name.is_empty() {
-            return write!(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let (code, headers) = match *self.beside.lock() {
+                Act::Status(code, headers) => (code, headers),
+                _ => (200, ""),
+            };
+            if code == 200 {
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")?;
+                return self.stall();
+            }
+            let end = "Content-Length: 0\r\nConnection: close\r\n\r\n";
+            return write!(stream, "HTTP/1.1 {code} Said So\r\n{headers}{end}");
         }
         if request.method == "HEAD" {
             let (file, etag) = self.file.lock().clone();
@@ -273,10 +290,7 @@ impl State {
             Act::Cut(some) => self.send(&mut stream, &body[..some.min(body.len())]),
             Act::Stall(some) => {
                 self.send(&mut stream, &body[..some.min(body.len())])?;
-                while !self.down.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                Ok(())
+                self.stall()
             }
             Act::Endless => {
                 self.send(&mut stream, body)?;
@@ -290,6 +304,13 @@ impl State {
             }),
             _ => self.send(&mut stream, body),
         }
+    }
+
+    fn stall(&self) -> std::io::Result<()> {
+        while !self.down.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     fn send(&self, stream: &mut TcpStream, bytes: &[u8]) -> std::io::Result<()> {

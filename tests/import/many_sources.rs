@@ -250,6 +250,73 @@ fn a_list_names_sources() {
 }
 
 #[test]
+fn errors_of_a_list_name_list_and_line() {
+    let place = Place::new();
+    let a = place.file("a.car", &rooted(&some(0..10)));
+    let a = a.display();
+    let zeros = vec![b'x'; 15_000_000];
+    let cases: [(Vec<u8>, i32, &str); 8] = [
+        (format!("{a}\n\n{a}.gone\n").into(), 3, "list:3: read "),
+        (format!("{a}\n# {a}\n{a}\n").into(), 2, "list:1, "),
+        (format!("{a}\n# {a}\n{a}\n").into(), 2, "list:3: one file is named twice"),
+        (format!("{a}\0{a}\0").into(), 2, "list:1: a name has no NUL in it"),
+        (
+            [format!("{a}\n").as_bytes(), &zeros].concat(),
+            2,
+            "list:2: the line is longer than any name, which has up to 4095",
+        ),
+        (
+            [b"https://host/".as_slice(), &zeros].concat(),
+            2,
+            "list:1: the line is longer than any name, which has up to 8192",
+        ),
+        ([b" ", "x".repeat(300).as_bytes()].concat(), 3, "there is no such file"),
+        (rooted(&some(0..10)), 2, "list:1: a name has no NUL in it"),
+    ];
+    for (text, code, words) in cases {
+        let list = place.file("list", &text);
+        let done = import_all(&place, &[format!("@{}", list.display())]).run();
+        done.refused_by(code, words);
+        assert!(done.stderr.len() < 2000, "{} bytes", done.stderr.len());
+    }
+    // A name may begin with a blank.
+    std::fs::copy(place.path("a.car"), place.path(" b.car")).expect("copied");
+    let list = place.file("list", b" b.car");
+    let run = import_all(&place, &[format!("@{}", list.display())]);
+    run.within_folder(&place.path("")).run().succeeded();
+}
+
+#[test]
+fn names_of_any_length_are_cut_in_errors() {
+    let place = Place::new();
+    let done = import(&place, "x".repeat(100_000)).run();
+    done.refused_by(3, "there is no such file");
+    assert!(done.stderr.len() < 5000, "{} bytes", done.stderr.len());
+}
+
+#[test]
+fn a_pipe_is_named_once() {
+    let place = Place::new();
+    let a = place.file("a.car", &rooted(&some(0..10)));
+    let pipe = place.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).expect("a pipe");
+    import_all(&place, &[&pipe, &a, &pipe]).run().refused_by(2, "one file is named twice");
+}
+
+#[test]
+fn links_in_a_circle_are_named() {
+    let place = Place::new();
+    let a = place.file("a.car", &rooted(&some(0..10)));
+    let link = place.path("loop.car");
+    std::os::unix::fs::symlink("loop.car", &link).expect("a link");
+    for sources in [&[link.clone()][..], &[a, link]] {
+        let done = import_all(&place, sources).run();
+        done.refused_by(3, "loop.car: its links lead in a circle");
+        assert!(done.hint().contains("namei -l"), "{}", done.hint());
+    }
+}
+
+#[test]
 fn hundreds_of_sources_need_few_descriptors() {
     let place = Place::new();
     let dir = place.path("diffs");

@@ -12,6 +12,8 @@ tests! {
         an_import_shows_and_keeps_no_secrets,
         refusals_of_every_command_show_no_secrets,
         user_and_password_are_not_sent_to_another_port,
+        what_is_nearly_a_url_shows_no_secrets,
+        a_list_takes_urls_and_shows_no_secrets,
     ];
 }
 
@@ -103,4 +105,68 @@ fn user_and_password_are_not_sent_to_another_port() {
     };
     assert!(sent(&server) > 0, "the one that is named has them");
     assert_eq!(sent(&other), 0);
+}
+
+fn what_is_nearly_a_url_shows_no_secrets() {
+    let place = Place::new();
+    let snapshot = place.file("a.car", &plain().bytes);
+    let snapshot = snapshot.to_str().expect("text");
+    let authority = "hidden-user:hidden-password@127.0.0.1:1/x.car?sig=hidden-signature";
+    let nearly = [
+        format!("ftp://{authority}"),
+        format!("sftp://{authority}"),
+        format!("http:/{authority}"),
+        format!(r"http:\\{authority}"),
+        format!("https:///{authority}"),
+        format!("  https://{authority}"),
+        format!("\u{feff}https://{authority}"),
+        format!("@https://{authority}"),
+        "https://hidden-user:hidden-pass#hidden-password@127.0.0.1:1/x.car".into(),
+        "https://hidden-user:hidden-pass?hidden-password@127.0.0.1:1/x.car".into(),
+        "https://hidden-user:hidden-pass word@127.0.0.1:1/x.car?hidden-signature".into(),
+    ];
+    let check = |args: &[&str]| {
+        let report = place.path("report.json");
+        let _ = std::fs::remove_file(&report);
+        let mut run = program();
+        run.args(args).env("BEDLOAD_NETWORK_PATIENCE_MS", "10").current_dir(place.path(""));
+        let output = run.output().expect("it runs");
+        assert!(!output.status.success(), "{args:?}");
+        assert!(output.status.code().is_some_and(|code| code < 5), "{args:?}: {output:?}");
+        has_none("standard error", &output.stderr);
+        has_none("standard output", &output.stdout);
+        has_none("the report", &std::fs::read(&report).unwrap_or_default());
+    };
+    for url in &nearly {
+        check(&["import", url, "--db", "db", "--json", "--report", "report.json"]);
+        check(&["import", snapshot, url, "--db", "db", "--report", "report.json"]);
+        check(&["import", url, "--db", "db", "--progress", "json"]);
+        for command in ["inspect", "doctor", "bench", "tune"] {
+            check(&[command, url]);
+        }
+        for sum in [url.clone(), format!("sha256:{url}")] {
+            check(&["import", snapshot, "--db", "db", "--checksum", &sum, "--report", "report.json", "--json"]);
+        }
+        // What the command line itself refuses.
+        check(&["inspect", snapshot, url, "--json"]);
+        check(&["import", snapshot, "--db", "db", &format!("--preset={url}")]);
+    }
+}
+
+fn a_list_takes_urls_and_shows_no_secrets() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let url = secret_url(&server);
+    for line in [format!("  {url}  \n"), format!("\u{feff}{url}\r\n"), format!("\u{feff}# names\n\t{url}\n")] {
+        let list = place.file("list", line.as_bytes());
+        let done = import(&place, format!("@{}", list.display())).run();
+        done.succeeded();
+        assert_eq!(done.text("/source/path"), format!("http://{}/a.car?…", server.address()));
+        has_none("standard output", done.json.to_string().as_bytes());
+        std::fs::remove_dir_all(&done.db).expect("removed");
+    }
+    let list = place.file("list", b"\n ftp://hidden-user:hidden-password@127.0.0.1:1/x.car\n");
+    let done = import(&place, format!("@{}", list.display())).run();
+    assert_eq!(done.code, Some(3), "{}", done.stderr);
+    has_none("standard error", done.stderr.as_bytes());
+    assert!(done.stderr.contains(&format!("{}:2: read ftp://127.0.0.1:1/x.car", list.display())), "{}", done.stderr);
 }

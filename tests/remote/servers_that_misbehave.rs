@@ -14,6 +14,7 @@ tests! {
         a_server_that_answers_nothing_at_first_is_named,
         a_file_that_changes_is_refused_with_both_sides,
         redirects_are_followed_once_and_those_without_an_end_refused,
+        redirects_to_other_schemes_are_refused_at_once,
         a_broken_stream_without_ranges_comes_again_and_is_compared,
     ];
 }
@@ -95,6 +96,10 @@ fn a_file_that_changes_is_refused_with_both_sides() {
         done.refused(4, None, "it changed on the server while it was being read: it was");
         assert!(done.stderr.contains("ETag \"one\""), "{}", done.stderr);
     }
+    let server = Server::new(plain().bytes.clone());
+    server.now(|_, nth| if nth > 2 { Act::Status(412, "") } else { Act::Serve });
+    let done = import(&Place::new(), server.url("a.car")).run();
+    done.refused(4, None, "is another one, of which the server says no more than 412 Precondition Failed");
 }
 
 fn redirects_are_followed_once_and_those_without_an_end_refused() {
@@ -116,6 +121,22 @@ fn redirects_are_followed_once_and_those_without_an_end_refused() {
     server.now(move |_, _| Act::Redirect(to.clone()));
     let place = Place::new();
     import(&place, server.url("a.car")).run().refused(3, None, "redirects without an end");
+}
+
+fn redirects_to_other_schemes_are_refused_at_once() {
+    for scheme in ["ftp", "s3", "gopher", "file"] {
+        let server = Server::new(plain().bytes.clone());
+        server.now(move |_, _| Act::Redirect(format!("{scheme}://user:hidden@127.0.0.1/a.car")));
+        let done = import(&Place::new(), server.url("a.car")).run();
+        done.refused(3, None, &format!("it redirects to a URL of {scheme}, which is not followed"));
+        assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
+        assert_eq!(server.requests().len(), 1, "no other try");
+        let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
+        let from_store =
+            import(&Place::new(), "s3://bucket/a.car").args(&["--endpoint", &format!("http://{}", server.address())]);
+        let done = keys.into_iter().fold(from_store, |run, (name, value)| run.env(name, value)).run();
+        done.refused(3, None, &format!("it redirects to a URL of {scheme}, which is not followed"));
+    }
 }
 
 fn a_broken_stream_without_ranges_comes_again_and_is_compared() {

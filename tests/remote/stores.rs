@@ -2,13 +2,15 @@
 
 use crate::Needs;
 use crate::common::crash::plain;
-use crate::common::run::{Place, import};
+use crate::common::run::{Import, Place, import, program};
 use crate::common::server::{Act, Server};
 
 tests! {
     Needs::Nothing => [
         s3_is_asked_for_ranges_with_signed_requests,
         s3_takes_a_profile_and_fails_as_others_do,
+        settings_that_cannot_be_are_refused_by_their_names,
+        a_bucket_alone_is_no_file,
     ];
 }
 
@@ -53,4 +55,68 @@ fn s3_takes_a_profile_and_fails_as_others_do() {
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let signed = server.requests().last().and_then(|request| request.headers.get("authorization").cloned());
     assert!(signed.is_some_and(|it| it.contains("Credential=profile-key/") && it.contains("/eu-north-1/s3/")));
+}
+
+fn with_keys(import: Import) -> Import {
+    import
+        .env("AWS_ACCESS_KEY_ID", "a")
+        .env("AWS_SECRET_ACCESS_KEY", "b")
+        .env("AZURE_STORAGE_ACCOUNT_NAME", "a")
+        .env("AZURE_STORAGE_ACCOUNT_KEY", "YWJj")
+        .env("BEDLOAD_NETWORK_PATIENCE_MS", "10")
+}
+
+fn settings_that_cannot_be_are_refused_by_their_names() {
+    let place = Place::new();
+    for url in ["s3://bucket/a.car", "az://bucket/a.car"] {
+        for endpoint in ["localhost:9000", "minio", "http://", "http://h:99999", "file:///tmp", " ", ""] {
+            let done = with_keys(import(&place, url)).args(&["--endpoint", endpoint]).run();
+            done.refused(2, None, &format!("--endpoint is no address of a server: `{endpoint}`"));
+            assert!(done.hint().contains("http://localhost:9000"), "{}", done.hint());
+        }
+    }
+    for (url, variable, value) in [
+        ("s3://bucket/a.car", "AWS_ENDPOINT_URL", " "),
+        ("s3://bucket/a.car", "AWS_ENDPOINT_URL_S3", "localhost:9000"),
+        ("az://bucket/a.car", "AZURE_STORAGE_ENDPOINT", "localhost:1"),
+        ("az://bucket/a.car", "IDENTITY_ENDPOINT", "localhost:1"),
+        ("gs://bucket/a.car", "GOOGLE_BASE_URL", "minio"),
+    ] {
+        let done = with_keys(import(&place, url)).env(variable, value).run();
+        done.refused(2, None, &format!("the variable {variable} is no address of a server: `{value}`"));
+    }
+    for variable in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
+        let done = with_keys(import(&place, "s3://bucket/a.car")).env(variable, "a b").run();
+        done.refused(2, None, &format!("the variable {variable} is no region: `a b`"));
+    }
+    let config = place.file("config", b"[default]\nendpoint_url = minio\n");
+    let config = config.to_str().expect("text");
+    let done = with_keys(import(&place, "s3://bucket/a.car")).env("AWS_CONFIG_FILE", config).run();
+    done.refused(2, None, &format!("endpoint_url in {config} is no address"));
+    let done = with_keys(import(&place, "s3://bucket/a.car")).args(&["--endpoint", "me:hidden@minio:9000"]).run();
+    done.refused(2, None, "`minio:9000`");
+    assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
+
+    // The option comes before variables, and one that is empty is not set.
+    let server = Server::new(plain().bytes.clone());
+    let endpoint = format!("http://{}/", server.address());
+    for (variable, value) in [("AWS_ENDPOINT_URL_S3", "minio"), ("AWS_ENDPOINT_URL", ""), ("AWS_REGION", "")] {
+        let done =
+            with_keys(import(&place, "s3://bucket/a.car")).env(variable, value).args(&["--endpoint", &endpoint]).run();
+        assert_eq!(done.code, Some(0), "{variable}: {}", done.stderr);
+        assert_eq!(server.requests().last().map(|request| request.path.clone()), Some("/bucket/a.car".into()));
+        std::fs::remove_dir_all(&done.db).expect("removed");
+    }
+    for command in [&["inspect"][..], &["doctor"], &["import", "--db", "db"]] {
+        let mut run = program();
+        run.args(command).args(["s3://bucket/a.car", "--endpoint", "minio"]).current_dir(place.path(""));
+        run.assert().code(2);
+    }
+}
+
+fn a_bucket_alone_is_no_file() {
+    let place = Place::new();
+    for url in ["s3://bucket", "s3://bucket/", "gs://bucket", "az://bucket"] {
+        with_keys(import(&place, url)).run().refused(2, None, &format!("{url} names no file: it ends with the bucket"));
+    }
 }

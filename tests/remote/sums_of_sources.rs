@@ -5,13 +5,14 @@ use sha2::{Digest, Sha256};
 use crate::Needs;
 use crate::common::crash::{forest, plain};
 use crate::common::run::{Place, import};
-use crate::common::server::Server;
+use crate::common::server::{Act, Server};
 
 tests! {
     Needs::Nothing => [
         a_sum_that_is_given_is_compared_for_files_pipes_and_urls,
         what_publishers_put_beside_a_url_is_compared,
         a_sum_is_read_from_a_file_or_a_url,
+        what_is_unusable_beside_a_url_is_named,
     ];
 }
 
@@ -66,7 +67,55 @@ fn a_sum_is_read_from_a_file_or_a_url() {
         assert_eq!(done.text("/source/checksum/from"), from);
         std::fs::remove_dir_all(&done.db).expect("removed");
     }
+    for (digits, words) in [("abcd", "`abcd` has 4 hex digits, and a SHA-256 has 64"), (&"a".repeat(65), "has 65 hex")]
+    {
+        let done = import(&place, server.url("a.car")).args(&["--checksum", &format!("sha256:{digits}")]).run();
+        done.refused(2, None, words);
+    }
     for (wrong, words) in [("md5:ab", "begins with sha256:"), (file.to_str().expect("text"), "begins with sha256:")] {
         import(&place, server.url("a.car")).args(&["--checksum", wrong]).run().refused(2, None, words);
     }
+}
+
+fn what_is_unusable_beside_a_url_is_named() {
+    let warnings = |stderr: &str| stderr.lines().filter(|line| line.starts_with("warning: ")).count();
+    let page = b"<html>not here</html>".to_vec();
+    for (bytes, words) in [
+        (page.clone(), "it is a web page"),
+        (vec![b'a'; 2 << 20], "it is too large for a sum"),
+        (format!("{}  b.car\n", sum(b"b")).into_bytes(), "it has no SHA-256 of a.car"),
+    ] {
+        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("a.car.sha256", bytes));
+        let done = import(&place, server.url("a.car")).holds(&plain().blocks);
+        assert_eq!(done.json.pointer("/source/checksum"), None);
+        let expected = format!("warning: {} is not compared: {words}", server.url("a.car.sha256"));
+        assert!(done.stderr.contains(&expected), "{}", done.stderr);
+        assert_eq!(warnings(&done.stderr), 1, "{}", done.stderr);
+    }
+    for (act, words) in [
+        (Act::Status(503, ""), Some("the server says 503")),
+        (Act::Status(429, "Retry-After: 100\r\n"), Some("the server takes too long to give it")),
+        (Act::Status(403, ""), Some("the server refuses to give it (403 Forbidden)")),
+        (Act::Stall(10), Some("the server takes too long to give it")),
+        (Act::Status(404, ""), None),
+        (Act::Status(410, ""), None),
+    ] {
+        let server = Server::new(plain().bytes.clone()).beside(act.clone());
+        let (place, second) = (Place::new(), crate::common::run::Place::new());
+        let run = import(&place, server.url("a.car")).env("BEDLOAD_NETWORK_STALL_MS", "2000");
+        let done = run.holds(&plain().blocks);
+        assert_eq!(warnings(&done.stderr), usize::from(words.is_some()), "{act:?}: {}", done.stderr);
+        assert!(words.is_none_or(|words| done.stderr.contains(words)), "{act:?}: {}", done.stderr);
+        // A signature is of one file: that it is not of another says nothing.
+        if matches!(act, Act::Status(403, _)) {
+            let done = import(&second, server.url("a.car?signature=x")).holds(&plain().blocks);
+            assert_eq!(warnings(&done.stderr), 0, "{}", done.stderr);
+        }
+    }
+    // One that is right makes up for one that is not.
+    let line = format!("{}  a.car\n", sum(&plain().bytes));
+    let server = Server::new(plain().bytes.clone()).with("a.car.sha256sum", page).with("a.car.sha256", line);
+    let done = import(&Place::new(), server.url("a.car")).run();
+    assert_eq!((done.code, warnings(&done.stderr)), (Some(0), 0), "{}", done.stderr);
+    assert_eq!(done.text("/source/checksum/from"), server.url("a.car.sha256"));
 }

@@ -15,7 +15,7 @@ use crate::{Error, ImportOptions, Outcome};
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
-use crate::cli::source_list;
+use crate::cli::source_list::{self, Names};
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, signals};
 
@@ -151,7 +151,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut partial = args.db.as_os_str().to_owned();
     partial.push(".partial");
     let sources = source_list::expand(&args.sources);
-    let named = sources.as_ref().unwrap_or(&args.sources);
+    let named = sources.as_ref().map_or(&args.sources, |names| &names.all);
     let mut others: Vec<_> = named.iter().map(|source| ("source", &**source)).collect();
     others.extend(args.sources.iter().filter_map(|name| Some(("list of sources", source_list::file(name)?))));
     others.extend([("database", &*args.db), ("work of the import", Path::new(&partial))]);
@@ -161,12 +161,13 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         others.push(("F3 file", path.as_path()));
     }
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
-    let (options, report_file) = report_file.or_error(sources.and_then(|sources| options(args, sources)))?;
+    let options = |names: Names| Ok((options(args, names.all.clone())?, names));
+    let ((options, names), report_file) = report_file.or_error(sources.and_then(options))?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = progress::renderer(globals);
     let outcome = crate::import(&options, observer.as_ref());
     observer.finish();
-    let (outcome, report_file) = report_file.or_error(outcome)?;
+    let (outcome, report_file) = report_file.or_error(outcome.map_err(|error| names.explain(error)))?;
     let on_stdout = report_file.is_stdout();
     match outcome {
         Outcome::Planned(plan) => {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, SeekFrom};
+use rustix::io::Errno;
 
 use super::detect::{self, Magic, PROBE};
 use super::hashing::Hashing;
@@ -74,8 +75,14 @@ fn local(
 /// The refusals that say something about the input rather than about the system.
 pub(crate) fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
     let problem = match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if is_url(path) => CompressionProblem::Url,
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => CompressionProblem::NotFound,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename if is_url(path) => {
+            CompressionProblem::Url
+        }
+        // A name that is too long for the system is of nothing that is there.
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => {
+            CompressionProblem::NotFound
+        }
+        _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => CompressionProblem::Loop,
         io::ErrorKind::PermissionDenied => CompressionProblem::NoPermission,
         io::ErrorKind::IsADirectory => CompressionProblem::Directory,
         _ => return Error::io(action, path)(error),

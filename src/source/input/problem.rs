@@ -16,6 +16,9 @@ pub enum CompressionProblem {
     /// There is nothing of that name.
     #[error("there is no such file")]
     NotFound,
+    /// Links in the name lead to each other.
+    #[error("its links lead in a circle")]
+    Loop,
     /// The name is a URL of a kind that is not read.
     #[error("it is a URL of a kind that is not read, and there is no such file")]
     Url,
@@ -96,8 +99,9 @@ impl Problem for CompressionProblem {
             Self::Empty => "download the snapshot again".into(),
             Self::Directory => "name the snapshot file, not the folder it lies in".into(),
             Self::NotFound => "check the path".into(),
+            Self::Loop => "name the file itself; namei -l NAME shows where each link leads".into(),
             Self::Url => {
-                "give a URL of http, https, s3, gs or az, or pipe it in (curl -fL URL | bedload import - --db DIR)"
+                "give a URL as https://host/name (http, https, s3, gs or az), or pipe it in (curl -fL URL | bedload import - --db DIR)"
                     .into()
             }
             Self::Checksum { .. } => {

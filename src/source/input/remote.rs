@@ -1,18 +1,22 @@
 //! An input on the network: opened like any other, and again in its middle.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
 use super::source::Source;
 use super::stream::{Extent, decompressed, stream};
-use super::{ByteStream, Compression, Input, InputOptions, Restart, SumFunction, forest};
+use super::{ByteStream, Compression, CompressionProblem, Input, InputOptions, Restart, SumFunction, forest};
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::source::remote::{self, NetworkOptions, RemoteFile, RemoteGate, RemotePin};
 
 /// What publishers append to the name of a file for that of its sum.
 const SIDECARS: [&str; 2] = [".sha256sum", ".sha256"];
+/// How long its sum is looked for.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The share of an input's memory, as its reciprocal, that is for bytes from the network; and its bounds.
 const SHARE: u64 = 4;
 const LEAST: u64 = 1 << 20;
@@ -27,6 +31,7 @@ pub(crate) struct Remote {
     compression: Compression,
     tail: Option<forest::ForestTail>,
     expected: Option<Arc<Expected>>,
+    unusable: Option<String>,
 }
 
 /// Opens the file that `path` names.
@@ -36,10 +41,10 @@ pub(crate) struct Remote {
 pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let file = RemoteFile::open(path, &options.network, options.pinned.as_deref())?;
     let name = file.name().to_owned();
-    let expected = match (&options.checksum, options.extent) {
-        (Some(wanted), _) => Some(expected(wanted, &name, options)?),
+    let (expected, unusable) = match (&options.checksum, options.extent) {
+        (Some(wanted), _) => (Some(expected(wanted, &name, options)?), None),
         (None, Extent::All) => published(&file, &name),
-        (None, _) => None,
+        (None, _) => (None, None),
     };
     let expected = expected.map(Arc::new);
     let size = file.size();
@@ -56,7 +61,7 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     waits(true);
     let (input, detected) = stream(source, size, tail, expected.clone(), true, &rest)?;
     waits(false);
-    let remote = Remote { file, options: rest, compression: detected, tail, expected };
+    let remote = Remote { file, options: rest, compression: detected, tail, expected, unusable };
     let super::Body::Stream(stream) = input.body else { return Ok(input) };
     let stream = remote.wrap(stream, gate, states, 0);
     Ok(Input { body: super::Body::Stream(stream), remote: Some(Arc::new(remote)), ..input })
@@ -75,7 +80,7 @@ impl Packed {
     /// As [`RemoteFile::open`].
     pub fn open(path: &Path, network: &NetworkOptions) -> Result<Self> {
         let file = RemoteFile::open(path, network, None)?;
-        let expected = published(&file, file.name()).map(Arc::new);
+        let expected = published(&file, file.name()).0.map(Arc::new);
         Ok(Self { file, expected })
     }
 
@@ -136,21 +141,26 @@ fn source(
 pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> Result<Expected> {
     let usage = |reason: String| Error::Usage { reason, hint: "give sha256:HEX, sha256:URL or sha256:FILE".into() };
     let Some(place) = wanted.strip_prefix("sha256:") else {
-        return Err(usage(format!("a checksum begins with sha256:, and not as {wanted}")));
+        return Err(usage(format!("a checksum begins with sha256:, and not as {}", remote::shown(wanted))));
     };
     if let Some(digest) = hashing::digest(place) {
         return Ok(Expected::new(SumFunction::Sha256, &digest, "the command line"));
     }
     let path = Path::new(place);
     let (bytes, from) = if remote::is_remote(path) {
-        let mut shown = path.to_owned();
-        remote::take_secrets(&mut shown, &mut Default::default());
-        (remote::small(path, &options.network)?, shown.display().to_string())
+        (remote::small(path, &options.network)?, remote::shown(place))
     } else {
         let mut bytes = Vec::new();
-        let file = crate::os::files::open_regular(path).map_err(Error::io("open", path))?;
-        file.take(1 << 20).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
-        (bytes, place.to_owned())
+        let name = remote::shown_path(path);
+        let file = crate::os::files::open_regular(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound if !place.is_empty() && place.bytes().all(|it| it.is_ascii_hexdigit()) => {
+                usage(format!("`{place}` has {} hex digits, and a SHA-256 has 64; no file has that name", place.len()))
+            }
+            ErrorKind::NotFound if remote::is_url(path) => Error::bad_input(&name, None, CompressionProblem::Url),
+            _ => Error::io("open", &name)(error),
+        })?;
+        file.take(1 << 20).read_to_end(&mut bytes).map_err(Error::io("read", &name))?;
+        (bytes, name.display().to_string())
     };
     let digest = hashing::sum_in(&bytes, &file_name(source), true);
     let digest = digest.ok_or_else(|| usage(format!("{from} has no SHA-256 of {}", source.display())))?;
@@ -162,25 +172,42 @@ fn file_name(source: &Path) -> String {
     name.trim_end_matches("?…").to_owned()
 }
 
-/// The sum that is published of a file.
-fn published(file: &RemoteFile, name: &Path) -> Option<Expected> {
-    beside(file, name).or_else(|| stored(file, name))
+/// The sum that is published of a file; and, where a file beside it should have one and has not, what that is.
+fn published(file: &RemoteFile, name: &Path) -> (Option<Expected>, Option<String>) {
+    let end = Instant::now() + failpoint::network_stall().unwrap_or(PATIENCE);
+    match beside(file, name, end) {
+        (None, unusable) => (stored(file, name, end), unusable),
+        found => found,
+    }
 }
 
-/// The sum that the publisher has put beside the file.
-fn beside(file: &RemoteFile, name: &Path) -> Option<Expected> {
-    SIDECARS.iter().find_map(|suffix| {
-        let (from, bytes) = file.beside(suffix)?;
-        let pinned = file_name(Path::new(from.strip_suffix(suffix)?));
-        let digest = hashing::sum_in(&bytes, &pinned, false);
-        let digest = digest.or_else(|| hashing::sum_in(&bytes, &file_name(name), false))?;
-        Some(Expected::new(SumFunction::Sha256, &digest, from))
-    })
+/// The sum that the publisher has put beside the file; or what is unusable there.
+fn beside(file: &RemoteFile, name: &Path, end: Instant) -> (Option<Expected>, Option<String>) {
+    let mut unusable = Vec::new();
+    for suffix in SIDECARS {
+        let Some((from, bytes)) = file.beside(suffix, end) else { continue };
+        let why = match bytes {
+            Ok(bytes) => {
+                let pinned = from.strip_suffix(suffix).map(|from| file_name(Path::new(from))).unwrap_or_default();
+                let digest = hashing::sum_in(&bytes, &pinned, false);
+                if let Some(digest) = digest.or_else(|| hashing::sum_in(&bytes, &file_name(name), false)) {
+                    return (Some(Expected::new(SumFunction::Sha256, &digest, from)), None);
+                }
+                match crate::source::foreign::kind(&bytes, || [0; 8]) {
+                    Some((what, _)) => format!("it is {what}"),
+                    None => format!("it has no SHA-256 of {pinned}"),
+                }
+            }
+            Err(why) => why,
+        };
+        unusable.push(format!("{from} is not compared: {why}"));
+    }
+    (None, (!unusable.is_empty()).then(|| unusable.join("; ")))
 }
 
 /// The strongest sum that the store itself has of the file.
-fn stored(file: &RemoteFile, name: &Path) -> Option<Expected> {
-    let sums = file.stored_sums();
+fn stored(file: &RemoteFile, name: &Path, end: Instant) -> Option<Expected> {
+    let sums = file.stored_sums(end);
     SumFunction::ALL.into_iter().find_map(|function| {
         let (_, sum) = sums.iter().find(|(id, sum)| id == function.id() && sum.len() == function.width())?;
         Some(Expected::new(function, sum, format!("the metadata of {}", name.display())))
@@ -190,13 +217,18 @@ fn stored(file: &RemoteFile, name: &Path) -> Option<Expected> {
 impl Remote {
     /// A file that is looked at, and not read.
     pub(super) fn unread(file: Arc<RemoteFile>, options: InputOptions) -> Self {
-        let (tail, expected) = (None, None);
-        Self { file, options, compression: Compression::None, tail, expected }
+        let (tail, expected, unusable) = Default::default();
+        Self { file, options, compression: Compression::None, tail, expected, unusable }
     }
 
     /// What identifies the file.
     pub fn pin(&self) -> RemotePin {
         self.file.pin()
+    }
+
+    /// What should have its sum and has not, for a warning.
+    pub fn unusable(&self) -> Option<&str> {
+        self.unusable.as_deref()
     }
 
     /// Its address behind redirects, for a later run; none with secrets in it.

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use data_encoding::BASE64;
 use futures_util::stream::{BoxStream, StreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::MicrosoftAzureBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
 use parking_lot::Mutex;
@@ -23,7 +23,8 @@ use url::Url;
 
 use super::name::{self, NetworkOptions};
 use super::problem::RemoteProblem;
-use super::profile;
+use super::{profile, settings};
+use crate::error::Error;
 
 /// How long a connection may take, and an answer to its first byte.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -33,6 +34,8 @@ const VALID: Duration = Duration::from_secs(300);
 const SUM_MODE: &str = "x-amz-checksum-mode";
 const SUM_PREFIX: &str = "x-amz-checksum-";
 const SUM_TYPE: &str = "x-amz-checksum-type";
+/// The variable that says where Azure's machines get credentials.
+const IDENTITY: &str = "IDENTITY_ENDPOINT";
 /// Redirects that are followed.
 const REDIRECTS: usize = 10;
 /// The longest tag or time that is taken from an answer.
@@ -114,12 +117,13 @@ pub(super) struct Sums {
 type Pause = Arc<Mutex<Option<Duration>>>;
 
 impl Client {
-    /// A client for `url`.
+    /// A client for `url`, which messages call `shown`.
     ///
     /// # Errors
-    /// [`RemoteProblem`]: the URL or the options are wrong.
-    pub fn new(url: &Url, network: &NetworkOptions) -> Result<Self, RemoteProblem> {
-        let client = http_client()?;
+    /// [`Error::BadInput`]: the URL is wrong; [`Error::Usage`]: it names no file, or settings are wrong.
+    pub fn new(url: &Url, shown: &std::path::Path, network: &NetworkOptions) -> Result<Self, Error> {
+        let bad = |problem: RemoteProblem| Error::bad_input(shown, None, problem);
+        let client = http_client().map_err(bad)?;
         if let "http" | "https" = url.scheme() {
             return Ok(Self::Http { client, url: url.clone() });
         }
@@ -127,14 +131,22 @@ impl Client {
         let connector = Connector(Recorder { client: client.clone(), pause: pause.clone() });
         // Tries are counted in one place, which is the reader.
         let retry = RetryConfig { max_retries: 1, retry_timeout: CONNECT, ..RetryConfig::default() };
-        let refused = |error: object_store::Error| RemoteProblem::Url { reason: words(&error) };
+        let refused = |error: &dyn std::error::Error| bad(RemoteProblem::Url { reason: words(error) });
+        let (_, path) = object_store::ObjectStoreScheme::parse(url).map_err(|error| refused(&error))?;
+        if path.as_ref().is_empty() {
+            return Err(Error::Usage {
+                reason: format!("{} names no file: it ends with the bucket", shown.display()),
+                hint: "write the file's name behind it: s3://bucket/dir/snapshot.car".into(),
+            });
+        }
+        let endpoint = network.endpoint.as_deref();
         let mut sums = None;
         let store: Arc<dyn ObjectStore> = match url.scheme() {
             "s3" | "s3a" => {
-                let mut builder = profile::fill(AmazonS3Builder::from_env()).with_url(url.as_str());
-                if let Some(endpoint) = &network.endpoint {
-                    builder = builder.with_endpoint(endpoint);
-                }
+                let settings = settings::all("AWS_", endpoint.map(|it| (AmazonS3ConfigKey::Endpoint, it)))?;
+                let builder =
+                    settings.into_iter().fold(AmazonS3Builder::new(), |it, (key, value)| it.with_config(key, value));
+                let mut builder = profile::fill(builder)?.with_url(url.as_str());
                 let unsigned =
                     builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(|it| is_yes(&it));
                 if unsigned {
@@ -142,25 +154,34 @@ impl Client {
                     builder = builder.with_access_key_id("none").with_secret_access_key("none");
                 }
                 let builder = builder.with_allow_http(true).with_retry(retry).with_http_connector(connector);
-                let signer = Arc::new(builder.build().map_err(refused)?);
+                let signer = Arc::new(builder.build().map_err(|error| refused(&error))?);
                 sums = Some(Sums { client, signer: Arc::clone(&signer), unsigned });
                 signer
             }
             "gs" => {
-                let builder = GoogleCloudStorageBuilder::from_env().with_url(url.as_str()).with_retry(retry);
-                Arc::new(builder.with_http_connector(connector).build().map_err(refused)?)
+                let mut builder = GoogleCloudStorageBuilder::new();
+                if let Some(path) = settings::variable("SERVICE_ACCOUNT") {
+                    builder = builder.with_service_account_path(path);
+                }
+                let settings = settings::all::<GoogleConfigKey>("GOOGLE_", None)?;
+                let builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
+                let builder = builder.with_url(url.as_str()).with_retry(retry);
+                Arc::new(builder.with_http_connector(connector).build().map_err(|error| refused(&error))?)
             }
             _ => {
-                let mut builder = MicrosoftAzureBuilder::from_env().with_url(url.as_str()).with_retry(retry);
-                if let Some(endpoint) = &network.endpoint {
-                    builder = builder.with_endpoint(endpoint.clone());
+                let settings = settings::all("AZURE_", endpoint.map(|it| (AzureConfigKey::Endpoint, it)))?;
+                let mut builder = MicrosoftAzureBuilder::new();
+                if let Some(address) = settings::variable(IDENTITY) {
+                    let from = format_args!("the variable {IDENTITY}");
+                    let address = settings::checked(AzureConfigKey::MsiEndpoint.as_ref(), &address, from)?;
+                    builder = builder.with_msi_endpoint(address);
                 }
+                let builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
+                let builder = builder.with_url(url.as_str()).with_retry(retry);
                 let builder = builder.with_allow_http(true).with_http_connector(connector);
-                Arc::new(builder.build().map_err(refused)?)
+                Arc::new(builder.build().map_err(|error| refused(&error))?)
             }
         };
-        let (_, path) = object_store::ObjectStoreScheme::parse(url)
-            .map_err(|error| RemoteProblem::Url { reason: words(&error) })?;
         Ok(Self::Store { store, path, pause, sums })
     }
 
@@ -206,13 +227,9 @@ impl Client {
         Ok(answer)
     }
 
-    /// A small file, up to `most` bytes; `None` where there is none, or a larger one.
+    /// A small file, up to `most` bytes; `None` where it is larger.
     pub async fn small(&self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
-        let mut answer = match self.get(None, &Facts::default()).await {
-            Ok(answer) => answer,
-            Err(Fault::Gone(_)) => return Ok(None),
-            Err(fault) => return Err(fault),
-        };
+        let mut answer = self.get(None, &Facts::default()).await?;
         let mut bytes = Vec::new();
         while let Some(piece) = answer.body.next().await {
             bytes.extend_from_slice(&piece?);
@@ -221,6 +238,15 @@ impl Client {
             }
         }
         Ok(Some(bytes))
+    }
+
+    /// Whether a refusal to give a file beside this one may mean that there is none: a store says so to whom may not list
+    /// it, and a signature is of one file.
+    pub fn denies_what_is_not_there(&self) -> bool {
+        match self {
+            Self::Http { url, .. } => url.query().is_some(),
+            Self::Store { .. } => true,
+        }
     }
 
     /// The sums that the store has of all bytes of the file that `known` tells about: of which function, in the store's
@@ -278,7 +304,7 @@ pub(super) fn describe(facts: &Facts) -> String {
     let bytes = facts.bytes.map(|bytes| format!("{} bytes", crate::size::grouped(bytes)));
     let etag = facts.etag.as_ref().map(|etag| format!("ETag {etag}"));
     let said: Vec<String> = [bytes, etag, facts.modified.clone()].into_iter().flatten().collect();
-    if said.is_empty() { "nothing is known of it".into() } else { said.join(", ") }
+    if said.is_empty() { "of unknown length".into() } else { said.join(", ") }
 }
 
 /// The words of an error and of what caused it, without the addresses in them, which may hold secrets.
@@ -293,18 +319,20 @@ fn words(error: &dyn std::error::Error) -> String {
     text.chars().take(300).collect()
 }
 
-/// What stands behind a request without an answer: another try does not make a certificate better.
+/// What stands behind a request without an answer: another try makes neither a certificate nor a redirect better.
 fn not_sent(error: &(dyn std::error::Error + 'static)) -> Fault {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    let mut tls = None;
+    let (mut tls, mut refused_redirect) = (None, false);
     while let Some(error) = next.filter(|_| tls.is_none()) {
         tls = error.downcast_ref::<rustls::Error>();
+        refused_redirect |= error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_redirect);
         // What an error of the system is made of is not its source.
         let inner = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
         next = inner.map(|error| error as _).or_else(|| error.source());
     }
     match tls {
         Some(rustls::Error::InvalidCertificate(_)) => Fault::Gone(RemoteProblem::Certificate { reason: words(error) }),
+        _ if refused_redirect => Fault::Gone(RemoteProblem::Refused { answer: words(error) }),
         _ => Fault::passing(words(error)),
     }
 }
@@ -319,8 +347,18 @@ fn http_client() -> Result<reqwest::Client, RemoteProblem> {
     // One range to a connection, which HTTP/2 would send through a single one.
     let builder = reqwest::Client::builder().tls_backend_preconfigured(tls).http1_only().connect_timeout(CONNECT);
     let agent = concat!("bedload/", env!("CARGO_PKG_VERSION"));
-    let builder = builder.redirect(redirect::Policy::limited(REDIRECTS)).user_agent(agent).referer(false);
+    let builder = builder.redirect(redirect::Policy::custom(follow)).user_agent(agent).referer(false);
     builder.build().map_err(|error| failed(&error))
+}
+
+/// Whether a redirect is followed.
+fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let scheme = attempt.url().scheme().to_owned();
+    match scheme.as_str() {
+        "http" | "https" if attempt.previous().len() > REDIRECTS => attempt.error("it redirects without an end"),
+        "http" | "https" => attempt.follow(),
+        _ => attempt.error(format!("it redirects to a URL of {scheme}, which is not followed")),
+    }
 }
 
 async fn http_get(
@@ -337,10 +375,7 @@ async fn http_get(
     if let Some(etag) = known.strong() {
         request = request.header(header::IF_MATCH, etag.as_str());
     }
-    let response = request.send().await.map_err(|error| match error.is_redirect() {
-        true => Fault::Gone(RemoteProblem::Refused { answer: "it redirects without an end".into() }),
-        false => not_sent(&error.without_url()),
-    })?;
+    let response = request.send().await.map_err(|error| not_sent(&error.without_url()))?;
     let (status, headers) = (response.status(), response.headers());
     let mut facts = Facts { bytes: None, etag: tag(headers), modified: fact(headers, header::LAST_MODIFIED.as_str()) };
     let is_range = status == StatusCode::PARTIAL_CONTENT && range.is_some();
@@ -369,13 +404,20 @@ async fn http_get(
 /// What a status other than success means.
 fn refusal(status: StatusCode, headers: &HeaderMap, known: &Facts) -> Fault {
     let answer = status.to_string();
+    let changed = |found: Facts| match found == Facts::default() {
+        true => Fault::Changed(format!("another one, of which the server says no more than {answer}")),
+        false => Fault::Changed(describe(&found)),
+    };
     match status.as_u16() {
-        412 => Fault::Changed(describe(&Facts { etag: fact(headers, "etag"), ..Facts::default() })),
+        412 => {
+            let etag = fact(headers, "etag").filter(|etag| known.etag.as_ref() != Some(etag));
+            changed(Facts { etag, ..Facts::default() })
+        }
         // The file ends before the range.
-        416 if known.bytes.is_some() => Fault::Changed(describe(&Facts {
+        416 if known.bytes.is_some() => changed(Facts {
             bytes: fact(headers, "content-range").and_then(|text| text.rsplit_once('/')?.1.parse().ok()),
             ..Facts::default()
-        })),
+        }),
         404 | 410 => Fault::Gone(RemoteProblem::NotFound { answer }),
         401 | 403 | 407 => Fault::Gone(RemoteProblem::Denied { answer }),
         408 | 425 | 429 | 500..=599 => {
@@ -438,7 +480,7 @@ async fn store_get(
         object_store::Error::Unauthenticated { .. } => {
             Fault::Gone(RemoteProblem::Denied { answer: "401 Unauthorized".into() })
         }
-        object_store::Error::Precondition { .. } => Fault::Changed("another ETag".into()),
+        object_store::Error::Precondition { .. } => Fault::Changed("one with another ETag".into()),
         error => match not_sent(&error) {
             Fault::Passing { what, .. } => Fault::Passing { what, pause: pause.lock().take() },
             fault => fault,

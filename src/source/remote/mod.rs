@@ -28,6 +28,8 @@ mod profile;
 #[cfg(feature = "remote")]
 mod reader;
 #[cfg(feature = "remote")]
+mod settings;
+#[cfg(feature = "remote")]
 mod single;
 #[cfg(not(feature = "remote"))]
 mod without;
@@ -35,7 +37,7 @@ mod without;
 use serde::{Deserialize, Serialize};
 
 pub use name::NetworkOptions;
-pub(crate) use name::{is_remote, is_url, shown_path, take_secrets};
+pub(crate) use name::{is_remote, is_url, shown, shown_path, take_secrets};
 #[cfg(feature = "remote")]
 pub(crate) use open::{RemoteFile, RemoteGate, small};
 #[cfg(not(feature = "remote"))]

@@ -37,62 +37,115 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Scheme and rest of a URL.
-fn parts(text: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = text.split_once("://")?;
-    let is_scheme = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    is_scheme.then_some((scheme, rest))
+/// A URL, or what was meant to be one: `scheme:` and slashes, of either kind.
+struct Parts<'a> {
+    before: &'a str,
+    scheme: &'a str,
+    slashes: &'a str,
+    after: &'a str,
 }
 
-/// Whether a name is a URL of any kind: `scheme://rest`.
+/// The first URL in a text.
+fn parts(text: &str) -> Option<Parts<'_>> {
+    let is_slash = |c| matches!(c, '/' | '\\');
+    text.match_indices(':').find_map(|(colon, _)| {
+        let (before, after) = (text.get(..colon)?, text.get(colon + 1..)?);
+        let of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        let scheme = before.get(before.trim_end_matches(of_scheme).len()..)?;
+        let scheme = scheme.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+        // One letter is a drive of Windows.
+        if scheme.len() < 2 || !after.starts_with(is_slash) {
+            return None;
+        }
+        let rest = after.trim_start_matches(is_slash);
+        let (before, slashes) = (before.strip_suffix(scheme)?, after.strip_suffix(rest)?);
+        Some(Parts { before, scheme, slashes, after: rest })
+    })
+}
+
+/// Whether a name is a URL of any kind: `scheme://rest`; of a scheme that is read also with other slashes.
 pub(crate) fn is_url(path: &Path) -> bool {
-    path.to_str().is_some_and(|text| parts(text).is_some())
+    let name = path.to_string_lossy();
+    parts(&name).is_some_and(|it| it.before.is_empty() && (it.slashes.starts_with("//") || is_read(it.scheme)))
+}
+
+fn is_read(scheme: &str) -> bool {
+    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
 /// Whether a name is a URL that is read over the network.
 pub(crate) fn is_remote(path: &Path) -> bool {
-    let scheme = path.to_str().and_then(parts).map(|(scheme, _)| scheme.to_ascii_lowercase());
-    scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str()))
+    path.to_str().is_some_and(is_remote_text)
 }
 
-/// A URL without user, password, query and fragment.
-pub(crate) fn shown(url: &str) -> String {
-    let Some((scheme, rest)) = parts(url) else { return url.to_owned() };
-    let (rest, query) = match rest.find(['?', '#']) {
-        Some(at) => (rest.get(..at).unwrap_or_default(), rest.get(at..).unwrap_or_default()),
-        None => (rest, ""),
-    };
-    let (host, _) = rest.split_once('/').unwrap_or((rest, ""));
-    // A password with a slash in it makes what follows its colon no port.
-    let is_cut =
-        |host: &str| host.rsplit_once(':').is_some_and(|(_, port)| !port.bytes().all(|it| it.is_ascii_digit()));
-    let end = match host.rfind('@') {
-        // `container@account` has no secret.
-        Some(at) if scheme.starts_with("http") || host.get(..at).is_some_and(|user| user.contains(':')) => Some(at),
-        None if is_cut(host) && !host.ends_with(']') => rest.rfind('@'),
-        _ => None,
-    };
-    let rest = end.and_then(|at| rest.get(at + 1..)).unwrap_or(rest);
-    let query = if query.starts_with('?') { HIDDEN_QUERY } else { "" };
-    format!("{scheme}://{rest}{query}")
+/// The same of a text.
+fn is_remote_text(text: &str) -> bool {
+    parts(text).is_some_and(|it| it.before.is_empty() && it.slashes.starts_with("//") && is_read(it.scheme))
 }
 
-/// The shown form of what may be a URL.
+/// A text in which no URL has user, password, query or fragment. This is the rule for all that is shown: also for what only
+/// looks like a URL, since that may be one with a slip in it.
+pub(crate) fn shown(text: &str) -> String {
+    let (mut out, mut rest, mut query) = (String::new(), text, "");
+    while let Some(Parts { before, scheme, slashes, mut after }) = parts(rest) {
+        out.extend([before, scheme, ":", slashes]);
+        let (host, is_cut) = loop {
+            let end = after.find(['/', '\\', '?', '#']).unwrap_or(after.len());
+            let host = after.get(..end).unwrap_or_default();
+            // What a password has of these characters ends what looks like the host: then there is no port.
+            let port = host.rsplit_once(':').map_or("", |(_, port)| port);
+            let is_cut = !host.ends_with(']') && !port.bytes().all(|it| it.is_ascii_digit());
+            let at = match host.rfind('@') {
+                Some(at) if !is_container(scheme, host.get(..at).unwrap_or_default()) => Some(at),
+                _ if is_cut => after.rfind('@'),
+                _ => None,
+            };
+            match at.and_then(|at| after.get(at + 1..)) {
+                Some(behind) => after = behind,
+                None => break (host, is_cut),
+            }
+        };
+        if is_cut {
+            // No host: it may be the beginning of a password.
+            out.extend([host.split(':').next().unwrap_or_default(), ":…"]);
+            return out;
+        }
+        out.push_str(host);
+        rest = after.get(host.len()..).unwrap_or_default();
+        if let Some(at) = rest.find(['?', '#']).filter(|_| query.is_empty()) {
+            (rest, query) = (rest.get(..at).unwrap_or_default(), rest.get(at..).unwrap_or_default());
+        }
+    }
+    out + rest + if query.starts_with('?') { HIDDEN_QUERY } else { "" }
+}
+
+/// Whether what stands before `@` is no user, but Azure's `container@account`.
+fn is_container(scheme: &str, name: &str) -> bool {
+    ["az", "azure", "adl", "abfs", "abfss"].contains(&scheme) && !name.contains(':')
+}
+
+/// The shown form of a name. One of a file that is there is no URL, whatever it looks like.
 pub(crate) fn shown_path(path: &Path) -> PathBuf {
-    let url = path.to_str().filter(|_| is_remote(path));
-    url.map_or_else(|| path.to_owned(), |url| shown(url).into())
+    match path.to_str() {
+        Some(url) if is_remote_text(url) => shown(url).into(),
+        _ => {
+            let text = path.to_string_lossy();
+            let is_text = parts(&text).is_none() || path.symlink_metadata().is_ok();
+            if is_text { path.to_owned() } else { shown(&text).into() }
+        }
+    }
 }
 
-/// Gives `source` its shown form, and keeps the URL.
+/// Gives `source` its shown form, and keeps the URL where it is one that is read.
 pub(crate) fn take_secrets(source: &mut PathBuf, network: &mut NetworkOptions) {
-    if let Some(url) = source.to_str().filter(|_| is_remote(source)) {
+    let name = shown_path(source);
+    if let Some(url) = source.to_str().filter(|url| is_remote_text(url)) {
         // Options that have been here before have the whole URL already.
-        let name = PathBuf::from(shown(url));
         if name != *source || !network.urls.contains_key(&name) {
             Arc::make_mut(&mut network.urls).insert(name.clone(), Secret(url.to_owned()));
         }
-        *source = name;
     }
+    *source = name;
 }
 
 #[cfg(test)]
@@ -113,9 +166,35 @@ mod tests {
             ("s3://key:secret@bucket/a.car", "s3://bucket/a.car"),
             ("az://container@account/a.car?sig=x", "az://container@account/a.car?…"),
             ("snapshot.car", "snapshot.car"),
+            // Schemes that are not read, other slashes, and what stands before.
+            ("ftp://user:pw@host/a.car", "ftp://host/a.car"),
+            ("sftp://user@host/a?sig=x", "sftp://host/a?…"),
+            ("git+ssh://u:p@host/a", "git+ssh://host/a"),
+            ("http:/u:pw@host/a?k=v", "http:/host/a?…"),
+            (r"http:\\u:pw@host\a@b", r"http:\\host\a@b"),
+            ("https:///u:pw@host/a", "https:///host/a"),
+            ("  https://u:pw@host/a", "  https://host/a"),
+            ("\u{feff}https://u:pw@host/a", "\u{feff}https://host/a"),
+            ("@https://u:pw@host/a", "@https://host/a"),
+            ("sha256:ftp://u:pw@host/a", "sha256:ftp://host/a"),
+            ("https://proxy/ftp://u:pw@host/a", "https://proxy/ftp://host/a"),
+            // Characters in a password that end a host.
+            ("https://user:p#w@host/a", "https://host/a"),
+            ("https://user:p?w@host/a@b", "https://b"),
+            ("https://a@b:p/w@host/a", "https://host/a"),
+            ("https://user:pw", "https://user:…"),
+            ("https://user:pw/a", "https://user:…"),
+            (r"C:\a@b\c", r"C:\a@b\c"),
+            ("dir/a:b@c", "dir/a:b@c"),
         ] {
             assert_eq!(shown(url), expected, "{url}");
         }
+        // A file that is there has its own name.
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("ftp:/a@b");
+        assert_ne!(shown_path(&file), file);
+        std::fs::create_dir_all(&file).expect("a directory");
+        assert_eq!(shown_path(&file), file);
         let (mut source, mut network) = ("http://u:p@host/a?token=1".into(), NetworkOptions::default());
         take_secrets(&mut source, &mut network);
         assert_eq!(source, Path::new("http://host/a?…"));
@@ -130,6 +209,8 @@ mod tests {
         let is = |text: &str| (is_url(Path::new(text)), is_remote(Path::new(text)));
         assert_eq!(is("HTTPS://host/a"), (true, true));
         assert_eq!(is("ftp://host/a"), (true, false));
+        assert_eq!(is("http:/host/a"), (true, false));
+        assert_eq!(is(" http://host/a"), (false, false));
         assert_eq!(is("a/b"), (false, false));
         assert_eq!(is("://b"), (false, false));
     }

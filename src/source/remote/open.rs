@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -62,10 +63,10 @@ impl RemoteFile {
         let bad = |problem: RemoteProblem| Error::bad_input(&name, None, problem);
         let parse = |text: &str| Url::parse(text).map_err(|error| RemoteProblem::Url { reason: error.to_string() });
         let url = parse(&text).map_err(bad)?;
-        let original = Client::new(&url, network).map_err(bad)?;
+        let original = Client::new(&url, &name, network)?;
         let net = Net::new().map_err(Error::io("start threads to read", &name))?;
         let pinned = pinned.filter(|&pinned| pinned != text && url.scheme().starts_with("http"));
-        let pinned = pinned.and_then(|pinned| Client::new(&parse(pinned).ok()?, network).ok());
+        let pinned = pinned.and_then(|pinned| Client::new(&parse(pinned).ok()?, &name, network).ok());
         let probed = pinned.map(|client| net.wait(probe(&client, &Facts::default(), &net)));
         let probed = match probed {
             Some(Ok(probed)) => Ok(probed),
@@ -221,11 +222,19 @@ impl RemoteFile {
         error_of(&self.name, fault, &self.facts)
     }
 
-    /// A small file beside it, whose name is its own with `suffix` behind it: what it is called, and its bytes. `None`
-    /// where there is none.
-    pub fn beside(&self, suffix: &str) -> Option<(String, Vec<u8>)> {
-        let client = self.pinned.lock().beside(suffix);
-        let bytes = self.perhaps(|| self.net.wait(client.small(MAX_SMALL)))?;
+    /// A small file beside it, whose name is its own with `suffix` behind it: what it is called, and its bytes, or why it
+    /// cannot be had until `end`. `None` where there is none.
+    pub fn beside(&self, suffix: &str, end: Instant) -> Option<(String, Result<Vec<u8>, String>)> {
+        let pinned = self.pinned.lock().clone();
+        let client = pinned.beside(suffix);
+        let bytes = match self.perhaps(end, || client.small(MAX_SMALL)) {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => Err("it is too large for a sum".into()),
+            Err(Fault::Gone(RemoteProblem::NotFound { .. })) => return None,
+            Err(Fault::Gone(RemoteProblem::Denied { .. })) if pinned.denies_what_is_not_there() => return None,
+            Err(Fault::Gone(problem)) => Err(problem.to_string()),
+            Err(Fault::Passing { what, .. } | Fault::Wrong(what) | Fault::Changed(what)) => Err(what),
+        };
         let name = match &client {
             Client::Http { .. } => client.shown(),
             Client::Store { .. } => format!("{}{suffix}", self.name.display()),
@@ -233,25 +242,33 @@ impl RemoteFile {
         Some((name, bytes))
     }
 
-    /// The sums that the store itself has of all its bytes: by which function, in the store's words, and their bytes.
-    pub fn stored_sums(&self) -> Vec<(String, Vec<u8>)> {
+    /// The sums that the store itself has of all its bytes: by which function, in the store's words, and their bytes. None
+    /// where they cannot be had until `end`.
+    pub fn stored_sums(&self, end: Instant) -> Vec<(String, Vec<u8>)> {
         let client = self.pinned.lock().clone();
         match client {
             Client::Http { .. } => Vec::new(),
-            Client::Store { .. } => self.perhaps(|| self.net.wait(client.sums(&self.facts))).unwrap_or_default(),
+            Client::Store { .. } => self.perhaps(end, || client.sums(&self.facts)).ok().flatten().unwrap_or_default(),
         }
     }
 
-    /// What can be done without: few tries at it.
-    fn perhaps<T>(&self, ask: impl Fn() -> Result<Option<T>, Fault>) -> Option<T> {
-        let mut backoff = Backoff::few();
-        loop {
-            self.net.add_request();
-            match ask() {
-                Ok(found) => return found,
-                Err(fault) => std::thread::sleep(backoff.next(fault).ok()?),
+    /// What can be done without: few tries at it, and none after `end`.
+    fn perhaps<T: Send, F>(&self, end: Instant, ask: impl Fn() -> F + Send + Sync) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Fault>> + Send,
+    {
+        let asking = async {
+            let mut backoff = Backoff::few();
+            loop {
+                self.net.add_request();
+                match ask().await {
+                    Ok(found) => return Ok(found),
+                    Err(fault) => tokio::time::sleep(backoff.next(fault)?).await,
+                }
             }
-        }
+        };
+        let in_time = async { tokio::time::timeout_at(end.into(), asking).await };
+        self.net.wait(in_time).unwrap_or_else(|_| Err(Fault::passing("the server takes too long to give it")))
     }
 }
 

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 
+use super::settings;
+use crate::error::Result;
+
 /// Settings in these files, and what they are here.
 const KEYS: [(&str, AmazonS3ConfigKey); 5] = [
     ("aws_access_key_id", AmazonS3ConfigKey::AccessKeyId),
@@ -15,23 +18,27 @@ const KEYS: [(&str, AmazonS3ConfigKey); 5] = [
 ];
 
 /// Adds what the profile says and the environment does not.
-pub(super) fn fill(mut builder: AmazonS3Builder) -> AmazonS3Builder {
-    let profile = std::env::var("AWS_PROFILE").unwrap_or_else(|_| "default".into());
+///
+/// # Errors
+/// [`Error::Usage`](crate::Error::Usage): a value cannot be used.
+pub(super) fn fill(mut builder: AmazonS3Builder) -> Result<AmazonS3Builder> {
+    let profile = settings::variable("AWS_PROFILE").unwrap_or_else(|| "default".into());
     let has_keys = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();
     for (variable, file) in [("AWS_SHARED_CREDENTIALS_FILE", "credentials"), ("AWS_CONFIG_FILE", "config")] {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".aws").join(file));
-        let Some(path) = std::env::var_os(variable).map(PathBuf::from).or_else(home) else { continue };
-        let Ok(text) = std::fs::read_to_string(path) else { continue };
+        let Some(path) = settings::variable(variable).map(PathBuf::from).or_else(home) else { continue };
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
         for (key, value) in section(&text, &profile) {
             let Some((_, known)) = KEYS.iter().find(|(name, _)| *name == key) else { continue };
             // A key of one source and a secret of another fit nowhere.
             let is_key = key.starts_with("aws_");
-            if !(is_key && has_keys) && builder.get_config_value(known).is_none() {
-                builder = builder.with_config(*known, value);
+            if !value.is_empty() && !(is_key && has_keys) && builder.get_config_value(known).is_none() {
+                let from = format_args!("{key} in {}", path.display());
+                builder = builder.with_config(*known, settings::checked(known.as_ref(), value, from)?);
             }
         }
     }
-    builder
+    Ok(builder)
 }
 
 /// The settings of a profile.

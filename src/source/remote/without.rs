@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::problem::RemoteProblem;
 use super::{NetworkOptions, RemotePin};
@@ -67,11 +68,11 @@ impl RemoteFile {
         match *self {}
     }
 
-    pub fn stored_sums(&self) -> Vec<(String, Vec<u8>)> {
+    pub fn stored_sums(&self, _: Instant) -> Vec<(String, Vec<u8>)> {
         match *self {}
     }
 
-    pub fn beside(&self, _: &str) -> Option<(String, Vec<u8>)> {
+    pub fn beside(&self, _: &str, _: Instant) -> Option<(String, std::result::Result<Vec<u8>, String>)> {
         match *self {}
     }
 }

@@ -1,0 +1,85 @@
+//! Settings of object stores: of the command line, the environment, and the files of S3's other tools (`profile`).
+//!
+//! `object_store` panics at an address or a region that cannot be one: each is checked here, and named by where it is from.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use url::Url;
+
+use super::name;
+use crate::error::{Error, Result};
+
+/// Keys of settings that are addresses of servers.
+const ADDRESSES: [&str; 9] = [
+    ENDPOINTS[0],
+    ENDPOINTS[1],
+    ENDPOINTS[2],
+    "aws_metadata_endpoint",
+    "aws_endpoint_url_sts",
+    "aws_container_credentials_full_uri",
+    "azure_msi_endpoint",
+    "azure_storage_authority_host",
+    "google_base_url",
+];
+/// Those that `--endpoint` takes the place of.
+const ENDPOINTS: [&str; 3] = ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint"];
+/// Those that become a part of an address.
+const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
+
+/// A variable of the environment. One that is empty is not set, as the stores' own tools have it.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The settings for a store: variables whose names begin with `prefix`, and `endpoint`, the option, which comes before
+/// them.
+///
+/// # Errors
+/// [`Error::Usage`]: a value cannot be used.
+pub(super) fn all<K: FromStr + AsRef<str>>(prefix: &str, endpoint: Option<(K, &str)>) -> Result<Vec<(K, String)>> {
+    let mut found = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
+        let key = name.starts_with(prefix).then(|| name.to_ascii_lowercase().parse::<K>().ok()).flatten();
+        let Some(key) = key.filter(|_| !value.is_empty()) else { continue };
+        if endpoint.is_none() || !ENDPOINTS.contains(&key.as_ref()) {
+            let value = checked(key.as_ref(), value, format_args!("the variable {name}"))?;
+            found.push((key, value));
+        }
+    }
+    if let Some((key, value)) = endpoint {
+        let value = checked(key.as_ref(), value, "--endpoint")?;
+        found.push((key, value));
+    }
+    Ok(found)
+}
+
+/// The value of the setting `key`, which is `from` somewhere, as it can be used.
+///
+/// # Errors
+/// [`Error::Usage`]: it cannot.
+pub(super) fn checked(key: &str, value: &str, from: impl Display) -> Result<String> {
+    if ADDRESSES.contains(&key) {
+        let url = Url::parse(value).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let url = url.ok_or_else(|| {
+            let shown = name::shown(value);
+            // What has no scheme may have a password all the same.
+            let shown = shown.rsplit('@').next().unwrap_or_default().to_owned();
+            Error::Usage {
+                reason: format!("{from} is no address of a server: `{shown}`"),
+                hint: "write it with http:// or https://, as http://localhost:9000".into(),
+            }
+        })?;
+        // What follows it begins with a slash.
+        return Ok(url.as_str().trim_end_matches('/').to_owned());
+    }
+    let is_region = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    if REGIONS.contains(&key) && !is_region(value) {
+        return Err(Error::Usage {
+            reason: format!("{from} is no region: `{value}`"),
+            hint: "write it as us-east-1".into(),
+        });
+    }
+    Ok(value.to_owned())
+}
