@@ -194,11 +194,16 @@ fn sane(text: &str) -> String {
     let mut text = text.to_owned();
     for argument in std::env::args_os().skip(1) {
         let argument = argument.to_string_lossy();
+        // What the parser of the command line says has single blanks.
+        let joined = argument.split_whitespace().collect::<Vec<_>>().join(" ");
         // The whole of it is in messages, or the value of `--option=value`.
-        for given in [Some(&*argument), argument.split_once('=').map(|(_, value)| value)].into_iter().flatten() {
-            let shown = shown_path(Path::new(given)).to_string_lossy().into_owned();
+        let value = |text| str::split_once(text, '=').map(|(_, value)| value);
+        let given = [Some(&*argument), value(&argument), Some(&*joined), value(&joined)];
+        // A hint may name the folder that it would be in.
+        for given in given.into_iter().flatten().flat_map(|given| Path::new(given).ancestors()) {
+            let shown = shown_path(given);
             if shown != given {
-                text = text.replace(given, &shown);
+                text = text.replace(&*given.to_string_lossy(), &shown.to_string_lossy());
             }
         }
     }
