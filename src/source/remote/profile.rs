@@ -32,7 +32,8 @@ pub(super) fn fill(mut builder: AmazonS3Builder) -> Result<AmazonS3Builder> {
             let Some((_, known)) = KEYS.iter().find(|(name, _)| *name == key) else { continue };
             // A key of one source and a secret of another fit nowhere.
             let is_key = key.starts_with("aws_");
-            if !value.is_empty() && !(is_key && has_keys) && builder.get_config_value(known).is_none() {
+            let is_kept = value.is_empty() || (is_key && has_keys) || builder.get_config_value(known).is_some();
+            if !is_kept {
                 let from = format_args!("{key} in {}", path.display());
                 builder = builder.with_config(*known, settings::checked(known.as_ref(), value, from)?);
             }
