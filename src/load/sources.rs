@@ -95,6 +95,12 @@ impl Sources {
         Ok(Arc::new(Self { names: names.into(), known, pinned: only, traffic: Mutex::new(traffic) }))
     }
 
+    /// None to read: `name` stands for them in messages.
+    pub fn none(name: &Path) -> Arc<Self> {
+        let (known, pinned, traffic) = Default::default();
+        Arc::new(Self { names: [name.to_owned()].into(), known, pinned, traffic })
+    }
+
     /// The names of all.
     pub fn names(&self) -> &[PathBuf] {
         &self.names

@@ -109,7 +109,7 @@ pub(super) struct Sums {
 }
 
 /// The pause that a server has asked for last; `object_store` does not hand it on.
-type Pause = Arc<Mutex<Option<Duration>>>;
+pub(super) type Pause = Arc<Mutex<Option<Duration>>>;
 
 impl Client {
     /// A client for `url`.
@@ -406,17 +406,7 @@ async fn store_get(
         if_match: known.strong().cloned(),
         ..GetOptions::default()
     };
-    let fault = |error: object_store::Error| match error {
-        object_store::Error::NotFound { .. } => Fault::Gone(RemoteProblem::NotFound { answer: "404 Not Found".into() }),
-        object_store::Error::PermissionDenied { .. } => {
-            Fault::Gone(RemoteProblem::Denied { answer: "403 Forbidden".into() })
-        }
-        object_store::Error::Unauthenticated { .. } => {
-            Fault::Gone(RemoteProblem::Denied { answer: "401 Unauthorized".into() })
-        }
-        object_store::Error::Precondition { .. } => Fault::Changed("another ETag".into()),
-        error => Fault::Passing { what: words(&error), pause: pause.lock().take() },
-    };
+    let fault = |error| store_fault(error, pause);
     let result = store.get_opts(path, options).await.map_err(fault)?;
     let meta = &result.meta;
     let facts = Facts {
@@ -426,6 +416,21 @@ async fn store_get(
     };
     let body = result.into_stream().map(|piece| piece.map_err(|error| Fault::passing(words(&error)))).boxed();
     Ok(Answer { is_range: range.is_some(), facts, url: None, body })
+}
+
+/// What an error of `object_store` means.
+pub(super) fn store_fault(error: object_store::Error, pause: &Pause) -> Fault {
+    match error {
+        object_store::Error::NotFound { .. } => Fault::Gone(RemoteProblem::NotFound { answer: "404 Not Found".into() }),
+        object_store::Error::PermissionDenied { .. } => {
+            Fault::Gone(RemoteProblem::Denied { answer: "403 Forbidden".into() })
+        }
+        object_store::Error::Unauthenticated { .. } => {
+            Fault::Gone(RemoteProblem::Denied { answer: "401 Unauthorized".into() })
+        }
+        object_store::Error::Precondition { .. } => Fault::Changed("another ETag".into()),
+        error => Fault::Passing { what: words(&error), pause: pause.lock().take() },
+    }
 }
 
 /// Gives `object_store` this crate's client.
