@@ -3,6 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bundles;
+mod bundles_are_refused;
 mod comparisons;
 mod imports_from_urls;
 mod logs;

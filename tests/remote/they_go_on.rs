@@ -81,7 +81,7 @@ fn what_comes_slowly_is_not_held_in_memory() {
     assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
     let fast = Place::new();
-    let done = import(&fast, &server.url("b.car")).holds(&plain().blocks);
+    let done = import(&fast, server.url("b.car")).holds(&plain().blocks);
     assert_eq!(done.json.pointer("/plan/sort/spill"), Some(&false.into()), "{}", done.json);
 }
 
