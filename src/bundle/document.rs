@@ -150,7 +150,7 @@ impl Bundle {
     }
 
     /// Checks everything that does not need the files.
-    pub fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let record = &self.record;
         if record.schema != RECORD_SCHEMA {
             return Err(format!("the report in it is not of the form {RECORD_SCHEMA}"));

@@ -111,9 +111,9 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     let files = files.into_iter().map(|(file, ..)| file).collect();
     let bundle = Bundle { schema: SCHEMA.into(), oldest_rocksdb, record, files };
     let bad = |problem: BundleProblem| Error::bad_input(&options.db, None, problem);
-    // What no seed would take is not published.
-    bundle.check().map_err(|reason| bad(BundleProblem::Form { reason }))?;
     let (bytes, id) = bundle.to_bytes().map_err(bad)?;
+    // What no seed would take is not published.
+    Bundle::read(&bytes, &id).map_err(bad)?;
     target.put(&description(&id), &bytes)?;
     failpoint::reach("bundle-described");
     target.put(LATEST, format!("{id}\n").as_bytes())?;
