@@ -47,6 +47,8 @@
 
 #[cfg(feature = "cli")]
 mod bench;
+#[cfg(feature = "cli")]
+mod bundle;
 mod cbor;
 mod chain;
 #[cfg(feature = "cli")]

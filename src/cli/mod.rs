@@ -20,7 +20,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    bench, bench_read, doctor, export, generate, get, import, inspect, presets, shell, stat, tune, verify, walk,
+    bench, bench_read, bundle, doctor, export, generate, get, import, inspect, presets, seed, shell, stat, tune,
+    verify, walk,
 };
 use globals::Globals;
 
@@ -47,6 +48,8 @@ enum Command {
     Get(get::Args),
     Stat(stat::Args),
     Export(export::Args),
+    Bundle(bundle::Args),
+    Seed(seed::Args),
     Generate(generate::Args),
     Presets(presets::Args),
     Bench(bench::Args),
@@ -76,6 +79,8 @@ impl Cli {
             Command::Get(args) => get::run(args, globals),
             Command::Stat(args) => stat::run(args, globals),
             Command::Export(args) => export::run(args, globals),
+            Command::Bundle(args) => bundle::run(args, globals),
+            Command::Seed(args) => seed::run(args, globals),
             Command::Generate(args) => generate::run(args, globals),
             Command::Presets(args) => presets::run(args, globals),
             Command::Bench(args) => bench::run(args, globals),

@@ -170,6 +170,14 @@ pub fn checkpoints(text: &str) -> Result<Checkpoints, String> {
     blocks.collect::<Result<_, _>>().map(Checkpoints)
 }
 
+/// Parses the id of a bundle.
+pub fn bundle_id(text: &str) -> Result<String, String> {
+    match crate::bundle::is_sum(text) {
+        true => Ok(text.to_owned()),
+        false => Err("it must be 64 hex digits, as `bedload bundle` prints it".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -19,7 +19,8 @@ use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{checksum, sealed};
 use crate::report::{
-    Blocks, ChecksumInfo, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo, Versions, rfc3339,
+    Blocks, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo,
+    Versions, rfc3339,
 };
 use crate::rocks::options;
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
@@ -40,16 +41,24 @@ pub(super) fn commit(
     loaded: Loaded,
     complete: Completeness,
 ) -> Result<ImportReport> {
-    let Job { target, progress, .. } = *job;
-    progress.begin(Phase::Commit, None);
     let bytes = size.unwrap_or(loaded.consumed);
     let source = SourceInfo { bytes, null_padding: loaded.tail.padding, ..source };
+    publish(job, || report(job, source, loaded, complete))
+}
+
+/// Writes the record that `report` makes once the options are as they stay, makes the database durable and gives it its name.
+///
+/// # Errors
+/// As [`commit`].
+pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportReport>) -> Result<ImportReport> {
+    let Job { target, progress, .. } = *job;
+    progress.begin(Phase::Commit, None);
     if !target.into_existing && job.preset.oldest_rocksdb().is_old() {
         let defaults = options::defaults()?;
         rewrite_options(target.working(), |text| loadable_by_old(text, defaults))?;
         failpoint::reach("options-rewritten");
     }
-    let mut report = report(job, source, loaded, complete)?;
+    let mut report = report()?;
     measure(progress, &mut report);
     let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
     write_synced(target.working(), RECORD_FILE, &record)?;
@@ -115,6 +124,42 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         reading_steps: progress.reading_steps(),
         samples: Vec::new(),
         versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
+    })
+}
+
+/// The report of a database that was seeded: of the import that `record` is of, the rest as it is here.
+///
+/// # Errors
+/// As [`commit`].
+pub(super) fn report_of_seed(
+    job: &Job<'_>,
+    record: &ImportReport,
+    families: Vec<FamilyReport>,
+) -> Result<ImportReport> {
+    let Job { options, preset, target, progress, .. } = *job;
+    let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
+    let mut log = record.log.clone();
+    let levels = families.first().map(|family| family.levels.clone()).unwrap_or_default();
+    for family in log.iter_mut().flat_map(|log| &mut log.families) {
+        let found = families.iter().find(|found| found.name == family.name);
+        family.levels = found.map(|found| found.levels.clone()).unwrap_or_default();
+    }
+    Ok(ImportReport {
+        schema: SCHEMA.into(),
+        imported_at: rfc3339(now()).unwrap_or_default(),
+        resumed: job.resumes(),
+        db: options.db.display().to_string(),
+        replaced: job.replaced.is_some(),
+        preset: preset.preset.clone(),
+        loader: preset.loader.to_string(),
+        levels,
+        log,
+        options: preset.effective_node(&effective).into_iter().map(OptionRow::of).collect(),
+        small_files: small_files(target.working())?,
+        reading: progress.throughput(),
+        reading_steps: progress.reading_steps(),
+        versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
+        ..record.clone()
     })
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Job<'a> {
     pub progress: &'a Progress<'a>,
     /// The options of the database while it is loaded.
     pub loading: &'a OptionMap,
+    /// Whether files of a bundle take the place of a snapshot.
+    pub is_seed: bool,
     /// Where keys and links go, if these are to be compared.
     pub links: Option<&'a LinkList>,
 }

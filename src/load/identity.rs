@@ -69,6 +69,8 @@ pub(super) struct Origin<'a> {
     pub sources: Vec<OneSource>,
     /// Their names.
     pub paths: Vec<PathBuf>,
+    /// The id of a bundle, which takes the place of all of these.
+    pub bundle: Option<String>,
 }
 
 /// What distinguishes one of several sources.
@@ -150,6 +152,9 @@ struct SourceIdentity {
     /// Several sources, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sources: Vec<OneSource>,
+    /// The id of a bundle, which takes the place of a snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bundle: Option<String>,
     #[serde(skip)]
     paths: Vec<PathBuf>,
 }
@@ -192,6 +197,7 @@ impl Identity {
                 sources: origin.sources,
                 remote: origin.remote,
                 sum: origin.sum,
+                bundle: origin.bundle,
                 ..SourceIdentity::of(digest(&origin.head), origin.files)?
             },
             tool: env!("CARGO_PKG_VERSION").into(),
@@ -284,6 +290,11 @@ impl Identity {
         remote.as_ref().filter(|_| Path::new(known) == name)?.address.clone()
     }
 
+    /// The bundle that takes the place of a snapshot.
+    pub fn bundle(&self) -> Option<&String> {
+        self.source.bundle.as_ref()
+    }
+
     /// The sum that all of the source is compared with while it is read.
     pub fn sum(&self) -> Option<&String> {
         self.source.sum.as_ref()
@@ -334,7 +345,7 @@ impl SourceIdentity {
     /// Whether both are of the same content, whatever their names and inodes are.
     fn is_same(&self, other: &Self) -> bool {
         let is_each_same = || self.sources.iter().zip(&other.sources).all(|(one, other)| one.is_same(other));
-        (&self.header, &self.file, &self.more) == (&other.header, &other.file, &other.more)
+        (&self.header, &self.file, &self.more, &self.bundle) == (&other.header, &other.file, &other.more, &other.bundle)
             && is_same_remote(self.remote.as_ref(), other.remote.as_ref())
             && self.sources.len() == other.sources.len()
             && is_each_same()
@@ -383,6 +394,9 @@ impl SourceIdentity {
     /// Name, size and time, for people.
     fn describe(&self) -> String {
         let Self { name, file, more, .. } = self;
+        if let Some(bundle) = &self.bundle {
+            return format!("the bundle {bundle}");
+        }
         // An older journal has no name.
         let name = if name.is_empty() { "a source" } else { name };
         if let Some(remote) = &self.remote {
@@ -402,8 +416,8 @@ impl SourceIdentity {
         let mut files = files.into_iter();
         let paths = named.into_iter().map(|(path, _)| path).collect();
         let (file, more) = (files.next(), files.collect());
-        let (name, remote, sum, sources) = Default::default();
-        Ok(Self { header, name, file, more, remote, sum, inodes, sources, paths })
+        let (name, remote, sum, sources, bundle) = Default::default();
+        Ok(Self { header, name, file, more, remote, sum, inodes, sources, bundle, paths })
     }
 }
 

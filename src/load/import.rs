@@ -56,19 +56,21 @@ pub enum Outcome {
     Planned(Plan),
 }
 
-struct Import<'a> {
-    options: &'a ImportOptions,
-    progress: &'a Progress<'a>,
+pub(super) struct Import<'a> {
+    pub options: &'a ImportOptions,
+    pub progress: &'a Progress<'a>,
 }
 
 /// What is decided before an import writes anything.
-struct Prepared {
-    sources: Arc<Sources>,
-    preset: Resolved,
-    planned: Planned,
-    identity: Identity,
+pub(super) struct Prepared {
+    pub sources: Arc<Sources>,
+    pub preset: Resolved,
+    pub planned: Planned,
+    pub identity: Identity,
     /// Whether the source is a file that needs no decompression.
-    plain: bool,
+    pub plain: bool,
+    /// Whether it is a bundle: files of it that are right stay where another one is not.
+    pub is_seed: bool,
 }
 
 impl Import<'_> {
@@ -110,10 +112,10 @@ impl Import<'_> {
             disk_space::check(&planned.plan.space)?;
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.origin(options, origin))?;
-        let prepared = Prepared { sources, preset, planned, identity, plain };
+        let prepared = Prepared { sources, preset, planned, identity, plain, is_seed: false };
         let mut lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
         if finished {
-            let report = self.finish_earlier(&prepared, &target, &mut source)?;
+            let report = self.finish_earlier(&prepared, &target, |job| self.is_whole(job, &mut source))?;
             lock.release();
             if let Some(report) = report {
                 return Ok(Outcome::Imported(Box::new(report)));
@@ -166,7 +168,7 @@ impl Import<'_> {
     }
 
     /// The preset, with `default` where the caller names none.
-    fn preset(&self, default: &str) -> Result<Resolved> {
+    pub(super) fn preset(&self, default: &str) -> Result<Resolved> {
         let Self { options, .. } = self;
         let preset = options.overrides.preset_or(options.preset.as_deref(), default)?;
         preset::resolve(&preset, &options.overrides)
@@ -189,17 +191,26 @@ impl Import<'_> {
     }
 
     /// Cleans up after an earlier run that died after it had given the database its name.
-    fn finish_earlier(
+    pub(super) fn finish_earlier(
         &self,
         prepared: &Prepared,
         target: &Target,
-        source: &mut Source,
+        compare: impl FnOnce(&Job<'_>) -> Result<()>,
     ) -> Result<Option<ImportReport>> {
         let (journal, mut resumed) = Journal::open(&target.partial)?;
         let known = resumed.identity.as_ref();
         resumed.touched = known.map_or_else(Vec::new, |known| prepared.identity.touched_since(known));
         let job = self.job(prepared, target, None, &journal, &resumed, None);
-        finish_earlier(&job, &prepared.identity, source, |error| self.cut_by_signal(error))
+        finish_earlier(&job, &prepared.identity, || compare(&job))
+    }
+
+    /// Whether the source is the one that a finished import has read to its end.
+    fn is_whole(&self, job: &Job<'_>, source: &mut Source) -> Result<()> {
+        let compared = match source {
+            Source::Car(source) => car::read::is_whole(&mut source.chunks, job.resumed, self.options, None),
+            Source::BlockLog(log) => block_log::load::is_whole(job, log),
+        };
+        compared.map_err(|error| self.cut_by_signal(error))
     }
 
     fn job<'a>(
@@ -224,12 +235,13 @@ impl Import<'_> {
             resumed,
             progress: self.progress,
             loading,
+            is_seed: prepared.is_seed,
             links,
         }
     }
 
     /// With the lock on the target: resumes what an earlier run has left, does `work`, and cleans up after a failure.
-    fn locked(
+    pub(super) fn locked(
         &self,
         mut target: Target,
         lock: Lock,
@@ -261,6 +273,7 @@ impl Import<'_> {
         };
         // The next run would only find the same fault, so nothing is kept for it.
         if is_bad
+            && !prepared.is_seed
             && has_gone_back
             && let Err(error) = target.remove()
         {
@@ -275,7 +288,7 @@ impl Import<'_> {
         Ok(Outcome::Imported(Box::new(outcome?)))
     }
 
-    fn warn(&self, messages: impl IntoIterator<Item = String>) {
+    pub(super) fn warn(&self, messages: impl IntoIterator<Item = String>) {
         messages.into_iter().for_each(|message| self.progress.report(&Event::Warning { message }));
     }
 
@@ -309,14 +322,14 @@ impl Import<'_> {
 
 impl Prepared {
     /// Adds to an error of a full disk how much is missing.
-    fn explain(&self, error: Error, target: &Target) -> Error {
+    pub(super) fn explain(&self, error: Error, target: &Target) -> Error {
         let space = || disk_space::of(&self.planned.plan, self.plain, self.planned.least_bytes, target);
         disk_space::explain(error, space)
     }
 }
 
 /// Checks that an import may write here, before it has the lock.
-fn check_target(target: &Target) -> Result<()> {
+pub(super) fn check_target(target: &Target) -> Result<()> {
     let Err(error) = target.check() else { return Ok(()) };
     // A complete import may have died before it removed its last file.
     if target.partial.exists()

@@ -10,7 +10,7 @@
 //! be lost without harm to those before it. An entry never takes anything back, but for what was done in an existing
 //! database ([`Entry::Restoring`], [`Entry::Undone`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::built::{BuiltFile, RangeDone, Tally};
 use crate::load::database_state::DatabaseState;
-use crate::load::identity::Identity;
+use crate::load::identity::{Identity, Inode};
 use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::sort::router::Router;
@@ -87,6 +87,8 @@ pub(super) enum Entry {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repeats: Vec<(u32, u64)>,
     },
+    /// A file of a bundle is here, and its bytes are those that the bundle names. While it has this inode and ctime they stay so.
+    Fetched { number: u32, file: BuiltFile, tally: Tally, inode: Inode },
     /// Consecutive blocks of a log are in finished files.
     Range(Box<RangeDone>),
     /// RocksDB begins to ingest the files; from here on they may move one by one.
@@ -194,6 +196,8 @@ pub(super) struct ResumedState {
     pub tally: Tally,
     /// The files of those partitions.
     pub built_files: Vec<BuiltFile>,
+    /// Files of a bundle that are here: their numbers, and their inodes when they were verified.
+    pub fetched: BTreeMap<u32, Inode>,
     /// Ranges of a log that are built.
     pub ranges: Vec<RangeDone>,
     pub ingesting: bool,
@@ -243,6 +247,13 @@ impl ResumedState {
                 self.built_files.extend(files.iter().cloned());
                 self.files.extend(files);
                 self.tally.add(tally);
+            }
+            Entry::Fetched { number, file, tally, inode } => {
+                // A file that was found changed was fetched once more.
+                if self.fetched.insert(number, inode).is_none() {
+                    self.tally.add(tally);
+                    self.files.push(file);
+                }
             }
             Entry::Range(done) => {
                 self.files.extend(done.files().cloned());

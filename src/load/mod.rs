@@ -27,6 +27,7 @@ mod options;
 mod phase_weights;
 pub(crate) mod planner;
 mod resume;
+mod seed;
 mod sink;
 mod sources;
 mod target;
@@ -37,3 +38,4 @@ pub use import::{Outcome, import};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
 pub use options::{F3Data, Format, ImportOptions, LogOptions, PlanChoice};
+pub(crate) use seed::{Fetch, Seed, SeedFile, bundle_of_unfinished, seed};

@@ -61,6 +61,12 @@ pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plai
     PhaseWeights { phases, busy_threads: waits.then_some(cores as f64), tail, ..PhaseWeights::default() }
 }
 
+/// The phases of a seed: what is fetched is ingested as it is.
+pub(super) fn of_seed() -> PhaseWeights {
+    let phases = std::iter::once((Phase::Read, 1.0)).chain(INGEST).collect();
+    PhaseWeights { phases, ..PhaseWeights::default() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

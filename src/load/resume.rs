@@ -6,10 +6,8 @@ use crate::load::context::Job;
 use crate::load::existing::{Existing, opens};
 use crate::load::identity::Identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
-use crate::load::open::Source;
 use crate::load::options::ImportOptions;
 use crate::load::target::Target;
-use crate::load::{block_log, car};
 use crate::progress::{Event, Progress};
 use crate::report::ImportReport;
 use crate::report::record::ImportRecord;
@@ -104,25 +102,20 @@ fn start(target: &mut Target, existing: Option<&Existing<'_>>, identity: &Identi
 }
 
 /// Cleans up after an earlier run that had given the database its name and died. Returns its report if it was this import
-/// of the same source; `None` if it was another import, whose database stays as it is.
+/// of the same source, which
+/// `compare` finds out; `None` if it was another import, whose database stays as it is.
 ///
 /// # Errors
 /// [`Error::State`]: it was this import, and the source is another one; or the database does not open any more.
 pub(super) fn finish_earlier(
     job: &Job<'_>,
     identity: &Identity,
-    source: &mut Source,
-    explain: impl FnOnce(Error) -> Error,
+    compare: impl FnOnce() -> Result<()>,
 ) -> Result<Option<ImportReport>> {
     let Job { options, target, resumed, .. } = *job;
     let known = resumed.identity.as_ref();
     let same = !options.restart && known.is_some_and(|known| identity.differences(known).is_empty());
-    let compared = match source {
-        _ if !same => Ok(()),
-        Source::Car(source) => car::read::is_whole(&mut source.chunks, resumed, options, None),
-        Source::BlockLog(log) => block_log::load::is_whole(job, log),
-    };
-    let has_it = match compared.map_err(explain) {
+    let has_it = match if same { compare() } else { Ok(()) } {
         Ok(()) => true,
         Err(Error::State { .. } | Error::BadInput { .. }) => false,
         Err(error) => return Err(error),

@@ -98,6 +98,12 @@ impl Sources {
         Ok(Arc::new(Self { names: names.into(), known, pinned: only, traffic, unusable }))
     }
 
+    /// None to read: `name` stands for them in messages.
+    pub fn none(name: &Path) -> Arc<Self> {
+        let (known, pinned, traffic, unusable) = Default::default();
+        Arc::new(Self { names: [name.to_owned()].into(), known, pinned, traffic, unusable })
+    }
+
     /// The names of all.
     pub fn names(&self) -> &[PathBuf] {
         &self.names

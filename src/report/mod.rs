@@ -1,6 +1,7 @@
 //! Results as data: every text, table and JSON is made from these.
 
 pub(crate) mod bench;
+mod bundle;
 mod doctor;
 mod export;
 mod import;
@@ -17,6 +18,7 @@ mod walk;
 
 pub use crate::escape::{shown, shown_in_line, shown_json};
 pub use crate::source::input::SumFunction;
+pub(crate) use bundle::{BUNDLED_SCHEMA, BundleReport};
 pub use doctor::Advice;
 pub(crate) use doctor::{
     DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo, Prediction, Rate,

@@ -10,7 +10,7 @@ use crate::common::run::bedload as program;
 const SCREEN: usize = 58;
 const COLUMNS: usize = 100;
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 22] = [
     "",
     "import",
     "inspect",
@@ -19,6 +19,8 @@ const COMMANDS: [&str; 20] = [
     "get",
     "stat",
     "export",
+    "bundle",
+    "seed",
     "generate",
     "presets",
     "presets list",
@@ -104,9 +106,11 @@ fn help_of_a_command_is_the_same_by_either_way() {
 fn bash_completes_values_of_options() {
     let completions = program().args(["completions", "bash"]).output().expect("run").stdout;
     let script = String::from_utf8(completions).expect("text");
+    let dir = tempfile::tempdir().expect("a directory");
     for (command, option, begun, expected) in [
         ("import", "--preset", "ingest-c", "ingest-compat"),
         ("import", "--set", "node.table.block_siz", "node.table.block_size="),
+        ("seed", "--preset", "ingest-c", "ingest-compat"),
         ("doctor", "--preset", "ingest-c", "ingest-compat"),
         ("doctor", "--set", "load.write.batch_b", "load.write.batch_bytes="),
         ("bench", "--presets", "ingest-c", "ingest-compat"),
@@ -119,7 +123,10 @@ fn bash_completes_values_of_options() {
             "COMP_WORDS=(bedload {command} {option} {begun}); COMP_CWORD=3; _bedload bedload '{begun}' {option}; \
              printf '%s\\n' \"${{COMPREPLY[@]}}\""
         );
-        let output = crate::common::run::hermetic("bash").args(["-c", &format!("{script}\n{words}")]).output();
+        // It is longer than an argument may be.
+        let file = dir.path().join("completions");
+        std::fs::write(&file, format!("{script}\n{words}")).expect("room");
+        let output = crate::common::run::hermetic("bash").arg(&file).output();
         let offered = String::from_utf8(output.expect("bash").stdout).expect("text");
         let offered: Vec<&str> = offered.lines().collect();
         assert!(offered.contains(&expected), "{command} {option} {begun}: {offered:?}");

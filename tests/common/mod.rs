@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod bundle;
 pub mod car;
 pub mod crash;
 pub mod database;
@@ -19,6 +20,7 @@ pub mod model;
 pub mod presets;
 pub mod run;
 pub mod server;
+pub mod store;
 pub mod terminal;
 
 use std::io::Write;

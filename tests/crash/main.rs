@@ -4,6 +4,7 @@
 mod common;
 
 mod another_source_for_what_is_finished;
+mod bundles;
 mod f3_data;
 mod failing_disks;
 mod hard_times;

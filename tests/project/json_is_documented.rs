@@ -15,14 +15,16 @@ const BEGIN: &str = "<!-- made from the source -->";
 const END: &str = "<!-- to here -->";
 
 /// Documents that are structs: heading, schema, struct.
-const DOCUMENTS: [(&str, &str, &str); 12] = [
-    ("`import`, `BEDLOAD.json`, `import --report`", "bedload-import-5", "ImportReport"),
+const DOCUMENTS: [(&str, &str, &str); 14] = [
+    ("`import`, `seed`, `BEDLOAD.json`, `import --report`", "bedload-import-5", "ImportReport"),
     ("`import --dry-run`", "bedload-plan-2", "Plan"),
     ("`inspect`", "bedload-inspect-3", "InspectReport"),
     ("`verify`", "bedload-verify-4", "VerifyReport"),
     ("`walk`", "bedload-walk-1", "WalkReport"),
     ("`stat`", "bedload-stat-1", "StatReport"),
     ("`export`", "bedload-export-2", "ExportReport"),
+    ("`bundle`", "bedload-bundled-1", "BundleReport"),
+    ("`bundle.json`", "bedload-bundle-1", "Bundle"),
     ("`generate`", "bedload-generate-1", "Summary"),
     ("`doctor`", "bedload-doctor-3", "DoctorReport"),
     ("`presets explain`", "bedload-preset-explanation-2", "Explanation"),
@@ -87,6 +89,7 @@ fn types() -> Types {
         "source/block_log/layout.rs",
         "sort/key.rs",
         "source/input/hashing.rs",
+        "bundle/document.rs",
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
         if path.is_dir() {
@@ -147,6 +150,7 @@ impl Types {
             ("ContentDigest", _) => "32 hex digits".into(),
             ("Value", _) => "any".into(),
             ("Map", _) => "object".into(),
+            ("ImportReport", _) => "object, as of `import`".into(),
             _ if self.enums.contains_key(&name) => self.choices(&name),
             _ => {
                 assert!(self.structs.contains_key(&name), "{name} is not known here");
@@ -286,7 +290,7 @@ fn documented(text: &str, schema: &str) -> BTreeSet<String> {
 }
 
 /// Fields whose content is another's.
-const FREE: [&str; 6] = ["seconds", "difference", "kinds", "block", "import", "dag-json"];
+const FREE: [&str; 7] = ["record", "seconds", "difference", "kinds", "block", "import", "dag-json"];
 
 fn fields(value: &Value, found: &mut BTreeSet<String>) {
     match value {
@@ -312,7 +316,7 @@ fn what_is_printed_has_only_documented_fields() {
     let (car, db) = (car.to_str().expect("text"), db.to_str().expect("text"));
     let other = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
     let (db2, db3, out, made) = (other("db2"), other("db3"), other("out.car"), other("made.car"));
-    let here = other("");
+    let (here, bundles, db5) = (other(""), other("bundles"), other("db5"));
     let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
     let mut seen = BTreeSet::new();
     let mut check = |schema: &str, document: &Value| {
@@ -334,6 +338,8 @@ fn what_is_printed_has_only_documented_fields() {
         ("bedload-get-1", 1, &["get", "--db", db, absent]),
         ("bedload-stat-1", 0, &["stat", "--digest", "--db", db]),
         ("bedload-export-2", 0, &["export", "--db", db, &out]),
+        ("bedload-bundled-1", 0, &["bundle", db, "--to", &bundles]),
+        ("bedload-import-5", 0, &["seed", &bundles, "--db", &db5]),
         ("bedload-generate-1", 0, &["generate", "--size", "1MiB", &made]),
         ("bedload-doctor-3", 0, &["doctor", "--dir", &here, car]),
         ("bedload-presets-2", 0, &["presets", "list"]),
@@ -349,6 +355,9 @@ fn what_is_printed_has_only_documented_fields() {
         assert_eq!(text.matches("\n  \"schema\": ").count() + of_a_line, 1, "{args:?}: {text}");
         check(schema, &serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}")));
     }
+    let id = std::fs::read_to_string(Path::new(&bundles).join("latest")).expect("a pointer");
+    let described = std::fs::read(Path::new(&bundles).join(id.trim()).join("bundle.json")).expect("a bundle");
+    check("bedload-bundle-1", &serde_json::from_slice(&described).expect("JSON"));
     let output = bedload().args(["inspect", "--list", car]).output().expect("run");
     for line in String::from_utf8(output.stdout).expect("text").lines().take(5) {
         check("bedload-list-1", &serde_json::from_str(line).expect("JSON"));

@@ -36,6 +36,8 @@ macro_rules! tests {
 mod common;
 mod servers;
 
+mod bundles;
+mod bundles_are_refused;
 mod comparisons;
 mod imports_from_urls;
 mod logs;
@@ -67,6 +69,8 @@ fn main() -> ExitCode {
         servers_that_misbehave::TESTS,
         real_nginx::TESTS,
         real_s3::TESTS,
+        bundles::TESTS,
+        bundles_are_refused::TESTS,
         comparisons::TESTS,
         imports_from_urls::TESTS,
         logs::TESTS,

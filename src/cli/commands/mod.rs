@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod bench_read;
+pub mod bundle;
 pub mod doctor;
 pub mod export;
 pub mod generate;
@@ -9,6 +10,7 @@ pub mod get;
 pub mod import;
 pub mod inspect;
 pub mod presets;
+pub mod seed;
 pub mod shell;
 pub mod stat;
 pub mod tune;

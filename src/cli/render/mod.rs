@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod block;
+pub mod bundle;
 pub mod doctor;
 pub mod export;
 pub mod generate;

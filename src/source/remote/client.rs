@@ -114,13 +114,13 @@ pub(super) struct Sums {
 }
 
 /// The pause that a server has asked for last; `object_store` does not hand it on.
-type Pause = Arc<Mutex<Option<Duration>>>;
+pub(super) type Pause = Arc<Mutex<Option<Duration>>>;
 
 impl Client {
     /// A client for `url`, which messages call `shown`.
     ///
     /// # Errors
-    /// [`Error::BadInput`]: the URL is wrong; [`Error::Usage`]: it names no file, or settings are wrong.
+    /// [`Error::BadInput`]: the URL is wrong; [`Error::Usage`]: settings are wrong.
     pub fn new(url: &Url, shown: &std::path::Path, network: &NetworkOptions) -> Result<Self, Error> {
         let bad = |problem: RemoteProblem| Error::bad_input(shown, None, problem);
         let client = http_client().map_err(bad)?;
@@ -133,12 +133,6 @@ impl Client {
         let retry = RetryConfig { max_retries: 1, retry_timeout: CONNECT, ..RetryConfig::default() };
         let refused = |error: &dyn std::error::Error| bad(RemoteProblem::Url { reason: words(error) });
         let (_, path) = object_store::ObjectStoreScheme::parse(url).map_err(|error| refused(&error))?;
-        if path.as_ref().is_empty() {
-            return Err(Error::Usage {
-                reason: format!("{} names no file: it ends with the bucket", shown.display()),
-                hint: "write the file's name behind it: s3://bucket/dir/snapshot.car".into(),
-            });
-        }
         let endpoint = network.endpoint.as_deref();
         let mut sums = None;
         let store: Arc<dyn ObjectStore> = match url.scheme() {
@@ -472,7 +466,21 @@ async fn store_get(
         if_match: known.strong().cloned(),
         ..GetOptions::default()
     };
-    let fault = |error: object_store::Error| match error {
+    let fault = |error| store_fault(error, pause);
+    let result = store.get_opts(path, options).await.map_err(fault)?;
+    let meta = &result.meta;
+    let facts = Facts {
+        bytes: Some(meta.size),
+        etag: meta.e_tag.clone().and_then(|tag| if tag.len() <= MAX_FACT { Some(tag) } else { hashed(tag.as_bytes()) }),
+        modified: (meta.last_modified.timestamp() > 0).then(|| meta.last_modified.to_rfc2822()),
+    };
+    let body = result.into_stream().map(|piece| piece.map_err(|error| Fault::passing(words(&error)))).boxed();
+    Ok(Answer { is_range: range.is_some(), facts, url: None, body })
+}
+
+/// What an error of `object_store` means.
+pub(super) fn store_fault(error: object_store::Error, pause: &Pause) -> Fault {
+    match error {
         object_store::Error::NotFound { .. } => Fault::Gone(RemoteProblem::NotFound { answer: "404 Not Found".into() }),
         object_store::Error::PermissionDenied { .. } => {
             Fault::Gone(RemoteProblem::Denied { answer: "403 Forbidden".into() })
@@ -485,16 +493,7 @@ async fn store_get(
             Fault::Passing { what, .. } => Fault::Passing { what, pause: pause.lock().take() },
             fault => fault,
         },
-    };
-    let result = store.get_opts(path, options).await.map_err(fault)?;
-    let meta = &result.meta;
-    let facts = Facts {
-        bytes: Some(meta.size),
-        etag: meta.e_tag.clone().and_then(|tag| if tag.len() <= MAX_FACT { Some(tag) } else { hashed(tag.as_bytes()) }),
-        modified: (meta.last_modified.timestamp() > 0).then(|| meta.last_modified.to_rfc2822()),
-    };
-    let body = result.into_stream().map(|piece| piece.map_err(|error| Fault::passing(words(&error)))).boxed();
-    Ok(Answer { is_range: range.is_some(), facts, url: None, body })
+    }
 }
 
 /// Gives `object_store` this crate's client.

@@ -26,6 +26,8 @@ mod pace;
 #[cfg(feature = "remote")]
 mod profile;
 #[cfg(feature = "remote")]
+mod put;
+#[cfg(feature = "remote")]
 mod reader;
 #[cfg(feature = "remote")]
 mod settings;
@@ -37,9 +39,13 @@ mod without;
 use serde::{Deserialize, Serialize};
 
 pub use name::NetworkOptions;
-pub(crate) use name::{is_remote, is_url, shown, shown_path, take_secrets};
+pub(crate) use name::{below, is_remote, is_url, shown, shown_path, take_secrets};
 #[cfg(feature = "remote")]
 pub(crate) use open::{RemoteFile, RemoteGate, small};
+#[cfg(feature = "remote")]
+pub(crate) use problem::RemoteProblem;
+#[cfg(feature = "remote")]
+pub(crate) use put::RemoteStore;
 #[cfg(not(feature = "remote"))]
 pub(crate) use without::{RemoteFile, RemoteGate, small};
 

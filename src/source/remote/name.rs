@@ -148,6 +148,15 @@ pub(crate) fn take_secrets(source: &mut PathBuf, network: &mut NetworkOptions) {
     *source = name;
 }
 
+/// The name of a file below `root`, which is a URL; `network` learns its whole form.
+pub(crate) fn below(root: &Path, name: &str, network: &mut NetworkOptions) -> PathBuf {
+    let whole = network.urls.get(root).map_or_else(|| root.to_string_lossy().into_owned(), |url| url.0.clone());
+    let (path, rest) = whole.split_at(whole.find(['?', '#']).unwrap_or(whole.len()));
+    let mut file = PathBuf::from(format!("{}/{name}{rest}", path.trim_end_matches('/')));
+    take_secrets(&mut file, network);
+    file
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +211,16 @@ mod tests {
         let whole = network.urls.get(&source);
         assert_eq!(whole, Some(&Secret("http://u:p@host/a?token=1".into())), "asked twice");
         assert_eq!(format!("{network:?}").matches("token").count(), 0);
+    }
+
+    #[test]
+    fn a_file_below_a_url_has_its_secrets() {
+        let (mut root, mut network) = ("http://u:p@host/a/?token=1".into(), NetworkOptions::default());
+        take_secrets(&mut root, &mut network);
+        let file = below(&root, "b/c", &mut network);
+        assert_eq!(file, Path::new("http://host/a/b/c?…"));
+        assert_eq!(network.urls.get(&file), Some(&Secret("http://u:p@host/a/b/c?token=1".into())));
+        assert_eq!(below(Path::new("s3://bucket"), "c", &mut network), Path::new("s3://bucket/c"));
     }
 
     #[test]

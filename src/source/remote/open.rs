@@ -64,6 +64,12 @@ impl RemoteFile {
         let parse = |text: &str| Url::parse(text).map_err(|error| RemoteProblem::Url { reason: error.to_string() });
         let url = parse(&text).map_err(bad)?;
         let original = Client::new(&url, &name, network)?;
+        if matches!(&original, Client::Store { path, .. } if path.as_ref().is_empty()) {
+            return Err(Error::Usage {
+                reason: format!("{} names no file: it ends with the bucket", name.display()),
+                hint: "write the file's name behind it: s3://bucket/dir/snapshot.car".into(),
+            });
+        }
         let net = Net::new().map_err(Error::io("start threads to read", &name))?;
         let pinned = pinned.filter(|&pinned| pinned != text && url.scheme().starts_with("http"));
         let pinned = pinned.and_then(|pinned| Client::new(&parse(pinned).ok()?, &name, network).ok());

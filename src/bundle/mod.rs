@@ -1,0 +1,20 @@
+//! Bundles: the finished SST files of an import, published so that any number of machines can make its database of them.
+//!
+//! ```text
+//! <place>/latest               the id of the newest bundle, replaced in one step
+//! <place>/<id>/bundle.json     what a bundle holds; its id is the BLAKE3 of these bytes
+//! <place>/files/<blake3>.sst   the files of all bundles, each under the BLAKE3 of its bytes
+//! ```
+//!
+//! Nothing but `latest` ever changes. What it leads to is written before it is: files, then `bundle.json`, then `latest`.
+
+mod document;
+mod hashing;
+mod place;
+mod problem;
+mod publish;
+mod seed;
+
+pub(crate) use document::is_sum;
+pub(crate) use publish::{BundleOptions, bundle};
+pub(crate) use seed::{SeedOptions, seed};

@@ -1,0 +1,443 @@
+//! Publishing: a database that is what its import has made, file by file.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::document::{Bundle, BundleFile, SCHEMA, families, file_name};
+use super::place::{LATEST, Place, description, file};
+use super::problem::BundleProblem;
+use super::{document, hashing};
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::hash::content_digest::Content;
+use crate::os::files::{Output, open_regular, read_regular};
+use crate::os::resources;
+use crate::parallel;
+use crate::preset::Loader;
+use crate::progress::{CancellationToken, Event, Observer, Phase, Progress};
+use crate::report::record::ImportRecord;
+use crate::report::{BUNDLED_SCHEMA, BundleReport, ImportReport};
+use crate::rocks::options_file::OptionsFile;
+use crate::rocks::releases::Release;
+use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, options, options_of};
+use crate::source::remote::{NetworkOptions, RemoteStore, is_remote};
+
+/// Files that are uploaded at once, at most.
+const UPLOADS: u64 = 4;
+
+/// The share of the machine's memory, as its reciprocal, that parts of uploads may take.
+const UPLOAD_SHARE: u64 = 16;
+
+/// What to publish, and where.
+#[derive(Debug, Clone)]
+pub(crate) struct BundleOptions {
+    /// The database.
+    pub db: PathBuf,
+    /// A directory, or a URL of an object store.
+    pub to: PathBuf,
+    /// Threads that verify. Defaults to the number of cores.
+    pub threads: Option<usize>,
+    pub network: NetworkOptions,
+    pub stop: CancellationToken,
+}
+
+/// The files of a bundle as they lie in the database.
+struct Verified {
+    files: Vec<(BundleFile, PathBuf, blake3::Hash)>,
+    oldest_rocksdb: String,
+}
+
+/// Publishes a database of an import: verifies that it holds what the import has recorded, writes the files that are not
+/// there yet, then the description, then the pointer to it.
+///
+/// # Errors
+/// [`Error::State`]: the database was not made by ingesting, or a node has written to it; [`Error::BadInput`]: it is
+/// damaged; [`Error::Usage`]: nothing can be written there; [`Error::Io`], [`Error::Rocks`], [`Error::Interrupted`].
+pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result<BundleReport> {
+    let progress = Progress::new(observer);
+    let start = Instant::now();
+    let report = progress.sampled(|| run(options, &progress));
+    progress.end();
+    report.map(|report| BundleReport { seconds: start.elapsed().as_secs_f64(), ..report })
+}
+
+fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport> {
+    let place = Place::new(&options.to, &options.network);
+    let target = Target::open(&place)?;
+    let record = record(&options.db)?;
+    let Verified { mut files, oldest_rocksdb } = verify(options, &record, progress)?;
+    let record = published(record);
+    let earlier = earlier(&place, progress)?;
+    let known: HashMap<(&str, &str), &BundleFile> = earlier
+        .iter()
+        .filter(|earlier| of_files(&earlier.record) == of_files(&record))
+        .flat_map(|earlier| &earlier.files)
+        .map(|file| ((file.column_family.as_str(), file.first.as_str()), file))
+        .collect();
+    let total = files.iter().map(|(file, ..)| file.bytes).sum();
+    progress.begin(Phase::Export, Some(total));
+    let uploaded = (AtomicU64::new(0), AtomicU64::new(0));
+    let stored = parallel::for_each(target.at_once(&files), files.len(), Vec::new, |stored, item| {
+        let Some((own, path, blake3)) = files.get(item) else { return Ok(()) };
+        if options.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let known = known.get(&(own.column_family.as_str(), own.first.as_str()));
+        // The same records in other bytes: SSTs have a random identity each.
+        if let Some(&known) = known.filter(|known| known.holds_what(own) && known.name != own.name)
+            && target.has(known, &options.stop)?
+        {
+            stored.push((item, known.clone()));
+        } else if !target.has(own, &options.stop)? {
+            target.put_file(own, path, *blake3, &options.stop)?;
+            uploaded.0.fetch_add(1, Ordering::Relaxed);
+            uploaded.1.fetch_add(own.bytes, Ordering::Relaxed);
+            failpoint::reach("bundle-file");
+        }
+        progress.add(own.bytes, own.records);
+        Ok(())
+    })?;
+    for (item, known) in stored.into_iter().flatten() {
+        if let Some((file, ..)) = files.get_mut(item) {
+            *file = known;
+        }
+    }
+    failpoint::reach("bundle-files");
+    progress.begin(Phase::Commit, None);
+    let files = files.into_iter().map(|(file, ..)| file).collect();
+    let bundle = Bundle { schema: SCHEMA.into(), oldest_rocksdb, record, files };
+    let bad = |problem: BundleProblem| Error::bad_input(&options.db, None, problem);
+    let (bytes, id) = bundle.to_bytes().map_err(bad)?;
+    // What no seed would take is not published.
+    Bundle::read(&bytes, &id).map_err(bad)?;
+    target.put(&description(&id), &bytes)?;
+    failpoint::reach("bundle-described");
+    target.put(LATEST, format!("{id}\n").as_bytes())?;
+    failpoint::reach("bundled");
+    Ok(BundleReport {
+        schema: BUNDLED_SCHEMA.into(),
+        db: options.db.display().to_string(),
+        place: place.root.display().to_string(),
+        id,
+        records: bundle.files.iter().map(|file| file.records).sum(),
+        files: bundle.files.len() as u64,
+        bytes: bundle.files.iter().map(|file| file.bytes).sum(),
+        uploaded_files: uploaded.0.into_inner(),
+        uploaded_bytes: uploaded.1.into_inner(),
+        seconds: 0.0,
+    })
+}
+
+/// The report of the import of a database that can be published.
+fn record(db: &Path) -> Result<ImportReport> {
+    let refused =
+        |reason: &str, hint: &str| Err(Error::State { path: db.to_owned(), reason: reason.into(), hint: hint.into() });
+    let Some((record, is_sealed)) = ImportRecord::load_sealed(db)? else {
+        return refused("has no BEDLOAD.json: no import has made it", "bundle a database that `bedload import` made");
+    };
+    let whole = ImportRecord::load_as::<ImportReport>(db).ok().flatten().map(|(report, _)| report);
+    let Some(report) = whole.filter(|_| is_sealed) else {
+        let what = "BEDLOAD.json does not match its checksum, or is of another version".into();
+        return Err(Error::bad_input(db, None, BundleProblem::NotAsImported { what }));
+    };
+    let again = "import the snapshot into a new database with a preset that ingests, and bundle that one";
+    if record.into_existing {
+        return refused("holds what was there before its import as well", again);
+    }
+    if report.loader != Loader::Ingest.to_string() {
+        return refused(
+            "was written through memtables: RocksDB has made its files, and no database ingests them",
+            again,
+        );
+    }
+    Ok(report)
+}
+
+/// Checks that the database holds what its import has recorded, in the files of the import, and nothing else.
+fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_>) -> Result<Verified> {
+    let db = &options.db;
+    let bad = |what: String| Error::bad_input(db, None, BundleProblem::NotAsImported { what });
+    let damaged = |error: Error| match error {
+        Error::Rocks { message, .. } if crate::error::errno_of(&message).is_none() => bad(message),
+        error => error,
+    };
+    let reader = Reader::open(db, &ReaderOptions::once()).map_err(damaged)?;
+    let mut files = reader.files()?;
+    files.sort_by(|one, other| one.smallest.cmp(&other.smallest));
+    check_untouched(db, record, &files)?;
+    progress.begin(Phase::Verify, Some(files.iter().map(|file| file.size).sum()));
+    let mut verified = Vec::new();
+    for (family, recorded) in families(record) {
+        let own: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
+        // What hides a record, or stands beside the files, is an entry of its own.
+        let entries = reader.entries(&family)?;
+        if entries != recorded.records {
+            return Err(bad(format!("{family} has {entries} entries, its import wrote {}", recorded.records)));
+        }
+        let threads = options.threads.unwrap_or_else(parallel::cores).max(1);
+        let found = parallel::for_each(threads, own.len(), Vec::new, |found, item| {
+            let Some(file) = own.get(item) else { return Ok(()) };
+            found.push((item, look(options, &reader, file, progress).map_err(damaged)?));
+            Ok(())
+        })?;
+        let mut found: Vec<_> = found.into_iter().flatten().collect();
+        found.sort_by_key(|(item, _)| *item);
+        let content = found.iter().fold(Content::default(), |mut all, (_, (file, ..))| {
+            all.merge(file.content());
+            all
+        });
+        if content != recorded {
+            return Err(bad(format!("{family} has {content}, its import wrote {recorded}")));
+        }
+        verified.extend(found.into_iter().map(|(_, file)| file));
+    }
+    // Filters, and other blocks that a scan of the records does not read.
+    let check = TableCheck::open(db).map_err(damaged)?;
+    if let Some((_, error)) = check.fault_at_open(&files) {
+        return Err(bad(error.to_string()));
+    }
+    for file in &files {
+        if let Some(fault) = check.fault(file, &files) {
+            return Err(bad(format!("{}: {fault}", file.path.display())));
+        }
+    }
+    let map = options_of(db, &record.column_family)?.unwrap_or_default();
+    let oldest_rocksdb = Release::reading(&map, options::defaults()?).to_string();
+    Ok(Verified { files: verified, oldest_rocksdb })
+}
+
+/// Refuses a database that has other files than its import left.
+fn check_untouched(db: &Path, record: &ImportReport, files: &[DataFile]) -> Result<()> {
+    let changed = |reason: String| {
+        let hint = "bundle a database before a node uses it: import the snapshot again, or seed another one";
+        Err(Error::State { path: db.to_owned(), reason, hint: hint.into() })
+    };
+    let families: Vec<(&str, &[Level])> = match &record.log {
+        None => vec![(record.column_family.as_str(), record.levels.as_slice())],
+        Some(log) => log.families.iter().map(|family| (family.name.as_str(), family.levels.as_slice())).collect(),
+    };
+    // The OPTIONS file is the last that the import wrote, and no number is given twice.
+    let last = record.small_files.iter().find_map(|file| OptionsFile::number(Path::new(&file.name)));
+    for file in files {
+        let is_own = families.iter().any(|(family, _)| *family == file.family) && file.number() < last;
+        if !is_own {
+            return changed(format!("a node has written to it since its import: {} is new", file.path.display()));
+        }
+    }
+    for (family, recorded) in families {
+        let own = files.iter().filter(|file| file.family == family);
+        let found = levels_of(own.map(|file| (file.level, file.size)));
+        if found != recorded || found.len() > 1 {
+            return changed(format!("a node has written to it since its import: {family} has other files"));
+        }
+    }
+    Ok(())
+}
+
+/// Sums and reads one file.
+fn look(
+    options: &BundleOptions,
+    reader: &Reader,
+    file: &DataFile,
+    progress: &Progress<'_>,
+) -> Result<(BundleFile, PathBuf, blake3::Hash)> {
+    let DataFile { family, path, size, smallest, largest, .. } = file;
+    let opened = open_regular(path).map_err(Error::io("read", path))?;
+    let (bytes, blake3) = hashing::hash(&opened, path, *size, &options.stop)?;
+    if bytes != *size {
+        let what = format!("{} has {bytes} bytes, the database says {size}", path.display());
+        return Err(Error::bad_input(&options.db, None, BundleProblem::NotAsImported { what }));
+    }
+    // The first key that is behind the last one.
+    let end = [largest.as_slice(), &[0]].concat();
+    let (mut content, mut scan) = (Content::default(), reader.scan(family, Some(smallest), Some(&end))?);
+    while let Some((key, value)) = scan.item() {
+        content.add_record(key, value);
+        if content.records % 1024 == 0 && options.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        scan.next();
+    }
+    scan.status()?;
+    progress.add(bytes, content.records);
+    let sum = blake3.to_hex().to_string();
+    let file = BundleFile {
+        name: file_name(&sum),
+        bytes,
+        blake3: sum,
+        column_family: family.clone(),
+        first: data_encoding::HEXLOWER.encode(smallest),
+        last: data_encoding::HEXLOWER.encode(largest),
+        records: content.records,
+        digest: content.digest,
+    };
+    Ok((file, path.clone(), blake3))
+}
+
+/// The report as it is published: without what was measured, which would make another bundle each time, and without the
+/// paths of this machine.
+fn published(mut report: ImportReport) -> ImportReport {
+    let shortened = |path: &str| match is_remote(Path::new(path)) {
+        true => path.to_owned(),
+        false => Path::new(path).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+    };
+    for source in std::iter::once(&mut report.source).chain(&mut report.sources) {
+        source.path = shortened(&source.path);
+        if let Some(sum) = &mut source.checksum {
+            sum.from = shortened(&sum.from);
+        }
+        if let Some(remote) = &mut source.remote {
+            (remote.requests, remote.received_bytes, remote.connections) = (0, 0, 0);
+            remote.waited_seconds = 0.0;
+        }
+    }
+    report.f3.iter_mut().for_each(|f3| f3.file = None);
+    report.options.iter_mut().for_each(|row| row.from = None);
+    report.log.iter_mut().flat_map(|log| &mut log.families).for_each(|family| family.levels.clear());
+    if let Some(log) = &mut report.log {
+        log.indexes.iter_mut().for_each(|index| index.path = shortened(&index.path));
+        log.speed.clear();
+    }
+    report.plan.space.clear();
+    (report.db, report.imported_at) = (String::new(), String::new());
+    (report.resumed, report.replaced) = (false, false);
+    (report.seconds, report.samples, report.reading_steps) = Default::default();
+    (report.cpu_seconds, report.peak_rss_bytes, report.bytes_read, report.bytes_written) = Default::default();
+    (report.reading, report.small_files, report.levels) = Default::default();
+    report
+}
+
+/// The options that files depend on, as far as they are known by name: those of column families and of tables.
+fn of_files(report: &ImportReport) -> Vec<(&str, &str)> {
+    let rows = report.options.iter().map(|row| (row.option.as_str(), row.value.as_str()));
+    rows.filter(|(option, _)| !option.starts_with("db.")).collect()
+}
+
+/// The bundle that is the newest there; none where it cannot be read.
+fn earlier(place: &Place, progress: &Progress<'_>) -> Result<Option<Bundle>> {
+    let found = place.latest().and_then(|id| id.map(|id| place.describe(&id)).transpose());
+    match found {
+        Err(error @ Error::BadInput { .. }) => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            let message =
+                format!("the bundle that is there is not used ({error}: {cause}): all files are looked at anew");
+            progress.report(&Event::Warning { message });
+            Ok(None)
+        }
+        found => found,
+    }
+}
+
+/// Where a bundle is written to.
+enum Target<'a> {
+    Dir(&'a Path),
+    Store(Box<RemoteStore>),
+}
+
+impl<'a> Target<'a> {
+    fn open(place: &'a Place) -> Result<Self> {
+        if place.is_remote() {
+            return Ok(Self::Store(Box::new(RemoteStore::open(&place.root, &place.network)?)));
+        }
+        let root = place.root.as_path();
+        if root.join("CURRENT").symlink_metadata().is_ok() {
+            return Err(Error::Usage {
+                reason: format!("{} is a database", root.display()),
+                hint: "give --to a directory of its own".into(),
+            });
+        }
+        Ok(Self::Dir(root))
+    }
+
+    /// Files that are written at once.
+    fn at_once(&self, files: &[(BundleFile, PathBuf, blake3::Hash)]) -> usize {
+        let Self::Store(_) = self else { return 1 };
+        let largest = files.iter().map(|(file, ..)| file.bytes).max().unwrap_or_default();
+        let memory = resources::memory().unwrap_or(1 << 30) / UPLOAD_SHARE;
+        (memory / RemoteStore::memory_of(largest).max(1)).clamp(1, UPLOADS) as usize
+    }
+
+    /// Whether a file is there. In a directory its bytes are compared; a store has whole objects only, and what is under the
+    /// name of a BLAKE3 was verified before it was sent.
+    fn has(&self, wanted: &BundleFile, stop: &CancellationToken) -> Result<bool> {
+        let name = file(&wanted.name);
+        match self {
+            Self::Store(store) => Ok(store.size_of(&name)? == Some(wanted.bytes)),
+            Self::Dir(root) => {
+                let path = root.join(name);
+                match open_regular(&path) {
+                    Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(false),
+                    Err(error) => Err(Error::io("read", &path)(error)),
+                    Ok(there) => {
+                        let (bytes, blake3) = hashing::hash(&there, &path, wanted.bytes, stop)?;
+                        Ok(bytes == wanted.bytes && blake3.to_hex().as_str() == wanted.blake3)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes a file, whole and durable, or not at all.
+    fn put_file(&self, own: &BundleFile, from: &Path, blake3: blake3::Hash, stop: &CancellationToken) -> Result<()> {
+        let name = file(&own.name);
+        let is_same = match self {
+            Self::Store(store) => store.put_file(&name, from, own.bytes, blake3)?,
+            Self::Dir(root) => put_file(&root.join(name), from, own.bytes, blake3, stop)?,
+        };
+        match is_same {
+            true => Ok(()),
+            false => {
+                let what = format!("{} is another file than it was a moment ago", from.display());
+                Err(Error::bad_input(from, None, BundleProblem::NotAsImported { what }))
+            }
+        }
+    }
+
+    /// Writes a small file in one step, unless it is there.
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::Store(store) => store.put(name, bytes),
+            Self::Dir(root) => {
+                let path = root.join(name);
+                if read_regular(&path, document::MAX_BYTES).is_ok_and(|there| there == bytes) {
+                    return Ok(());
+                }
+                let mut output = new_file(&path)?;
+                output.file().write_all(bytes).map_err(Error::io("write", &path))?;
+                output.commit()
+            }
+        }
+    }
+}
+
+/// A file that gets its name when it is whole. Its folder is made, durably.
+fn new_file(path: &Path) -> Result<Output> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    if !folder.exists() {
+        std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        crate::os::files::sync_dir(above)?;
+    }
+    Output::create(path, true)
+}
+
+/// Copies a file of a database: never by a hard link, since the damage of one would be that of the other; blocks are shared
+/// where the file system copies them when they are written to. False where it is another file than it was.
+fn put_file(to: &Path, from: &Path, bytes: u64, blake3: blake3::Hash, stop: &CancellationToken) -> Result<bool> {
+    let source = open_regular(from).map_err(Error::io("read", from))?;
+    let mut output = new_file(to)?;
+    let copied: &mut File = output.file();
+    let found = if rustix::fs::ioctl_ficlone(&*copied, &source).is_ok() {
+        hashing::hash(copied, to, bytes, stop)?
+    } else {
+        hashing::copy((&source, from), (&mut *copied, to), bytes, stop, &|_| ())?
+    };
+    if found != (bytes, blake3) {
+        return Ok(false);
+    }
+    output.commit().map(|()| true)
+}

@@ -1,0 +1,219 @@
+//! Seeding: a database from a bundle.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, linkat};
+
+use super::document::BundleFile;
+use super::hashing;
+use super::place::{Found, Place, changed, file};
+use super::problem::BundleProblem;
+use crate::error::{Error, Result};
+use crate::load::{self, Fetch, ImportOptions, Seed, SeedFile};
+use crate::os::files::open_regular;
+use crate::parallel;
+use crate::progress::{CancellationToken, Observer};
+use crate::report::ImportReport;
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
+
+/// Files that come from the network at once, each on as many connections as bring more.
+const AT_ONCE: usize = 4;
+
+/// The least memory for a file that comes from the network, in bytes.
+const LEAST_AHEAD: u64 = 1 << 20;
+
+/// The most.
+const MOST_AHEAD: u64 = 64 << 20;
+
+/// The permissions of other users to write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// What to seed, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct SeedOptions {
+    /// The places that have the bundle, the first of which says which one it is.
+    pub places: Vec<PathBuf>,
+    /// The id of the bundle. Defaults to that of the newest one.
+    pub bundle: Option<String>,
+    /// The database, the preset and the resources; the rest follows from the bundle.
+    pub import: ImportOptions,
+}
+
+/// Makes a database of a bundle. The same call goes on after a crash, with the bundle that it began with.
+///
+/// # Errors
+/// [`Error::BadInput`]: the bundle is not whole, was altered or is of another version; else as [`crate::import`].
+pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportReport> {
+    let mut import = options.import.clone();
+    let places: Vec<Place> = options.places.iter().map(|root| Place::new(root, &import.network)).collect();
+    let Some(first) = places.first() else {
+        return Err(Error::Usage { reason: "no bundle is named".into(), hint: "name a directory or a URL".into() });
+    };
+    // The newest bundle may be another one by now.
+    let begun = if import.restart { None } else { load::bundle_of_unfinished(&import)? };
+    let id = options.bundle.as_ref().or(begun.as_ref());
+    let Found { id, bundle } = first.find(id.map(String::as_str))?;
+    let record = &bundle.record;
+    import.sources = vec![first.root.clone()];
+    (import.column_family, import.key) = (record.column_family.clone(), record.key);
+    import.overrides.column_family = Some(record.column_family.clone());
+    if let Some(log) = &record.log {
+        let has = |name: &str| log.families.iter().any(|family| family.name == name);
+        (import.log.no_id_index, import.log.index_transactions) = (!has(BLOCK_IDS), has(TRANSACTIONS));
+    }
+    let files = bundle.files.iter().map(|file| SeedFile {
+        family: file.column_family.clone(),
+        bytes: file.bytes,
+        content: file.content(),
+    });
+    let seed = Seed { id: &id, record, files: files.collect() };
+    let threads = import.threads.unwrap_or_else(parallel::cores).max(1);
+    let is_remote = places.iter().any(Place::is_remote);
+    let at_once = if is_remote { AT_ONCE } else { threads };
+    let ahead = (import.memory_budget() / 2 / at_once as u64).clamp(LEAST_AHEAD, MOST_AHEAD);
+    let fetcher = Fetcher { places: &places, files: &bundle.files, stop: &import.stop, at_once, ahead, is_remote };
+    load::seed(&import, &seed, &fetcher, observer)
+}
+
+struct Fetcher<'a> {
+    places: &'a [Place],
+    files: &'a [BundleFile],
+    stop: &'a CancellationToken,
+    at_once: usize,
+    /// Bytes of a file on the network that are read ahead.
+    ahead: u64,
+    is_remote: bool,
+}
+
+impl Fetch for Fetcher<'_> {
+    fn at_once(&self) -> usize {
+        self.at_once
+    }
+
+    fn takes_room(&self) -> bool {
+        self.is_remote
+    }
+
+    fn fetch(&self, number: usize, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
+        let Some(wanted) = self.files.get(number) else { return Err(Error::interrupted()) };
+        let mut failed = None;
+        // Mirrors share the files; what one does not have right, another one may.
+        for turn in 0..self.places.len() {
+            let Some(place) = self.places.get((number + turn) % self.places.len()) else { continue };
+            crate::os::private::remove(path)?;
+            let fetched = match place.is_remote() {
+                true => self.download(place, wanted, path, came),
+                false => self.take(place, wanted, path, came),
+            };
+            match fetched {
+                Ok(()) => return Ok(()),
+                Err(error @ (Error::Interrupted { .. } | Error::NoSpace { .. })) => return Err(error),
+                Err(error) => failed = Some(failed.unwrap_or(error)),
+            }
+        }
+        Err(failed.unwrap_or_else(Error::interrupted))
+    }
+
+    fn is_same(&self, number: usize, path: &Path) -> Result<bool> {
+        let Some(wanted) = self.files.get(number) else { return Ok(false) };
+        let there = open_regular(path).map_err(Error::io("read", path))?;
+        Ok(compare(path, wanted, hashing::hash(&there, path, wanted.bytes, self.stop)?).is_ok())
+    }
+}
+
+impl Fetcher<'_> {
+    /// Downloads a file, and computes its BLAKE3 in passing.
+    fn download(&self, place: &Place, wanted: &BundleFile, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
+        let name = file(&wanted.name);
+        let shown = place.at(&name).0;
+        let remote = place.open_remote(&name)?;
+        if let Some(found) = remote.size().filter(|found| *found != wanted.bytes) {
+            let problem = BundleProblem::Length { found, expected: wanted.bytes };
+            return Err(Error::bad_input(&shown, None, problem));
+        }
+        let (reader, gate) = remote.read_from(0, self.ahead);
+        gate.into_iter().for_each(|gate| gate.open());
+        let to = File::create_new(path).map_err(Error::io("create", path))?;
+        let found = hashing::copy((reader, &shown), (&to, path), wanted.bytes, self.stop, came);
+        compare(&shown, wanted, found.map_err(|error| changed(&shown, error))?)?;
+        to.sync_all().map_err(Error::io("sync", path))
+    }
+
+    /// Takes a file of a directory: its blocks where the file system shares them, the file itself by another name, or a copy.
+    /// What is compared is what was taken.
+    fn take(&self, place: &Place, wanted: &BundleFile, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
+        let from = place.at(&file(&wanted.name)).0;
+        let source = open_regular(&from).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::bad_input(&from, None, BundleProblem::Missing),
+            _ => Error::io("read", &from)(error),
+        })?;
+        let found = self.take_as(&source, &from, wanted, path, came)?;
+        compare(&from, wanted, found)
+    }
+
+    fn take_as(
+        &self,
+        source: &File,
+        from: &Path,
+        wanted: &BundleFile,
+        path: &Path,
+        came: &(dyn Fn(u64) + Sync),
+    ) -> Result<(u64, blake3::Hash)> {
+        let sum = |file: &File| hashing::copy((file, from), (std::io::sink(), path), wanted.bytes, self.stop, came);
+        let create = || File::options().read(true).write(true).create_new(true).open(path);
+        let to = create().map_err(Error::io("create", path))?;
+        if rustix::fs::ioctl_ficlone(&to, source).is_ok() {
+            to.sync_all().map_err(Error::io("sync", path))?;
+            return sum(&to);
+        }
+        // A file that others may write to would be theirs in the database as well.
+        let there = source.metadata().map_err(Error::io("look at", from))?;
+        let is_own = there.uid() == rustix::process::geteuid().as_raw() && there.mode() & OTHERS_WRITE == 0;
+        if is_own {
+            crate::os::private::remove(path)?;
+            let opened = format!("/proc/self/fd/{}", source.as_raw_fd());
+            if linkat(CWD, opened.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW).is_ok() {
+                source.sync_all().map_err(Error::io("sync", from))?;
+                return sum(source);
+            }
+            drop(to);
+            let to = create().map_err(Error::io("create", path))?;
+            return self.copy(source, from, wanted, (&to, path), came);
+        }
+        self.copy(source, from, wanted, (&to, path), came)
+    }
+
+    fn copy(
+        &self,
+        source: &File,
+        from: &Path,
+        wanted: &BundleFile,
+        (to, path): (&File, &Path),
+        came: &(dyn Fn(u64) + Sync),
+    ) -> Result<(u64, blake3::Hash)> {
+        let found = hashing::copy((source, from), (to, path), wanted.bytes, self.stop, came)?;
+        to.sync_all().map_err(Error::io("sync", path))?;
+        Ok(found)
+    }
+}
+
+/// Compares what was found in a file with what the bundle says.
+fn compare(path: &Path, wanted: &BundleFile, (bytes, blake3): (u64, blake3::Hash)) -> Result<()> {
+    let expected = wanted.bytes;
+    let found = blake3.to_hex().to_string();
+    let problem = match () {
+        // Of a longer file no more than one byte too many was read.
+        () if bytes > expected => {
+            let found = path.metadata().map_or(bytes, |there| there.len());
+            BundleProblem::Length { found, expected }
+        }
+        () if bytes < expected => BundleProblem::Length { found: bytes, expected },
+        () if found != wanted.blake3 => BundleProblem::Bytes { found, expected: wanted.blake3.clone() },
+        () => return Ok(()),
+    };
+    Err(Error::bad_input(path, None, problem))
+}

@@ -1,0 +1,51 @@
+//! The reports of `bedload bundle` and `bedload seed`.
+
+use crate::report::{BundleReport, ImportReport};
+use crate::size::human;
+
+use crate::cli::render::numbers::{counted, grouped, phases, throughput, took};
+use crate::cli::render::rows::{NAMES, Rows};
+
+/// What was published, for people.
+pub fn text(report: &BundleReport) -> String {
+    let mut rows = Rows::new(NAMES);
+    rows.add("database", &report.db);
+    rows.add("place", &report.place);
+    rows.add("bundle", &report.id);
+    rows.add("records", format!("{}, as the import recorded them", grouped(report.records)));
+    let files = counted(report.files, "file", "files");
+    rows.add("files", format!("{files}, {}", human(report.bytes)));
+    let written = match report.uploaded_files {
+        0 => "none: all were there".into(),
+        uploaded => format!("{}, {}", counted(uploaded, "file", "files"), human(report.uploaded_bytes)),
+    };
+    rows.add("written", written);
+    rows.add("time", format!("{}, {}", took(report.seconds), throughput(report.bytes, report.seconds)));
+    rows.into_text()
+}
+
+/// What was seeded, for people.
+pub fn seeded(report: &ImportReport) -> String {
+    let mut rows = Rows::new(NAMES);
+    rows.add("database", &report.db);
+    rows.add("source", format!("{}, imported before", report.source.path));
+    rows.add("blocks", grouped(report.blocks.written));
+    rows.add("digest", report.digest.to_string());
+    rows.add("checked", "every file against its BLAKE3; the blocks were checked by the import");
+    let families = report.log.iter().flat_map(|log| &log.families).flat_map(|family| &family.levels);
+    let levels: Vec<_> = if report.log.is_some() { families.collect() } else { report.levels.iter().collect() };
+    let (files, bytes) = levels.iter().fold((0, 0), |(files, bytes), level| (files + level.files, bytes + level.bytes));
+    rows.add("files", format!("{}, {}", counted(files, "file", "files"), human(bytes)));
+    rows.add("preset", &report.preset);
+    let total = report.seconds.get("total").and_then(serde_json::Value::as_f64).unwrap_or_default();
+    let mut time = match report.resumed {
+        true => format!("{}, this run alone", took(total)),
+        false => format!("{}, {}", took(total), throughput(bytes, total)),
+    };
+    let phases = phases(&report.seconds);
+    if !phases.is_empty() {
+        time.push_str(&format!(" ({phases})"));
+    }
+    rows.add("time", time);
+    rows.into_text()
+}

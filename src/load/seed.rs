@@ -1,0 +1,252 @@
+//! A database from the finished files of a bundle: fetch each, note it, ingest all, commit.
+//!
+//! Where a file comes from and whether its bytes are right is the business of the caller's [`Fetch`].
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::hash::content_digest::Content;
+use crate::load::built::{BuiltFile, FamilyDone, Tally};
+use crate::load::column_families::ColumnFamilies;
+use crate::load::commit::{publish, report_of_seed};
+use crate::load::context::Job;
+use crate::load::existing::Existing;
+use crate::load::identity::{Identity, Inode, Origin};
+use crate::load::import::{Import, Outcome, Prepared, check_target};
+use crate::load::ingest::ingest;
+use crate::load::journal::{Entry, Journal};
+use crate::load::options::ImportOptions;
+use crate::load::phase_weights;
+use crate::load::planner::{self, Planned};
+use crate::load::sources::Sources;
+use crate::load::target::Target;
+use crate::os::file_system::FileSystem;
+use crate::os::files::sync_dir;
+use crate::os::private;
+use crate::parallel;
+use crate::preset::{self, Loader, Preset};
+use crate::progress::{Event, Observer, Phase, Progress};
+use crate::report::{ImportReport, LogPlan, Method, Plan};
+
+/// What a database is made of.
+pub(crate) struct Seed<'a> {
+    /// What distinguishes the bundle.
+    pub id: &'a str,
+    /// The report of the import.
+    pub record: &'a ImportReport,
+    /// Its files, of which those of a column family follow each other in the order of their keys.
+    pub files: Vec<SeedFile>,
+}
+
+/// A finished file.
+pub(crate) struct SeedFile {
+    pub family: String,
+    pub bytes: u64,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// Where the files come from.
+pub(crate) trait Fetch: Sync {
+    /// How many are fetched at once.
+    fn at_once(&self) -> usize;
+
+    /// Whether files need room of their own here.
+    fn takes_room(&self) -> bool;
+
+    /// Puts the file of this number to `path`, where none is, verified and synced. Calls `came` with bytes that have come.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`]: it is not there, or another one.
+    fn fetch(&self, number: usize, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()>;
+
+    /// Whether the file at `path` has the bytes of the file of this number.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: it cannot be read.
+    fn is_same(&self, number: usize, path: &Path) -> Result<bool>;
+}
+
+/// Makes the database `options.db` of a bundle, with the options of its node. Goes on where an earlier run of the same
+/// command has stopped.
+///
+/// # Errors
+/// As [`import`](crate::import).
+pub(crate) fn seed(
+    options: &ImportOptions,
+    seed: &Seed<'_>,
+    fetch: &dyn Fetch,
+    observer: &dyn Observer,
+) -> Result<ImportReport> {
+    let progress = Progress::new(observer);
+    let import = Import { options, progress: &progress };
+    match progress.sampled(|| run(&import, seed, fetch))? {
+        Outcome::Imported(report) => Ok(*report),
+        Outcome::Planned(_) => Err(Error::interrupted()),
+    }
+}
+
+/// The bundle that an unfinished seed of the database `options.db` has begun with.
+///
+/// # Errors
+/// [`Error::Usage`]: no database can have that name.
+pub(crate) fn bundle_of_unfinished(options: &ImportOptions) -> Result<Option<String>> {
+    let known = Journal::peek(&Target::new(options)?.partial);
+    Ok(known.identity.as_ref().and_then(Identity::bundle).cloned())
+}
+
+fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<Outcome> {
+    let Import { options, .. } = *import;
+    let target = Target::new(options)?;
+    let finished = target.is_finished()?;
+    if !finished {
+        check_target(&target)?;
+        if target.has_old() {
+            Existing::check_is_free(&target)?;
+        }
+    }
+    planner::check_memory(options)?;
+    let prepared = prepare(import, seed)?;
+    let mut lock = target.lock()?;
+    if finished {
+        let report = import.finish_earlier(&prepared, &target, |_| Ok(()))?;
+        lock.release();
+        if let Some(report) = report {
+            return Ok(Outcome::Imported(Box::new(report)));
+        }
+        // What was locked is gone with what the earlier run had left.
+        check_target(&target)?;
+        lock = target.lock()?;
+    }
+    import.locked(target, lock, &prepared, |job| load(job, seed, fetch))
+}
+
+/// The preset of the import, if this program has it; it can be of another version, or of the importer's own.
+fn default_preset(record: &ImportReport) -> &str {
+    let default = if record.log.is_some() { preset::DEFAULT_OF_LOGS } else { preset::DEFAULT };
+    Preset::builtin_names().find(|name| *name == record.preset).unwrap_or(default)
+}
+
+fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
+    let options = import.options;
+    let preset = import.preset(default_preset(seed.record))?;
+    if preset.loader != Loader::Ingest {
+        return Err(Error::Usage {
+            reason: format!("the preset `{}` writes through memtables, and a seed ingests files", preset.preset),
+            hint:
+                "give --preset one of those that ingest (`bedload presets list`); --options-file takes a node's options"
+                    .into(),
+        });
+    }
+    import.warn(preset.notes.clone());
+    let families = seed.record.log.iter().flat_map(|log| log.families.iter().map(|family| family.name.clone()));
+    let plan = Plan {
+        memory: options.memory_budget(),
+        threads: planner::threads(options, &preset),
+        sst_bytes: preset.sst_size(),
+        chunk_bytes: 0,
+        expected_bytes: Some(seed.files.iter().map(|file| file.bytes).sum()),
+        space: Vec::new(),
+        links_bytes: 0,
+        open_files: 0,
+        method: Method::BlockLogSst {
+            log: LogPlan { range_bytes: 0, families: families.collect(), transactions: None },
+        },
+    };
+    let origin = Origin { bundle: Some(seed.id.to_owned()), ..Origin::default() };
+    let identity = Identity::of(options, &preset, &plan, origin)?;
+    let planned = Planned { plan, loading: preset.loading(), least_bytes: 0, warnings: Vec::new() };
+    let sources = Sources::none(options.source());
+    Ok(Prepared { sources, preset, planned, identity, plain: true, is_seed: true })
+}
+
+/// Fetches what is missing, ingests all, and commits.
+fn load(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportReport> {
+    let Job { target, progress, .. } = *job;
+    progress.expect(phase_weights::of_seed());
+    progress.begin(Phase::Read, job.plan.expected_bytes);
+    if !job.resumed.ingesting {
+        fetch_missing(job, seed, fetch)?;
+        sync_dir(&target.sst)?;
+        failpoint::reach("all-fetched");
+    }
+    progress.begin(Phase::Ingest, None);
+    let families = match &seed.record.log {
+        Some(_) => ColumnFamilies::of_log(job),
+        None => ColumnFamilies::of_car(job),
+    };
+    let names: Vec<&str> = families.names().collect();
+    let built: Vec<(&str, FamilyDone)> = names.into_iter().map(|name| (name, of_family(seed, name))).collect();
+    let reports = ingest(job, &families, &built)?;
+    publish(job, || report_of_seed(job, seed.record, reports))
+}
+
+/// All files of a column family.
+fn of_family(seed: &Seed<'_>, name: &str) -> FamilyDone {
+    let mut family = FamilyDone::default();
+    for (number, file) in seed.files.iter().enumerate().filter(|(_, file)| file.family == name) {
+        family.files.push(built_file(number, file));
+        family.tally.add(tally(file));
+    }
+    family
+}
+
+fn built_file(number: usize, file: &SeedFile) -> BuiltFile {
+    BuiltFile { name: format!("{:06}.sst", number + 1), bytes: file.bytes }
+}
+
+fn tally(file: &SeedFile) -> Tally {
+    Tally { records: file.content.records, digest: file.content.digest, ..Tally::default() }
+}
+
+/// Fetches the files that are not here yet. One that is here stays, if nobody has touched it since it was verified, or its
+/// bytes are still the same.
+fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()> {
+    let Job { target, progress, journal, options, .. } = *job;
+    let path = |number: usize, file: &SeedFile| target.sst.join(built_file(number, file).name);
+    let (mut missing, mut here) = (Vec::new(), (0, 0));
+    for (number, file) in seed.files.iter().enumerate() {
+        let path = path(number, file);
+        let Some(inode) = job.resumed.fetched.get(&(number as u32)) else {
+            missing.push(number);
+            continue;
+        };
+        let there = path.symlink_metadata().map_err(Error::io("look at", &path))?;
+        if Inode::of(&there) == *inode || fetch.is_same(number, &path)? {
+            here = (here.0 + file.bytes, here.1 + file.content.records);
+            continue;
+        }
+        let message = format!("{} is not what was fetched any more: it is fetched again", path.display());
+        progress.report(&Event::Warning { message });
+        private::remove(&path)?;
+        missing.push(number);
+    }
+    if here.1 > 0 {
+        progress.take_up(here.0, here.1);
+    }
+    let bytes: u64 = missing.iter().filter_map(|&number| seed.files.get(number)).map(|file| file.bytes).sum();
+    let place = FileSystem::of(&target.sst)?;
+    if fetch.takes_room() && bytes > place.free {
+        return Err(Error::NoSpace { path: place.path, needed: Some(bytes), free: place.free, source: None });
+    }
+    let one = |(): &mut (), item: usize| -> Result<()> {
+        let Some(&number) = missing.get(item) else { return Ok(()) };
+        let Some(file) = seed.files.get(number) else { return Ok(()) };
+        if options.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let path = path(number, file);
+        fetch.fetch(number, &path, &|bytes| progress.add(bytes, 0))?;
+        sync_dir(&target.sst)?;
+        failpoint::reach("fetch");
+        let there = path.symlink_metadata().map_err(Error::io("look at", &path))?;
+        let inode = Inode::of(&there);
+        let entry = Entry::Fetched { number: number as u32, file: built_file(number, file), tally: tally(file), inode };
+        journal.append(&entry)?;
+        progress.add(0, file.content.records);
+        failpoint::reach("fetched");
+        Ok(())
+    };
+    parallel::for_each(fetch.at_once(), missing.len(), || (), one).map(drop)
+}

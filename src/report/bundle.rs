@@ -1,0 +1,31 @@
+//! What was published.
+
+use serde::Serialize;
+
+/// The version of this document; it changes when a field changes its meaning or goes.
+pub const BUNDLED_SCHEMA: &str = "bedload-bundled-1";
+
+/// What was published.
+#[derive(Debug, Clone, Serialize)]
+pub struct BundleReport {
+    /// Name and version of this document.
+    pub schema: String,
+    /// The database's path as the user gave it.
+    pub db: String,
+    /// Where the bundle is.
+    pub place: String,
+    /// Its id: the BLAKE3 of its `bundle.json`.
+    pub id: String,
+    /// Records in it, of all column families.
+    pub records: u64,
+    /// Files in it.
+    pub files: u64,
+    /// Their size in bytes.
+    pub bytes: u64,
+    /// Files that were not there and were written.
+    pub uploaded_files: u64,
+    /// Their size in bytes.
+    pub uploaded_bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+}

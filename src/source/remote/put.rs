@@ -1,0 +1,235 @@
+//! Writing into an object store: whole objects, each there at once or not at all.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::path::Path as ObjectPath;
+use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
+use url::Url;
+
+use super::NetworkOptions;
+use super::backoff::Backoff;
+use super::client::{Client, Fault, Pause, store_fault};
+use super::name;
+use super::net::Net;
+use super::problem::RemoteProblem;
+use crate::error::{Error, Result};
+use crate::os::files::open_regular;
+
+/// Bytes of a part of an upload; of a large file more, since a store takes 10,000 parts.
+const PART: u64 = 8 << 20;
+const MOST_PARTS: u64 = 9000;
+/// Parts of one file that are on their way at once.
+const IN_FLIGHT: usize = 2;
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A place in an object store, below which objects are written.
+pub(crate) struct RemoteStore {
+    name: PathBuf,
+    store: Arc<dyn ObjectStore>,
+    root: ObjectPath,
+    pause: Pause,
+    net: Net,
+}
+
+/// What a file was while it was uploaded.
+enum Uploaded {
+    Whole,
+    /// Its bytes are not those that were verified: nothing is there.
+    Other,
+}
+
+impl RemoteStore {
+    /// The place that `root` names.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: it is at a web server; [`Error::BadInput`]: the URL is wrong.
+    pub fn open(root: &Path, network: &NetworkOptions) -> Result<Self> {
+        let text = network.urls.get(root).map_or_else(|| root.to_string_lossy().into_owned(), |url| url.0.clone());
+        let name = PathBuf::from(name::shown(&text));
+        let bad = |problem: RemoteProblem| Error::bad_input(&name, None, problem);
+        let url = Url::parse(&text).map_err(|error| bad(RemoteProblem::Url { reason: error.to_string() }))?;
+        let Client::Store { store, path, pause, .. } = Client::new(&url, &name, network)? else {
+            return Err(Error::Usage {
+                reason: format!("{} is at a web server, which takes no files", name.display()),
+                hint: "write to a directory that it serves, or to s3://, gs:// or az://".into(),
+            });
+        };
+        let net = Net::new().map_err(Error::io("start threads to write to", &name))?;
+        Ok(Self { name, store, root: path, pause, net })
+    }
+
+    /// Bytes of one upload that are in memory at most.
+    pub fn memory_of(bytes: u64) -> u64 {
+        part(bytes).min(bytes) * (IN_FLIGHT as u64 + 1)
+    }
+
+    /// How long the object `file` is; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`]: it may not be looked at; [`Error::Io`]: the network gives no answer.
+    pub fn size_of(&self, file: &str) -> Result<Option<u64>> {
+        let path = self.path(file);
+        self.tries(file, async || {
+            let found = self.store.head(&path);
+            let asked = async {
+                match found.await {
+                    Err(object_store::Error::NotFound { .. }) => Ok(None),
+                    found => found.map(|meta| Some(meta.size)),
+                }
+            };
+            self.answer(asked).await
+        })
+    }
+
+    /// Writes a small object, in one step, over what is there.
+    ///
+    /// # Errors
+    /// As [`RemoteStore::size_of`].
+    pub fn put(&self, file: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path(file);
+        self.tries(file, async || {
+            let payload = PutPayload::from(bytes.to_vec());
+            self.answer(self.store.put(&path, payload)).await.map(drop)
+        })
+    }
+
+    /// Uploads the file at `from`, whose bytes have this BLAKE3 and length. False where they have not: then nothing is there.
+    ///
+    /// # Errors
+    /// As [`RemoteStore::size_of`]; [`Error::Io`]: the file cannot be read.
+    pub fn put_file(&self, file: &str, from: &Path, bytes: u64, blake3: blake3::Hash) -> Result<bool> {
+        let path = self.path(file);
+        let uploaded = self.tries(file, async || {
+            let opened = open_regular(from).map_err(Error::io("read", from));
+            match opened {
+                Ok(opened) => self.upload(&path, opened, from, bytes, blake3).await,
+                Err(error) => Ok(Err(error)),
+            }
+        })?;
+        Ok(matches!(uploaded?, Uploaded::Whole))
+    }
+
+    /// One try. An error of the file is no fault of the network.
+    async fn upload(
+        &self,
+        path: &ObjectPath,
+        mut file: File,
+        from: &Path,
+        bytes: u64,
+        blake3: blake3::Hash,
+    ) -> Result<Result<Uploaded>, Fault> {
+        let (part, mut left, mut hasher) = (part(bytes), bytes, blake3::Hasher::new());
+        let mut next = |left: &mut u64| -> Result<Vec<u8>> {
+            let mut piece = vec![0; usize::try_from(part.min(*left)).unwrap_or(usize::MAX)];
+            file.read_exact(&mut piece).map_err(Error::io("read", from))?;
+            hasher.update(&piece);
+            *left -= piece.len() as u64;
+            Ok(piece)
+        };
+        if bytes <= part {
+            let piece = match next(&mut left) {
+                Ok(piece) => piece,
+                Err(error) => return Ok(Err(error)),
+            };
+            if hasher.finalize() != blake3 {
+                return Ok(Ok(Uploaded::Other));
+            }
+            self.answer(self.store.put(path, PutPayload::from(piece))).await?;
+            return Ok(Ok(Uploaded::Whole));
+        }
+        let mut upload = self.answer(self.store.put_multipart(path)).await?;
+        let mut sending = VecDeque::new();
+        let outcome = async {
+            while left > 0 {
+                let piece = match next(&mut left) {
+                    Ok(piece) => piece,
+                    Err(error) => return Ok(Err(error)),
+                };
+                // Requests go on by themselves: on tasks of the runtime.
+                sending.push_back(self.net.handle().spawn(upload.put_part(PutPayload::from(piece))));
+                if sending.len() > IN_FLIGHT
+                    && let Some(first) = sending.pop_front()
+                {
+                    self.sent(first).await?;
+                }
+            }
+            while let Some(first) = sending.pop_front() {
+                self.sent(first).await?;
+            }
+            Ok(Ok(()))
+        };
+        let outcome: Result<Result<()>, Fault> = outcome.await;
+        let is_same = hasher.finalize() == blake3;
+        match outcome {
+            Ok(Ok(())) if is_same => {
+                self.answer(upload.complete()).await?;
+                Ok(Ok(Uploaded::Whole))
+            }
+            outcome => {
+                sending.iter().for_each(|part| part.abort());
+                abort(&mut *upload).await;
+                outcome?.map_or_else(|error| Ok(Err(error)), |()| Ok(Ok(Uploaded::Other)))
+            }
+        }
+    }
+
+    /// Waits for a part.
+    async fn sent(&self, part: tokio::task::JoinHandle<object_store::Result<()>>) -> Result<(), Fault> {
+        let sent = tokio::time::timeout(PATIENCE, part).await;
+        let sent = sent.map_err(|_| Fault::passing("the server takes no more bytes"))?;
+        sent.map_err(Fault::passing)?.map_err(|error| self.fault(error))
+    }
+
+    /// The answer to one request.
+    async fn answer<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> Result<T, Fault> {
+        let answer = tokio::time::timeout(PATIENCE, request).await;
+        answer.map_err(|_| Fault::passing("the server does not answer"))?.map_err(|error| self.fault(error))
+    }
+
+    /// Tries until it succeeds, or is not worth it.
+    fn tries<T: Send>(&self, file: &str, attempt: impl AsyncFn() -> Result<T, Fault> + Sync) -> Result<T> {
+        let mut backoff = Backoff::new();
+        loop {
+            self.net.add_request();
+            let fault = match self.net.handle().block_on(attempt()) {
+                Ok(done) => return Ok(done),
+                Err(fault) => fault,
+            };
+            let pause = backoff.next(fault).map_err(|fault| self.failed(file, fault))?;
+            std::thread::sleep(pause);
+        }
+    }
+
+    fn failed(&self, file: &str, fault: Fault) -> Error {
+        let name = self.name.join(file);
+        let what = match fault {
+            Fault::Gone(problem) => return Error::bad_input(&name, None, problem),
+            Fault::Passing { what, .. } | Fault::Wrong(what) | Fault::Changed(what) => what,
+        };
+        Error::io("write", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, what))
+    }
+
+    fn fault(&self, error: object_store::Error) -> Fault {
+        store_fault(error, &self.pause)
+    }
+
+    fn path(&self, file: &str) -> ObjectPath {
+        ObjectPath::from(format!("{}/{file}", self.root))
+    }
+}
+
+/// Bytes of a part of a file.
+fn part(bytes: u64) -> u64 {
+    PART.max(bytes / MOST_PARTS)
+}
+
+/// What a store keeps of an upload that is not completed costs its owner money; it goes by itself where a rule says so.
+async fn abort(upload: &mut dyn MultipartUpload) {
+    let _ = tokio::time::timeout(Duration::from_secs(10), upload.abort()).await;
+}

@@ -1,0 +1,154 @@
+//! `bundle` and `seed` are killed: never a description that names what is not there, never a half-made database, and the
+//! same command finishes.
+
+use std::time::Duration;
+
+use crate::common::bundle::*;
+use crate::common::crash::{Chance, plain, rounds};
+use crate::common::run::Place;
+use crate::common::store::Store;
+
+#[test]
+fn a_bundle_that_dies_names_only_what_is_there() {
+    let place = Place::new();
+    let db = imported(&place, plain());
+    for point in ["bundle-file", "bundle-file:3", "bundle-files", "bundle-described", "bundled"] {
+        let to = place.path(&format!("to-{}", point.replace(':', "-")));
+        bundle(&db, &to).dies_at(point);
+        let there = names_only_what_is_there(&to);
+        assert_eq!(there, usize::from(["bundle-described", "bundled"].contains(&point)), "{point}");
+        let done = bundle(&db, &to).succeeds();
+        assert_eq!(names_only_what_is_there(&to), 1);
+        if point == "bundle-file:3" {
+            assert_eq!(done.number("/uploaded_files"), done.number("/files") - 3, "it began again");
+        }
+        let y = place.path("y");
+        seed(&to, &y).succeeds();
+        holds(&y, plain());
+        std::fs::remove_dir_all(&y).expect("a database");
+    }
+}
+
+#[test]
+fn a_seed_that_dies_leaves_no_database_and_goes_on() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let store = Store::of(&to);
+    let total: u64 = files(&to).iter().map(|file| file.metadata().expect("there").len()).sum();
+    let y = place.path("y");
+    for from in [to.display().to_string(), store.url("")] {
+        for point in [
+            "start",
+            "fetch",
+            "fetched",
+            "fetched:4",
+            "all-fetched",
+            "ingesting",
+            "ingest",
+            "ingested",
+            "recorded",
+            "complete",
+            "renamed",
+        ] {
+            seed(&from, &y).dies_at(point);
+            assert_eq!(y.exists(), point == "renamed", "{point}");
+            store.served();
+            let done = seed(&from, &y).succeeds();
+            let served = store.served();
+            assert_eq!(done.text("/digest"), plain().digest, "{point}");
+            holds(&y, plain());
+            if ["all-fetched", "ingesting", "ingest", "ingested", "recorded", "complete", "renamed"].contains(&point) {
+                assert!(served < 100_000, "{point}: {served} bytes came again");
+            } else if point == "fetched:4" {
+                assert!(served < total, "{point}: all {served} bytes came again");
+            }
+            std::fs::remove_dir_all(&y).expect("a database");
+        }
+    }
+}
+
+#[test]
+fn an_unfinished_seed_goes_on_with_the_bundle_that_it_began_with() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let y = place.path("y");
+    seed(&to, &y).dies_at("fetched:2");
+    let other = Place::new();
+    bundle(&imported(&other, crate::common::crash::small()), &to).succeeds();
+    seed(&to, &y).arg(&["--bundle", &latest(&to)]).refused(4, "holds an unfinished import of something else");
+    // Whatever it was made for, an import does not take it over.
+    let import = crate::common::run::bedload()
+        .args(["import", plain().file.to_str().expect("text"), "--db", y.to_str().expect("text")])
+        .output()
+        .expect("it runs");
+    assert_eq!(import.status.code(), Some(4), "{}", String::from_utf8_lossy(&import.stderr));
+    assert!(String::from_utf8_lossy(&import.stderr).contains("the source was the bundle "));
+    seed(&to, &y).succeeds();
+    holds(&y, plain());
+    std::fs::remove_dir_all(&y).expect("a database");
+    seed(&to, &y).dies_at("fetched");
+    seed(&to, &y).arg(&["--restart"]).succeeds();
+    holds(&y, crate::common::crash::small());
+}
+
+#[test]
+fn a_fetched_file_that_was_touched_is_looked_at_again() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let store = Store::of(&to);
+    let y = place.path("y");
+    let spoil = |how: &dyn Fn(&mut Vec<u8>)| {
+        seed(store.url(""), &y).dies_at("all-fetched");
+        let path = partial(&y).join("sst/000002.sst");
+        let mut bytes = std::fs::read(&path).expect("fetched");
+        how(&mut bytes);
+        std::fs::write(&path, bytes).expect("written");
+        store.served();
+    };
+    spoil(&|bytes| bytes[5000] ^= 1);
+    let done = seed(store.url(""), &y).succeeds();
+    assert!(done.stderr.contains("is not what was fetched any more"), "{}", done.stderr);
+    assert!(store.served() > 100_000);
+    holds(&y, plain());
+    std::fs::remove_dir_all(&y).expect("a database");
+    // Written again as it was.
+    spoil(&|_| ());
+    seed(store.url(""), &y).succeeds();
+    assert!(store.served() < 100_000);
+    holds(&y, plain());
+    std::fs::remove_dir_all(&y).expect("a database");
+    spoil(&|bytes| bytes.truncate(bytes.len() - 1));
+    seed(store.url(""), &y).refused(4, "lacks a whole");
+    seed(store.url(""), &y).arg(&["--restart"]).succeeds();
+    holds(&y, plain());
+}
+
+#[test]
+fn kills_at_any_moment_lose_nothing() {
+    let place = Place::in_memory();
+    let db = imported(&place, plain());
+    let mut chance = Chance::new();
+    let (to, y) = (place.path("to"), place.path("y"));
+    let mut killed = |run: Run| {
+        let mut child = run.spawn();
+        std::thread::sleep(Duration::from_millis(chance.below(120)));
+        let _ = child.kill();
+        child.wait().expect("it ends");
+    };
+    for _ in 0..rounds(8, 100) {
+        let _ = std::fs::remove_dir_all(&to);
+        killed(bundle(&db, &to));
+        names_only_what_is_there(&to);
+        bundle(&db, &to).succeeds();
+        names_only_what_is_there(&to);
+        killed(seed(&to, &y));
+        if y.exists() {
+            is_valid(&y);
+        }
+        if !y.exists() || partial(&y).exists() {
+            seed(&to, &y).succeeds();
+        }
+        holds(&y, plain());
+        std::fs::remove_dir_all(&y).expect("a database");
+    }
+}

@@ -1,0 +1,289 @@
+//! Bundles: what is published is seeded as the import made it, from directories, web servers and object stores.
+
+use std::os::unix::fs::MetadataExt;
+
+use serde_json::Value;
+
+use crate::Needs;
+use crate::common::bundle::*;
+use crate::common::car::{Block, block, noise, rooted};
+use crate::common::crash::{Snapshot, plain, small};
+use crate::common::run::{Place, bedload, import};
+use crate::common::store::{Answer, Store};
+
+tests! {
+    Needs::Nothing => [
+        a_seeded_database_is_that_of_the_import,
+        nothing_is_written_twice,
+        the_paths_of_the_publisher_are_not_published,
+        a_damaged_copy_in_a_directory_is_written_anew,
+        a_web_server_is_enough,
+        a_store_takes_the_files_first_and_the_pointer_last,
+        long_files_are_sent_in_parts_and_again_where_a_store_fails,
+        a_web_server_takes_no_files,
+        mirrors_stand_in_for_each_other,
+        logs_with_their_indexes_are_seeded_too,
+        the_node_has_options_of_its_own,
+        a_database_takes_the_place_of_an_older_one,
+        what_others_may_write_to_is_copied_and_what_is_ours_is_not,
+    ];
+}
+
+fn a_seeded_database_is_that_of_the_import() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let (db, y) = (place.path("db"), place.path("y"));
+    let report = seed(&to, &y).succeeds();
+    assert_eq!(report.text("/digest"), plain().digest);
+    assert_eq!(
+        report.json,
+        serde_json::from_slice::<Value>(&record(&y)).map(|it| without_the_seal(it, &report.json)).expect("a record")
+    );
+    holds(&y, plain());
+    let imported: Value = serde_json::from_slice(&record(&db)).expect("JSON");
+    for field in ["digest", "blocks", "key", "column_family", "payload_bytes", "preset", "options", "levels", "head"] {
+        assert_eq!(report.json[field], imported[field], "{field}");
+    }
+    // What is seeded is published as the same bundle.
+    let again = bundle(&y, &to).succeeds();
+    assert_eq!(again.text("/id"), latest(&to));
+    assert_eq!(again.number("/uploaded_files"), 0);
+}
+
+fn record(db: &std::path::Path) -> Vec<u8> {
+    std::fs::read(db.join("BEDLOAD.json")).expect("a record")
+}
+
+/// A record as the report has it, which is measured a little later.
+fn without_the_seal(mut record: Value, report: &Value) -> Value {
+    let fields = record.as_object_mut().expect("an object");
+    fields.remove("checksum");
+    for measured in ["seconds", "cpu_seconds", "peak_rss_bytes", "bytes_read", "bytes_written", "samples"] {
+        fields.insert(measured.into(), report[measured].clone());
+    }
+    record
+}
+
+fn nothing_is_written_twice() {
+    let place = Place::new();
+    let (db, to) = (imported(&place, plain()), place.path("bundles"));
+    let first = bundle(&db, &to).succeeds();
+    let count = first.number("/files");
+    assert!(count > 3, "{count} files");
+    assert_eq!(first.number("/uploaded_files"), count);
+    let inodes = || -> Vec<u64> { files(&to).iter().map(|file| file.metadata().expect("there").ino()).collect() };
+    let before = inodes();
+    let second = bundle(&db, &to).succeeds();
+    assert_eq!((second.number("/uploaded_files"), second.number("/uploaded_bytes")), (0, 0));
+    assert_eq!(second.text("/id"), first.text("/id"));
+    assert_eq!(inodes(), before);
+    // The same records in other bytes: each SST has a random identity.
+    let other = Place::new();
+    let again = imported(&other, plain());
+    let third = bundle(&again, &to).succeeds();
+    assert_eq!((third.number("/uploaded_files"), third.text("/id")), (0, first.text("/id")));
+    assert_eq!(names_only_what_is_there(&to), 1);
+    // Another snapshot is another bundle, beside the first one, which stays.
+    let other = Place::new();
+    bundle(&imported(&other, small()), &to).succeeds();
+    assert_eq!(names_only_what_is_there(&to), 2);
+    let y = place.path("y");
+    seed(&to, &y).arg(&["--bundle", first.text("/id")]).succeeds();
+    holds(&y, plain());
+}
+
+fn the_paths_of_the_publisher_are_not_published() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let text = std::fs::read_to_string(to.join(latest(&to)).join("bundle.json")).expect("text");
+    let own = plain().file.parent().expect("a folder").display().to_string();
+    for secret in [own, place.path("").display().to_string()] {
+        assert!(!text.contains(secret.trim_end_matches('/')), "{secret} is in it");
+    }
+    assert!(text.contains("plain.car"));
+}
+
+fn a_damaged_copy_in_a_directory_is_written_anew() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let (cut, flipped) = (&files(&to)[0], &files(&to)[1]);
+    std::fs::write(cut, b"short").expect("written");
+    flip(flipped, 1000);
+    let again = bundle(&place.path("db"), &to).succeeds();
+    assert_eq!(again.number("/uploaded_files"), 2);
+    names_only_what_is_there(&to);
+    // A pointer or a description that is damaged is written anew as well.
+    flip(&to.join("latest"), 3);
+    let again = bundle(&place.path("db"), &to).succeeds();
+    assert!(again.stderr.contains("warning: the bundle that is there is not used"), "{}", again.stderr);
+    names_only_what_is_there(&to);
+}
+
+fn flip(path: &std::path::Path, at: usize) {
+    let mut bytes = std::fs::read(path).expect("a file");
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).expect("written");
+}
+
+fn a_web_server_is_enough() {
+    let place = Place::new();
+    let store = Store::of(&published(&place, plain()));
+    let y = place.path("y");
+    let seeded = seed(store.url(""), &y).succeeds();
+    assert_eq!(seeded.text("/digest"), plain().digest);
+    holds(&y, plain());
+    // Three names that never change, and the files.
+    let asked: std::collections::BTreeSet<String> = store.requests().into_iter().map(|(_, name)| name).collect();
+    assert_eq!(asked.len(), store.objects().len());
+}
+
+fn a_store_takes_the_files_first_and_the_pointer_last() {
+    let (place, store) = (Place::new(), Store::new());
+    let db = imported(&place, plain());
+    let publish = || bundle(&db, "s3://bucket/main").at(&store.endpoint());
+    let first = publish().succeeds();
+    let written: Vec<String> =
+        store.requests().into_iter().filter(|(method, _)| method == "PUT").map(|(_, name)| name).collect();
+    let count = first.number("/files") as usize;
+    assert_eq!(written.len(), count + 2);
+    assert!(written[..count].iter().all(|name| name.starts_with("bucket/main/files/")), "{written:?}");
+    assert_eq!(
+        written[count..],
+        [format!("bucket/main/{}/bundle.json", first.text("/id")), "bucket/main/latest".into()]
+    );
+    let second = publish().succeeds();
+    assert_eq!(second.number("/uploaded_files"), 0);
+    assert!(!store.requests().iter().any(|(method, name)| method == "PUT" && name.contains("/files/")));
+    let y = place.path("y");
+    let seeded = seed("s3://bucket/main", &y).at(&store.endpoint()).succeeds();
+    assert!(!format!("{}{}", seeded.json, seeded.stderr).contains("a-hidden-secret"));
+    holds(&y, plain());
+}
+
+fn long_files_are_sent_in_parts_and_again_where_a_store_fails() {
+    let (place, store) = (Place::new(), Store::new());
+    let blocks: Vec<Block> = (0..3).map(|i| block(&noise(i, 9 << 20))).collect();
+    let long = Snapshot::of_blocks("long.car", rooted(&blocks), &blocks);
+    let db = imported(&place, &long);
+    let failures = std::sync::atomic::AtomicUsize::new(0);
+    store.now(move |method, name| {
+        let is_wanted = method == "PUT" && name.contains("/files/");
+        match is_wanted && failures.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 5 == 1 {
+            true => Answer::Status(503),
+            false => Answer::Right,
+        }
+    });
+    bundle(&db, "s3://bucket/main").at(&store.endpoint()).succeeds();
+    assert!(store.requests().iter().any(|(method, _)| method == "POST"), "no file came in parts");
+    for (name, bytes) in store.objects() {
+        if let Some(sum) = name.strip_prefix("bucket/main/files/").and_then(|name| name.strip_suffix(".sst")) {
+            assert_eq!(blake3::hash(&bytes).to_hex().as_str(), sum);
+        }
+    }
+    let y = place.path("y");
+    seed("s3://bucket/main", &y).at(&store.endpoint()).succeeds();
+    holds(&y, &long);
+    // What a store refuses ends it, and nothing names what is not there.
+    let other = Store::new();
+    other.now(|method, _| if method == "PUT" { Answer::Status(403) } else { Answer::Right });
+    bundle(&db, "s3://bucket/main").at(&other.endpoint()).refused(3, "refuses");
+    assert!(other.objects().is_empty());
+}
+
+fn a_web_server_takes_no_files() {
+    let place = Place::new();
+    let db = imported(&place, small());
+    bundle(&db, "http://127.0.0.1:1/x").refused(2, "is at a web server, which takes no files");
+    bundle(&db, &db).refused(2, "is a database");
+}
+
+fn mirrors_stand_in_for_each_other() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let (one, two) = (Store::of(&to), Store::of(&to));
+    one.edit(|objects| {
+        let name = objects.keys().find(|name| name.starts_with("files/")).expect("a file").clone();
+        objects.remove(&name);
+    });
+    two.edit(|objects| {
+        let name = objects.keys().rfind(|name| name.starts_with("files/")).expect("a file").clone();
+        objects.get_mut(&name).expect("there")[77] ^= 4;
+    });
+    let y = place.path("y");
+    let mut command = bedload();
+    command.args(["seed", "--from-url", &one.url(""), "--from-url", &two.url(""), "--db"]).arg(&y);
+    let done = command.output().expect("it runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    holds(&y, plain());
+    for store in [one, two] {
+        assert!(store.requests().iter().any(|(_, name)| name.starts_with("files/")), "it had nothing to do");
+    }
+}
+
+fn logs_with_their_indexes_are_seeded_too() {
+    let place = Place::new();
+    let log = place.path("block_log");
+    let made =
+        bedload().args(["generate", "--profile", "steem", "--size", "4MiB"]).arg(&log).output().expect("it runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for index in [&["--index", "transactions"][..], &["--no-id-index"], &[]] {
+        let place = Place::new();
+        let done = import(&place, &log).args(&SMALL_FILES).args(index).run();
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        let (to, y) = (place.path("bundles"), place.path("y"));
+        bundle(&done.db, &to).succeeds();
+        let seeded = seed(&to, &y).succeeds();
+        assert_eq!(seeded.json["log"]["families"], done.json["log"]["families"], "{index:?}");
+        is_valid(&y);
+    }
+}
+
+fn the_node_has_options_of_its_own() {
+    let place = Place::new();
+    let to = published(&place, small());
+    let y = place.path("y");
+    let seeded = seed(&to, &y).arg(&["--preset", "ingest-compat", "--set", "node.db.max_background_jobs=7"]).succeeds();
+    assert_eq!(seeded.text("/preset"), "ingest-compat");
+    holds(&y, small());
+    let options = std::fs::read_to_string(newest_options(&y)).expect("text");
+    assert!(options.contains("max_background_jobs=7"));
+    let z = place.path("z");
+    seed(&to, &z).arg(&["--options-file", newest_options(&y).to_str().expect("text")]).succeeds();
+    assert!(std::fs::read_to_string(newest_options(&z)).expect("text").contains("max_background_jobs=7"));
+    holds(&z, small());
+    let w = place.path("w");
+    seed(&to, &w).arg(&["--preset", "memtable"]).refused(2, "writes through memtables");
+    nothing_is_ingested(&w);
+}
+
+fn newest_options(db: &std::path::Path) -> std::path::PathBuf {
+    let all = db.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
+    all.filter(|path| path.display().to_string().contains("OPTIONS-")).max().expect("options")
+}
+
+fn a_database_takes_the_place_of_an_older_one() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let old = Place::new();
+    let db = imported(&old, small());
+    seed(&to, &db).refused(4, "already exists");
+    holds(&db, small());
+    seed(&to, &db).arg(&["--replace"]).succeeds();
+    holds(&db, plain());
+}
+
+fn what_others_may_write_to_is_copied_and_what_is_ours_is_not() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let open = &files(&to)[0];
+    std::fs::set_permissions(open, std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("ours");
+    let y = place.path("y");
+    seed(&to, &y).succeeds();
+    let inodes: Vec<u64> =
+        y.read_dir().expect("a folder").map(|entry| entry.expect("one").metadata().expect("there").ino()).collect();
+    let linked = files(&to).iter().filter(|file| inodes.contains(&file.metadata().expect("there").ino())).count();
+    // Where the file system shares blocks, no file has two names.
+    assert!(linked == 0 || linked == files(&to).len() - 1, "{linked}");
+    assert!(!inodes.contains(&open.metadata().expect("there").ino()));
+    holds(&y, plain());
+}
