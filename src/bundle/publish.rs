@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::os::files::{Output, open_regular, read_regular};
-use crate::os::resources;
+use crate::os::{private, resources};
 use crate::parallel;
 use crate::preset::Loader;
 use crate::progress::{CancellationToken, Event, Observer, Phase, Progress};
@@ -368,7 +368,7 @@ impl<'a> Target<'a> {
         match self {
             Self::Store(store) => Ok(store.size_of(&name)? == Some(wanted.bytes)),
             Self::Dir(root) => {
-                let path = root.join(name);
+                let path = own(root, &name)?;
                 match open_regular(&path) {
                     Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(false),
                     Err(error) => Err(Error::io("read", &path)(error)),
@@ -386,7 +386,7 @@ impl<'a> Target<'a> {
         let name = file(&own.name);
         let is_same = match self {
             Self::Store(store) => store.put_file(&name, from, own.bytes, blake3)?,
-            Self::Dir(root) => put_file(&root.join(name), from, own.bytes, blake3, stop)?,
+            Self::Dir(root) => put_file(&self::own(root, &name)?, from, own.bytes, blake3, stop)?,
         };
         match is_same {
             true => Ok(()),
@@ -402,7 +402,7 @@ impl<'a> Target<'a> {
         match self {
             Self::Store(store) => store.put(name, bytes),
             Self::Dir(root) => {
-                let path = root.join(name);
+                let path = own(root, name)?;
                 if read_regular(&path, document::MAX_BYTES).is_ok_and(|there| there == bytes) {
                     return Ok(());
                 }
@@ -412,6 +412,26 @@ impl<'a> Target<'a> {
             }
         }
     }
+}
+
+/// Where a file of a directory of bundles is: below the directory itself, whatever others have put there.
+///
+/// # Errors
+/// [`Error::State`]: a link, a pipe or a device has its name, or a link that of its folder.
+fn own(root: &Path, name: &str) -> Result<PathBuf> {
+    let path = root.join(name);
+    let folder = path.parent().filter(|folder| *folder != root);
+    for (at, is_folder) in [(folder, true), (Some(path.as_path()), false)] {
+        let Some(there) = at.and_then(|at| at.symlink_metadata().ok()) else { continue };
+        if if is_folder { !there.is_dir() } else { !there.is_file() } {
+            return Err(Error::State {
+                path: at.unwrap_or(root).to_owned(),
+                reason: format!("is {}, which is not written to", private::kind(&there)),
+                hint: "remove it, and run the same command again; nobody else should be able to write there".into(),
+            });
+        }
+    }
+    Ok(path)
 }
 
 /// A file that gets its name when it is whole. Its folder is made, durably.

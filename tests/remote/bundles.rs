@@ -17,6 +17,7 @@ tests! {
         nothing_is_written_twice,
         the_paths_of_the_publisher_are_not_published,
         a_damaged_copy_in_a_directory_is_written_anew,
+        what_others_have_put_under_the_names_of_a_bundle_is_not_written_to,
         a_web_server_is_enough,
         a_store_takes_the_files_first_and_the_pointer_last,
         long_files_are_sent_in_parts_and_again_where_a_store_fails,
@@ -123,6 +124,45 @@ fn flip(path: &std::path::Path, at: usize) {
     let mut bytes = std::fs::read(path).expect("a file");
     bytes[at] ^= 1;
     std::fs::write(path, bytes).expect("written");
+}
+
+fn what_others_have_put_under_the_names_of_a_bundle_is_not_written_to() {
+    use std::os::unix::fs::symlink;
+    let place = Place::new();
+    let to = published(&place, small());
+    let db = place.path("db");
+    let (victim, folder) = (place.file("victim", b"of a user"), place.path("folder"));
+    std::fs::create_dir(&folder).expect("a folder");
+    let aside = place.path("aside");
+    let refused = |name: &std::path::Path, target: Option<&std::path::Path>| {
+        std::fs::rename(name, &aside).expect("moved");
+        match target {
+            Some(target) => symlink(target, name).expect("a link"),
+            None => {
+                rustix::fs::mknodat(rustix::fs::CWD, name, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe")
+            }
+        }
+        bundle(&db, &to).refused(4, "which is not written to");
+        std::fs::remove_file(name).expect("it is still there");
+        std::fs::rename(&aside, name).expect("moved back");
+    };
+    let sst = files(&to).remove(0);
+    let described = to.join(latest(&to));
+    for name in [sst.clone(), described.join("bundle.json"), to.join("latest")] {
+        // Right bytes elsewhere are not of the bundle either.
+        let same = place.path("same");
+        std::fs::copy(&name, &same).expect("copied");
+        for target in [victim.as_path(), &same, std::path::Path::new("/dev/null")] {
+            refused(&name, Some(target));
+        }
+        refused(&name, None);
+    }
+    for name in [to.join("files"), described] {
+        refused(&name, Some(&folder));
+    }
+    assert_eq!(std::fs::read(&victim).expect("there"), b"of a user");
+    assert_eq!(folder.read_dir().expect("there").count(), 0);
+    bundle(&db, &to).succeeds();
 }
 
 fn a_web_server_is_enough() {
