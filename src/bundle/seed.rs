@@ -68,6 +68,8 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
     let files = bundle.files.iter().map(|file| SeedFile {
         family: file.column_family.clone(),
         bytes: file.bytes,
+        first: file.first.clone(),
+        last: file.last.clone(),
         content: file.content(),
     });
     let seed = Seed { id: &id, record, files: files.collect() };

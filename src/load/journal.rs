@@ -31,7 +31,7 @@ use crate::source::car::sources::SourceRead;
 use crate::source::input::Restart;
 
 /// The version of the form of all entries, [`Identity`] among them.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// A line longer than this is not ours: the longest one has two numbers and a digest for each of 65,536 partitions.
 const MAX_LINE: u64 = 64 << 20;
@@ -530,7 +530,10 @@ mod tests {
             payload: 5,
             ..Checkpoint::default()
         };
-        let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12 }];
+        let keys = |key: &str| key.to_owned();
+        let (first, last) = (keys("00ff"), keys("01"));
+        let digest = ContentDigest::default();
+        let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12, first, last, records: 3, digest }];
         let tally = Tally { records: 3, duplicates: 1, ..Tally::default() };
         vec![
             read(checkpoint, vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })]),

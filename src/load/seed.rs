@@ -43,6 +43,9 @@ pub(crate) struct Seed<'a> {
 pub(crate) struct SeedFile {
     pub family: String,
     pub bytes: u64,
+    /// The first and the last key in it, as hex.
+    pub first: String,
+    pub last: String,
     /// What is in it.
     pub content: Content,
 }
@@ -193,7 +196,14 @@ fn of_family(seed: &Seed<'_>, name: &str) -> FamilyDone {
 }
 
 fn built_file(number: usize, file: &SeedFile) -> BuiltFile {
-    BuiltFile { name: format!("{:06}.sst", number + 1), bytes: file.bytes }
+    BuiltFile {
+        name: format!("{:06}.sst", number + 1),
+        bytes: file.bytes,
+        first: file.first.clone(),
+        last: file.last.clone(),
+        records: file.content.records,
+        digest: file.content.digest,
+    }
 }
 
 fn tally(file: &SeedFile) -> Tally {

@@ -13,6 +13,9 @@
 //! varints and so never the beginning of another class.
 
 use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::sort::borders::{Borders, slice_bits};
 
 /// The most classes that get partitions of their own.
 const MAX_CLASSES: usize = 6;
@@ -22,6 +25,17 @@ const MIN_SHARE: usize = 32;
 
 /// The longest class beginning; real ones have at most 10 bytes.
 const MAX_PREFIX: usize = 24;
+
+/// Shards of a power of two up to 2^this have the files of the whole: of each class there are at least as many, if there are of
+/// the largest one.
+const SHARED_BITS: u32 = 4;
+
+/// Neighbouring partitions that are built together, and the borders of files among their records.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub partitions: Range<u32>,
+    pub borders: Borders,
+}
 
 /// The partition of a key, and its first sort key there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,13 +73,48 @@ impl Router {
 
     /// How many partitions there are.
     pub fn partitions(&self) -> u32 {
-        self.classes.len() as u32 * ((1 << self.bits) + 1) + 1
+        self.classes.len() as u32 * self.per_class() + 1
+    }
+
+    fn per_class(&self) -> u32 {
+        (1 << self.bits) + 1
+    }
+
+    /// The blocks of each class, by those of each partition.
+    pub fn by_class(&self, blocks: impl Fn(u32) -> u64) -> Vec<u64> {
+        let first = |class: u32| class * self.per_class() + 1;
+        let classes = 0..self.classes.len() as u32;
+        classes.map(|class| (first(class)..first(class) + (1 << self.bits)).map(&blocks).sum()).collect()
+    }
+
+    /// All partitions, grouped by the files of about `target` bytes that they become. `blocks` are those of each class, of
+    /// `mean` bytes each. A group has all of one slice or more.
+    pub fn groups(&self, blocks: &[u64], mean: u64, target: u64) -> Vec<Group> {
+        let bits = |blocks: &u64| slice_bits(blocks.saturating_mul(mean), target);
+        let least = blocks.iter().map(bits).max().unwrap_or_default().min(SHARED_BITS);
+        let mut groups = Vec::new();
+        let mut start = 0;
+        let mut group = |end: u32, borders: Borders| {
+            groups.push(Group { partitions: start..end, borders });
+            start = end;
+        };
+        group(1, Borders::default());
+        for ((class, blocks), first) in self.classes.iter().zip(blocks).zip((1..).step_by(self.per_class() as usize)) {
+            let bits = bits(blocks).max(least);
+            let together = 1 << self.bits.saturating_sub(bits);
+            for part in (0..1 << self.bits).step_by(together) {
+                group(first + part + together as u32, Borders::within(class, (part, self.bits), bits));
+            }
+            // The gap behind the class.
+            group(first + (1 << self.bits) + 1, Borders::default());
+        }
+        groups
     }
 
     /// Where `key` goes; its digest begins at `digest_at`.
     pub fn route(&self, key: &[u8], digest_at: usize) -> Route {
         let (class, digest) = key.split_at(digest_at);
-        let per_class = (1u32 << self.bits) + 1;
+        let per_class = self.per_class();
         if let Some(index) = self.classes.iter().position(|known| known == class) {
             let prefix = leading(digest);
             let part = if self.bits == 0 { 0 } else { (prefix >> (64 - self.bits)) as u32 };

@@ -1,5 +1,6 @@
 //! Reading the source: every thread takes the next chunk in turn, then checks and routes its blocks beside the others.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -35,6 +36,10 @@ use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
 use crate::source::car::{Section, Step, next_section};
 
+/// Bytes of sections that the classes of keys are learned from, at most, and the first section in any case. Less than a chunk,
+/// however little memory there is: the classes decide where files end.
+const SAMPLE: usize = 448 << 10;
+
 /// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
 const KEPT_OPEN: usize = 16;
 
@@ -42,6 +47,8 @@ const KEPT_OPEN: usize = 16;
 pub(in crate::load) struct Blocks {
     pub router: Router,
     pub held: Held,
+    /// Blocks that were read of each class of keys.
+    pub by_class: Vec<u64>,
     pub checkpoint: Checkpoint,
     pub tail: Tail,
     /// What was read of each source.
@@ -56,8 +63,6 @@ pub(in crate::load) enum Held {
         entries: Vec<Unsorted>,
         /// For each partition, what was verified.
         contents: Vec<Content>,
-        /// Bytes of all of it.
-        bytes: u64,
     },
     Spilled(Spill),
 }
@@ -197,6 +202,10 @@ impl ReadContext<'_> {
         for worker in &workers {
             contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
         }
+        let by_class = router.by_class(|partition| {
+            let held = contents.get(partition as usize).map_or(0, |held| held.records);
+            spill.extent(partition).blocks + held
+        });
         let mut verified = spill.content();
         contents.iter().for_each(|content| verified.merge(*content));
         let checkpoint = shared.checkpoint(&chunks, verified);
@@ -231,13 +240,12 @@ impl ReadContext<'_> {
             self.journal.append(&Entry::ReadDone { checkpoint, extents, padding: tail.padding, news })?;
             failpoint::reach("read-done");
             drop(workers);
-            return Ok(Blocks { held: Held::Spilled(spill), router, checkpoint, tail, sources });
+            return Ok(Blocks { held: Held::Spilled(spill), by_class, router, checkpoint, tail, sources });
         }
         if self.resumed.held.is_none() {
             self.journal.append(&Entry::Held { checkpoint, padding: tail.padding, news })?;
         }
         failpoint::reach("held");
-        let bytes = shared.held_bytes.load(Ordering::Relaxed);
         let mut arena = BlockArena::new(self.options.key);
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
         for worker in workers {
@@ -251,8 +259,8 @@ impl ReadContext<'_> {
                 }
             }
         }
-        let held = Held::Memory { arena, entries, contents, bytes };
-        Ok(Blocks { held, router, checkpoint, tail, sources })
+        let held = Held::Memory { arena, entries, contents };
+        Ok(Blocks { held, router, by_class, checkpoint, tail, sources })
     }
 
     /// The partitions, which refer to the source where the run that made them decided so.
@@ -311,21 +319,24 @@ impl ReadContext<'_> {
             let sources = earlier(chunks, self.resumed);
             let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
             let contents = vec![Content::default(); router.partitions() as usize];
-            let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents, bytes: 0 };
+            let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents };
             let tail = Tail { padding };
-            return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail, sources }));
+            return Ok(Some(Blocks { router: router.clone(), held, by_class: Vec::new(), checkpoint, tail, sources }));
         }
         let (Some((checkpoint, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
             return Ok(None);
         };
         is_whole(chunks, self.resumed, self.options, self.links)?;
+        let known: HashMap<u32, u64> = extents.iter().map(|(partition, extent)| (*partition, extent.blocks)).collect();
+        let by_class = router.by_class(|partition| known.get(&partition).copied().unwrap_or_default());
         // The files of partitions that are built may be gone.
         let extents: Vec<_> =
             extents.iter().copied().filter(|(partition, _)| !self.resumed.is_built(*partition)).collect();
         let sources = earlier(chunks, self.resumed);
         let spill = self.spill(router, chunks)?.resume(&extents, &self.resumed.marks)?;
         let tail = Tail { padding };
-        Ok(Some(Blocks { held: Held::Spilled(spill), router: router.clone(), checkpoint: *checkpoint, tail, sources }))
+        let (held, checkpoint) = (Held::Spilled(spill), *checkpoint);
+        Ok(Some(Blocks { held, by_class, router: router.clone(), checkpoint, tail, sources }))
     }
 }
 
@@ -461,11 +472,12 @@ fn read_again(
     Ok(found)
 }
 
-/// Learns the classes of keys from the first chunk.
+/// Learns the classes of keys from the beginning of the first chunk.
 fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
     let sample = first.into_iter().flat_map(|chunk| {
         chunk.starts.iter().filter_map(move |&start| {
             let block = Block::at(chunk, start)?;
+            let block = Some(block).filter(|block| start == 0 || block.section.end <= SAMPLE)?;
             Some((block.record(layout)?.key(), layout.digest_in_key(&block.section.cid)))
         })
     });
