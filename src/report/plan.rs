@@ -145,6 +145,34 @@ pub struct Space {
 }
 
 impl Plan {
+    /// A plan that says nothing about the machine, for others to read.
+    pub(crate) fn published(is_log: bool) -> Self {
+        let method = match is_log {
+            true => Method::BlockLogSst { log: LogPlan { range_bytes: 0, families: Vec::new(), transactions: None } },
+            false => Method::CarSst {
+                sort: SortPlan {
+                    spill: false,
+                    may_spill: false,
+                    cached: false,
+                    by_reference: false,
+                    hold_bytes: 0,
+                    partitions: PartitionPlan { bits: 0, piece_bytes: 0, sort_bytes: 0 },
+                },
+            },
+        };
+        Self {
+            memory: 0,
+            threads: 0,
+            sst_bytes: 0,
+            chunk_bytes: 0,
+            expected_bytes: None,
+            space: Vec::new(),
+            links_bytes: 0,
+            open_files: 0,
+            method,
+        }
+    }
+
     /// How the blocks of a CAR are sorted.
     pub(crate) fn sort(&self) -> Option<&SortPlan> {
         if let Method::CarSst { sort } = &self.method { Some(sort) } else { None }

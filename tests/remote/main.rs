@@ -15,6 +15,7 @@ enum Needs {
     /// And a quarter of an hour: `BEDLOAD_LONG_TESTS=1`.
     NginxAndTime,
     Moto,
+    Minisign,
 }
 
 struct Test {
@@ -38,6 +39,10 @@ mod servers;
 
 mod bundles;
 mod bundles_are_refused;
+mod bundles_are_signed;
+mod bundles_are_updated;
+mod bundles_in_part;
+mod bundles_that_lie;
 mod comparisons;
 mod imports_from_urls;
 mod logs;
@@ -71,6 +76,10 @@ fn main() -> ExitCode {
         real_s3::TESTS,
         bundles::TESTS,
         bundles_are_refused::TESTS,
+        bundles_are_signed::TESTS,
+        bundles_are_updated::TESTS,
+        bundles_in_part::TESTS,
+        bundles_that_lie::TESTS,
         comparisons::TESTS,
         imports_from_urls::TESTS,
         logs::TESTS,
@@ -82,12 +91,14 @@ fn main() -> ExitCode {
         they_go_on::TESTS,
     ];
     let (has_nginx, has_moto) = (servers::has_nginx(), servers::has_moto());
+    let has_minisign = std::process::Command::new("minisign").arg("-v").output().is_ok();
     let is_long = common::crash::rounds(0, 1) == 1;
     let is_there = |needs| match needs {
         Needs::Nothing => true,
         Needs::Nginx => has_nginx,
         Needs::NginxAndTime => has_nginx && is_long,
         Needs::Moto => has_moto,
+        Needs::Minisign => has_minisign,
     };
     let trials = modules.into_iter().flatten().map(|test| {
         let run = test.run;
