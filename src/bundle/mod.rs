@@ -6,15 +6,19 @@
 //! <place>/files/<blake3>.sst   the files of all bundles, each under the BLAKE3 of its bytes
 //! ```
 //!
+//! What shards of an import have made is described by parts, until all are there (`join`).
+//!
 //! Nothing but `latest` ever changes. What it leads to is written before it is: files, then `bundle.json`, then `latest`.
 
 mod document;
 mod hashing;
+mod join;
 mod place;
 mod problem;
 mod publish;
 mod seed;
 
 pub(crate) use document::is_sum;
+pub(crate) use join::{JoinOptions, join};
 pub(crate) use publish::{BundleOptions, bundle};
 pub(crate) use seed::{SeedOptions, seed};

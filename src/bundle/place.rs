@@ -68,7 +68,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Error::BadInput`]: it may not be read, or is longer than `most`; [`Error::Io`].
-    fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+    pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
         let (path, _) = self.at(name);
         let too_long = |found: u64| Error::bad_input(&path, None, BundleProblem::Length { found, expected: most });
         if !self.is_remote() {

@@ -50,6 +50,12 @@ pub(crate) enum BundleProblem {
         /// What is wrong.
         reason: String,
     },
+    /// Parts of shards do not belong together.
+    #[error("the parts do not come to a bundle: {reason}")]
+    Apart {
+        /// What does not fit.
+        reason: String,
+    },
     /// The database is not what the import made.
     #[error("it is not what its import has made: {what}")]
     NotAsImported {
@@ -72,6 +78,9 @@ impl Problem for BundleProblem {
             }
             Self::Changed { .. } => "run the same command again; what was fetched and is right is kept".into(),
             Self::Schema { .. } => "take the version of bedload that made it, or a newer one".into(),
+            Self::Apart { .. } => {
+                "run that shard again, with the same program, source and options as the others; then the same command".into()
+            }
             Self::NotAsImported { .. } => {
                 "`bedload verify` says more; import the snapshot again and bundle that database".into()
             }

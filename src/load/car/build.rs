@@ -52,7 +52,7 @@ pub(in crate::load) struct BuildContext<'a> {
 /// Builds the SSTs of everything held that an earlier run has not built, and returns all of them.
 pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildContext<'_>) -> Result<FamilyDone> {
     let BuildContext { plan, resumed, .. } = *building;
-    let jobs = jobs(held, plan, resumed);
+    let jobs = jobs(held, plan, resumed, router);
     let builder = Builder {
         building,
         folder: SstFolder::new(building.dir, plan.sst_bytes, &resumed.files),
@@ -75,7 +75,7 @@ pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildConte
 }
 
 /// Groups neighbouring partitions into jobs of about the size of an SST.
-fn jobs(held: &Held, plan: &Plan, resumed: &ResumedState) -> Vec<Range<u32>> {
+fn jobs(held: &Held, plan: &Plan, resumed: &ResumedState, router: &Router) -> Vec<Range<u32>> {
     let sizes: Vec<u64> = match held {
         Held::Memory { entries, bytes, .. } => {
             let counts: Vec<u64> = entries.iter().map(Unsorted::len).collect();
@@ -92,7 +92,8 @@ fn jobs(held: &Held, plan: &Plan, resumed: &ResumedState) -> Vec<Range<u32>> {
     for (partition, size) in (0u32..).zip(&sizes) {
         // A job may not reach across what is built already: its file would overlap the others.
         let built = resumed.is_built(partition);
-        if bytes > 0 && (built || bytes + size > target) {
+        let reaches_out = !router.is_one_range(start, partition);
+        if bytes > 0 && (built || reaches_out || bytes + size > target) {
             jobs.push(start..partition);
             bytes = 0;
         }
