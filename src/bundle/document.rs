@@ -17,8 +17,8 @@ use crate::source::car::read_cid;
 
 /// The version of the description.
 pub(super) const SCHEMA: &str = "bedload-bundle-1";
-/// Its name beside the versions.
-const NAME: &str = "bedload-bundle-";
+/// The version of the description of a part.
+pub(super) const PART_SCHEMA: &str = "bedload-part-1";
 
 /// The longest description, in bytes: some hundred thousand files.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
@@ -151,17 +151,31 @@ impl Bundle {
     /// # Errors
     /// [`BundleProblem`]: it is none, another one, of another version or form, or contradicts itself.
     pub fn read(bytes: &[u8], id: &str) -> Result<Self, BundleProblem> {
+        Self::compare(bytes, id)?;
+        let bundle = Self::parse(bytes, SCHEMA)?;
+        match &bundle.record.shard {
+            Some(shard) => {
+                Err(BundleProblem::Form { reason: format!("it is shard {}/{} alone", shard.number, shard.of) })
+            }
+            None => Ok(bundle),
+        }
+    }
+
+    /// Reads a description, or a part of one, as `known` says.
+    ///
+    /// # Errors
+    /// [`BundleProblem`]: it is none, of another version, or contradicts itself.
+    pub fn parse(bytes: &[u8], known: &'static str) -> Result<Self, BundleProblem> {
         #[derive(Deserialize)]
         struct Start {
             schema: String,
         }
         let form = |reason: String| BundleProblem::Form { reason };
-        Self::compare(bytes, id)?;
         // Another version may have any fields.
         let Start { schema } = serde_json::from_slice(bytes).map_err(|error| form(error.to_string()))?;
-        if schema != SCHEMA {
-            return Err(match schema.starts_with(NAME) {
-                true => BundleProblem::Schema { schema: schema.chars().take(64).collect(), known: SCHEMA },
+        if schema != known {
+            return Err(match schema.starts_with(known.trim_end_matches(|end: char| end.is_ascii_digit())) {
+                true => BundleProblem::Schema { schema: schema.chars().take(64).collect(), known },
                 false => form("it has another schema".into()),
             });
         }

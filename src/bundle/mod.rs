@@ -6,10 +6,13 @@
 //! <place>/files/<blake3>.sst   the files of all bundles, each under the BLAKE3 of its bytes
 //! ```
 //!
+//! What shards of an import have made is described by parts, until all are there (`join`).
+//!
 //! Nothing but `latest` ever changes. What it leads to is written before it is: files, then `bundle.json`, then `latest`.
 
 mod document;
 mod hashing;
+mod join;
 mod part;
 mod place;
 mod problem;
@@ -19,6 +22,7 @@ mod seed;
 mod signature;
 
 pub(crate) use document::is_sum;
+pub(crate) use join::{JoinOptions, join};
 pub(crate) use part::{KeyRange, Selection};
 pub(crate) use publish::{BundleOptions, bundle};
 pub(crate) use seed::{SeedOptions, seed};

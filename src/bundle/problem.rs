@@ -74,6 +74,12 @@ pub(crate) enum BundleProblem {
         /// Why not.
         reason: String,
     },
+    /// Parts of shards do not belong together.
+    #[error("the parts do not come to a bundle: {reason}")]
+    Apart {
+        /// What does not fit.
+        reason: String,
+    },
     /// The database is not what the import made.
     #[error("it is not what its import has made: {what}")]
     NotAsImported {
@@ -101,6 +107,9 @@ impl Problem for BundleProblem {
             }
             Self::Changed { .. } => "run the same command again; what was fetched and is right is kept".into(),
             Self::Schema { .. } => "take the version of bedload that made it, or a newer one".into(),
+            Self::Apart { .. } => {
+                "run that shard again, with the same program, source and options as the others; then the same command".into()
+            }
             Self::NotAsImported { .. } => {
                 "`bedload verify` says more; import the snapshot again and bundle that database".into()
             }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::document::{Bundle, BundleFile, SCHEMA, families, file_name};
+use super::document::{Bundle, BundleFile, PART_SCHEMA, SCHEMA, families, file_name};
 use super::place::{LATEST, Place, description, file, signature_of};
 use super::problem::BundleProblem;
 use super::signature::Signer;
-use super::{document, hashing, signature};
+use super::{document, hashing, join, signature};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
@@ -122,14 +122,43 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     failpoint::reach("bundle-files");
     progress.begin(Phase::Commit, None);
     let files = files.into_iter().map(|(file, ..)| file).collect();
-    let bundle = Bundle { schema: SCHEMA.into(), oldest_rocksdb, record, files };
-    let bad = |problem: BundleProblem| Error::bad_input(&options.db, None, problem);
+    let shard = record.shard.clone();
+    let schema = if shard.is_some() { PART_SCHEMA } else { SCHEMA };
+    let bundle = Bundle { schema: schema.into(), oldest_rocksdb, record, files };
+    let id = match &shard {
+        Some(shard) => join::put(&target, &bundle, shard)?,
+        None => describe((&place, &target), &bundle, &options.db, options.signer.as_ref())?,
+    };
+    Ok(BundleReport {
+        schema: BUNDLED_SCHEMA.into(),
+        db: options.db.display().to_string(),
+        place: place.root.display().to_string(),
+        id,
+        part: shard.map(|shard| shard.number),
+        joined: None,
+        records: bundle.files.iter().map(|file| file.records).sum(),
+        files: bundle.files.len() as u64,
+        bytes: bundle.files.iter().map(|file| file.bytes).sum(),
+        uploaded_files: uploaded.0.into_inner(),
+        uploaded_bytes: uploaded.1.into_inner(),
+        seconds: 0.0,
+    })
+}
+
+/// Writes the description of a bundle whose files are there, its signature, then the pointer to it. Returns its id.
+pub(super) fn describe(
+    (place, target): (&Place, &Target<'_>),
+    bundle: &Bundle,
+    from: &Path,
+    signer: Option<&Signer>,
+) -> Result<String> {
+    let bad = |problem: BundleProblem| Error::bad_input(from, None, problem);
     let (bytes, id) = bundle.to_bytes().map_err(bad)?;
     // What no seed would take is not published.
     Bundle::read(&bytes, &id).map_err(bad)?;
     target.put(&description(&id), &bytes)?;
     failpoint::reach("bundle-described");
-    if let Some(signer) = &options.signer {
+    if let Some(signer) = signer {
         let name = signature_of(&id);
         // Each signature over the same bytes is another one: what is valid stays.
         let there = place.read(&name, signature::MAX_BYTES).ok().flatten();
@@ -140,18 +169,7 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     }
     target.put(LATEST, format!("{id}\n").as_bytes())?;
     failpoint::reach("bundled");
-    Ok(BundleReport {
-        schema: BUNDLED_SCHEMA.into(),
-        db: options.db.display().to_string(),
-        place: place.root.display().to_string(),
-        id,
-        records: bundle.files.iter().map(|file| file.records).sum(),
-        files: bundle.files.len() as u64,
-        bytes: bundle.files.iter().map(|file| file.bytes).sum(),
-        uploaded_files: uploaded.0.into_inner(),
-        uploaded_bytes: uploaded.1.into_inner(),
-        seconds: 0.0,
-    })
+    Ok(id)
 }
 
 /// The report of the import of a database that can be published.
@@ -362,13 +380,13 @@ fn earlier(place: &Place, progress: &Progress<'_>) -> Result<Option<Bundle>> {
 }
 
 /// Where a bundle is written to.
-enum Target<'a> {
+pub(super) enum Target<'a> {
     Dir(&'a Path),
     Store(Box<RemoteStore>),
 }
 
 impl<'a> Target<'a> {
-    fn open(place: &'a Place) -> Result<Self> {
+    pub fn open(place: &'a Place) -> Result<Self> {
         if place.is_remote() {
             return Ok(Self::Store(Box::new(RemoteStore::open(&place.root, &place.network)?)));
         }
@@ -410,6 +428,18 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// The size of a file, where it is there.
+    pub fn size_of(&self, name: &str) -> Result<Option<u64>> {
+        match self {
+            Self::Store(store) => store.size_of(name),
+            Self::Dir(root) => match own(root, name)?.symlink_metadata() {
+                Ok(there) => Ok(Some(there.len())),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+                Err(error) => Err(Error::io("look at", &root.join(name))(error)),
+            },
+        }
+    }
+
     /// Writes a file, whole and durable, or not at all.
     fn put_file(&self, own: &BundleFile, from: &Path, blake3: blake3::Hash, stop: &CancellationToken) -> Result<()> {
         let name = file(&own.name);
@@ -427,17 +457,22 @@ impl<'a> Target<'a> {
     }
 
     /// Writes a small file in one step, unless it is there.
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Store(store) => store.put(name, bytes),
             Self::Dir(root) => {
                 let path = own(root, name)?;
-                if read_regular(&path, document::MAX_BYTES).is_ok_and(|there| there == bytes) {
+                let is_there = || read_regular(&path, document::MAX_BYTES).is_ok_and(|there| there == bytes);
+                if is_there() {
                     return Ok(());
                 }
-                let mut output = new_file(&path)?;
-                output.file().write_all(bytes).map_err(Error::io("write", &path))?;
-                output.commit()
+                let write = || {
+                    let mut output = new_file(&path)?;
+                    output.file().write_all(bytes).map_err(Error::io("write", &path))?;
+                    output.commit()
+                };
+                // Shards that end at once write the same pointer.
+                write().or_else(|error| if is_there() { Ok(()) } else { Err(error) })
             }
         }
     }

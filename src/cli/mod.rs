@@ -10,6 +10,7 @@ mod last_resort;
 mod output;
 mod progress;
 mod render;
+mod shard;
 mod signals;
 mod source_list;
 mod usage;

@@ -19,8 +19,8 @@ use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{checksum, sealed};
 use crate::report::{
-    Blocks, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, SourceInfo,
-    Versions, rfc3339,
+    Blocks, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, ShardReport,
+    SourceInfo, Versions, rfc3339,
 };
 use crate::rocks::options;
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
@@ -105,6 +105,11 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         payload_bytes: loaded.payload,
         digest: loaded.digest,
         f3: loaded.f3,
+        shard: loaded
+            .routed
+            .filter(|_| options.shard.is_some())
+            .zip(options.shard)
+            .map(|((router, framed), shard)| ShardReport::of(shard, &router, &framed, complete.network)),
         hash_functions: knows_functions.then(|| job.journal.functions()),
         preset: preset.preset.clone(),
         loader: preset.loader.to_string(),

@@ -15,6 +15,7 @@ use crate::progress::Progress;
 use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{DataFile, FamilyScan, Level, Reader};
+use crate::sort::router::{Framed, Router};
 use crate::source::car::chunks::Tail;
 use crate::source::car::sources::SourceRead;
 
@@ -68,6 +69,8 @@ pub(super) struct Loaded {
     pub log: Option<LogReport>,
     /// What was read of each source of CARs, and its duplicates.
     pub sources: Vec<(SourceRead, u64)>,
+    /// How its keys were routed, and what the whole source has; only where blocks were sorted.
+    pub routed: Option<(Router, Framed)>,
 }
 
 /// What is found out about a snapshot once all its blocks are in the database.
@@ -77,6 +80,8 @@ pub(super) struct Completeness {
     pub first_missing_roots: Vec<String>,
     pub links: Option<LinkReport>,
     pub head: Option<Head>,
+    /// The network by its genesis, of a shard alone: the head may be in another one.
+    pub network: Option<String>,
 }
 
 /// The sources with the duplicates of each, of which there are `repeats`.

@@ -40,6 +40,9 @@ pub(super) struct Identity {
     /// What becomes of F3 data; empty where they are stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     f3: String,
+    /// The shard, where it is not all of the source.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    shard: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     work_dir: Option<PathBuf>,
     spill: bool,
@@ -223,6 +226,7 @@ impl Identity {
                 F3Data::Skip => "skip".into(),
                 F3Data::File(path) => format!("file {}", portable(path).display()),
             },
+            shard: options.shard.map(|shard| shard.to_string()).unwrap_or_default(),
             work_dir: options.work_dir.as_deref().map(portable),
             spill: plan.spills(),
             partition_bits: partitions.map_or(0, |partitions| partitions.bits),

@@ -143,7 +143,7 @@ impl Import<'_> {
             self.warn(job.sources.take_unusable());
             let mut info = of_all(info, &loaded.sources);
             let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
-            let complete = car::complete::check(job, &roots)?;
+            let complete = car::complete::check(job, &roots, loaded.routed.as_ref().map(|(router, _)| router))?;
             if !job.sources.are_several() {
                 info.remote = job.sources.remote_info(0);
             }

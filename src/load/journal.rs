@@ -25,7 +25,7 @@ use crate::load::database_state::DatabaseState;
 use crate::load::identity::{Identity, Inode};
 use crate::os::files::sync_dir;
 use crate::os::private;
-use crate::sort::router::Router;
+use crate::sort::router::{Framed, Router};
 use crate::sort::spill::{Extent, Mark};
 use crate::source::car::sources::SourceRead;
 use crate::source::input::Restart;
@@ -140,6 +140,9 @@ pub(super) struct Checkpoint {
     pub payload: u64,
     /// Content digest of their records, duplicates included: the sum of all that was verified.
     pub digest: ContentDigest,
+    /// All blocks before `offset`, those of other shards included, by their classes; none where they were not routed.
+    #[serde(default)]
+    pub framed: Framed,
 }
 
 impl SourceNews {
@@ -500,6 +503,7 @@ impl JournalBench {
             payload: offset,
             digest: ContentDigest::default(),
             source: 0,
+            framed: Framed::default(),
         };
         let extent =
             Extent { bytes: offset / u64::from(partitions.max(1)), blocks: offset / 1000, ..Extent::default() };

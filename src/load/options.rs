@@ -11,6 +11,7 @@ use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
 use crate::sort::key::KeyLayout;
+use crate::sort::router::Shard;
 use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 use crate::source::remote::{NetworkOptions, take_secrets};
@@ -48,6 +49,9 @@ pub struct ImportOptions {
     pub(crate) f3: F3Data,
     /// Options of block logs.
     pub(crate) log: LogOptions,
+    /// Which of equal ranges of the digest is imported. Defaults to all.
+    #[setters(skip)]
+    pub(crate) shard: Option<Shard>,
     /// Where partitions are spilled to. Defaults to `<db>.partial`.
     pub(crate) work_dir: Option<PathBuf>,
     /// Whether blocks go through memory or through files. Defaults to what fits.
@@ -180,6 +184,7 @@ impl ImportOptions {
             concatenated: false,
             null_padding: NullPadding::Error,
             max_block_size: DEFAULT_MAX_BLOCK,
+            shard: None,
             work_dir: None,
             plan: PlanChoice::Auto,
             into_existing: false,

@@ -128,7 +128,16 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
         PlanChoice::Auto if opened.goes_on_from_disk() => PlanChoice::Spill,
         choice => choice,
     };
-    let mut plan = choose(choice, expected, is_exact, own, threads, max_files, preset.sst_size());
+    let sst_size = preset.sst_size();
+    let plan_of = |bytes, is_exact| choose(choice, bytes, is_exact, own, threads, max_files, sst_size);
+    let mut plan = match options.shard {
+        None => plan_of(expected, is_exact),
+        // About as much as other shards: one that does not fit is known not to, one that fits may turn out not to.
+        Some(shard) => {
+            let share = expected.map(|bytes| bytes.div_ceil(u64::from(shard.of)));
+            Some(plan_of(share, is_exact)).filter(Plan::spills).unwrap_or_else(|| plan_of(share, false))
+        }
+    };
     if let Method::CarSst { sort } = &mut plan.method {
         sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, page_cache(budget)));
         sort.by_reference = sort.spill
@@ -207,7 +216,10 @@ fn is_uncompressed(map: &OptionMap) -> bool {
 /// What an uncompressed database takes at least for a source of `size` bytes, the largest one, which is no larger packed than its blocks are.
 /// Of a source of which only a part may be read, and of blocks that may be in the database already, it is not known.
 fn least_bytes(options: &ImportOptions, size: Option<u64>) -> u64 {
-    let is_cut = options.log.from.is_some() || options.log.to.is_some() || options.null_padding == NullPadding::Eof;
+    let is_cut = options.shard.is_some()
+        || options.log.from.is_some()
+        || options.log.to.is_some()
+        || options.null_padding == NullPadding::Eof;
     let size = size.filter(|_| !is_cut && !options.into_existing).unwrap_or_default();
     size - size / FRAMING
 }

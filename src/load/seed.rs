@@ -250,7 +250,7 @@ fn of_part(job: &Job<'_>, record: &ImportReport) -> Result<ImportReport> {
         record.payload_bytes = reader.totals(&record.column_family)?.value_bytes;
         drop(reader);
         let roots: Vec<RawCid> = record.source.roots.iter().filter_map(|root| root.parse().ok()).collect();
-        let found = complete::check(job, &roots)?;
+        let found = complete::check(job, &roots, None)?;
         (record.missing_roots, record.first_missing_roots) = (found.missing_roots, found.first_missing_roots);
     }
     Ok(record)

@@ -43,6 +43,12 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) 
             "leave them out",
         );
     }
+    if options.shard.is_some() {
+        return usage(
+            "a block log has no shards: its blocks are stored by number, in their order",
+            "leave --shard out; --from and --to take a part of a log",
+        );
+    }
     if options.plan != PlanChoice::Auto {
         return usage("--plan has no effect on a block log: nothing is sorted", "leave it out");
     }
@@ -107,6 +113,9 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
             "leave one of --f3 and --concatenated out, or import the CARs as files of their own",
         );
     }
+    if options.shard.is_some() {
+        check_shard(options, loader)?;
+    }
     match loader {
         Loader::Ingest if options.no_compact && !options.into_existing => Err(nothing_to_compact()),
         Loader::Memtable if options.plan != PlanChoice::Auto => refused(
@@ -114,5 +123,32 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
             "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
         ),
         _ => Ok(()),
+    }
+}
+
+/// Refuses options that have no effect on a shard, or would need the others.
+fn check_shard(options: &ImportOptions, loader: Loader) -> Result<()> {
+    let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    if options.follows_links() {
+        return refused(
+            "--check-links and --require-links need all blocks, and a shard has only some",
+            "leave them out, and follow the links in a database that is seeded: `bedload walk`",
+        );
+    }
+    if options.into_existing {
+        return refused("--shard is for a database of its own", "leave --into-existing out");
+    }
+    if loader == Loader::Memtable {
+        return refused(
+            "--shard has no effect with the memtable loader: no bundle takes what it writes",
+            "choose a preset of the ingest loader, e.g. --preset ingest",
+        );
+    }
+    match options.f3 {
+        F3Data::File(_) => refused(
+            "--f3 FILE with --shard would write the file once for each shard",
+            "give --f3 skip; `--f3 store` makes them a record of one shard",
+        ),
+        F3Data::Store | F3Data::Skip => Ok(()),
     }
 }

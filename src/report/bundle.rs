@@ -10,12 +10,18 @@ pub const BUNDLED_SCHEMA: &str = "bedload-bundled-1";
 pub struct BundleReport {
     /// Name and version of this document.
     pub schema: String,
-    /// The database's path as the user gave it.
+    /// The database's path as the user gave it; empty where parts were joined.
     pub db: String,
     /// Where the bundle is.
     pub place: String,
-    /// Its id: the BLAKE3 of its `bundle.json`.
+    /// Its id: the BLAKE3 of its `bundle.json`. Of a part, the name of the set that it belongs to.
     pub id: String,
+    /// The number of the shard, where only its part was published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<u32>,
+    /// How many parts were joined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joined: Option<u32>,
     /// Records in it, of all column families.
     pub records: u64,
     /// Files in it.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
@@ -11,6 +12,7 @@ use crate::preset::EffectiveOption;
 use crate::progress::{ReadStep, Sample, Throughput};
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
+use crate::sort::router::{Count, Framed, Router, Shard};
 use crate::source::input::{Expected, SumFunction};
 
 use super::LogReport;
@@ -74,6 +76,9 @@ pub struct ImportReport {
     /// digest have them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub f3: Vec<F3Report>,
+    /// Which part of the source this is, where it is not all of it. Counts, digest and missing roots are those of the part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardReport>,
     /// Multicodecs of the hash functions of the blocks; only where keys are bare digests, which do not name theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
@@ -340,6 +345,54 @@ impl Part {
         let Self { bundle, files, of_files, range, .. } = self;
         let range = range.as_ref().map_or_else(String::new, |range| format!(", those with keys of {range}"));
         format!("{files} of the {of_files} files of the bundle {bundle}{range}")
+    }
+}
+
+/// One of the shards of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ShardReport {
+    /// Which one, counted from 0.
+    pub number: u32,
+    /// How many there are.
+    pub of: u32,
+    /// What the whole source has, for each beginning of keys that its digests are cut into shards behind, and last for all
+    /// other keys.
+    pub classes: Vec<ShardClass>,
+    /// The network, where its genesis is in this shard: the head may be in another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+}
+
+/// Blocks of a source whose keys begin alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ShardClass {
+    /// The first bytes of their keys, as hex; `null` for all other keys.
+    pub prefix: Option<String>,
+    /// How many there are, duplicates included.
+    pub blocks: u64,
+    /// Bytes of their values.
+    pub bytes: u64,
+}
+
+impl ShardReport {
+    pub(crate) fn of(shard: Shard, router: &Router, framed: &Framed, network: Option<String>) -> Self {
+        let class = |(prefix, count): (Option<&[u8]>, Count)| ShardClass {
+            prefix: prefix.map(|prefix| HEXLOWER.encode(prefix)),
+            blocks: count.blocks,
+            bytes: count.bytes,
+        };
+        Self { number: shard.number, of: shard.of, classes: router.classes(framed).map(class).collect(), network }
+    }
+
+    /// Blocks of the whole source, and bytes of their values; `None` where the numbers are none.
+    pub(crate) fn source(&self) -> Option<Count> {
+        self.classes.iter().try_fold(Count::default(), |all, class| {
+            Some(Count { blocks: all.blocks.checked_add(class.blocks)?, bytes: all.bytes.checked_add(class.bytes)? })
+        })
     }
 }
 

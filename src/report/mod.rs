@@ -27,7 +27,7 @@ pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
     Blocks, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
-    RemoteInfo, SourceInfo, Versions,
+    RemoteInfo, ShardClass, ShardReport, SourceInfo, Versions,
 };
 pub(crate) use import::{Part, SCHEMA, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;

@@ -177,7 +177,7 @@ impl ImportRecord {
     /// # Errors
     /// As [`ImportRecord::load`].
     pub(crate) fn load_sealed(db: &Path) -> Result<Option<(Self, bool)>> {
-        Ok(Self::load_as(db)?.map(|(record, bytes)| (record, is_sealed(&bytes))))
+        Ok(Self::load_as(db)?.map(|(record, bytes)| (record, unsealed(&bytes).is_some())))
     }
 
     /// Reads the record of the database in `db` as a `T`, and its bytes; `None` when it has none.
@@ -217,11 +217,11 @@ pub(crate) fn sealed(mut report: Vec<u8>) -> Vec<u8> {
     [&report, SEAL, checksum.as_bytes(), END].concat()
 }
 
-fn is_sealed(record: &[u8]) -> bool {
-    let Some(place) = memchr::memmem::rfind(record, SEAL) else { return false };
-    let (report, seal) = record.split_at(place);
-    let found = seal.strip_prefix(SEAL).and_then(|seal| seal.strip_suffix(END));
-    found == Some(checksum(report).as_bytes())
+/// What was sealed, as `serde_json` prints it; `None` where it is not as it was.
+pub(crate) fn unsealed(record: &[u8]) -> Option<Vec<u8>> {
+    let (report, seal) = record.split_at(memchr::memmem::rfind(record, SEAL)?);
+    let found = seal.strip_prefix(SEAL)?.strip_suffix(END)?;
+    (found == checksum(report).as_bytes()).then(|| [report, b"\n}"].concat())
 }
 
 /// [`checksum`] of the record of the database in `db`; `None` where none can be read.

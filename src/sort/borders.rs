@@ -5,6 +5,8 @@
 //!
 //! Records whose keys begin alike, and go on with a hash, are cut into 2^bits *slices* of equal ranges of that hash.
 
+use crate::sort::router::Shard;
+
 /// The most bits of a hash that tell a slice.
 const MOST: u32 = 24;
 
@@ -20,18 +22,19 @@ pub(crate) fn slice_bits(bytes: u64, target: u64) -> u32 {
 pub(crate) struct Borders {
     /// What the keys begin with.
     class: Vec<u8>,
+    shard: Shard,
     bits: u32,
     next: u64,
     end: u64,
 }
 
 impl Borders {
-    /// The borders within the part that has the number `part` of 2^`part_bits` equal parts of the keys that begin with `class`, if
-    /// there are 2^`bits` slices of all; none where a slice is no smaller than the part.
-    pub fn within(class: &[u8], (part, part_bits): (u32, u32), bits: u32) -> Self {
+    /// The borders within the part that has the number `part` of 2^`part_bits` equal parts of the keys that begin with `class`
+    /// and are of `shard`, if there are 2^`bits` slices of all these; none where a slice is no smaller than the part.
+    pub fn within(class: &[u8], shard: Shard, (part, part_bits): (u32, u32), bits: u32) -> Self {
         let each = bits.saturating_sub(part_bits);
         let (first, end) = (u64::from(part) << each, (u64::from(part) + 1) << each);
-        Self { class: class.to_vec(), bits, next: first + 1, end }
+        Self { class: class.to_vec(), shard, bits, next: first + 1, end }
     }
 }
 
@@ -42,7 +45,7 @@ impl Iterator for Borders {
         if self.bits == 0 || self.next >= self.end {
             return None;
         }
-        let hash = (self.next << (64 - self.bits)).to_be_bytes();
+        let hash = self.shard.prefix_at(self.next << (64 - self.bits)).to_be_bytes();
         self.next += 1;
         // A short hash that was filled with zeros to compare it is not before its border.
         let len = hash.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -68,24 +71,41 @@ mod tests {
 
     #[test]
     fn borders_of_parts_and_those_between_parts_are_those_of_all() {
-        let all: Vec<_> = Borders::within(b"ab", (0, 0), 4).collect();
+        let all: Vec<_> = Borders::within(b"ab", Shard::default(), (0, 0), 4).collect();
         assert_eq!(all.len(), 15);
         assert!(all.is_sorted());
         assert_eq!(all[0], b"ab\x10");
         assert_eq!(all[7], b"ab\x80");
-        let parts: Vec<_> = (0..4).map(|part| Borders::within(b"ab", (part, 2), 4).collect::<Vec<_>>()).collect();
+        let parts: Vec<_> =
+            (0..4).map(|part| Borders::within(b"ab", Shard::default(), (part, 2), 4).collect::<Vec<_>>()).collect();
         let between = [3, 7, 11].map(|at| all[at].clone());
         let mut joined = [parts.concat(), between.to_vec()].concat();
         joined.sort();
         assert_eq!(joined, all);
-        assert_eq!(Borders::within(b"ab", (3, 4), 4).count(), 0);
-        assert_eq!(Borders::within(b"ab", (3, 4), 2).count(), 0, "slices of several parts");
-        assert_eq!(Borders::within(b"", (0, 0), 0).count(), 0);
+        assert_eq!(Borders::within(b"ab", Shard::default(), (3, 4), 4).count(), 0);
+        assert_eq!(Borders::within(b"ab", Shard::default(), (3, 4), 2).count(), 0, "slices of several parts");
+        assert_eq!(Borders::within(b"", Shard::default(), (0, 0), 0).count(), 0);
+    }
+
+    #[test]
+    fn shards_of_a_power_of_two_have_the_borders_of_all() {
+        let all: Vec<_> = Borders::within(b"k", Shard::default(), (0, 0), 5).collect();
+        let mut found = Vec::new();
+        for number in 0..8 {
+            let shard = Shard::new(number, 8).expect("one");
+            found.extend((0..2).flat_map(|part| Borders::within(b"k", shard, (part, 1), 2).collect::<Vec<_>>()));
+        }
+        let between: Vec<_> = all.iter().skip(1).step_by(2).cloned().collect();
+        found.extend(between);
+        found.sort();
+        assert_eq!(found, all);
+        let third = Shard::new(1, 3).expect("one");
+        assert_eq!(Borders::within(b"", third, (0, 0), 1).collect::<Vec<_>>(), [[0x80]]);
     }
 
     #[test]
     fn a_short_hash_is_on_the_same_side_of_a_border_as_its_number() {
-        let border = Borders::within(b"k", (0, 0), 1).next().expect("one");
+        let border = Borders::within(b"k", Shard::default(), (0, 0), 1).next().expect("one");
         assert!([b"k\x80".as_slice(), b"k\x80\0"].iter().all(|key| **key >= *border));
         assert!(b"k\x7f\xff".as_slice() < border.as_slice());
     }

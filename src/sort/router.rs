@@ -11,9 +11,15 @@
 //!
 //! Whatever the keys are, the order holds; only the evenness depends on them. A class beginning is a sequence of
 //! varints and so never the beginning of another class.
+//!
+//! A shard has one of equal ranges of the digest in each class, and all partitions lie in that. The gaps, which have no
+//! digest in common, are the first shard's: so the keys of two shards never lie between each other within a class or a gap.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
 
 use crate::sort::borders::{Borders, slice_bits};
 
@@ -37,19 +43,117 @@ pub(crate) struct Group {
     pub borders: Borders,
 }
 
+/// The most shards of a source.
+pub(crate) const MAX_SHARDS: u32 = 1 << 16;
+
+/// One of equal ranges of the digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shard {
+    /// Which one, counted from 0.
+    pub number: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+impl Default for Shard {
+    /// All of it.
+    fn default() -> Self {
+        Self { number: 0, of: 1 }
+    }
+}
+
+impl Shard {
+    /// Shard `number` of `of`; `None` where there is no such one.
+    pub fn new(number: u32, of: u32) -> Option<Self> {
+        (number < of && of <= MAX_SHARDS).then_some(Self { number, of })
+    }
+
+    fn is_all(&self) -> bool {
+        self.of == 1
+    }
+
+    /// The bits of a digest that tell as many shards.
+    fn bits(self) -> u32 {
+        self.of.next_power_of_two().ilog2()
+    }
+
+    /// The least first eight bytes of a digest at this place, a share of 2^64, in the range of the shard.
+    pub fn prefix_at(self, place: u64) -> u64 {
+        let prefix = ((u128::from(self.number) << 64) | u128::from(place)).div_ceil(u128::from(self.of.max(1)));
+        u64::try_from(prefix).unwrap_or(u64::MAX)
+    }
+
+    /// The shard of a digest, and where the digest lies in the range of that, as a share of 2^64.
+    fn place(self, prefix: u64) -> (u32, u64) {
+        let place = u128::from(prefix) * u128::from(self.of);
+        ((place >> 64) as u32, place as u64)
+    }
+}
+
+/// Blocks, and bytes of their values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Count {
+    pub blocks: u64,
+    pub bytes: u64,
+}
+
+/// What the source has, shards that are not read included, of each class of the router in its order; the last is what has
+/// none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Framed([Count; MAX_CLASSES + 1]);
+
+impl Framed {
+    /// Adds a block, whose value has `bytes`.
+    pub fn add(&mut self, route: Route, bytes: u64) {
+        if let Some(count) = self.0.get_mut(route.class as usize) {
+            count.blocks += 1;
+            count.bytes += bytes;
+        }
+    }
+
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            mine.blocks += theirs.blocks;
+            mine.bytes += theirs.bytes;
+        }
+    }
+
+    /// All classes together.
+    pub fn all(&self) -> Count {
+        self.0.iter().fold(Count::default(), |all, count| Count {
+            blocks: all.blocks + count.blocks,
+            bytes: all.bytes + count.bytes,
+        })
+    }
+}
+
 /// The partition of a key, and its first sort key there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub partition: u32,
+    /// The class; [`MAX_CLASSES`] where it has none.
+    class: u32,
+    /// Whether it is in the shard.
+    pub is_own: bool,
     /// Eight bytes of the key, big-endian, zero-filled: within a partition it never contradicts the order of the keys.
     pub prefix: u64,
 }
 
 /// Routes keys to partitions.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Router {
     classes: Vec<Vec<u8>>,
     bits: u32,
+    /// The range that is partitioned.
+    #[serde(default, skip_serializing_if = "Shard::is_all")]
+    shard: Shard,
 }
 
 impl Router {
@@ -68,7 +172,18 @@ impl Router {
         common.truncate(MAX_CLASSES);
         let mut classes: Vec<Vec<u8>> = common.into_iter().map(|(class, _)| class.to_vec()).collect();
         classes.sort_unstable();
-        Self { classes, bits }
+        Self { classes, bits, shard: Shard::default() }
+    }
+
+    /// The same for one shard.
+    pub fn of_shard(self, shard: Option<Shard>) -> Self {
+        Self { shard: shard.unwrap_or_default(), ..self }
+    }
+
+    /// The beginnings of keys, in their order, with what the source has of each; and of all other keys.
+    pub fn classes<'a>(&'a self, framed: &'a Framed) -> impl Iterator<Item = (Option<&'a [u8]>, Count)> + 'a {
+        let known = self.classes.iter().zip(&framed.0).map(|(class, count)| (Some(class.as_slice()), *count));
+        known.chain(framed.0.last().map(|count| (None, *count)))
     }
 
     /// How many partitions there are.
@@ -80,18 +195,12 @@ impl Router {
         (1 << self.bits) + 1
     }
 
-    /// The blocks of each class, by those of each partition.
-    pub fn by_class(&self, blocks: impl Fn(u32) -> u64) -> Vec<u64> {
-        let first = |class: u32| class * self.per_class() + 1;
-        let classes = 0..self.classes.len() as u32;
-        classes.map(|class| (first(class)..first(class) + (1 << self.bits)).map(&blocks).sum()).collect()
-    }
-
-    /// All partitions, grouped by the files of about `target` bytes that they become. `blocks` are those of each class, of
-    /// `mean` bytes each. A group has all of one slice or more.
-    pub fn groups(&self, blocks: &[u64], mean: u64, target: u64) -> Vec<Group> {
-        let bits = |blocks: &u64| slice_bits(blocks.saturating_mul(mean), target);
-        let least = blocks.iter().map(bits).max().unwrap_or_default().min(SHARED_BITS);
+    /// All partitions, grouped by the files of about `target` bytes that they become. The whole source is as `framed` says. A
+    /// group has all of one slice or more.
+    pub fn groups(&self, framed: &Framed, target: u64) -> Vec<Group> {
+        let counts = framed.0.get(..self.classes.len()).unwrap_or_default();
+        let bits = |count: &Count| slice_bits(count.bytes, target);
+        let least = counts.iter().map(bits).max().unwrap_or_default().min(SHARED_BITS);
         let mut groups = Vec::new();
         let mut start = 0;
         let mut group = |end: u32, borders: Borders| {
@@ -99,11 +208,11 @@ impl Router {
             start = end;
         };
         group(1, Borders::default());
-        for ((class, blocks), first) in self.classes.iter().zip(blocks).zip((1..).step_by(self.per_class() as usize)) {
-            let bits = bits(blocks).max(least);
+        for ((class, count), first) in self.classes.iter().zip(counts).zip((1..).step_by(self.per_class() as usize)) {
+            let bits = bits(count).max(least).saturating_sub(self.shard.bits());
             let together = 1 << self.bits.saturating_sub(bits);
             for part in (0..1 << self.bits).step_by(together) {
-                group(first + part + together as u32, Borders::within(class, (part, self.bits), bits));
+                group(first + part + together as u32, Borders::within(class, self.shard, (part, self.bits), bits));
             }
             // The gap behind the class.
             group(first + (1 << self.bits) + 1, Borders::default());
@@ -117,11 +226,14 @@ impl Router {
         let per_class = self.per_class();
         if let Some(index) = self.classes.iter().position(|known| known == class) {
             let prefix = leading(digest);
-            let part = if self.bits == 0 { 0 } else { (prefix >> (64 - self.bits)) as u32 };
-            return Route { partition: index as u32 * per_class + 1 + part, prefix };
+            let (shard, place) = self.shard.place(prefix);
+            let part = if self.bits == 0 { 0 } else { (place >> (64 - self.bits)) as u32 };
+            let partition = index as u32 * per_class + 1 + part;
+            return Route { partition, class: index as u32, is_own: shard == self.shard.number, prefix };
         }
         let gap = self.classes.partition_point(|known| known.as_slice() < key) as u32;
-        Route { partition: gap * per_class, prefix: leading(key) }
+        let class = MAX_CLASSES as u32;
+        Route { partition: gap * per_class, class, is_own: self.shard.number == 0, prefix: leading(key) }
     }
 }
 
@@ -166,7 +278,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn partitions_and_prefixes_never_contradict_the_order_of_keys(cids in cids(), sample in 0usize..50, bits in 0u32..9, layout in 0..3) {
+        fn partitions_and_prefixes_never_contradict_the_order_of_keys(
+            cids in cids(), sample in 0usize..50, bits in 0u32..9, layout in 0..3, of in 1u32..40,
+        ) {
             let layout = [KeyLayout::Cid, KeyLayout::Multihash, KeyLayout::Digest][layout as usize];
             let keys: Vec<(&[u8], usize)> = cids
                 .iter()
@@ -181,6 +295,27 @@ mod tests {
             routed.sort_unstable_by(|(a, x), (b, y)| (a.partition, a.prefix, x).cmp(&(b.partition, b.prefix, y)));
             prop_assert!(routed.is_sorted_by_key(|(_, key)| *key), "order broken: {:?}", routed);
             prop_assert!(routed.iter().all(|(route, _)| route.partition < router.partitions()));
+            // Each key is in one shard, in which the same holds, and no key of another shard is inside of a range.
+            let mut ranges: Vec<(&[u8], &[u8])> = Vec::new();
+            let mut found = 0;
+            for number in 0..of {
+                let shard = router.clone().of_shard(Shard::new(number, of));
+                let mut own: Vec<_> = keys.iter().map(|&(key, at)| (shard.route(key, at), key)).collect();
+                own.retain(|(route, _)| route.is_own);
+                own.sort_unstable_by(|(a, x), (b, y)| (a.partition, a.prefix, x).cmp(&(b.partition, b.prefix, y)));
+                prop_assert!(own.is_sorted_by_key(|(_, key)| *key), "order broken in shard {number} of {of}: {own:?}");
+                prop_assert!(own.iter().all(|(route, _)| route.partition < shard.partitions()));
+                found += own.len();
+                let groups = shard.groups(&Framed::default(), 1);
+                prop_assert_eq!(groups.last().map(|group| group.partitions.end), Some(shard.partitions()));
+                let group = |route: &Route| groups.partition_point(|group| group.partitions.end <= route.partition);
+                for range in own.chunk_by(|(a, _), (b, _)| group(a) == group(b)) {
+                    ranges.extend(range.first().zip(range.last()).map(|((_, first), (_, last))| (*first, *last)));
+                }
+            }
+            prop_assert_eq!(found, keys.len());
+            ranges.sort_unstable();
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0), "shards overlap: {ranges:?}");
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::bundle::{BundleOptions, Signer, bundle};
+use crate::bundle::{BundleOptions, JoinOptions, Signer, bundle, join};
 use crate::os::files::read_regular;
 use crate::progress::CancellationToken;
 
-use crate::cli::args::{DatabaseArgs, NetworkArgs};
+use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::{output, progress, signals};
@@ -24,14 +24,26 @@ const MAX_PASSWORD: u64 = 64 << 10;
 /// Reads every record and compares the whole with what the import recorded, then writes the files that are not there yet,
 /// each under its BLAKE3, then bundle.json, which names them all, and last the pointer `latest`. Nothing but `latest` is ever
 /// changed there. A database that a node has written to is refused.
+///
+/// Of one shard (`import --shard`) a part is published; when those of all shards are there, `--join` makes the bundle of them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload bundle /data/blocks --to s3://bucket/mainnet")]
 pub struct Args {
-    #[command(flatten)]
-    pub database: DatabaseArgs,
+    /// The database
+    #[arg(value_name = "DB", required_unless_present_any = ["db", "join"], conflicts_with_all = ["db", "join"])]
+    pub database: Option<PathBuf>,
+    /// The database, as an option
+    #[arg(long, value_name = "DIR", conflicts_with = "join")]
+    pub db: Option<PathBuf>,
     /// Where to: a directory, or s3://, gs:// or az://
+    #[arg(long, value_name = "PLACE", required_unless_present = "join", conflicts_with = "join")]
+    pub to: Option<PathBuf>,
+    /// Make a bundle of the parts that the shards of an import have put there
     #[arg(long, value_name = "PLACE")]
-    pub to: PathBuf,
+    pub join: Option<PathBuf>,
+    /// Which parts; the default is those of the shard that ended last
+    #[arg(long, value_name = "SET", requires = "join")]
+    pub set: Option<String>,
     /// Sign bundle.json with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
     #[arg(long, value_name = "FILE")]
     pub sign: Option<PathBuf>,
@@ -44,26 +56,27 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let network = NetworkArgs { connections: None, endpoint: args.endpoint.clone() };
+    let place = args.join.clone().or_else(|| args.to.clone()).unwrap_or_default();
+    let network = NetworkArgs { connections: None, endpoint: args.endpoint.clone() }.options([&place])?;
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
-    let options = BundleOptions {
-        db: args.database.path().to_owned(),
-        to: args.to.clone(),
-        threads: args.threads.map(usize::from),
-        network: network.options([&args.to])?,
-        signer,
-        stop: CancellationToken::default(),
-    };
-    signals::cancel_on_signals(
-        &options.stop,
-        "run the same command again; what is there already is not written again",
-    )?;
+    let stop = CancellationToken::default();
+    signals::cancel_on_signals(&stop, "run the same command again; what is there already is not written again")?;
     let observer = progress::renderer(globals);
-    let report = bundle(&options, observer.as_ref());
+    let report = match &args.join {
+        Some(_) => join(&JoinOptions { place, set: args.set.clone(), signer, network, stop }, observer.as_ref()),
+        None => {
+            let db = args.database.clone().or_else(|| args.db.clone()).unwrap_or_default();
+            let threads = args.threads.map(usize::from);
+            bundle(&BundleOptions { db, to: place, threads, network, signer, stop }, observer.as_ref())
+        }
+    };
     observer.finish();
     let report = report?;
-    let done = format!("the bundle {} is complete", report.id);
+    let done = match report.part {
+        Some(number) => format!("part {number} of the set {} is complete", report.id),
+        None => format!("the bundle {} is complete", report.id),
+    };
     output::report_done(done, "seed it as it is", || {
         if globals.json {
             return output::print_json(&report);

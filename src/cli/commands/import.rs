@@ -17,7 +17,7 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::source_list::{self, Names};
 use crate::cli::values::{self, Checkpoints};
-use crate::cli::{output, progress, signals};
+use crate::cli::{output, progress, shard, signals};
 
 /// Load a snapshot into a new RocksDB database
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,9 @@ pub struct Args {
     /// Discard an unfinished import and start over
     #[arg(long, help_heading = "Database")]
     pub restart: bool,
-
+    /// Only shard I of N, I from 0 on (auto: the task's number)
+    #[arg(long, value_name = "I/N|auto/N", value_parser = shard::parse, help_heading = "Source")]
+    pub shard: Option<shard::Asked>,
     /// Format of the source: auto, car or block-log
     #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(), help_heading = "Source")]
     pub format: Format,
@@ -210,6 +212,7 @@ fn options(args: &Args, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
     options.concatenated = args.concatenated;
     options.memory = args.memory;
     options.threads = args.threads.map(usize::from);
+    options.shard = args.shard.map(|shard| shard.resolve(|name| std::env::var(name).ok())).transpose()?;
     options.work_dir.clone_from(&args.work_dir);
     options.plan = args.plan;
     options.key = args.key;

@@ -9,13 +9,20 @@ use crate::cli::render::rows::{NAMES, Rows};
 /// What was published, for people.
 pub fn text(report: &BundleReport) -> String {
     let mut rows = Rows::new(NAMES);
-    rows.add("database", &report.db);
+    if report.joined.is_none() {
+        rows.add("database", &report.db);
+    }
     rows.add("place", &report.place);
-    rows.add("bundle", &report.id);
+    match report.part {
+        Some(number) => rows.add("part", format!("{number} of {}", report.id)),
+        None => rows.add("bundle", &report.id),
+    }
+    rows.add_some("joined", report.joined.map(|parts| counted(u64::from(parts), "part", "parts")));
     rows.add("records", format!("{}, as the import recorded them", grouped(report.records)));
     let files = counted(report.files, "file", "files");
     rows.add("files", format!("{files}, {}", human(report.bytes)));
     let written = match report.uploaded_files {
+        0 if report.joined.is_some() => "none: a join moves nothing".into(),
         0 => "none: all were there".into(),
         uploaded => format!("{}, {}", counted(uploaded, "file", "files"), human(report.uploaded_bytes)),
     };

@@ -33,6 +33,14 @@ pub fn text(report: &ImportReport) -> String {
         let more = (more > 0).then(|| format!("{} more, which the report as JSON has", grouped(more as u64)));
         rows.add_each("sources", report.sources.iter().take(MOST_SOURCES).map(source).chain(more));
     }
+    if let Some(shard) = &report.shard {
+        let whole = shard.source().unwrap_or_default();
+        let of = format!("of {} blocks, {}", grouped(whole.blocks), human(whole.bytes));
+        rows.add(
+            "shard",
+            format!("{} of {} (counted from 0), {of}: the database holds a part", shard.number, shard.of),
+        );
+    }
     rows.add("payload", human(report.payload_bytes));
     rows.add("digest", report.digest.to_string());
     rows.add(

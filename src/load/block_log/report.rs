@@ -66,5 +66,6 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         rocksdb_written: (!options.into_existing).then_some(written),
         log,
         sources: Vec::new(),
+        routed: None,
     }
 }

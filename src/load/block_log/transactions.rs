@@ -32,7 +32,7 @@ use crate::parallel;
 use crate::report::PartitionPlan;
 use crate::schema::PLACE;
 use crate::sort::borders::{Borders, slice_bits};
-use crate::sort::router::Group;
+use crate::sort::router::{Group, Shard};
 use crate::sort::spill::{Extent, PartitionBuffers, Spill};
 use crate::source::block_log::Lookup;
 use crate::source::block_log::{Log, LogProblem};
@@ -160,7 +160,7 @@ impl<'a> Transactions<'a> {
         let workers = parallel::for_each(job.plan.threads, groups, FamilyDone::default, |done, group| {
             let first = (group * together) as u32;
             if !job.resumed.is_built(first) {
-                let borders = Borders::within(&[], (first, index.plan.bits), bits);
+                let borders = Borders::within(&[], Shard::default(), (first, index.plan.bits), bits);
                 let group = Group { partitions: first..first + together as u32, borders };
                 done.add(&self.build_group(index, &group, write_path)?);
             }

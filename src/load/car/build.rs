@@ -13,7 +13,7 @@ use crate::load::built::Tally;
 use crate::load::car::blocks::conflict;
 use crate::load::car::read::{Blocks, Held};
 use crate::load::identity;
-use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState};
+use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
 use crate::load::sources::Sources;
@@ -53,8 +53,8 @@ pub(in crate::load) struct BuildContext<'a> {
 /// Builds the SSTs of everything held that an earlier run has not built, and returns all of them.
 pub(in crate::load) fn build(blocks: &Blocks, building: &BuildContext<'_>) -> Result<FamilyDone> {
     let BuildContext { plan, resumed, .. } = *building;
-    let Blocks { held, router, .. } = blocks;
     let jobs = jobs(blocks, plan, resumed);
+    let Blocks { held, router, .. } = blocks;
     let builder = Builder {
         building,
         folder: SstFolder::new(building.dir, plan.sst_bytes, &resumed.files),
@@ -82,12 +82,10 @@ fn jobs(blocks: &Blocks, plan: &Plan, resumed: &ResumedState) -> Vec<Group> {
         Held::Memory { entries, .. } => entries.get(partition as usize).is_some_and(|entries| entries.len() > 0),
         Held::Spilled(spill) => spill.extent(partition).bytes > 0,
     };
-    let Checkpoint { payload, blocks: all, .. } = blocks.checkpoint;
-    let groups = blocks.router.groups(&blocks.by_class, payload.div_ceil(all.max(1)), plan.sst_target(payload));
-    groups
-        .into_iter()
-        .filter(|group| group.partitions.clone().any(|one| holds_some(one) && !resumed.is_built(one)))
-        .collect()
+    let framed = &blocks.checkpoint.framed;
+    let groups = blocks.router.groups(framed, plan.sst_target(framed.all().bytes));
+    let is_left = |one: u32| holds_some(one) && !resumed.is_built(one);
+    groups.into_iter().filter(|group| group.partitions.clone().any(is_left)).collect()
 }
 
 struct Builder<'a> {

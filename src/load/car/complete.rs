@@ -8,6 +8,7 @@ use crate::progress::{Event, Phase};
 use crate::report::{Head, LinkReport, rfc3339};
 use crate::rocks::{Reader, ReaderOptions, Visit};
 use crate::sort::key::KeyLayout;
+use crate::sort::router::Router;
 use crate::source::car::{CarProblem, RawCid, read_cid};
 
 /// How many missing roots and links are named.
@@ -36,13 +37,19 @@ const GENESIS: [(&str, &str); 2] = [
 /// # Errors
 /// [`Error::BadInput`]: something is missing that the caller requires; [`Error::Rocks`], [`Error::Io`]: the database or the
 /// list of links cannot be read; [`Error::Interrupted`].
-pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid]) -> Result<Completeness> {
+pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Router>) -> Result<Completeness> {
     let mut found = Completeness::default();
     if roots.is_empty() && job.links.is_none() {
         return Ok(found);
     }
     let reader = Reader::open(job.target.working(), &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
-    look_for_roots(job, &reader, roots, &mut found)?;
+    // Whether a root of another shard is there, that shard says.
+    let is_own = |root: &&RawCid| router.is_none_or(|router| is_own(job.options.key, router, root));
+    let own: Vec<RawCid> = roots.iter().filter(is_own).cloned().collect();
+    look_for_roots(job, &reader, &own, &mut found)?;
+    if job.options.shard.is_some() {
+        found.network = network(job, &reader)?;
+    }
     let lacks_roots = |found: &Completeness| CarProblem::MissingRoots {
         missing: found.missing_roots,
         of: roots.len() as u64,
@@ -123,6 +130,12 @@ fn network(job: &Job<'_>, reader: &Reader) -> Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+/// Whether a block of this CID is in the shard of the router.
+fn is_own(layout: KeyLayout, router: &Router, root: &RawCid) -> bool {
+    let span = read_cid(root.as_bytes()).ok().flatten();
+    span.is_none_or(|span| router.route(key_of(layout, root), layout.digest_in_key(&span)).is_own)
 }
 
 /// What a block of this CID is stored under.

@@ -67,6 +67,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         f3,
         log: None,
         sources,
+        routed: Some((blocks.router, blocks.checkpoint.framed)),
     })
 }
 

@@ -28,6 +28,7 @@ use crate::parallel::{self, Pull};
 use crate::progress::{Event, Phase};
 use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
+use crate::sort::router::Framed;
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
 use parking_lot::Mutex;
@@ -86,6 +87,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
         f3,
         log: None,
         sources: with_repeats(written.sources, &repeats),
+        routed: None,
     })
 }
 
@@ -226,6 +228,7 @@ impl Load<'_> {
             blocks: written.blocks,
             payload: written.payload,
             digest: written.digest,
+            framed: Framed::default(),
         };
         failpoint::reach("read-synced");
         if source.ended {

@@ -1,9 +1,8 @@
 //! Reading the source: every thread takes the next chunk in turn, then checks and routes its blocks beside the others.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
@@ -29,7 +28,7 @@ use crate::report::{Plan, SortPlan};
 use crate::size::human;
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
-use crate::sort::router::Router;
+use crate::sort::router::{Framed, Router};
 use crate::sort::spill::{Mark, PartitionBuffers, Reference, Referred, ReferredSource, Spill};
 use crate::source::car::chunk::{Chunk, ChunkBytes};
 use crate::source::car::chunks::{Chunks, Tail};
@@ -43,12 +42,15 @@ const SAMPLE: usize = 448 << 10;
 /// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
 const KEPT_OPEN: usize = 16;
 
+/// The most bytes of a piece that the blocks of a shard are copied to, and the share of the budget that it takes, as its
+/// reciprocal.
+const MAX_PIECE: usize = 8 << 20;
+const PIECE_SHARE: u64 = 512;
+
 /// The blocks of the sources, checked and routed.
 pub(in crate::load) struct Blocks {
     pub router: Router,
     pub held: Held,
-    /// Blocks that were read of each class of keys.
-    pub by_class: Vec<u64>,
     pub checkpoint: Checkpoint,
     pub tail: Tail,
     /// What was read of each source.
@@ -96,6 +98,9 @@ struct Shared<'a> {
     held_bytes: AtomicU64,
     blocks: AtomicU64,
     payload: AtomicU64,
+    framed: Mutex<Framed>,
+    /// Pieces of a shard's blocks that were begun.
+    pieces_begun: AtomicU32,
     counts: Counts,
 }
 
@@ -122,13 +127,14 @@ impl ReadContext<'_> {
             checkpoint = *known;
             chunks.take_up(&self.resumed.sources);
             skip(&mut chunks, &checkpoint, self.options, self.resumed, self.links)?;
-            self.progress.take_up(checkpoint.consumed, checkpoint.blocks);
+            self.progress.take_up(checkpoint.consumed, checkpoint.framed.all().blocks);
         }
         let first = chunks.next(None)?;
         let router = match &self.resumed.router {
             Some(router) => router.clone(),
             None => {
                 let router = learn(first.as_ref(), self.sort.partitions.bits, self.options.key);
+                let router = router.of_shard(self.options.shard);
                 let by_reference = self.sort.by_reference;
                 self.journal.append(&Entry::Routed { router: router.clone(), by_reference })?;
                 router
@@ -159,6 +165,8 @@ impl ReadContext<'_> {
             held_bytes: AtomicU64::new(0),
             blocks: AtomicU64::new(checkpoint.blocks),
             payload: AtomicU64::new(checkpoint.payload),
+            framed: Mutex::new(checkpoint.framed),
+            pieces_begun: AtomicU32::new(0),
             counts,
         };
         let noted = checkpoint.source;
@@ -202,10 +210,6 @@ impl ReadContext<'_> {
         for worker in &workers {
             contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
         }
-        let by_class = router.by_class(|partition| {
-            let held = contents.get(partition as usize).map_or(0, |held| held.records);
-            spill.extent(partition).blocks + held
-        });
         let mut verified = spill.content();
         contents.iter().for_each(|content| verified.merge(*content));
         let checkpoint = shared.checkpoint(&chunks, verified);
@@ -240,7 +244,7 @@ impl ReadContext<'_> {
             self.journal.append(&Entry::ReadDone { checkpoint, extents, padding: tail.padding, news })?;
             failpoint::reach("read-done");
             drop(workers);
-            return Ok(Blocks { held: Held::Spilled(spill), by_class, router, checkpoint, tail, sources });
+            return Ok(Blocks { held: Held::Spilled(spill), router, checkpoint, tail, sources });
         }
         if self.resumed.held.is_none() {
             self.journal.append(&Entry::Held { checkpoint, padding: tail.padding, news })?;
@@ -248,7 +252,8 @@ impl ReadContext<'_> {
         failpoint::reach("held");
         let mut arena = BlockArena::new(self.options.key);
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
-        for worker in workers {
+        for mut worker in workers {
+            worker.end_piece();
             for held in worker.held {
                 arena.insert(held.index, held.bytes, vec![Mark { at: 0, source: held.source }]);
             }
@@ -260,7 +265,7 @@ impl ReadContext<'_> {
             }
         }
         let held = Held::Memory { arena, entries, contents };
-        Ok(Blocks { held, router, by_class, checkpoint, tail, sources })
+        Ok(Blocks { held, router, checkpoint, tail, sources })
     }
 
     /// The partitions, which refer to the source where the run that made them decided so.
@@ -321,14 +326,12 @@ impl ReadContext<'_> {
             let contents = vec![Content::default(); router.partitions() as usize];
             let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents };
             let tail = Tail { padding };
-            return Ok(Some(Blocks { router: router.clone(), held, by_class: Vec::new(), checkpoint, tail, sources }));
+            return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail, sources }));
         }
         let (Some((checkpoint, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
             return Ok(None);
         };
         is_whole(chunks, self.resumed, self.options, self.links)?;
-        let known: HashMap<u32, u64> = extents.iter().map(|(partition, extent)| (*partition, extent.blocks)).collect();
-        let by_class = router.by_class(|partition| known.get(&partition).copied().unwrap_or_default());
         // The files of partitions that are built may be gone.
         let extents: Vec<_> =
             extents.iter().copied().filter(|(partition, _)| !self.resumed.is_built(*partition)).collect();
@@ -336,7 +339,7 @@ impl ReadContext<'_> {
         let spill = self.spill(router, chunks)?.resume(&extents, &self.resumed.marks)?;
         let tail = Tail { padding };
         let (held, checkpoint) = (Held::Spilled(spill), *checkpoint);
-        Ok(Some(Blocks { held, by_class, router: router.clone(), checkpoint, tail, sources }))
+        Ok(Some(Blocks { held, router: router.clone(), checkpoint, tail, sources }))
     }
 }
 
@@ -368,11 +371,12 @@ pub(in crate::load) fn skip(
     let known = |source: u32| resumed.sources.iter().find(|known| known.source == source).cloned().unwrap_or_default();
     let compared = |chunks: &mut Chunks, source: u32, offset: Option<u64>| {
         let known = known(source);
-        let found = read_again(chunks, offset, options, links).map_err(|error| match error {
-            // What was taken was valid.
-            Error::BadInput { .. } => another_source(chunks, Some(source), options),
-            error => error,
-        })?;
+        let found =
+            read_again(chunks, offset, options, resumed.router.as_ref(), links).map_err(|error| match error {
+                // What was taken was valid.
+                Error::BadInput { .. } => another_source(chunks, Some(source), options),
+                error => error,
+            })?;
         let is_same = found == known.content() && (offset.is_some() || chunks.is_at(known.offset, known.padding));
         if is_same { Ok(()) } else { Err(another_source(chunks, Some(source), options)) }
     };
@@ -438,11 +442,13 @@ pub(in crate::load) fn is_whole(
     }
 }
 
-/// Reads the blocks of this source again, those before `offset` or all: the content of their records.
+/// Reads the blocks of this source again, those before `offset` or all: the content of their records, of the shard alone
+/// where there is one.
 fn read_again(
     chunks: &mut Chunks,
     offset: Option<u64>,
     options: &ImportOptions,
+    router: Option<&Router>,
     links: Option<&LinkList>,
 ) -> Result<Content> {
     let mut found = Content::default();
@@ -459,8 +465,14 @@ fn read_again(
             if let (Some(links), Some(block)) = (links, &block) {
                 links.gather(&block.section.cid, block.body(), &mut gathered);
             }
-            let record = block.and_then(|block| block.record(options.key));
-            found.add(record.map(|record| record.digest()).unwrap_or_default());
+            let is_own = |block: &Block<'_>, record: &Record<'_>| {
+                let digest_at = options.key.digest_in_key(&block.section.cid);
+                router.is_none_or(|router| router.route(record.key(), digest_at).is_own)
+            };
+            let record = block.and_then(|block| block.record(options.key).filter(|record| is_own(&block, record)));
+            if options.shard.is_none() || record.is_some() {
+                found.add(record.map(|record| record.digest()).unwrap_or_default());
+            }
         }
         chunk.bytes.check()?;
         links.map_or(Ok(()), |links| links.add(&mut gathered))?;
@@ -500,6 +512,7 @@ impl Shared<'_> {
             blocks: self.blocks.load(Ordering::Relaxed),
             payload: self.payload.load(Ordering::Relaxed),
             digest: verified.digest,
+            framed: *self.framed.lock(),
         }
     }
 
@@ -540,6 +553,49 @@ struct HeldChunk {
     bytes: ChunkBytes,
 }
 
+/// Blocks of a shard, copied out of the chunks that they came in.
+struct Piece {
+    index: u32,
+    source: u32,
+    buffer: Buffer,
+    len: usize,
+}
+
+impl Piece {
+    /// Copies a section into the piece that was begun, or into a new one where it has no room. Returns where it is.
+    fn copy(
+        piece: &mut Option<Self>,
+        held: &mut Vec<HeldChunk>,
+        shared: &Shared<'_>,
+        source: u32,
+        section: &[u8],
+    ) -> Result<(u32, u32)> {
+        let fits = |piece: &Self| piece.source == source && piece.buffer.len() - piece.len >= section.len();
+        if !piece.as_ref().is_some_and(fits) {
+            held.extend(piece.take().map(Self::into_chunk));
+            let room = usize::try_from(shared.reading.plan.memory / PIECE_SHARE).unwrap_or(MAX_PIECE);
+            *piece = Some(Self {
+                index: shared.pieces_begun.fetch_add(1, Ordering::Relaxed),
+                source,
+                buffer: Buffer::new(room.min(MAX_PIECE).max(section.len()))?,
+                len: 0,
+            });
+        }
+        let Some(Self { index, buffer, len, .. }) = piece else { return Ok((0, 0)) };
+        let at = *len;
+        *len += section.len();
+        if let Some(to) = buffer.get_mut(at..*len) {
+            to.copy_from_slice(section);
+        }
+        Ok((*index, at as u32))
+    }
+
+    fn into_chunk(self) -> HeldChunk {
+        let Self { index, source, buffer, len } = self;
+        HeldChunk { index, source, bytes: ChunkBytes::Read { buffer, len } }
+    }
+}
+
 /// One thread of the reading phase.
 struct Worker<'a> {
     shared: &'a Shared<'a>,
@@ -549,6 +605,8 @@ struct Worker<'a> {
     /// For each partition, what was verified and is held in memory.
     contents: Vec<Content>,
     held: Vec<HeldChunk>,
+    /// Where a shard's blocks are copied to.
+    piece: Option<Piece>,
     /// Whether chunks may still be held in memory.
     holds: bool,
     spare: Option<Buffer>,
@@ -563,15 +621,21 @@ impl<'a> Worker<'a> {
             entries: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
             contents: vec![Content::default(); shared.router.partitions() as usize],
             held: Vec::new(),
+            piece: None,
             holds: !shared.spilling.load(Ordering::Relaxed),
             spare: None,
         }
     }
 
     /// Checks and routes the blocks of one chunk.
-    fn take(&mut self, chunk: Chunk) -> Result<()> {
+    fn take(&mut self, mut chunk: Chunk) -> Result<()> {
         let shared = self.shared;
         let options = shared.reading.options;
+        let mut framed = Framed::default();
+        let all = chunk.starts.len() as u64;
+        if options.shard.is_some() {
+            self.pass_over_others(&mut chunk, &mut framed);
+        }
         let spilling = self.may_not_hold(&chunk)?;
         let layout = options.key;
         let (mut payload, mut content_here) = (0, Content::default());
@@ -579,8 +643,11 @@ impl<'a> Worker<'a> {
         // References name their source themselves.
         let by_reference = shared.spill.referred().is_some();
         pieces.are_of(if by_reference { 0 } else { chunk.source });
-        let Self { reader, entries, contents, .. } = self;
-        reader.each(&chunk, chunk.bytes.ahead(shared.pieces.len()), |block| {
+        let Self { reader, entries, contents, piece, held, .. } = self;
+        let ahead = chunk.bytes.ahead(shared.pieces.len());
+        // Most of what comes next is of other shards.
+        let ahead = if options.shard.is_some() { &[] } else { ahead };
+        reader.each(&chunk, ahead, |block| {
             let record = block.record(layout);
             let key = record.map_or(&[][..], |record| record.key());
             let route = shared.router.route(key, layout.digest_in_key(&block.section.cid));
@@ -588,6 +655,9 @@ impl<'a> Worker<'a> {
             // Summed while the block is in the core's cache, which its hash has brought it into.
             let digest = record.map(|record| record.digest()).unwrap_or_default();
             content_here.add(digest);
+            if options.shard.is_none() {
+                framed.add(route, block.value_len());
+            }
             if spilling {
                 let whole = block.whole();
                 let reference = Reference { at: block.place(&chunk), len: whole.len() as u32, source: chunk.source };
@@ -596,7 +666,11 @@ impl<'a> Worker<'a> {
             } else if let (Some(entries), Some(content)) =
                 (entries.get_mut(route.partition as usize), contents.get_mut(route.partition as usize))
             {
-                entries.push(SortEntry::new(route.prefix, chunk.index, block.section.start as u32));
+                let (index, start) = match options.shard {
+                    Some(_) => Piece::copy(piece, held, shared, chunk.source, block.whole())?,
+                    None => (chunk.index, block.section.start as u32),
+                };
+                entries.push(SortEntry::new(route.prefix, index, start));
                 content.add(digest);
             }
             Ok(())
@@ -605,9 +679,10 @@ impl<'a> Worker<'a> {
         let blocks = chunk.starts.len() as u64;
         shared.blocks.fetch_add(blocks, Ordering::Relaxed);
         shared.payload.fetch_add(payload, Ordering::Relaxed);
+        shared.framed.lock().merge(&framed);
         shared.counts.add(chunk.source, content_here, payload);
-        shared.reading.progress.add(0, blocks);
-        if spilling {
+        shared.reading.progress.add(0, all);
+        if spilling || options.shard.is_some() {
             self.spare = chunk.bytes.release();
         } else {
             self.held.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
@@ -615,12 +690,37 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// Leaves the blocks of other shards out of a chunk, and counts all.
+    fn pass_over_others(&self, chunk: &mut Chunk, framed: &mut Framed) {
+        let layout = self.shared.reading.options.key;
+        let mut starts = std::mem::take(&mut chunk.starts);
+        starts.retain(|&start| {
+            let block = Block::at(chunk, start);
+            let Some((block, record)) = block.and_then(|block| Some((block, block.record(layout)?))) else {
+                // What cannot be read is reported where it is read.
+                return true;
+            };
+            let route = self.shared.router.route(record.key(), layout.digest_in_key(&block.section.cid));
+            framed.add(route, block.value_len());
+            route.is_own
+        });
+        chunk.starts = starts;
+    }
+
     /// Whether this chunk must go to disk, because the budget is exhausted.
     fn may_not_hold(&mut self, chunk: &Chunk) -> Result<bool> {
         let shared = self.shared;
         if !shared.spilling.load(Ordering::Relaxed) {
             let entries = chunk.starts.len() * size_of::<SortEntry>() * 3 / 2;
-            let more = (chunk.bytes.len() + entries) as u64;
+            let bytes = match shared.reading.options.shard {
+                // Only its own blocks are kept.
+                Some(_) => {
+                    let own = chunk.starts.iter().filter_map(|&start| Block::at(chunk, start));
+                    own.map(|block| block.whole().len()).sum()
+                }
+                None => chunk.bytes.len(),
+            };
+            let more = (bytes + entries) as u64;
             let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
             if held <= shared.reading.sort.hold_bytes {
                 return Ok(false);
@@ -633,12 +733,20 @@ impl<'a> Worker<'a> {
         Ok(true)
     }
 
+    /// Holds the piece that was begun as it is.
+    fn end_piece(&mut self) {
+        if let Some(piece) = self.piece.take() {
+            self.held.push(piece.into_chunk());
+        }
+    }
+
     /// Moves everything that is held in memory to the partitions on disk.
     fn spill_what_is_held(&mut self) -> Result<()> {
         if !self.holds {
             return Ok(());
         }
         let layout = self.shared.reading.options.key;
+        self.end_piece();
         let mut pieces = self.pieces.lock();
         self.entries.iter_mut().for_each(|entries| *entries = Vec::new());
         let mut moved = Content::default();

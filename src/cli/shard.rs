@@ -1,0 +1,133 @@
+//! `--shard`: which shard of a source, by its number or by that of a task of an engine.
+
+use crate::Error;
+use crate::sort::router::{MAX_SHARDS, Shard};
+
+/// What numbers the tasks of an array from 0.
+const ENGINES: [&str; 3] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"];
+
+/// The highest number of a Slurm array's tasks.
+const SLURM_LAST: &str = "SLURM_ARRAY_TASK_MAX";
+
+/// A shard as it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// By its number.
+    Number(Shard),
+    /// One of so many, by the number of the task.
+    Auto(u32),
+}
+
+/// `I/N` or `auto/N`.
+pub fn parse(text: &str) -> Result<Asked, String> {
+    let wrong = || format!("`{text}` is no shard: write it as 0/16 .. 15/16, or auto/16");
+    let (number, of) = text.split_once('/').ok_or_else(wrong)?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let of: u32 = Some(of).filter(|of| digits(of)).and_then(|of| of.parse().ok()).ok_or_else(wrong)?;
+    if !(1..=MAX_SHARDS).contains(&of) {
+        return Err(format!("there can be 1 to {MAX_SHARDS} shards, and not {of}"));
+    }
+    if number == "auto" {
+        return Ok(Asked::Auto(of));
+    }
+    let number: u32 = Some(number).filter(|it| digits(it)).and_then(|it| it.parse().ok()).ok_or_else(wrong)?;
+    let out = || format!("there is no shard {text}: they are counted from 0, so the last one is {}/{of}", of - 1);
+    Shard::new(number, of).map(Asked::Number).ok_or_else(out)
+}
+
+impl Asked {
+    /// The shard, in an environment.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: no engine, or more than one, has numbered the task, or it counts in another way.
+    pub fn resolve(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, Error> {
+        let of = match self {
+            Self::Number(shard) => return Ok(shard),
+            Self::Auto(of) => of,
+        };
+        let usage = |reason: String, hint: String| Err(Error::Usage { reason, hint });
+        let found: Vec<(&str, String)> = ENGINES.iter().filter_map(|name| Some((*name, variable(name)?))).collect();
+        let (name, value) = match found.as_slice() {
+            [one] => one,
+            [] => {
+                return usage(
+                    format!("--shard auto/{of} finds no number: none of {} is set", ENGINES.join(", ")),
+                    format!("run it as a task of an array, or give the number: --shard 0/{of}"),
+                );
+            }
+            several => {
+                let all: Vec<String> = several.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                return usage(
+                    format!("--shard auto/{of} finds more than one number: {}", all.join(", ")),
+                    format!("give the one that is meant, as in --shard ${}/{of}", several[0].0),
+                );
+            }
+        };
+        let number = value.parse().ok().and_then(|number| Shard::new(number, of));
+        // An array from 1 to N would be noticed by its last task alone, and a shard would be missing.
+        let last = Some(SLURM_LAST).filter(|_| name.starts_with("SLURM")).and_then(variable);
+        let fits = last.as_ref().is_none_or(|last| last.parse().is_ok_and(|last| Shard::new(last, of).is_some()));
+        match number.filter(|_| fits) {
+            Some(shard) => Ok(shard),
+            None => {
+                let last = last.map(|last| format!(" ({SLURM_LAST}={last})")).unwrap_or_default();
+                usage(
+                    format!("{name}={value}{last} is not one of {of} shards, which are counted from 0 to {}", of - 1),
+                    format!("number the tasks from 0 to {}, e.g. sbatch --array=0-{}", of - 1, of - 1),
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn auto(of: u32, variables: &[(&str, &str)]) -> Result<Shard, (String, String)> {
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        Asked::Auto(of).resolve(variable).map_err(|error| (error.to_string(), error.hint()))
+    }
+
+    #[test]
+    fn shards_are_counted_from_0() {
+        assert_eq!(parse("0/16"), Ok(Asked::Number(Shard { number: 0, of: 16 })));
+        assert_eq!(parse("15/16"), Ok(Asked::Number(Shard { number: 15, of: 16 })));
+        assert_eq!(parse("auto/65536"), Ok(Asked::Auto(65536)));
+        let last = parse("16/16").expect_err("counted from 0");
+        assert!(last.contains("counted from 0, so the last one is 15/16"), "{last}");
+        for text in
+            ["", "3", "1/", "/4", "a/4", "-1/4", "+1/4", "1/4/8", "0/0", "0/65537", "auto/0", "auto/99999999999"]
+        {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn engines_number_their_tasks() {
+        for name in ENGINES {
+            assert_eq!(auto(16, &[(name, "3")]), Ok(Shard { number: 3, of: 16 }), "{name}");
+            for wrong in ["16", "", "-1", "three"] {
+                let (reason, _) = auto(16, &[(name, wrong)]).expect_err(wrong);
+                assert!(reason.contains(&format!("{name}={wrong} is not one of 16 shards")), "{reason}");
+            }
+        }
+        let (reason, _) = auto(16, &[]).expect_err("nothing is set");
+        assert!(reason.contains("none of SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX"), "{reason}");
+        let two = [("JOB_COMPLETION_INDEX", "1"), ("SLURM_ARRAY_TASK_ID", "2")];
+        let (reason, hint) = auto(16, &two).expect_err("two are set");
+        assert!(reason.ends_with("SLURM_ARRAY_TASK_ID=2, JOB_COMPLETION_INDEX=1"), "{reason}");
+        assert!(hint.contains("--shard $SLURM_ARRAY_TASK_ID/16"), "{hint}");
+    }
+
+    #[test]
+    fn an_array_of_slurm_that_begins_at_1_is_refused_by_each_of_its_tasks() {
+        let task = |last, number| auto(16, &[("SLURM_ARRAY_TASK_ID", number), ("SLURM_ARRAY_TASK_MAX", last)]);
+        let (reason, hint) = task("16", "1").expect_err("counted from 1");
+        assert!(reason.contains("SLURM_ARRAY_TASK_ID=1 (SLURM_ARRAY_TASK_MAX=16) is not one of 16"), "{reason}");
+        assert!(hint.contains("--array=0-15"), "{hint}");
+        // One that is run again, alone, has the number that it had.
+        assert_eq!(task("5", "5"), Ok(Shard { number: 5, of: 16 }));
+    }
+}
