@@ -123,6 +123,16 @@ pub fn publish_text(to: &Path, text: &[u8]) {
     std::fs::write(to.join("latest"), id).expect("written");
 }
 
+/// The same, without the names and BLAKE3s of its files: RocksDB puts a random identity into each.
+pub fn content(to: &Path) -> Value {
+    let mut described = described(to);
+    for file in described["files"].as_array_mut().expect("files") {
+        let file = file.as_object_mut().expect("a file");
+        assert!(file.remove("name").is_some() && file.remove("blake3").is_some());
+    }
+    described
+}
+
 /// Where the files of the newest bundle are.
 pub fn files(to: &Path) -> Vec<PathBuf> {
     let described = described(to);
@@ -182,4 +192,15 @@ pub fn partial(db: &Path) -> PathBuf {
     let mut name = db.file_name().expect("a name").to_owned();
     name.push(".partial");
     db.with_file_name(name)
+}
+
+/// An import of `snapshot` that publishes while it builds; where `db` is none, no database stays.
+pub fn import_to(snapshot: &Snapshot, to: impl AsRef<OsStr>, db: Option<&Path>, work: &Path) -> Run {
+    let mut command = bedload();
+    command.arg("import").arg(&snapshot.file).arg("--bundle").arg(to).arg("--work-dir").arg(work);
+    command.args(["--json", "--progress", "off"]).args(SMALL_FILES);
+    if let Some(db) = db {
+        command.arg("--db").arg(db);
+    }
+    Run(command)
 }

@@ -245,3 +245,67 @@ fn kills_of_an_update_at_any_moment_lose_nothing() {
         std::fs::remove_dir_all(&y).expect("a database");
     }
 }
+
+#[test]
+fn an_import_that_publishes_and_dies_names_only_what_is_there_and_goes_on() {
+    let place = Place::new();
+    let whole = content(&published(&place, plain()));
+    let store = Store::new();
+    let points = [
+        "read-done",
+        "held",
+        "built",
+        "published",
+        "published:2",
+        "bundle-file",
+        "bundle-file:2",
+        "ingesting",
+        "ingested",
+        "recorded",
+        "bundle-files",
+        "bundle-described",
+        "bundled",
+        "complete",
+    ];
+    for (number, point) in points.iter().enumerate() {
+        for keeps in [false, true] {
+            let work = place.path(&format!("work-{number}-{keeps}"));
+            std::fs::create_dir(&work).expect("a folder");
+            let (to, db) = (work.join("to"), work.join("db"));
+            let run = || import_to(plain(), &to, keeps.then_some(&*db), &work);
+            if run().env("BEDLOAD_ABORT_AT", point).run().code == Some(0) {
+                assert!(["read-done", "held"].contains(point), "{point} is not reached");
+            }
+            names_only_what_is_there(&to);
+            assert!(!db.exists() || ["read-done", "held"].contains(point), "{point}: the database has its name");
+            if db.exists() {
+                continue;
+            }
+            let done = run().succeeds();
+            assert_eq!(done.text("/bundle/id"), latest(&to), "{point}");
+            assert_eq!(content(&to), whole, "{point}: the bundle of the database");
+            assert_eq!(names_only_what_is_there(&to), 1, "{point}");
+            if *point == "published:2" {
+                assert!(done.number("/bundle/uploaded_files") + 2 <= done.number("/bundle/files"), "it began again");
+            }
+            let mut left: Vec<_> =
+                work.read_dir().expect("listed").map(|entry| entry.expect("one").file_name()).collect();
+            left.retain(|name| name != "to" && (!keeps || name != "db"));
+            assert!(left.is_empty(), "{point}: {left:?} is left");
+            if keeps {
+                holds(&db, plain());
+            } else {
+                seed(&to, &db).succeeds();
+                holds(&db, plain());
+            }
+        }
+    }
+    // Over a network: what was published is not sent again.
+    let work = place.path("work-store");
+    std::fs::create_dir(&work).expect("a folder");
+    let run = || import_to(plain(), "s3://bucket/mainnet", None, &work).at(&store.endpoint());
+    run().dies_at("ingesting");
+    let sent = store.objects().len();
+    let done = run().succeeds();
+    assert_eq!(done.number("/bundle/uploaded_files"), 0, "all {sent} were there");
+}

@@ -14,6 +14,9 @@ use crate::common::store::{Answer, Store};
 tests! {
     Needs::Nothing => [
         a_seeded_database_is_that_of_the_import,
+        a_bundle_of_many_files_is_seeded,
+        an_import_publishes_what_a_bundle_of_its_database_has,
+        an_import_through_memtables_publishes_nothing,
         nothing_is_written_twice,
         the_paths_of_the_publisher_are_not_published,
         a_damaged_copy_in_a_directory_is_written_anew,
@@ -49,6 +52,66 @@ fn a_seeded_database_is_that_of_the_import() {
     let again = bundle(&y, &to).succeeds();
     assert_eq!(again.text("/id"), latest(&to));
     assert_eq!(again.number("/uploaded_files"), 0);
+}
+
+/// RocksDB tells the numbers of records of some twenty files when it opens a database, and none of the others.
+fn a_bundle_of_many_files_is_seeded() {
+    let place = Place::new();
+    let blocks: Vec<Block> = (0..9000).map(|i| block(&noise(i, 300 + (i * 37 % 400) as usize))).collect();
+    let source = place.file("a.car", &rooted(&blocks));
+    let done = import(&place, &source).args(&["--set", "load.ingest.sst_size=64K"]).run();
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let to = place.path("to");
+    assert!(bundle(&done.db, &to).succeeds().number("/files") > 40);
+    let y = place.path("y");
+    seed(&to, &y).succeeds();
+    is_valid(&y);
+    // A file that RocksDB does not count alone, and one that is not taken.
+    alter(&to, |described| {
+        let files = described["files"].as_array_mut().expect("files");
+        for (at, by) in [(files.len() - 1, 1), (0, -1)] {
+            files[at]["records"] = (files[at]["records"].as_i64().expect("a number") + by).into();
+        }
+    });
+    let range = format!("{}..", described(&to)["files"][1]["first"].as_str().expect("hex"));
+    seed(&to, &place.path("z")).arg(&["--only-range", &range]).refused(3, "records");
+    nothing_is_ingested(&place.path("z"));
+}
+
+fn an_import_publishes_what_a_bundle_of_its_database_has() {
+    let place = Place::new();
+    let whole = content(&published(&place, plain()));
+    let (to, work) = (place.path("to"), place.path("work"));
+    std::fs::create_dir(&work).expect("a folder");
+    let done = import_to(plain(), &to, None, &work).succeeds();
+    assert_eq!((done.text("/bundle/id"), done.text("/db")), (&*latest(&to), ""));
+    assert_eq!(content(&to), whole);
+    assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"));
+    assert_eq!(work.read_dir().expect("listed").count(), 0, "no database stays");
+    assert_eq!(names_only_what_is_there(&to), 1);
+    // With a database, with other threads and memory: nothing is written, and the database is whole.
+    let db = place.path("kept");
+    let again = import_to(plain(), &to, Some(&db), &work).arg(&["--memory", "64MiB"]).succeeds();
+    assert_eq!((again.text("/bundle/id"), again.number("/bundle/uploaded_files")), (&*latest(&to), 0));
+    // A bundle of the database is the same one.
+    assert_eq!(bundle(&db, &to).succeeds().text("/id"), latest(&to));
+    holds(&db, plain());
+    // To a store, in one go.
+    let store = Store::new();
+    let sent = import_to(plain(), "s3://bucket/mainnet", None, &work).at(&store.endpoint()).succeeds();
+    assert_eq!(sent.number("/bundle/uploaded_files"), done.number("/bundle/files"));
+    let y = place.path("y");
+    seed(&to, &y).succeeds();
+    holds(&y, plain());
+}
+
+fn an_import_through_memtables_publishes_nothing() {
+    let place = Place::new();
+    let to = place.path("to");
+    let run = import_to(plain(), &to, Some(&place.path("x")), &place.path("work"));
+    let ended = run.arg(&["--preset", "memtable"]).run();
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(!to.join("latest").exists() && !place.path("x").exists());
 }
 
 fn record(db: &std::path::Path) -> Vec<u8> {
