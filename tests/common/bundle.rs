@@ -83,6 +83,21 @@ pub fn seed(from: impl AsRef<OsStr>, db: &Path) -> Run {
     Run(command)
 }
 
+/// Importing one shard of `source` into `db`, in some files.
+pub fn shard(source: impl AsRef<OsStr>, shard: &str, db: &Path) -> Run {
+    let mut command = bedload();
+    command.arg("import").arg(source).args(["--shard", shard]).arg("--db").arg(db);
+    command.args(["--json", "--progress", "off"]).args(SMALL_FILES);
+    Run(command)
+}
+
+/// Joining the parts in `place`.
+pub fn join(place: impl AsRef<OsStr>) -> Run {
+    let mut command = bedload();
+    command.args(["bundle", "--join"]).arg(place).args(["--json", "--progress", "off"]);
+    Run(command)
+}
+
 /// An import of `snapshot`, in some files.
 pub fn imported(place: &Place, snapshot: &Snapshot) -> PathBuf {
     let done = import(place, &snapshot.file).args(&SMALL_FILES).run();
