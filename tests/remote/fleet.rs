@@ -143,8 +143,9 @@ impl Slurm {
 
     /// Submits, and returns what it says.
     fn sbatch(&self, environment: &[(&str, &Path)], args: &[&str]) -> String {
-        let mut command = self.command("sbatch", args);
-        command.envs(environment.iter().copied()).env("PATH", path(Path::new("/usr/local/bin")));
+        let mut command = hermetic("env");
+        command.arg(format!("PATH={}", path(Path::new("/usr/local/bin")))).arg("sbatch").args(args);
+        command.env("SLURM_CONF", self.place.path("slurm.conf")).envs(environment.iter().copied());
         let output = command.current_dir(self.place.path("")).output().expect("it runs");
         assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stderr), self.logs());
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
@@ -162,7 +163,9 @@ fn an_array_of_slurm_and_a_job_that_waits_for_it_make_a_bundle() {
     let few = ["--cpus-per-task=1", "--mem=1G", "--parsable"];
     let array = slurm.sbatch(&environment, &[&few[..], &[file]].concat());
     let after = format!("--dependency=afterok:{array}");
-    let joining = [&few[..], &["--wait", &after, "--wrap", "bedload bundle --join \"$BUNDLES\""]].concat();
+    let joining =
+        [&few[..], &["--wait", "--kill-on-invalid-dep=yes", &after, "--wrap", "bedload bundle --join \"$BUNDLES\""]]
+            .concat();
     slurm.sbatch(&environment, &joining);
     assert_eq!(scratch.read_dir().expect("a folder").count(), 0, "shards are left over");
     seed(&to, &slurm.place.path("y")).succeeds();

@@ -204,6 +204,8 @@ fn a_killed_shard_goes_on_and_another_one_does_not_take_it_up() {
         }
         // A copy of the source is compared with what was read of it.
         let copy = place.file("plain.car", &plain().bytes);
+        let modified = plain().file.metadata().and_then(|there| there.modified()).expect("a time");
+        std::fs::File::options().append(true).open(&copy).and_then(|file| file.set_modified(modified)).expect("a time");
         let done = shard(&copy, "1/4", &db).arg(args).succeeds();
         assert_eq!(done.text("/digest"), whole, "{args:?} {point}");
         assert_eq!(done.number("/shard/classes/0/blocks"), plain().read, "{args:?} {point}");
@@ -233,7 +235,7 @@ fn a_shard_that_is_run_again_changes_nothing() {
     let place = Place::new();
     let to = joined(&place, small(), 4, &[]);
     let before = (latest(&to), contents(&to));
-    published_shards(&place, &small().file, 4, [2], &["--threads", "1"]);
+    published_shards(&place, &small().file, 4, [2], &["--memory", "40M"]);
     join(&to).succeeds();
     assert_eq!((latest(&to), contents(&to)), before);
     // The bundle is there, so its files are used.

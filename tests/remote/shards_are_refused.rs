@@ -136,7 +136,9 @@ fn shards_of_what_has_none_are_refused() {
     let of = |args: &[&str]| shard(&small().file, "0/2", &db).arg(args);
     of(&["--check-links"]).refused(2, "need all blocks");
     of(&["--require-links"]).refused(2, "need all blocks");
-    of(&["--into-existing"]).refused(2, "--shard is for a database of its own");
+    let other = Place::new();
+    let there = imported(&other, small());
+    shard(&small().file, "0/2", &there).arg(&["--into-existing"]).refused(2, "--shard is for a database of its own");
     of(&["--f3", "file.f3"]).refused(2, "once for each shard");
     shard(&small().file, "0/2", &db).arg(&["--preset", "memtable"]).refused(2, "memtable");
     shard(&log().file, "0/2", &db).refused(2, "a block log has no shards");
