@@ -5,8 +5,15 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::problem::BundleProblem;
+use crate::hash::Function;
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::report::{ImportReport, SCHEMA as RECORD_SCHEMA};
+use crate::preset::Loader;
+use crate::read::get::read_multihash;
+use crate::report::{ImportReport, LogReport, SCHEMA as RECORD_SCHEMA};
+use crate::rocks::releases::Release;
+use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
+use crate::sort::key::KeyLayout;
+use crate::source::car::read_cid;
 
 /// The version of the description.
 pub(super) const SCHEMA: &str = "bedload-bundle-1";
@@ -73,7 +80,11 @@ impl BundleFile {
             == (&other.column_family, &other.first, &other.last, other.content())
     }
 
-    fn keys(&self) -> Result<(Vec<u8>, Vec<u8>), String> {
+    /// Its first and its last key.
+    ///
+    /// # Errors
+    /// [`String`]: one of them is none.
+    pub(super) fn keys(&self) -> Result<(Vec<u8>, Vec<u8>), String> {
         let key = |text: &str| match data_encoding::HEXLOWER.decode(text.as_bytes()) {
             Ok(key) if key.len() <= MAX_KEY => Ok(key),
             _ => Err(format!("{} has a key that is none", self.name)),
@@ -122,15 +133,25 @@ impl Bundle {
         Ok((bytes, id))
     }
 
-    /// Reads the description with this id.
+    /// Whether the bytes are those of this id.
     ///
     /// # Errors
-    /// [`BundleProblem`]: it is none, another one, of another version, or contradicts itself.
-    pub fn read(bytes: &[u8], id: &str) -> Result<Self, BundleProblem> {
+    /// [`BundleProblem::Bytes`]: they are others.
+    pub fn compare(bytes: &[u8], id: &str) -> Result<(), BundleProblem> {
         let found = blake3::hash(bytes).to_hex().to_string();
-        if found != id {
-            return Err(BundleProblem::Bytes { found, expected: id.to_owned() });
+        match found == id {
+            true => Ok(()),
+            false => Err(BundleProblem::Bytes { found, expected: id.to_owned() }),
         }
+    }
+
+    /// Reads the description with this id. Whatever is in it must be known here: what would be passed over could say that the
+    /// files are something else.
+    ///
+    /// # Errors
+    /// [`BundleProblem`]: it is none, another one, of another version or form, or contradicts itself.
+    pub fn read(bytes: &[u8], id: &str) -> Result<Self, BundleProblem> {
+        Self::compare(bytes, id)?;
         let bundle = Self::parse(bytes, SCHEMA)?;
         match &bundle.record.shard {
             Some(shard) => {
@@ -160,7 +181,12 @@ impl Bundle {
         }
         let bundle: Self = serde_json::from_slice(bytes).map_err(|error| form(error.to_string()))?;
         bundle.check().map_err(form)?;
-        Ok(bundle)
+        match bundle.to_bytes() {
+            Ok((own, _)) if own == bytes => Ok(bundle),
+            _ => Err(form(
+                "it is not written as this program writes it: a newer program has made it, or none of bedload".into(),
+            )),
+        }
     }
 
     /// Checks everything that does not need the files.
@@ -168,6 +194,10 @@ impl Bundle {
         let record = &self.record;
         if record.schema != RECORD_SCHEMA {
             return Err(format!("the report in it is not of the form {RECORD_SCHEMA}"));
+        }
+        check_record(record)?;
+        if Release::parse(&self.oldest_rocksdb).is_none_or(|oldest| oldest > Release::built_in()) {
+            return Err("oldest_rocksdb is no release, or one after the RocksDB of this program".into());
         }
         let expected = families(record);
         if expected.first().is_none_or(|(name, _)| *name != record.column_family) {
@@ -196,6 +226,10 @@ impl Bundle {
                 }
                 bytes = bytes.checked_add(file.bytes).ok_or("its files are too long")?;
                 let (first, last) = file.keys()?;
+                if let Some(key) = [&first, &last].into_iter().find(|key| !is_key(record, &family, key)) {
+                    let key = data_encoding::HEXLOWER.encode(key);
+                    return Err(format!("{name} has the key {key}, which {family} cannot have"));
+                }
                 if first > last || before.is_some_and(|before| before >= first) {
                     return Err(format!("the keys of {name} are not behind those of the file before it"));
                 }
@@ -208,11 +242,88 @@ impl Bundle {
                 return Err(format!("the files of {family} have {found}, its import wrote {content}"));
             }
         }
+        if let (Some(log), Some(first)) = (&record.log, self.files.first()) {
+            let mut blocks = self.files.iter().filter(|file| file.column_family == record.column_family);
+            let ends = (first.keys()?.0, blocks.next_back().unwrap_or(first).keys()?.1);
+            if ends != (log.first.number.to_be_bytes().to_vec(), log.last.number.to_be_bytes().to_vec()) {
+                return Err("the first or the last block in it is not that of its files".into());
+            }
+        }
         match files.next() {
             Some(file) => {
                 Err(format!("{} is of no column family that the import made, or in the wrong place", file.name))
             }
             None => Ok(()),
         }
+    }
+}
+
+/// Checks what a record says of itself, and what is believed of it later.
+fn check_record(record: &ImportReport) -> Result<(), String> {
+    let of_files = "the report in it is not of an import into a database of its own that RocksDB has ingested";
+    if record.into_existing || record.memtable.is_some() || record.loader != Loader::Ingest.to_string() {
+        return Err(of_files.into());
+    }
+    if record.part.is_some() {
+        return Err("the report in it is of a part of another bundle".into());
+    }
+    let add_up = |read: u64, written: u64, more: u64| written.checked_add(more) == Some(read);
+    let blocks = &record.blocks;
+    if !add_up(blocks.read, blocks.written, blocks.duplicate) {
+        return Err("the report in it says that other blocks were read than were written or came twice".into());
+    }
+    if record.log.is_some() != (record.key == KeyLayout::Number) {
+        return Err("the report in it has a key layout that its kind of source cannot have".into());
+    }
+    if record.hash_functions.is_some() != (record.key == KeyLayout::Digest) {
+        return Err("the report in it names hash functions where keys do, or does not where they do not".into());
+    }
+    record.log.as_ref().map_or(Ok(()), |log| check_log(record, log))
+}
+
+fn check_log(record: &ImportReport, log: &LogReport) -> Result<(), String> {
+    let has_own = record.column_family == DEFAULT && log.families.first().is_some_and(|family| family.name == DEFAULT);
+    if !has_own || log.families.iter().skip(1).any(|family| ![BLOCK_IDS, TRANSACTIONS].contains(&family.name.as_str()))
+    {
+        return Err("the report in it names other column families".into());
+    }
+    if !["steem", "hive", "antelope"].contains(&log.family.as_str()) {
+        return Err("the report in it is of a log of no chain that this program knows".into());
+    }
+    let wrong = "the report in it counts other blocks than its log has";
+    let count = u64::from(log.last.number).checked_sub(log.first.number.into()).map(|more| more + 1);
+    if count != Some(record.blocks.written) {
+        return Err(wrong.into());
+    }
+    for family in &log.families {
+        let read = if family.name == TRANSACTIONS { log.transactions } else { Some(record.blocks.read) };
+        if read.is_some_and(|read| family.records.checked_add(family.duplicates) != Some(read)) {
+            return Err(wrong.into());
+        }
+        let is_own = (family.records, family.digest) == (record.blocks.written, record.digest);
+        if family.name == DEFAULT && !is_own {
+            return Err(wrong.into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a column family of an import can have this key.
+fn is_key(record: &ImportReport, family: &str, key: &[u8]) -> bool {
+    if let Some(log) = &record.log {
+        let id = if log.family == "antelope" { 32 } else { 20 };
+        return key.len() == if family == DEFAULT { 4 } else { id };
+    }
+    match record.key {
+        KeyLayout::Cid => read_cid(key).ok().flatten().is_some_and(|cid| cid.len as usize == key.len()),
+        KeyLayout::Multihash => read_multihash(key).is_some(),
+        KeyLayout::Digest => {
+            let functions = record.hash_functions.as_deref().unwrap_or_default();
+            // Of a function that is not known here nothing is known of its digests either.
+            let fits =
+                |code: &u64| Function::from_code(*code).is_none_or(|it| it.digest_lengths().contains(&key.len()));
+            functions.is_empty() || functions.iter().any(fits)
+        }
+        KeyLayout::Number => false,
     }
 }

@@ -17,6 +17,7 @@ use super::document::{Bundle, BundleFile, MAX_BYTES, PART_SCHEMA, SCHEMA, is_sum
 use super::place::{Place, file};
 use super::problem::BundleProblem;
 use super::publish::{Target, describe};
+use super::signature::Signer;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
@@ -41,11 +42,13 @@ const NAMED: usize = 40;
 const ROOTS: usize = 10;
 
 /// Where parts are, and which.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct JoinOptions {
     pub place: std::path::PathBuf,
     /// The set. Defaults to the one that was written to last.
     pub set: Option<String>,
+    /// Who signs the bundle.
+    pub signer: Option<Signer>,
     pub network: NetworkOptions,
     pub stop: CancellationToken,
 }
@@ -112,7 +115,7 @@ fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
     let bundle = joined.finish().map_err(bad)?;
     are_there(&place, &target, &bundle, &options.stop)?;
     progress.begin(Phase::Commit, None);
-    let id = describe(&target, &bundle, &place.root)?;
+    let id = describe((&place, &target), &bundle, &place.root, options.signer.as_ref())?;
     Ok(BundleReport {
         schema: BUNDLED_SCHEMA.into(),
         db: String::new(),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <place>/latest               the id of the newest bundle, replaced in one step
-//! <place>/<id>/bundle.json     what a bundle holds; its id is the BLAKE3 of these bytes
+//! <place>/<id>/bundle.json     what a bundle holds; its id is the BLAKE3 of these bytes; bundle.json.minisig signs it
 //! <place>/files/<blake3>.sst   the files of all bundles, each under the BLAKE3 of its bytes
 //! ```
 //!
@@ -13,12 +13,17 @@
 mod document;
 mod hashing;
 mod join;
+mod part;
 mod place;
 mod problem;
 mod publish;
+mod reuse;
 mod seed;
+mod signature;
 
 pub(crate) use document::is_sum;
 pub(crate) use join::{JoinOptions, join};
+pub(crate) use part::{KeyRange, Selection};
 pub(crate) use publish::{BundleOptions, bundle};
 pub(crate) use seed::{SeedOptions, seed};
+pub(crate) use signature::{Signer, TrustedKey};

@@ -1,13 +1,16 @@
 //! Where bundles lie: a directory, or a place on the network.
 
-use std::io::{ErrorKind, Read};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::document::{Bundle, MAX_BYTES, is_sum};
 use super::problem::BundleProblem;
+use super::signature::{self, SUFFIX, TrustedKey};
 use crate::error::{Error, Result};
-use crate::os::files::read_regular;
+use crate::os::files::open_regular;
+use crate::os::private;
 use crate::source::remote::{NetworkOptions, RemoteFile, RemoteProblem, below, is_remote, take_secrets};
 
 /// The pointer to the newest bundle.
@@ -70,16 +73,12 @@ impl Place {
     /// [`Error::BadInput`]: it may not be read, or is longer than `most`; [`Error::Io`].
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
         let (path, _) = self.at(name);
-        let too_long = |found: u64| Error::bad_input(&path, None, BundleProblem::Length { found, expected: most });
+        let too_long = || Error::bad_input(&path, None, BundleProblem::TooLong { most });
+        let mut bytes = Vec::new();
         if !self.is_remote() {
-            return match read_regular(&path, most) {
-                Ok(bytes) => Ok(Some(bytes)),
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-                Err(error) if error.kind() == ErrorKind::InvalidData => {
-                    Err(too_long(path.metadata().map_or(0, |there| there.len())))
-                }
-                Err(error) => Err(Error::io("read", &path)(error)),
-            };
+            let Some(file) = open(&path)? else { return Ok(None) };
+            file.take(most + 1).read_to_end(&mut bytes).map_err(Error::io("read", &path))?;
+            return if bytes.len() as u64 > most { Err(too_long()) } else { Ok(Some(bytes)) };
         }
         let file = match self.open_remote(name) {
             Ok(file) => file,
@@ -90,18 +89,17 @@ impl Place {
             }
             Err(error) => return Err(error),
         };
-        if let Some(found) = file.size().filter(|found| *found > most) {
-            return Err(too_long(found));
+        if file.size().is_some_and(|found| found > most) {
+            return Err(too_long());
         }
         let (reader, gate) = file.read_from(0, AHEAD);
         gate.into_iter().for_each(|gate| gate.open());
-        let mut bytes = Vec::new();
         reader
             .take(most + 1)
             .read_to_end(&mut bytes)
             .map_err(|error| changed(&path, Error::io("read", &path)(error)))?;
         match bytes.len() as u64 > most {
-            true => Err(too_long(bytes.len() as u64)),
+            true => Err(too_long()),
             false => Ok(Some(bytes)),
         }
     }
@@ -112,22 +110,27 @@ impl Place {
     /// [`Error::BadInput`]: what stands there is no id; [`Error::Io`].
     pub fn latest(&self) -> Result<Option<String>> {
         let Some(bytes) = self.read(LATEST, MAX_LATEST)? else { return Ok(None) };
-        let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+        let text = String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes));
         match is_sum(&text) {
-            true => Ok(Some(text)),
+            true => Ok(Some(text.into_owned())),
             false => Err(Error::bad_input(&self.at(LATEST).0, None, BundleProblem::Latest)),
         }
     }
 
-    /// The description with this id.
+    /// The description with this id. Where keys are `trusted`, one of them has signed it.
     ///
     /// # Errors
-    /// [`Error::BadInput`]: it is not there, or not what its id says; [`Error::Io`].
-    pub fn describe(&self, id: &str) -> Result<Bundle> {
+    /// [`Error::BadInput`]: it is not there, not what its id says, or not signed; [`Error::Io`].
+    pub fn describe(&self, id: &str, trusted: &[TrustedKey]) -> Result<Bundle> {
         let name = description(id);
         let path = self.at(&name).0;
         let bad = |problem: BundleProblem| Error::bad_input(&path, None, problem);
         let bytes = self.read(&name, MAX_BYTES)?.ok_or(BundleProblem::Missing).map_err(bad)?;
+        Bundle::compare(&bytes, id).map_err(bad)?;
+        if !trusted.is_empty() {
+            let signature = self.read(&signature_of(id), signature::MAX_BYTES)?;
+            signature::check(&bytes, signature.as_deref(), trusted).map_err(bad)?;
+        }
         Bundle::read(&bytes, id).map_err(bad)
     }
 
@@ -135,19 +138,44 @@ impl Place {
     ///
     /// # Errors
     /// As [`Place::latest`] and [`Place::describe`].
-    pub fn find(&self, id: Option<&str>) -> Result<Found> {
+    pub fn find(&self, id: Option<&str>, trusted: &[TrustedKey]) -> Result<Found> {
         let none = || Error::bad_input(&self.root, None, BundleProblem::NoBundle);
         let id = match id {
             Some(id) => id.to_owned(),
             None => self.latest()?.ok_or_else(none)?,
         };
-        Ok(Found { bundle: self.describe(&id)?, id })
+        Ok(Found { bundle: self.describe(&id, trusted)?, id })
     }
 }
 
 /// The name of the description of a bundle.
 pub(super) fn description(id: &str) -> String {
     format!("{id}/{DESCRIPTION}")
+}
+
+/// The name of its signature.
+pub(super) fn signature_of(id: &str) -> String {
+    description(id) + SUFFIX
+}
+
+/// Opens a file of a bundle in a directory; `None` where there is none.
+///
+/// # Errors
+/// [`Error::BadInput`]: something else stands there; [`Error::Io`]: it cannot be opened.
+pub(super) fn open(path: &Path) -> Result<Option<File>> {
+    // A socket is refused as a device that is not there.
+    let is_no_file = |error: &io::Error| {
+        error.kind() == ErrorKind::InvalidData || matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO))
+    };
+    match open_regular(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) if is_no_file(&error) => {
+            let what = path.symlink_metadata().map_or_else(|_| error.to_string(), |there| private::kind(&there).into());
+            Err(Error::bad_input(path, None, BundleProblem::NoFile { what }))
+        }
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
 }
 
 /// The name of a file of bundles.

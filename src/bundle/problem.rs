@@ -9,7 +9,7 @@ pub(crate) enum BundleProblem {
     #[error("there is no bundle here: the file latest is missing")]
     NoBundle,
     /// `latest` does not hold an id.
-    #[error("the file latest names no bundle: it must hold 64 hex digits")]
+    #[error("the file latest names no bundle: it must hold 64 hex digits and at most one line feed")]
     Latest,
     /// A file is not there.
     #[error("it is not there, and the bundle names it")]
@@ -21,6 +21,18 @@ pub(crate) enum BundleProblem {
         found: u64,
         /// Those that were promised.
         expected: u64,
+    },
+    /// A small file is longer than any that this program reads.
+    #[error("it is longer than {most} bytes, the limit for such a file")]
+    TooLong {
+        /// The limit.
+        most: u64,
+    },
+    /// Something else than a file stands under its name.
+    #[error("it is no file: {what}")]
+    NoFile {
+        /// What the system says.
+        what: String,
     },
     /// A file has other bytes.
     #[error("its BLAKE3 is {found}, and must be {expected}")]
@@ -50,6 +62,18 @@ pub(crate) enum BundleProblem {
         /// What is wrong.
         reason: String,
     },
+    /// A file has other records than the description says.
+    #[error("the bundle does not describe it: {what}")]
+    Content {
+        /// In what they differ.
+        what: String,
+    },
+    /// No trusted key has signed the description.
+    #[error("its signature bundle.json.minisig is not taken: {reason}")]
+    Signature {
+        /// Why not.
+        reason: String,
+    },
     /// Parts of shards do not belong together.
     #[error("the parts do not come to a bundle: {reason}")]
     Apart {
@@ -68,10 +92,15 @@ impl Problem for BundleProblem {
     fn hint(&self) -> String {
         match self {
             Self::NoBundle => "name the directory or the URL that `bedload bundle --to` was given".into(),
-            Self::Latest | Self::Form { .. } => {
+            Self::Latest | Self::Form { .. } | Self::TooLong { .. } | Self::Content { .. } => {
                 "ask the publisher, or take another copy; `bedload bundle` writes it anew".into()
             }
-            Self::Missing | Self::Length { .. } | Self::Bytes { .. } => {
+            Self::Signature { .. } => {
+                "ask the publisher for the key that signs now and for a signed copy (`bedload bundle --sign`); without --trust \
+                 nothing says who made it"
+                    .into()
+            }
+            Self::Missing | Self::NoFile { .. } | Self::Length { .. } | Self::Bytes { .. } => {
                 "the copy is not whole or was altered: take another one, and run the same command again; what was fetched \
                  and is right is kept"
                     .into()

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::document::{Bundle, BundleFile, PART_SCHEMA, SCHEMA, families, file_name};
-use super::place::{LATEST, Place, description, file};
+use super::place::{LATEST, Place, description, file, signature_of};
 use super::problem::BundleProblem;
-use super::{document, hashing, join};
+use super::signature::Signer;
+use super::{document, hashing, join, signature};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
@@ -20,7 +21,7 @@ use crate::parallel;
 use crate::preset::Loader;
 use crate::progress::{CancellationToken, Event, Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
-use crate::report::{BUNDLED_SCHEMA, BundleReport, ImportReport};
+use crate::report::{BUNDLED_SCHEMA, BundleReport, ImportReport, Plan};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::releases::Release;
 use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, options, options_of};
@@ -33,7 +34,7 @@ const UPLOADS: u64 = 4;
 const UPLOAD_SHARE: u64 = 16;
 
 /// What to publish, and where.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct BundleOptions {
     /// The database.
     pub db: PathBuf,
@@ -42,6 +43,8 @@ pub(crate) struct BundleOptions {
     /// Threads that verify. Defaults to the number of cores.
     pub threads: Option<usize>,
     pub network: NetworkOptions,
+    /// What signs the description.
+    pub signer: Option<Signer>,
     pub stop: CancellationToken,
 }
 
@@ -88,11 +91,21 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
         }
         let known = known.get(&(own.column_family.as_str(), own.first.as_str()));
         // The same records in other bytes: SSTs have a random identity each.
-        if let Some(&known) = known.filter(|known| known.holds_what(own) && known.name != own.name)
-            && target.has(known, &options.stop)?
-        {
-            stored.push((item, known.clone()));
-        } else if !target.has(own, &options.stop)? {
+        if let Some(&known) = known.filter(|known| known.holds_what(own) && known.name != own.name) {
+            if target.has(known, &options.stop)? {
+                stored.push((item, known.clone()));
+                progress.add(own.bytes, own.records);
+                return Ok(());
+            }
+            // Its bytes are nowhere here.
+            let message = format!(
+                "{} is damaged or missing, and the bundle that was the newest names it: no database is seeded from that one any \
+                 more",
+                place.at(&file(&known.name)).0.display()
+            );
+            progress.report(&Event::Warning { message });
+        }
+        if !target.has(own, &options.stop)? {
             target.put_file(own, path, *blake3, &options.stop)?;
             uploaded.0.fetch_add(1, Ordering::Relaxed);
             uploaded.1.fetch_add(own.bytes, Ordering::Relaxed);
@@ -114,7 +127,7 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     let bundle = Bundle { schema: schema.into(), oldest_rocksdb, record, files };
     let id = match &shard {
         Some(shard) => join::put(&target, &bundle, shard)?,
-        None => describe(&target, &bundle, &options.db)?,
+        None => describe((&place, &target), &bundle, &options.db, options.signer.as_ref())?,
     };
     Ok(BundleReport {
         schema: BUNDLED_SCHEMA.into(),
@@ -132,14 +145,28 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     })
 }
 
-/// Writes the description of a bundle whose files are there, then the pointer to it. Returns its id.
-pub(super) fn describe(target: &Target<'_>, bundle: &Bundle, from: &Path) -> Result<String> {
+/// Writes the description of a bundle whose files are there, its signature, then the pointer to it. Returns its id.
+pub(super) fn describe(
+    (place, target): (&Place, &Target<'_>),
+    bundle: &Bundle,
+    from: &Path,
+    signer: Option<&Signer>,
+) -> Result<String> {
     let bad = |problem: BundleProblem| Error::bad_input(from, None, problem);
     let (bytes, id) = bundle.to_bytes().map_err(bad)?;
     // What no seed would take is not published.
     Bundle::read(&bytes, &id).map_err(bad)?;
     target.put(&description(&id), &bytes)?;
     failpoint::reach("bundle-described");
+    if let Some(signer) = signer {
+        let name = signature_of(&id);
+        // Each signature over the same bytes is another one: what is valid stays.
+        let there = place.read(&name, signature::MAX_BYTES).ok().flatten();
+        if !there.is_some_and(|there| signer.has_signed(&bytes, &there)) {
+            target.put(&name, &signer.sign(&bytes, &id)?)?;
+        }
+        failpoint::reach("bundle-signed");
+    }
     target.put(LATEST, format!("{id}\n").as_bytes())?;
     failpoint::reach("bundled");
     Ok(id)
@@ -161,6 +188,12 @@ fn record(db: &Path) -> Result<ImportReport> {
     if record.into_existing {
         return refused("holds what was there before its import as well", again);
     }
+    if record.part.is_some() {
+        return refused(
+            "is a part of a bundle, and would be published as if it were the whole",
+            "bundle a whole database",
+        );
+    }
     if report.loader != Loader::Ingest.to_string() {
         return refused(
             "was written through memtables: RocksDB has made its files, and no database ingests them",
@@ -181,7 +214,8 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
     let reader = Reader::open(db, &ReaderOptions::once()).map_err(damaged)?;
     let mut files = reader.files()?;
     files.sort_by(|one, other| one.smallest.cmp(&other.smallest));
-    check_untouched(db, record, &files)?;
+    let hint = "bundle a database before a node uses it: import the snapshot again, or seed another one";
+    check_untouched(db, record, &files, hint)?;
     progress.begin(Phase::Verify, Some(files.iter().map(|file| file.size).sum()));
     let mut verified = Vec::new();
     for (family, recorded) in families(record) {
@@ -224,11 +258,8 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
 }
 
 /// Refuses a database that has other files than its import left.
-fn check_untouched(db: &Path, record: &ImportReport, files: &[DataFile]) -> Result<()> {
-    let changed = |reason: String| {
-        let hint = "bundle a database before a node uses it: import the snapshot again, or seed another one";
-        Err(Error::State { path: db.to_owned(), reason, hint: hint.into() })
-    };
+pub(super) fn check_untouched(db: &Path, record: &ImportReport, files: &[DataFile], hint: &str) -> Result<()> {
+    let changed = |reason: String| Err(Error::State { path: db.to_owned(), reason, hint: hint.into() });
     let families: Vec<(&str, &[Level])> = match &record.log {
         None => vec![(record.column_family.as_str(), record.levels.as_slice())],
         Some(log) => log.families.iter().map(|family| (family.name.as_str(), family.levels.as_slice())).collect(),
@@ -315,7 +346,10 @@ fn published(mut report: ImportReport) -> ImportReport {
         log.indexes.iter_mut().for_each(|index| index.path = shortened(&index.path));
         log.speed.clear();
     }
-    report.plan.space.clear();
+    // How it was done follows from the machine and its load. What files depend on is in the options.
+    report.plan = Plan { sst_bytes: report.plan.sst_bytes, ..Plan::published(report.log.is_some()) };
+    report.options.retain(|row| !row.option.starts_with("db."));
+    report.rocksdb_bytes_written = None;
     (report.db, report.imported_at) = (String::new(), String::new());
     (report.resumed, report.replaced) = (false, false);
     (report.seconds, report.samples, report.reading_steps) = Default::default();
@@ -332,7 +366,7 @@ fn of_files(report: &ImportReport) -> Vec<(&str, &str)> {
 
 /// The bundle that is the newest there; none where it cannot be read.
 fn earlier(place: &Place, progress: &Progress<'_>) -> Result<Option<Bundle>> {
-    let found = place.latest().and_then(|id| id.map(|id| place.describe(&id)).transpose());
+    let found = place.latest().and_then(|id| id.map(|id| place.describe(&id, &[])).transpose());
     match found {
         Err(error @ Error::BadInput { .. }) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();

@@ -1,24 +1,29 @@
 //! Seeding: a database from a bundle.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, linkat};
 
 use super::document::BundleFile;
-use super::hashing;
-use super::place::{Found, Place, changed, file};
+use super::part::Selection;
+use super::place::{Found, Place, changed, file, open};
 use super::problem::BundleProblem;
+use super::signature::TrustedKey;
+use super::{hashing, reuse};
 use crate::error::{Error, Result};
 use crate::load::{self, Fetch, ImportOptions, Seed, SeedFile};
 use crate::os::files::open_regular;
 use crate::parallel;
-use crate::progress::{CancellationToken, Observer};
+use crate::progress::{CancellationToken, Network, Observer};
 use crate::report::ImportReport;
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
+use crate::source::remote::RemoteFile;
 
 /// Files that come from the network at once, each on as many connections as bring more.
 const AT_ONCE: usize = 4;
@@ -39,6 +44,12 @@ pub(crate) struct SeedOptions {
     pub places: Vec<PathBuf>,
     /// The id of the bundle. Defaults to that of the newest one.
     pub bundle: Option<String>,
+    /// What to take of it.
+    pub part: Selection,
+    /// Keys of which one must have signed it; none where that does not matter.
+    pub trusted: Vec<TrustedKey>,
+    /// Whether the database is there, and its files are used where the bundle has the same.
+    pub update: bool,
     /// The database, the preset and the resources; the rest follows from the bundle.
     pub import: ImportOptions,
 }
@@ -56,7 +67,8 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
     // The newest bundle may be another one by now.
     let begun = if import.restart { None } else { load::bundle_of_unfinished(&import)? };
     let id = options.bundle.as_ref().or(begun.as_ref());
-    let Found { id, bundle } = first.find(id.map(String::as_str))?;
+    let Found { id, bundle } = first.find(id.map(String::as_str), &options.trusted)?;
+    let bundle = options.part.of(&id, bundle)?;
     let record = &bundle.record;
     import.sources = vec![first.root.clone()];
     (import.column_family, import.key) = (record.column_family.clone(), record.key);
@@ -65,18 +77,55 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
         let has = |name: &str| log.families.iter().any(|family| family.name == name);
         (import.log.no_id_index, import.log.index_transactions) = (!has(BLOCK_IDS), has(TRANSACTIONS));
     }
-    let files = bundle.files.iter().map(|file| SeedFile {
-        family: file.column_family.clone(),
-        bytes: file.bytes,
-        content: file.content(),
+    // The new database takes the place of the old one in one step: no node ever finds half of both.
+    import.replace |= options.update;
+    let bad = |reason: String| Error::bad_input(&first.root, None, BundleProblem::Form { reason });
+    let files = bundle.files.iter().map(|file| {
+        let (bytes, content) = (file.bytes, file.content());
+        Ok(SeedFile { family: file.column_family.clone(), bytes, keys: file.keys().map_err(bad)?, content })
     });
-    let seed = Seed { id: &id, record, files: files.collect() };
+    let seed = Seed { id: &id, record, files: files.collect::<Result<_>>()? };
     let threads = import.threads.unwrap_or_else(parallel::cores).max(1);
     let is_remote = places.iter().any(Place::is_remote);
     let at_once = if is_remote { AT_ONCE } else { threads };
     let ahead = (import.memory_budget() / 2 / at_once as u64).clamp(LEAST_AHEAD, MOST_AHEAD);
-    let fetcher = Fetcher { places: &places, files: &bundle.files, stop: &import.stop, at_once, ahead, is_remote };
+    let fetcher = Fetcher {
+        places: &places,
+        files: &bundle.files,
+        stop: &import.stop,
+        at_once,
+        ahead,
+        is_remote,
+        updated: options.update.then_some(&import.db),
+        own: Mutex::default(),
+        traffic: Arc::default(),
+    };
     load::seed(&import, &seed, &fetcher, observer)
+}
+
+/// What has come from the network: through files that are open, and before.
+#[derive(Default)]
+struct Traffic {
+    open: Vec<Arc<RemoteFile>>,
+    received: u64,
+    waited: f64,
+}
+
+impl Traffic {
+    fn end(&mut self, remote: &Arc<RemoteFile>) {
+        self.open.retain(|other| !Arc::ptr_eq(other, remote));
+        self.received += remote.traffic().0;
+        self.waited += remote.waits().0;
+    }
+
+    fn now(&self) -> Network {
+        let sums = self.open.iter().map(|remote| (remote.traffic().0, remote.waits()));
+        let sum = |(received, waited, connections), (more, (waits, at_once))| {
+            (received + more, waited + waits, connections + at_once)
+        };
+        let (received, waited, connections) = sums.fold((self.received, self.waited, 0), sum);
+        Network::new(received, connections, waited)
+    }
 }
 
 struct Fetcher<'a> {
@@ -87,6 +136,11 @@ struct Fetcher<'a> {
     /// Bytes of a file on the network that are read ahead.
     ahead: u64,
     is_remote: bool,
+    /// The database that is updated.
+    updated: Option<&'a PathBuf>,
+    /// Its files, by the number of those of the bundle that they may be.
+    own: Mutex<HashMap<usize, PathBuf>>,
+    traffic: Arc<Mutex<Traffic>>,
 }
 
 impl Fetch for Fetcher<'_> {
@@ -94,12 +148,45 @@ impl Fetch for Fetcher<'_> {
         self.at_once
     }
 
-    fn takes_room(&self) -> bool {
-        self.is_remote
+    fn takes_room(&self, number: usize) -> bool {
+        self.is_remote && self.own(number).is_none()
+    }
+
+    fn check_replaced(&self) -> Result<()> {
+        let Some(db) = self.updated else { return Ok(()) };
+        if !db.join("CURRENT").exists() {
+            return Err(Error::State {
+                path: db.to_owned(),
+                reason: "is no database of bedload that could be brought up to date".into(),
+                hint: "leave --into-existing out to make a new one".into(),
+            });
+        }
+        *self.own.lock() = reuse::files_of(db, self.files)?;
+        Ok(())
+    }
+
+    fn network(&self) -> Option<Box<dyn Fn() -> Network + Send>> {
+        let traffic = Arc::clone(&self.traffic);
+        let now = move || traffic.lock().now();
+        self.is_remote.then(|| Box::new(now) as Box<dyn Fn() -> Network + Send>)
+    }
+
+    fn misdescribed(&self, number: usize, what: String) -> Error {
+        let shown =
+            self.places.first().zip(self.files.get(number)).map(|(place, wanted)| place.at(&file(&wanted.name)).0);
+        Error::bad_input(&shown.unwrap_or_default(), None, BundleProblem::Content { what })
     }
 
     fn fetch(&self, number: usize, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
         let Some(wanted) = self.files.get(number) else { return Err(Error::interrupted()) };
+        if let Some(own) = self.own(number) {
+            crate::os::private::remove(path)?;
+            match self.take(&own, wanted, path, came) {
+                // What looks the same and is not is fetched.
+                Err(Error::BadInput { .. }) => {}
+                taken => return taken,
+            }
+        }
         let mut failed = None;
         // Mirrors share the files; what one does not have right, another one may.
         for turn in 0..self.places.len() {
@@ -107,7 +194,7 @@ impl Fetch for Fetcher<'_> {
             crate::os::private::remove(path)?;
             let fetched = match place.is_remote() {
                 true => self.download(place, wanted, path, came),
-                false => self.take(place, wanted, path, came),
+                false => self.take(&place.at(&file(&wanted.name)).0, wanted, path, came),
             };
             match fetched {
                 Ok(()) => return Ok(()),
@@ -126,33 +213,49 @@ impl Fetch for Fetcher<'_> {
 }
 
 impl Fetcher<'_> {
+    /// The file of the updated database that may be the one of this number.
+    fn own(&self, number: usize) -> Option<PathBuf> {
+        self.own.lock().get(&number).cloned()
+    }
+
     /// Downloads a file, and computes its BLAKE3 in passing.
     fn download(&self, place: &Place, wanted: &BundleFile, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
         let name = file(&wanted.name);
         let shown = place.at(&name).0;
         let remote = place.open_remote(&name)?;
+        self.traffic.lock().open.push(Arc::clone(&remote));
+        let done = self.download_from(&remote, &shown, wanted, path, came);
+        self.traffic.lock().end(&remote);
+        done
+    }
+
+    fn download_from(
+        &self,
+        remote: &Arc<RemoteFile>,
+        shown: &Path,
+        wanted: &BundleFile,
+        path: &Path,
+        came: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
         if let Some(found) = remote.size().filter(|found| *found != wanted.bytes) {
             let problem = BundleProblem::Length { found, expected: wanted.bytes };
-            return Err(Error::bad_input(&shown, None, problem));
+            return Err(Error::bad_input(shown, None, problem));
         }
         let (reader, gate) = remote.read_from(0, self.ahead);
         gate.into_iter().for_each(|gate| gate.open());
         let to = File::create_new(path).map_err(Error::io("create", path))?;
-        let found = hashing::copy((reader, &shown), (&to, path), wanted.bytes, self.stop, came);
-        compare(&shown, wanted, found.map_err(|error| changed(&shown, error))?)?;
+        let found = hashing::copy((reader, shown), (&to, path), wanted.bytes, self.stop, came);
+        compare(shown, wanted, found.map_err(|error| changed(shown, error))?)?;
         to.sync_all().map_err(Error::io("sync", path))
     }
 
     /// Takes a file of a directory: its blocks where the file system shares them, the file itself by another name, or a copy.
     /// What is compared is what was taken.
-    fn take(&self, place: &Place, wanted: &BundleFile, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
-        let from = place.at(&file(&wanted.name)).0;
-        let source = open_regular(&from).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::bad_input(&from, None, BundleProblem::Missing),
-            _ => Error::io("read", &from)(error),
-        })?;
-        let found = self.take_as(&source, &from, wanted, path, came)?;
-        compare(&from, wanted, found)
+    fn take(&self, from: &Path, wanted: &BundleFile, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
+        let missing = || Error::bad_input(from, None, BundleProblem::Missing);
+        let source = open(from)?.ok_or_else(missing)?;
+        let found = self.take_as(&source, from, wanted, path, came)?;
+        compare(from, wanted, found)
     }
 
     fn take_as(

@@ -104,6 +104,11 @@ impl Content {
         self.digest.add_record(key, value);
     }
 
+    /// The content without the records of another one, which are among its own.
+    pub fn without(self, other: Self) -> Self {
+        Self { records: self.records.wrapping_sub(other.records), digest: self.digest.without(other.digest) }
+    }
+
     /// Adds all records of another content.
     pub fn merge(&mut self, other: Self) {
         self.records += other.records;

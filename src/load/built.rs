@@ -16,6 +16,14 @@ pub(in crate::load) struct BuiltFile {
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
+    /// The first key in it, as hex.
+    pub first: String,
+    /// The last key in it, as hex.
+    pub last: String,
+    /// Records in it.
+    pub records: u64,
+    /// Their content digest.
+    pub digest: ContentDigest,
 }
 
 /// What went into files.

@@ -94,6 +94,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         missing_roots: complete.missing_roots,
         first_missing_roots: complete.first_missing_roots,
         links: complete.links,
+        part: None,
         db: options.db.display().to_string(),
         column_family: options.column_family.clone(),
         into_existing: options.into_existing,

@@ -50,6 +50,9 @@ pub(super) struct Identity {
     /// The options of a block log; empty for others.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     log: String,
+    /// What is taken of a bundle; empty where that is all of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    part: String,
     /// The names of several sources.
     #[serde(skip)]
     paths: Vec<PathBuf>,
@@ -74,6 +77,8 @@ pub(super) struct Origin<'a> {
     pub paths: Vec<PathBuf>,
     /// The id of a bundle, which takes the place of all of these.
     pub bundle: Option<String>,
+    /// What is taken of it; empty where that is all of it.
+    pub part: String,
 }
 
 /// What distinguishes one of several sources.
@@ -226,6 +231,7 @@ impl Identity {
             spill: plan.spills(),
             partition_bits: partitions.map_or(0, |partitions| partitions.bits),
             log: origin.log,
+            part: origin.part,
             paths: origin.paths,
         })
     }

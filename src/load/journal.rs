@@ -534,7 +534,10 @@ mod tests {
             payload: 5,
             ..Checkpoint::default()
         };
-        let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12 }];
+        let keys = |key: &str| key.to_owned();
+        let (first, last) = (keys("00ff"), keys("01"));
+        let digest = ContentDigest::default();
+        let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12, first, last, records: 3, digest }];
         let tally = Tally { records: 3, duplicates: 1, ..Tally::default() };
         vec![
             read(checkpoint, vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })]),

@@ -278,7 +278,7 @@ pub(crate) fn choose(
 
     let chunk_bytes = (memory / (8 * (workers + 1))).clamp(128 << 10, MAX_CHUNK);
     let reading = chunk_bytes * (workers + 2) * 2;
-    let largest_sst = expected.map_or(sst_bytes, |bytes| sst_target(bytes, workers, sst_bytes));
+    let largest_sst = expected.map_or(sst_bytes, |bytes| sst_target(bytes, sst_bytes));
     let kept = (largest_sst / SST_KEPT * workers).min(memory / KEPT_SHARE);
     let building = WORKER_FIXED * workers + kept;
     // An input of unknown size may turn out too large: then its pieces need room beside what is held.

@@ -2,12 +2,16 @@
 //!
 //! Where a file comes from and whether its bytes are right is the business of the caller's [`Fetch`].
 
+use std::fmt::Display;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use data_encoding::HEXLOWER;
+
+use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::load::built::{BuiltFile, FamilyDone, Tally};
+use crate::load::car::complete;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::commit::{publish, report_of_seed};
 use crate::load::context::Job;
@@ -25,15 +29,18 @@ use crate::os::file_system::FileSystem;
 use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::parallel;
-use crate::preset::{self, Loader, Preset};
-use crate::progress::{Event, Observer, Phase, Progress};
+use crate::preset::{self, Loader, Preset, Resolved};
+use crate::progress::{Event, Network, Observer, Phase, Progress};
 use crate::report::{ImportReport, LogPlan, Method, Plan};
+use crate::rocks::settings::IngestSettings;
+use crate::rocks::{DataFile, Reader, ReaderOptions, Store};
+use crate::source::car::RawCid;
 
 /// What a database is made of.
 pub(crate) struct Seed<'a> {
     /// What distinguishes the bundle.
     pub id: &'a str,
-    /// The report of the import.
+    /// The report of the import, as far as it is true for the files.
     pub record: &'a ImportReport,
     /// Its files, of which those of a column family follow each other in the order of their keys.
     pub files: Vec<SeedFile>,
@@ -43,6 +50,8 @@ pub(crate) struct Seed<'a> {
 pub(crate) struct SeedFile {
     pub family: String,
     pub bytes: u64,
+    /// The first and the last key in it.
+    pub keys: (Vec<u8>, Vec<u8>),
     /// What is in it.
     pub content: Content,
 }
@@ -52,8 +61,20 @@ pub(crate) trait Fetch: Sync {
     /// How many are fetched at once.
     fn at_once(&self) -> usize;
 
-    /// Whether files need room of their own here.
-    fn takes_room(&self) -> bool;
+    /// Whether the file of this number needs room of its own here.
+    fn takes_room(&self, number: usize) -> bool;
+
+    /// Whether the database that is there may be replaced: asked before anything is done, and again once it is locked.
+    ///
+    /// # Errors
+    /// [`Error::State`]: it may not be replaced.
+    fn check_replaced(&self) -> Result<()>;
+
+    /// What the network gives; `None` where nothing comes from there.
+    fn network(&self) -> Option<Box<dyn Fn() -> Network + Send>>;
+
+    /// The error for a file that is not what the bundle says.
+    fn misdescribed(&self, number: usize, what: String) -> Error;
 
     /// Puts the file of this number to `path`, where none is, verified and synced. Calls `came` with bytes that have come.
     ///
@@ -105,6 +126,7 @@ fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<Outcom
         if target.has_old() {
             Existing::check_is_free(&target)?;
         }
+        fetch.check_replaced()?;
     }
     planner::check_memory(options)?;
     let prepared = prepare(import, seed)?;
@@ -119,7 +141,10 @@ fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<Outcom
         check_target(&target)?;
         lock = target.lock()?;
     }
-    import.locked(target, lock, &prepared, |job| load(job, seed, fetch))
+    import.locked(target, lock, &prepared, |job| {
+        fetch.check_replaced()?;
+        load(job, seed, fetch)
+    })
 }
 
 /// The preset of the import, if this program has it; it can be of another version, or of the importer's own.
@@ -140,7 +165,17 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
         });
     }
     import.warn(preset.notes.clone());
-    let families = seed.record.log.iter().flat_map(|log| log.families.iter().map(|family| family.name.clone()));
+    if options.preset.is_none() && preset.preset != seed.record.preset {
+        let Resolved { preset: own, .. } = &preset;
+        import.warn([format!(
+            "the import used the preset `{}`, which this program does not have: the node gets the options of `{own}`, unless \
+             --preset names others",
+            seed.record.preset
+        )]);
+    }
+    if !seed.record.verified {
+        import.warn(["the import has not checked the blocks against their hashes: `bedload verify` does".to_owned()]);
+    }
     let plan = Plan {
         memory: options.memory_budget(),
         threads: planner::threads(options, &preset),
@@ -151,10 +186,18 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
         links_bytes: 0,
         open_files: 0,
         method: Method::BlockLogSst {
-            log: LogPlan { range_bytes: 0, families: families.collect(), transactions: None },
+            log: LogPlan {
+                range_bytes: 0,
+                families: families_of(seed.record).map(str::to_owned).collect(),
+                transactions: None,
+            },
         },
     };
-    let origin = Origin { bundle: Some(seed.id.to_owned()), ..Origin::default() };
+    let part = seed.record.part.as_ref().map_or_else(String::new, |part| {
+        let names: Vec<String> = families_of(seed.record).map(str::to_owned).collect();
+        [names.join(" "), part.range.clone().unwrap_or_default()].join(" ")
+    });
+    let origin = Origin { bundle: Some(seed.id.to_owned()), part, ..Origin::default() };
     let identity = Identity::of(options, &preset, &plan, origin)?;
     let planned = Planned { plan, loading: preset.loading(), least_bytes: 0, warnings: Vec::new() };
     let sources = Sources::none(options.source());
@@ -166,20 +209,110 @@ fn load(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportRepor
     let Job { target, progress, .. } = *job;
     progress.expect(phase_weights::of_seed());
     progress.begin(Phase::Read, job.plan.expected_bytes);
+    if let Some(network) = fetch.network() {
+        progress.watch_network(network);
+    }
     if !job.resumed.ingesting {
         fetch_missing(job, seed, fetch)?;
         sync_dir(&target.sst)?;
         failpoint::reach("all-fetched");
     }
-    progress.begin(Phase::Ingest, None);
     let families = match &seed.record.log {
         Some(_) => ColumnFamilies::of_log(job),
         None => ColumnFamilies::of_car(job),
     };
+    if !job.resumed.ingesting {
+        progress.begin(Phase::Check, None);
+        check_files(job, &families, seed, fetch)?;
+        failpoint::reach("all-checked");
+    }
+    progress.begin(Phase::Ingest, None);
     let names: Vec<&str> = families.names().collect();
     let built: Vec<(&str, FamilyDone)> = names.into_iter().map(|name| (name, of_family(seed, name))).collect();
     let reports = ingest(job, &families, &built)?;
-    publish(job, || report_of_seed(job, seed.record, reports))
+    let record = match seed.record.part {
+        Some(_) => &of_part(job, seed.record)?,
+        None => seed.record,
+    };
+    publish(job, || report_of_seed(job, record, reports))
+}
+
+/// The column families of a bundle that have more than a name.
+fn families_of(record: &ImportReport) -> impl Iterator<Item = &str> {
+    record.log.iter().flat_map(|log| log.families.iter().map(|family| family.name.as_str()))
+}
+
+/// The record of a part, with what only its records tell: the bytes of their values, and which roots are among them.
+fn of_part(job: &Job<'_>, record: &ImportReport) -> Result<ImportReport> {
+    let mut record = record.clone();
+    if record.log.is_none() {
+        let reader = Reader::open(job.target.working(), &ReaderOptions::once())?;
+        record.payload_bytes = reader.totals(&record.column_family)?.value_bytes;
+        drop(reader);
+        let roots: Vec<RawCid> = record.source.roots.iter().filter_map(|root| root.parse().ok()).collect();
+        let found = complete::check(job, &roots, None)?;
+        (record.missing_roots, record.first_missing_roots) = (found.missing_roots, found.first_missing_roots);
+    }
+    Ok(record)
+}
+
+/// Compares what the files themselves say with what the bundle says of them, in a database of links to them that goes again.
+///
+/// # Errors
+/// [`Error::BadInput`]: something differs; [`Error::Io`], [`Error::Rocks`]: the system refuses something.
+fn check_files(job: &Job<'_>, families: &ColumnFamilies<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()> {
+    let Job { target, .. } = *job;
+    let scratch = &target.scratch;
+    target.remove_dir(scratch)?;
+    let store = Store::create(scratch, &families.loading(), None)?;
+    let settings = IngestSettings { move_files: false, link_files: true, ..job.preset.ingest() };
+    let path = |number: usize, file: &SeedFile| target.sst.join(built_file(number, file).name);
+    for name in families.names() {
+        let own = || seed.files.iter().enumerate().filter(|(_, file)| file.family == name);
+        let paths: Vec<_> = own().map(|(number, file)| path(number, file)).collect();
+        let Err(error) = store.ingest(name, paths, &settings) else { continue };
+        // Which of them it is shows when each is taken alone.
+        for (number, file) in own() {
+            if let Err(Error::Rocks { message, .. }) = store.ingest(name, vec![path(number, file)], &settings)
+                && errno_of(&message).is_none()
+            {
+                return Err(fetch.misdescribed(number, format!("RocksDB does not ingest it: {message}")));
+            }
+        }
+        return Err(error);
+    }
+    drop(store);
+    let reader = Reader::open(scratch, &ReaderOptions::once())?;
+    let mut there = reader.files()?;
+    // RocksDB numbers them in the order in which they came.
+    there.sort_by_key(DataFile::number);
+    for name in families.names() {
+        let own = seed.files.iter().enumerate().filter(|(_, file)| file.family == name);
+        let mut found = there.iter().filter(|file| file.family == name);
+        for (number, file) in own {
+            let Some(found) = found.next() else {
+                return Err(fetch.misdescribed(number, "it has no records".into()));
+            };
+            let hex = |key: &[u8]| data_encoding::HEXLOWER.encode(key);
+            let differs = |field: &str, says: &dyn Display, has: &dyn Display| {
+                Err(fetch.misdescribed(number, format!("{field} says {says}, the file has {has}")))
+            };
+            let (first, last) = &file.keys;
+            match () {
+                () if found.deletions > 0 => {
+                    return Err(fetch.misdescribed(number, format!("it has {} deletions", found.deletions)));
+                }
+                () if found.entries != file.content.records => {
+                    return differs("records", &file.content.records, &found.entries);
+                }
+                () if found.smallest != *first => return differs("first", &hex(first), &hex(&found.smallest)),
+                () if found.largest != *last => return differs("last", &hex(last), &hex(&found.largest)),
+                () => {}
+            }
+        }
+    }
+    drop(reader);
+    target.remove_dir(scratch)
 }
 
 /// All files of a column family.
@@ -193,7 +326,14 @@ fn of_family(seed: &Seed<'_>, name: &str) -> FamilyDone {
 }
 
 fn built_file(number: usize, file: &SeedFile) -> BuiltFile {
-    BuiltFile { name: format!("{:06}.sst", number + 1), bytes: file.bytes }
+    BuiltFile {
+        name: format!("{:06}.sst", number + 1),
+        bytes: file.bytes,
+        first: HEXLOWER.encode(&file.keys.0),
+        last: HEXLOWER.encode(&file.keys.1),
+        records: file.content.records,
+        digest: file.content.digest,
+    }
 }
 
 fn tally(file: &SeedFile) -> Tally {
@@ -225,9 +365,10 @@ fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()
     if here.1 > 0 {
         progress.take_up(here.0, here.1);
     }
-    let bytes: u64 = missing.iter().filter_map(|&number| seed.files.get(number)).map(|file| file.bytes).sum();
+    let coming = missing.iter().filter(|&&number| fetch.takes_room(number));
+    let bytes: u64 = coming.filter_map(|&number| seed.files.get(number)).map(|file| file.bytes).sum();
     let place = FileSystem::of(&target.sst)?;
-    if fetch.takes_room() && bytes > place.free {
+    if bytes > place.free {
         return Err(Error::NoSpace { path: place.path, needed: Some(bytes), free: place.free, source: None });
     }
     let one = |(): &mut (), item: usize| -> Result<()> {

@@ -10,7 +10,7 @@
 //!   exchange/   the database, whole, when its name is exchanged with that of the one it replaces; then the replaced one
 //!   f3          the F3 data, until they get their own name
 //!   checkpoint/ what an existing database was before the import, until that is complete
-//!   check/      finished SST files while they are compared with an existing database
+//!   check/      finished SST files while they are compared with an existing database, or with what a bundle says
 //! ```
 //!
 //! Both directories are this user's own and closed to others ([`private`]): only this user has put files into them.

@@ -255,7 +255,7 @@ pub(crate) fn header_with_names(codec: Option<u64>, block: &[u8]) -> Option<Stri
 }
 
 /// Code and digest of bytes that are one whole multihash.
-pub(super) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(crate) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (code, rest) = unsigned_varint::decode::u64(bytes).ok()?;
     let (length, digest) = unsigned_varint::decode::u64(rest).ok()?;
     (length == digest.len() as u64).then_some((code, digest))

@@ -49,6 +49,10 @@ pub struct ImportReport {
     /// What the blocks link to; only with `--check-links` or `--require-links`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkReport>,
+    /// Where it was seeded with a part of a bundle: which one. Counts, digest and column families are those of the part; the
+    /// rest is of the whole import.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) part: Option<Part>,
     /// The database's path as the user gave it.
     pub db: String,
     /// The column family that took the blocks.
@@ -317,6 +321,31 @@ pub struct LinkReport {
     pub malformed: u64,
     /// Some of those that are missing, ten at most.
     pub first_missing: Vec<String>,
+}
+
+/// What a database has of a bundle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The bundle's id.
+    pub bundle: String,
+    /// Files that were taken.
+    pub files: u64,
+    /// Files that the bundle has.
+    pub of_files: u64,
+    /// The content digest of the blocks of the whole bundle.
+    pub of_digest: ContentDigest,
+    /// The keys that were asked for, as hex; each file that may have one was taken whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
+}
+
+impl Part {
+    /// In words, for people.
+    pub(crate) fn describe(&self) -> String {
+        let Self { bundle, files, of_files, range, .. } = self;
+        let range = range.as_ref().map_or_else(String::new, |range| format!(", those with keys of {range}"));
+        format!("{files} of the {of_files} files of the bundle {bundle}{range}")
+    }
 }
 
 /// One of the shards of a source.

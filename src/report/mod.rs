@@ -29,7 +29,7 @@ pub use import::{
     Blocks, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
     RemoteInfo, ShardClass, ShardReport, SourceInfo, Versions,
 };
-pub(crate) use import::{SCHEMA, rfc3339};
+pub(crate) use import::{Part, SCHEMA, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;
 pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;

@@ -145,6 +145,34 @@ pub struct Space {
 }
 
 impl Plan {
+    /// A plan that says nothing about the machine, for others to read.
+    pub(crate) fn published(is_log: bool) -> Self {
+        let method = match is_log {
+            true => Method::BlockLogSst { log: LogPlan { range_bytes: 0, families: Vec::new(), transactions: None } },
+            false => Method::CarSst {
+                sort: SortPlan {
+                    spill: false,
+                    may_spill: false,
+                    cached: false,
+                    by_reference: false,
+                    hold_bytes: 0,
+                    partitions: PartitionPlan { bits: 0, piece_bytes: 0, sort_bytes: 0 },
+                },
+            },
+        };
+        Self {
+            memory: 0,
+            threads: 0,
+            sst_bytes: 0,
+            chunk_bytes: 0,
+            expected_bytes: None,
+            space: Vec::new(),
+            links_bytes: 0,
+            open_files: 0,
+            method,
+        }
+    }
+
     /// How the blocks of a CAR are sorted.
     pub(crate) fn sort(&self) -> Option<&SortPlan> {
         if let Method::CarSst { sort } = &self.method { Some(sort) } else { None }
@@ -222,20 +250,26 @@ impl Plan {
         lacking.map_or(Ok(()), |space| Err(space.missing()))
     }
 
-    /// The size of SSTs that is aimed at for `total` bytes: small enough that no thread is left alone with the last one for
-    /// long.
+    /// The size of SSTs that is aimed at for `total` bytes.
     pub(crate) fn sst_target(&self, total: u64) -> u64 {
-        sst_target(total, self.threads as u64, self.sst_bytes)
+        sst_target(total, self.sst_bytes)
     }
+}
+
+/// The least number of SSTs that is aimed at, as long as they are no smaller than [`LEAST_SST`]: enough that all threads are busy
+/// to the end. Threads are not asked for, so that each machine makes the same files.
+const SSTS: u64 = 32;
+
+/// The least size of an SST that is aimed at, in bytes of records.
+const LEAST_SST: u64 = 1 << 20;
+
+/// The same for a plan in the making.
+pub(crate) fn sst_target(total: u64, sst_bytes: u64) -> u64 {
+    (total / SSTS).max(LEAST_SST).min(sst_bytes)
 }
 
 fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
-}
-
-/// The same for a plan in the making.
-pub(crate) fn sst_target(total: u64, threads: u64, sst_bytes: u64) -> u64 {
-    (total / (threads * 8)).max(1 << 20).min(sst_bytes)
 }
 
 impl LogPlan {

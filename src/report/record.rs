@@ -21,7 +21,7 @@ use crate::chain::Family;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::files::read_regular;
-use crate::report::{BlockRef, F3Report, FamilyReport, LogLayout, LogVerified, Packings, RecordedFile};
+use crate::report::{BlockRef, F3Report, FamilyReport, LogLayout, LogVerified, Packings, Part, RecordedFile};
 use crate::rocks::{Level, no_database};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
@@ -44,6 +44,9 @@ pub struct ImportRecord {
     pub into_existing: bool,
     /// Whether every block was checked against its hash at import.
     pub verified: bool,
+    /// What it has of a bundle, where that is not all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) part: Option<Part>,
     /// How many records there are.
     pub blocks: RecordedBlocks,
     /// Bytes of the records' values.

@@ -85,7 +85,16 @@ mod tests {
     use super::*;
 
     fn file(smallest: Vec<u8>, largest: Vec<u8>, size: u64) -> DataFile {
-        DataFile { family: "default".into(), path: "x.sst".into(), level: 6, size, smallest, largest }
+        DataFile {
+            family: "default".into(),
+            path: "x.sst".into(),
+            level: 6,
+            size,
+            smallest,
+            largest,
+            entries: 1,
+            deletions: 0,
+        }
     }
 
     proptest! {

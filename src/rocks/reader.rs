@@ -69,6 +69,9 @@ pub(crate) struct DataFile {
     pub smallest: Vec<u8>,
     /// The last key in it.
     pub largest: Vec<u8>,
+    /// Entries in it, and how many of them are deletions.
+    pub entries: u64,
+    pub deletions: u64,
 }
 
 impl DataFile {
@@ -226,6 +229,8 @@ impl Reader {
             size: file.size as u64,
             smallest: file.start_key.unwrap_or_default(),
             largest: file.end_key.unwrap_or_default(),
+            entries: file.num_entries,
+            deletions: file.num_deletions,
         };
         Ok(files.into_iter().map(data_file).collect())
     }

@@ -22,9 +22,16 @@ impl Release {
     const FORMATS: [Self; 2] = [Self(8, 6), Self(10, 4)];
 
     /// The one that is built in.
-    fn built_in() -> Self {
+    pub fn built_in() -> Self {
         let mut parts = VERSION.split('.').map(|part| part.parse().unwrap_or(u32::MAX));
         Self(parts.next().unwrap_or(u32::MAX), parts.next().unwrap_or(u32::MAX))
+    }
+
+    /// The release that is written like this by [`fmt::Display`].
+    pub fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.split_once('.')?;
+        let release = Self(major.parse().ok()?, minor.parse().ok()?);
+        (release.to_string() == text).then_some(release)
     }
 
     /// The oldest that is known to read SST files built with these options, which may name less than all.

@@ -12,6 +12,10 @@ use crate::error::Result;
 /// unless the options name `bytes_per_sync`.
 const BYTES_PER_SYNC: u64 = 4 << 20;
 
+/// The option of the host that files are marked with, and its default.
+const DB_HOST: &str = "db_host_id";
+const THIS_HOST: &str = "__hostname__";
+
 /// The options that SSTs are built with: those of the database that will ingest them.
 pub(crate) struct SstOptions {
     options: Options,
@@ -24,7 +28,12 @@ impl SstOptions {
     /// # Errors
     /// [`Error::Rocks`](crate::Error::Rocks): RocksDB refuses them.
     pub fn new(map: &OptionMap, path: &Path) -> Result<Self> {
-        Ok(Self { options: super::store::build(path, map)?, env: env_options(map) })
+        let mut map = map.clone();
+        // RocksDB's default writes the name of this host into each file, which may be published.
+        if map.get(Group::Db, DB_HOST).is_none_or(|host| host == THIS_HOST) {
+            map.set(Group::Db, DB_HOST, "");
+        }
+        Ok(Self { options: super::store::build(path, &map)?, env: env_options(&map) })
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! Keys are routed into partitions whose order is the order of the keys (`router`), so partitions are sorted each on
 //! its own and never merged. What stays in memory is sorted as 16-byte `entries`; what does not is spilled
-//! (`spill`). A partition that is larger than planned is sorted in runs that are merged (`runs`).
+//! (`spill`). A partition that is larger than planned is sorted in runs that are merged (`runs`). Where a file ends is said by
+//! `borders`.
 
+pub(crate) mod borders;
 pub(crate) mod entries;
 pub mod key;
 pub(crate) mod router;

@@ -17,8 +17,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+
+use crate::sort::borders::{Borders, slice_bits};
 
 /// The most classes that get partitions of their own.
 const MAX_CLASSES: usize = 6;
@@ -28,6 +31,17 @@ const MIN_SHARE: usize = 32;
 
 /// The longest class beginning; real ones have at most 10 bytes.
 const MAX_PREFIX: usize = 24;
+
+/// Shards of a power of two up to 2^this have the files of the whole: of each class there are at least as many, if there are of
+/// the largest one.
+const SHARED_BITS: u32 = 4;
+
+/// Neighbouring partitions that are built together, and the borders of files among their records.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub partitions: Range<u32>,
+    pub borders: Borders,
+}
 
 /// The most shards of a source.
 pub(crate) const MAX_SHARDS: u32 = 1 << 16;
@@ -62,6 +76,17 @@ impl Shard {
 
     fn is_all(&self) -> bool {
         self.of == 1
+    }
+
+    /// The bits of a digest that tell as many shards.
+    fn bits(self) -> u32 {
+        self.of.next_power_of_two().ilog2()
+    }
+
+    /// The least first eight bytes of a digest at this place, a share of 2^64, in the range of the shard.
+    pub fn prefix_at(self, place: u64) -> u64 {
+        let prefix = ((u128::from(self.number) << 64) | u128::from(place)).div_ceil(u128::from(self.of.max(1)));
+        u64::try_from(prefix).unwrap_or(u64::MAX)
     }
 
     /// The shard of a digest, and where the digest lies in the range of that, as a share of 2^64.
@@ -163,13 +188,42 @@ impl Router {
 
     /// How many partitions there are.
     pub fn partitions(&self) -> u32 {
-        self.classes.len() as u32 * ((1 << self.bits) + 1) + 1
+        self.classes.len() as u32 * self.per_class() + 1
+    }
+
+    fn per_class(&self) -> u32 {
+        (1 << self.bits) + 1
+    }
+
+    /// All partitions, grouped by the files of about `target` bytes that they become. The whole source is as `framed` says. A
+    /// group has all of one slice or more.
+    pub fn groups(&self, framed: &Framed, target: u64) -> Vec<Group> {
+        let counts = framed.0.get(..self.classes.len()).unwrap_or_default();
+        let bits = |count: &Count| slice_bits(count.bytes, target);
+        let least = counts.iter().map(bits).max().unwrap_or_default().min(SHARED_BITS);
+        let mut groups = Vec::new();
+        let mut start = 0;
+        let mut group = |end: u32, borders: Borders| {
+            groups.push(Group { partitions: start..end, borders });
+            start = end;
+        };
+        group(1, Borders::default());
+        for ((class, count), first) in self.classes.iter().zip(counts).zip((1..).step_by(self.per_class() as usize)) {
+            let bits = bits(count).max(least).saturating_sub(self.shard.bits());
+            let together = 1 << self.bits.saturating_sub(bits);
+            for part in (0..1 << self.bits).step_by(together) {
+                group(first + part + together as u32, Borders::within(class, self.shard, (part, self.bits), bits));
+            }
+            // The gap behind the class.
+            group(first + (1 << self.bits) + 1, Borders::default());
+        }
+        groups
     }
 
     /// Where `key` goes; its digest begins at `digest_at`.
     pub fn route(&self, key: &[u8], digest_at: usize) -> Route {
         let (class, digest) = key.split_at(digest_at);
-        let per_class = (1u32 << self.bits) + 1;
+        let per_class = self.per_class();
         if let Some(index) = self.classes.iter().position(|known| known == class) {
             let prefix = leading(digest);
             let (shard, place) = self.shard.place(prefix);
@@ -180,13 +234,6 @@ impl Router {
         let gap = self.classes.partition_point(|known| known.as_slice() < key) as u32;
         let class = MAX_CLASSES as u32;
         Route { partition: gap * per_class, class, is_own: self.shard.number == 0, prefix: leading(key) }
-    }
-
-    /// Whether partition `second` may follow `first` in a file: no key of another shard is between those of both.
-    pub fn is_one_range(&self, first: u32, second: u32) -> bool {
-        let per_class = (1u32 << self.bits) + 1;
-        let part = |partition: u32| (partition / per_class, partition.is_multiple_of(per_class));
-        self.shard.is_all() || part(first) == part(second)
     }
 }
 
@@ -259,7 +306,10 @@ mod tests {
                 prop_assert!(own.is_sorted_by_key(|(_, key)| *key), "order broken in shard {number} of {of}: {own:?}");
                 prop_assert!(own.iter().all(|(route, _)| route.partition < shard.partitions()));
                 found += own.len();
-                for range in own.chunk_by(|(a, _), (b, _)| shard.is_one_range(a.partition, b.partition)) {
+                let groups = shard.groups(&Framed::default(), 1);
+                prop_assert_eq!(groups.last().map(|group| group.partitions.end), Some(shard.partitions()));
+                let group = |route: &Route| groups.partition_point(|group| group.partitions.end <= route.partition);
+                for range in own.chunk_by(|(a, _), (b, _)| group(a) == group(b)) {
                     ranges.extend(range.first().zip(range.last()).map(|((_, first), (_, last))| (*first, *last)));
                 }
             }

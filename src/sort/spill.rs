@@ -78,10 +78,6 @@ impl Referred {
         };
         file.read_exact_at(into, at).map_err(Error::io("read", name))
     }
-
-    fn bytes(&self) -> u64 {
-        self.sources.iter().map(|source| source.bytes).sum()
-    }
 }
 
 /// From byte `at` of a partition on, or of what was loaded of it, sections are of this source; those before the first mark
@@ -342,14 +338,6 @@ impl Spill {
         let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
         let Some(file) = file else { return Ok(()) };
         file.read_exact_at(into, at).map_err(Error::io("read", self.path(partition)))
-    }
-
-    /// About how many bytes the sections of a partition have.
-    pub fn section_bytes(&self, partition: u32) -> u64 {
-        let Extent { bytes, blocks, .. } = self.extent(partition);
-        let Some(referred) = &self.referred else { return bytes };
-        let mean = referred.bytes() / self.content().records.max(1);
-        blocks.saturating_mul(mean.max(1))
     }
 
     /// The sections of a partition, and of which sources they are; `None` where these, and an entry of `entry` bytes for each, exceed `memory` bytes, or

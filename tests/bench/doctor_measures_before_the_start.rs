@@ -142,8 +142,8 @@ fn what_is_written_is_gone_however_it_ends() {
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
         for round in 0..rounds(1, 30) {
             let child = doctor(&place, &data, &[]).spawn().expect("it starts");
-            // The handlers are there after some milliseconds; it measures for seconds.
-            std::thread::sleep(Duration::from_millis(200 + chance.below(1500)));
+            // The handlers are there after some milliseconds; it measures for more than a second.
+            std::thread::sleep(Duration::from_millis(200 + chance.below(700)));
             kill_process(Pid::from_child(&child), signal).expect("it lives");
             let ended = ended(child);
             if signal == Signal::KILL {

@@ -123,6 +123,21 @@ pub fn described(to: &Path) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
+/// Publishes an altered description of a directory under its right id.
+pub fn alter(to: &Path, alter: impl FnOnce(&mut Value)) {
+    let mut described = described(to);
+    alter(&mut described);
+    publish_text(to, &serde_json::to_vec_pretty(&described).expect("JSON"));
+}
+
+/// Publishes this text as the newest description of a directory, under its right id.
+pub fn publish_text(to: &Path, text: &[u8]) {
+    let id = blake3::hash(text).to_hex().to_string();
+    std::fs::create_dir_all(to.join(&id)).expect("a folder");
+    std::fs::write(to.join(&id).join("bundle.json"), text).expect("written");
+    std::fs::write(to.join("latest"), id).expect("written");
+}
+
 /// Where the files of the newest bundle are.
 pub fn files(to: &Path) -> Vec<PathBuf> {
     let described = described(to);

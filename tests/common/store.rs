@@ -20,6 +20,8 @@ pub enum Answer {
     Other,
     /// The bytes and the tag of another file.
     Replaced,
+    /// What is right, without saying how long the whole is.
+    Endless,
 }
 
 type Acts = Box<dyn Fn(&str, &str) -> Answer + Send + Sync>;
@@ -232,13 +234,14 @@ impl State {
             Some((first.parse::<usize>().ok()?, last.parse::<usize>().ok()?.min(bytes.len().saturating_sub(1))))
         });
         let whole = bytes.len();
+        let said = if *act == Answer::Endless { "*".to_owned() } else { whole.to_string() };
         let tags = format!("ETag: {tag}\r\nLast-Modified: Sun, 22 Nov 2026 10:00:00 GMT\r\nConnection: close\r\n");
         let body = match range {
             Some((first, last)) if first <= last => {
                 let len = last - first + 1;
                 write!(
                     stream,
-                    "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {first}-{last}/{whole}\r\n\
+                    "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {first}-{last}/{said}\r\n\
                      Content-Length: {len}\r\n{tags}\r\n"
                 )?;
                 &bytes[first..=last]

@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use crate::common::bundle::*;
-use crate::common::crash::{Chance, plain, rounds};
+use crate::common::car::{Block, block, noise, rooted};
+use crate::common::crash::{Chance, Snapshot, plain, rounds};
+use crate::common::database::open;
+use crate::common::model::{Key, Model, records};
 use crate::common::run::Place;
 use crate::common::store::Store;
 
@@ -43,6 +46,7 @@ fn a_seed_that_dies_leaves_no_database_and_goes_on() {
             "fetched",
             "fetched:4",
             "all-fetched",
+            "all-checked",
             "ingesting",
             "ingest",
             "ingested",
@@ -149,6 +153,95 @@ fn kills_at_any_moment_lose_nothing() {
             seed(&to, &y).succeeds();
         }
         holds(&y, plain());
+        std::fs::remove_dir_all(&y).expect("a database");
+    }
+}
+
+/// The blocks of [`plain`] and one more.
+fn newer() -> Snapshot {
+    let more = block(&noise(900_000, 700));
+    let blocks: Vec<Block> = plain().blocks.iter().cloned().chain([more]).collect();
+    Snapshot::of_blocks("newer-bundle.car", rooted(&blocks), &blocks)
+}
+
+#[test]
+fn an_update_that_dies_leaves_one_database_or_the_other_and_goes_on() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let (older, newer, other) = (latest(&to), newer(), Place::new());
+    bundle(&imported(&other, &newer), &to).succeeds();
+    let store = Store::of(&to);
+    let y = place.path("y");
+    for from in [to.display().to_string(), store.url("")] {
+        for point in [
+            "start",
+            "fetched:3",
+            "all-fetched",
+            "all-checked",
+            "ingesting",
+            "ingest",
+            "ingested",
+            "recorded",
+            "complete",
+            "exchanging",
+            "set-aside",
+            "exchanged",
+            "renamed",
+            "old-removed",
+        ] {
+            seed(&to, &y).arg(&["--bundle", &older]).succeeds();
+            let update = || seed(&from, &y).arg(&["--into-existing"]);
+            update().dies_at(point);
+            let is_new = ["exchanged", "renamed", "old-removed"].contains(&point);
+            let now: &Snapshot = if is_new { &newer } else { plain() };
+            is_valid(&y);
+            assert!(records(&y) == Model::new(&now.blocks, Key::Cid).records, "{point}: another database");
+            let done = update().succeeds();
+            assert_eq!(done.text("/digest"), newer.digest, "{point}");
+            holds(&y, &newer);
+            std::fs::remove_dir_all(&y).expect("a database");
+        }
+    }
+}
+
+#[test]
+fn what_a_node_writes_between_two_runs_of_an_update_is_not_lost() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let y = place.path("y");
+    for point in ["fetched:3", "all-fetched", "ingested", "complete", "exchanging", "set-aside"] {
+        seed(&to, &y).succeeds();
+        let update = || seed(&to, &y).arg(&["--into-existing"]);
+        update().dies_at(point);
+        open(&y).put(b"a key", b"a value").expect("written");
+        update().refused(4, "a node has written to it");
+        assert_eq!(open(&y).get(b"a key").expect("read").as_deref(), Some(&b"a value"[..]), "{point}");
+        seed(&to, &y).arg(&["--replace"]).succeeds();
+        holds(&y, plain());
+        std::fs::remove_dir_all(&y).expect("a database");
+    }
+}
+
+#[test]
+fn kills_of_an_update_at_any_moment_lose_nothing() {
+    let place = Place::in_memory();
+    let to = published(&place, plain());
+    let (older, newer, other) = (latest(&to), newer(), Place::in_memory());
+    bundle(&imported(&other, &newer), &to).succeeds();
+    let mut chance = Chance::new();
+    let y = place.path("y");
+    let models = [plain(), &newer].map(|snapshot| Model::new(&snapshot.blocks, Key::Cid).records);
+    for _ in 0..rounds(6, 100) {
+        seed(&to, &y).arg(&["--bundle", &older]).succeeds();
+        let update = || seed(&to, &y).arg(&["--into-existing"]);
+        let mut child = update().spawn();
+        std::thread::sleep(Duration::from_millis(chance.below(400)));
+        let _ = child.kill();
+        child.wait().expect("it ends");
+        is_valid(&y);
+        assert!(models.contains(&records(&y)), "it is neither the one nor the other");
+        update().succeeds();
+        holds(&y, &newer);
         std::fs::remove_dir_all(&y).expect("a database");
     }
 }

@@ -14,6 +14,7 @@ mod many_sources;
 mod old_nodes_lose_nothing;
 mod presets_load_the_same_database;
 mod refusals;
+mod the_same_files_everywhere;
 mod through_memtables;
 mod what_does_not_fit_stays_in_the_source;
 mod what_the_system_refuses;

@@ -15,16 +15,16 @@ use crate::common::run::Place;
 use bedload::testing::generate::{self, Format, Profile, Spec};
 use serde_json::Value;
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
 /// What may come on top of the budget: the program, RocksDB, the allocator's slack.
-const FIXED: u64 = 64 * MIB;
+pub const FIXED: u64 = 64 * MIB;
 
 fn long() -> bool {
     std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1")
 }
 
-fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
+pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
     let path = place.path(format.name());
     let mut out = File::create(&path).expect("room for a file");
     // A child begins with the peak of its parent, so this process stays small: generating takes memory per thread.
@@ -81,7 +81,7 @@ fn import(place: &Place, source: &Path, way: Way, args: &[&str]) -> Measured {
 }
 
 /// Waits for a child that must end well, and returns its peak resident size in bytes.
-fn wait(child: Child) -> u64 {
+pub fn wait(child: Child) -> u64 {
     let mut status = 0;
     // SAFETY: rusage is plain numbers, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -172,6 +172,11 @@ fn a_web_server_is_enough() {
     let seeded = seed(store.url(""), &y).succeeds();
     assert_eq!(seeded.text("/digest"), plain().digest);
     holds(&y, plain());
+    // What the network gives is told as for a snapshot.
+    let samples = seeded.json["samples"].as_array().expect("samples");
+    let received = samples.iter().filter_map(|sample| sample["network"]["received_bytes"].as_u64()).max();
+    let total: u64 = files(&place.path("bundles")).iter().map(|file| file.metadata().expect("there").len()).sum();
+    assert!(received.is_some_and(|received| received >= total), "{received:?} of {total} bytes");
     // Three names that never change, and the files.
     let asked: std::collections::BTreeSet<String> = store.requests().into_iter().map(|(_, name)| name).collect();
     assert_eq!(asked.len(), store.objects().len());

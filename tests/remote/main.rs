@@ -21,6 +21,7 @@ enum Needs {
     Parallel,
     /// Those of Kubernetes and AWS.
     Schemas,
+    Minisign,
 }
 
 struct Test {
@@ -44,6 +45,10 @@ mod servers;
 
 mod bundles;
 mod bundles_are_refused;
+mod bundles_are_signed;
+mod bundles_are_updated;
+mod bundles_in_part;
+mod bundles_that_lie;
 mod comparisons;
 mod fleet;
 mod imports_from_urls;
@@ -80,6 +85,10 @@ fn main() -> ExitCode {
         real_s3::TESTS,
         bundles::TESTS,
         bundles_are_refused::TESTS,
+        bundles_are_signed::TESTS,
+        bundles_are_updated::TESTS,
+        bundles_in_part::TESTS,
+        bundles_that_lie::TESTS,
         comparisons::TESTS,
         fleet::TESTS,
         shards::TESTS,
@@ -95,6 +104,7 @@ fn main() -> ExitCode {
     ];
     let (has_nginx, has_moto) = (servers::has_nginx(), servers::has_moto());
     let (has_slurm, has_parallel, has_schemas) = (fleet::has_slurm(), fleet::has_parallel(), fleet::has_schemas());
+    let has_minisign = std::process::Command::new("minisign").arg("-v").output().is_ok();
     let is_long = common::crash::rounds(0, 1) == 1;
     let is_there = |needs| match needs {
         Needs::Nothing => true,
@@ -104,6 +114,7 @@ fn main() -> ExitCode {
         Needs::SlurmAndTime => has_slurm && is_long,
         Needs::Parallel => has_parallel,
         Needs::Schemas => has_schemas,
+        Needs::Minisign => has_minisign,
     };
     let trials = modules.into_iter().flatten().map(|test| {
         let run = test.run;

@@ -1,14 +1,23 @@
 //! `bedload bundle`: the files of a database, published for others.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::bundle::{BundleOptions, JoinOptions, bundle, join};
+use crate::bundle::{BundleOptions, JoinOptions, Signer, bundle, join};
+use crate::os::files::read_regular;
 use crate::progress::CancellationToken;
 
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::{output, progress, signals};
+use crate::{Error, Result};
+
+/// The variable that has the password of a secret key, and that which names a file that has it.
+const PASSWORD: &str = "BEDLOAD_SIGN_PASSWORD";
+const PASSWORD_FILE: &str = "BEDLOAD_SIGN_PASSWORD_FILE";
+
+/// The longest file of a password, in bytes.
+const MAX_PASSWORD: u64 = 64 << 10;
 
 /// Publish a database that an import has made, for `bedload seed`
 ///
@@ -35,6 +44,9 @@ pub struct Args {
     /// Which parts; the default is those of the shard that ended last
     #[arg(long, value_name = "SET", requires = "join")]
     pub set: Option<String>,
+    /// Sign bundle.json with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
+    #[arg(long, value_name = "FILE")]
+    pub sign: Option<PathBuf>,
     /// Threads that read; the default is the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -46,15 +58,17 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let place = args.join.clone().or_else(|| args.to.clone()).unwrap_or_default();
     let network = NetworkArgs { connections: None, endpoint: args.endpoint.clone() }.options([&place])?;
+    // Before anything is read, which takes long.
+    let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let stop = CancellationToken::default();
     signals::cancel_on_signals(&stop, "run the same command again; what is there already is not written again")?;
     let observer = progress::renderer(globals);
     let report = match &args.join {
-        Some(_) => join(&JoinOptions { place, set: args.set.clone(), network, stop }, observer.as_ref()),
+        Some(_) => join(&JoinOptions { place, set: args.set.clone(), signer, network, stop }, observer.as_ref()),
         None => {
             let db = args.database.clone().or_else(|| args.db.clone()).unwrap_or_default();
             let threads = args.threads.map(usize::from);
-            bundle(&BundleOptions { db, to: place, threads, network, stop }, observer.as_ref())
+            bundle(&BundleOptions { db, to: place, threads, network, signer, stop }, observer.as_ref())
         }
     };
     observer.finish();
@@ -70,4 +84,23 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         screen::print(&render::bundle::text(&report), 10)?;
         Ok(())
     })
+}
+
+/// The password of a secret key: from the environment, from a file without the end of its line, or from the terminal.
+fn password(key: &Path) -> Result<String> {
+    let wrong = |reason: String| Error::Usage {
+        reason,
+        hint: format!("{PASSWORD}, or the file that {PASSWORD_FILE} names, has the password; or run it in a terminal"),
+    };
+    if let Some(password) = std::env::var_os(PASSWORD) {
+        return password.into_string().map_err(|_| wrong(format!("{PASSWORD} is no text")));
+    }
+    if let Some(path) = std::env::var_os(PASSWORD_FILE).map(PathBuf::from) {
+        let bytes = read_regular(&path, MAX_PASSWORD).map_err(Error::io("read", &path))?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong(format!("{} is no text", path.display())))?;
+        return Ok(text.trim_end_matches(['\r', '\n']).to_owned());
+    }
+    let shown = crate::escape::shown_in_line(&key.display().to_string()).into_owned();
+    rpassword::prompt_password(format!("Password of {shown}: "))
+        .map_err(|error| wrong(format!("the secret key {} needs its password: {error}", key.display())))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::bundle::{SeedOptions, seed};
+use crate::bundle::{KeyRange, SeedOptions, Selection, TrustedKey, seed};
 use crate::{Error, ImportOptions};
 
 use crate::cli::args::{NetworkArgs, OverrideArgs};
@@ -30,6 +30,24 @@ pub struct Args {
     /// The bundle to take; the default is the newest, or the one that an unfinished seed has begun with
     #[arg(long, value_name = "ID", value_parser = values::bundle_id)]
     pub bundle: Option<String>,
+    /// Take the bundle only if this key of minisign has signed it: `RW…`, or the file that has it; may be given again
+    #[arg(long, value_name = "KEY")]
+    pub trust: Vec<String>,
+    /// Take only this column family; may be given again
+    #[arg(long, value_name = "NAME")]
+    pub column_family: Vec<String>,
+    /// Take only files that have keys of a range, from the first that begins with A to the last that begins with B
+    ///
+    /// Keys are hex; an end that is left out is open. A file is taken whole, with its other keys. The database is then a part,
+    /// which its BEDLOAD.json says.
+    #[arg(long, value_name = "A..B")]
+    pub only_range: Option<KeyRange>,
+    /// Bring the database DIR up to date: its files stay where the bundle has the same ones, and only the others are fetched
+    ///
+    /// The database that comes of it takes the place of DIR in one step, as with --replace. One that a node has written to
+    /// is refused.
+    #[arg(long, conflicts_with = "replace")]
+    pub into_existing: bool,
     /// Take the place of the database DIR, which is then removed
     #[arg(long)]
     pub replace: bool,
@@ -90,5 +108,12 @@ fn options(args: &Args, places: Vec<PathBuf>) -> Result<SeedOptions, Error> {
     import.preset.clone_from(&args.preset);
     import.overrides = args.overrides.overrides();
     import.network = args.network.options(&places)?;
-    Ok(SeedOptions { places, bundle: args.bundle.clone(), import })
+    Ok(SeedOptions {
+        places,
+        bundle: args.bundle.clone(),
+        part: Selection { families: args.column_family.clone(), range: args.only_range.clone() },
+        trusted: args.trust.iter().map(|key| TrustedKey::find(key)).collect::<Result<_, Error>>()?,
+        update: args.into_existing,
+        import,
+    })
 }

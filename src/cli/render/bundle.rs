@@ -36,9 +36,16 @@ pub fn seeded(report: &ImportReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);
     rows.add("source", format!("{}, imported before", report.source.path));
+    if let Some(part) = &report.part {
+        rows.add("part", part.describe());
+    }
     rows.add("blocks", grouped(report.blocks.written));
     rows.add("digest", report.digest.to_string());
-    rows.add("checked", "every file against its BLAKE3; the blocks were checked by the import");
+    let checked = match report.verified {
+        true => "every file against its BLAKE3; the blocks were checked by the import",
+        false => "every file against its BLAKE3; the import has not checked the blocks",
+    };
+    rows.add("checked", checked);
     let families = report.log.iter().flat_map(|log| &log.families).flat_map(|family| &family.levels);
     let levels: Vec<_> = if report.log.is_some() { families.collect() } else { report.levels.iter().collect() };
     let (files, bytes) = levels.iter().fold((0, 0), |(files, bytes), level| (files + level.files, bytes + level.bytes));

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::error::Result;
+use crate::hash::content_digest::ContentDigest;
 use crate::load::built::{FamilyDone, Tally};
 use crate::load::sink::batches::BatchBuilder;
 use crate::load::sink::sst::RotatingSstWriter;
@@ -77,11 +78,12 @@ impl<'a> Output<'a> {
         if matches!(self.to, Destination::Discard) {
             return Ok(());
         }
-        self.tally.digest.add_section(record, key_len);
+        let digest = ContentDigest::of_section(record, key_len);
+        self.tally.digest.merge(digest);
         self.tally.records += 1;
         match &mut self.to {
             Destination::Discard | Destination::CountOnly | Destination::Rewrite(_) => Ok(()),
-            Destination::Files(files) => files.put(record, key_len),
+            Destination::Files(files) => files.put(record, key_len, digest),
             Destination::Batches(sink) => {
                 let (key, value) = record.split_at(key_len);
                 sink.put(key, value);

@@ -131,15 +131,15 @@ impl<'a> LogReader<'a> {
         check_joins(input, job.options, &ranges)?;
         check_head(job.options, &ranges)?;
         failpoint::reach("ranges");
+        let mut found = Content::default();
+        ranges.iter().for_each(|range| found.merge(range.transaction_content()));
         let transactions = match &self.transactions {
             Some(transactions) => {
                 job.progress.begin(Phase::Build, Some(transactions.bytes()));
-                transactions.build(self.write_path)?
+                transactions.build(found.records, self.write_path)?
             }
             None => Default::default(),
         };
-        let mut found = Content::default();
-        ranges.iter().for_each(|range| found.merge(range.transaction_content()));
         // Each partition was compared when it was built, some by an earlier run; this is the whole.
         if transactions.tally.read() != found {
             let what = format!("holds {} of transactions, {found} were found in blocks", transactions.tally.read());

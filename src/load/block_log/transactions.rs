@@ -31,6 +31,8 @@ use crate::load::options::ImportOptions;
 use crate::parallel;
 use crate::report::PartitionPlan;
 use crate::schema::PLACE;
+use crate::sort::borders::{Borders, slice_bits};
+use crate::sort::router::{Group, Shard};
 use crate::sort::spill::{Extent, PartitionBuffers, Spill};
 use crate::source::block_log::Lookup;
 use crate::source::block_log::{Log, LogProblem};
@@ -147,15 +149,20 @@ impl<'a> Transactions<'a> {
         Ok(extents)
     }
 
-    /// Sorts every partition and builds its files.
-    pub fn build(&self, write_path: &WritePath<'_>) -> Result<FamilyDone> {
+    /// Sorts every partition and builds the files of `records`.
+    pub fn build(&self, records: u64, write_path: &WritePath<'_>) -> Result<FamilyDone> {
         let Some(index) = &self.index else { return Ok(FamilyDone::default()) };
         let job = self.job;
-        let partitions = index.spill.partitions() as usize;
-        let workers = parallel::for_each(job.plan.threads, partitions, FamilyDone::default, |done, partition| {
-            let partition = partition as u32;
-            if !job.resumed.is_built(partition) {
-                done.add(&self.build_partition(index, partition, write_path)?);
+        let bytes = records.saturating_mul(index.record as u64);
+        let bits = slice_bits(bytes, job.plan.sst_target(bytes));
+        let together = 1usize << index.plan.bits.saturating_sub(bits);
+        let groups = index.spill.partitions() as usize / together;
+        let workers = parallel::for_each(job.plan.threads, groups, FamilyDone::default, |done, group| {
+            let first = (group * together) as u32;
+            if !job.resumed.is_built(first) {
+                let borders = Borders::within(&[], Shard::default(), (first, index.plan.bits), bits);
+                let group = Group { partitions: first..first + together as u32, borders };
+                done.add(&self.build_group(index, &group, write_path)?);
             }
             Ok(())
         })?;
@@ -165,37 +172,43 @@ impl<'a> Transactions<'a> {
         Ok(done)
     }
 
-    fn build_partition(&self, index: &Index<'_>, partition: u32, write_path: &WritePath<'_>) -> Result<FamilyDone> {
+    fn build_group(&self, index: &Index<'_>, group: &Group, write_path: &WritePath<'_>) -> Result<FamilyDone> {
         let job = self.job;
-        if job.options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
-        let mut output = write_path.sorted_transactions()?;
-        let extent = index.spill.extent(partition);
+        let Group { partitions, borders } = group;
+        let mut output = write_path.sorted_transactions(borders.clone())?;
         let memory = usize::try_from(index.plan.sort_bytes).unwrap_or(usize::MAX);
-        let again = match index.record {
-            SHORT => index.put_sorted::<{ SHORT / 4 }>(partition, memory, &mut output)?,
-            _ => index.put_sorted::<{ LONG / 4 }>(partition, memory, &mut output)?,
-        };
-        job.progress.add(extent.bytes, extent.blocks);
-        let mut used = output.tally().unwrap_or_default().read();
-        used.merge(again);
-        if used != extent.content() {
-            return Err(index.spill.damaged(partition, used));
+        let mut before = Content::default();
+        for partition in partitions.clone() {
+            if job.options.stop.is_cancelled() {
+                return Err(Error::interrupted());
+            }
+            let extent = index.spill.extent(partition);
+            let again = match index.record {
+                SHORT => index.put_sorted::<{ SHORT / 4 }>(partition, memory, &mut output)?,
+                _ => index.put_sorted::<{ LONG / 4 }>(partition, memory, &mut output)?,
+            };
+            job.progress.add(extent.bytes, extent.blocks);
+            let all = output.tally().unwrap_or_default().read();
+            let mut used = all.without(before);
+            used.merge(again);
+            if used != extent.content() {
+                return Err(index.spill.damaged(partition, used));
+            }
+            before = all;
         }
         let done = output.finish()?;
         failpoint::reach("built-synced");
         write_path.sync_transactions(&done)?;
         let (files, tally) = (done.files.clone(), done.tally);
         job.journal.append(&Entry::Built {
-            first: partition,
-            end: partition + 1,
+            first: partitions.start,
+            end: partitions.end,
             files,
             tally,
             repeats: Vec::new(),
         })?;
         failpoint::reach("built");
-        index.spill.delete(partition)?;
+        partitions.clone().try_for_each(|partition| index.spill.delete(partition))?;
         Ok(done)
     }
 }

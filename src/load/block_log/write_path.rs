@@ -24,6 +24,7 @@ use crate::load::sink::sst::SstFolder;
 use crate::os::files::sync_dir;
 use crate::rocks::{SstOptions, Store};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
+use crate::sort::borders::Borders;
 use crate::sort::spill::Extent;
 
 /// How records get into the database.
@@ -102,8 +103,10 @@ impl<'a> WritePath<'a> {
     pub fn outputs(&self, batches: Option<&Rc<RefCell<BatchBuilder>>>) -> Result<Outputs<'_>> {
         match self {
             Self::Files(building) => Ok(Outputs {
-                blocks: Output::to_files(building.blocks.as_ref().map(|sst| building.folder.writer(sst))),
-                ids: Output::to_files(building.ids.as_ref().map(|sst| building.folder.writer(sst))),
+                blocks: Output::to_files(
+                    building.blocks.as_ref().map(|sst| building.folder.writer(sst, Borders::default())),
+                ),
+                ids: Output::to_files(building.ids.as_ref().map(|sst| building.folder.writer(sst, Borders::default()))),
                 transactions: None,
                 batches: None,
             }),
@@ -125,10 +128,10 @@ impl<'a> WritePath<'a> {
     }
 
     /// Where a sorted partition of transactions goes.
-    pub fn sorted_transactions(&self) -> Result<Output<'_>> {
+    pub fn sorted_transactions(&self, borders: Borders) -> Result<Output<'_>> {
         match self {
             Self::Files(building) => {
-                Ok(Output::to_files(building.transactions.as_ref().map(|sst| building.folder.writer(sst))))
+                Ok(Output::to_files(building.transactions.as_ref().map(|sst| building.folder.writer(sst, borders))))
             }
             Self::Batches(writing) => {
                 Ok(Output::rewrite(writing.store.writer(TRANSACTIONS, &writing.job.preset.write())?))

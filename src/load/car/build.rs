@@ -1,7 +1,7 @@
 //! Building SST files: partitions in the order of their keys, each sorted on its own, on all threads.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,7 @@ use crate::hash::content_digest::Content;
 use crate::load::built::FamilyDone;
 use crate::load::built::Tally;
 use crate::load::car::blocks::conflict;
-use crate::load::car::read::Held;
+use crate::load::car::read::{Blocks, Held};
 use crate::load::identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
@@ -23,9 +23,10 @@ use crate::parallel;
 use crate::progress::Progress;
 use crate::report::{Plan, SortPlan};
 use crate::rocks::SstOptions;
-use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
+use crate::sort::borders::Borders;
+use crate::sort::entries::{BlockArena, Entry as SortEntry};
 use crate::sort::key::Record;
-use crate::sort::router::Router;
+use crate::sort::router::{Group, Router};
 use crate::sort::runs::Runs;
 use crate::sort::spill::Spill;
 use crate::source::car::chunk::{ChunkBytes, prefetch_ahead};
@@ -50,9 +51,10 @@ pub(in crate::load) struct BuildContext<'a> {
 }
 
 /// Builds the SSTs of everything held that an earlier run has not built, and returns all of them.
-pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildContext<'_>) -> Result<FamilyDone> {
+pub(in crate::load) fn build(blocks: &Blocks, building: &BuildContext<'_>) -> Result<FamilyDone> {
     let BuildContext { plan, resumed, .. } = *building;
-    let jobs = jobs(held, plan, resumed, router);
+    let jobs = jobs(blocks, plan, resumed);
+    let Blocks { held, router, .. } = blocks;
     let builder = Builder {
         building,
         folder: SstFolder::new(building.dir, plan.sst_bytes, &resumed.files),
@@ -74,38 +76,16 @@ pub(in crate::load) fn build(held: &Held, router: &Router, building: &BuildConte
     Ok(built)
 }
 
-/// Groups neighbouring partitions into jobs of about the size of an SST.
-fn jobs(held: &Held, plan: &Plan, resumed: &ResumedState, router: &Router) -> Vec<Range<u32>> {
-    let sizes: Vec<u64> = match held {
-        Held::Memory { entries, bytes, .. } => {
-            let counts: Vec<u64> = entries.iter().map(Unsorted::len).collect();
-            let mean = bytes / counts.iter().sum::<u64>().max(1);
-            counts.iter().map(|count| count * mean.max(1)).collect()
-        }
-        Held::Spilled(spill) => (0..spill.partitions()).map(|partition| spill.section_bytes(partition)).collect(),
+/// What one worker builds at a time: the partitions of one file or more that an earlier run has not built.
+fn jobs(blocks: &Blocks, plan: &Plan, resumed: &ResumedState) -> Vec<Group> {
+    let holds_some = |partition: u32| match &blocks.held {
+        Held::Memory { entries, .. } => entries.get(partition as usize).is_some_and(|entries| entries.len() > 0),
+        Held::Spilled(spill) => spill.extent(partition).bytes > 0,
     };
-    let total: u64 = sizes.iter().sum();
-    let target = plan.sst_target(total);
-    let mut jobs = Vec::new();
-    let mut start = 0;
-    let mut bytes = 0;
-    for (partition, size) in (0u32..).zip(&sizes) {
-        // A job may not reach across what is built already: its file would overlap the others.
-        let built = resumed.is_built(partition);
-        let reaches_out = !router.is_one_range(start, partition);
-        if bytes > 0 && (built || reaches_out || bytes + size > target) {
-            jobs.push(start..partition);
-            bytes = 0;
-        }
-        if bytes == 0 {
-            start = partition + u32::from(built);
-        }
-        bytes += if built { 0 } else { *size };
-    }
-    if bytes > 0 {
-        jobs.push(start..sizes.len() as u32);
-    }
-    jobs
+    let framed = &blocks.checkpoint.framed;
+    let groups = blocks.router.groups(framed, plan.sst_target(framed.all().bytes));
+    let is_left = |one: u32| holds_some(one) && !resumed.is_built(one);
+    groups.into_iter().filter(|group| group.partitions.clone().any(is_left)).collect()
 }
 
 struct Builder<'a> {
@@ -124,8 +104,9 @@ impl<'a> Deref for Builder<'a> {
 
 impl Builder<'_> {
     /// Builds the SSTs of some partitions; `spare` is memory to read the next ones into.
-    fn job(&self, job: &Range<u32>, held: &Held, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
-        let mut output = Output::new(self);
+    fn job(&self, group: &Group, held: &Held, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
+        let Group { partitions: job, borders } = group;
+        let mut output = Output::new(self, borders.clone());
         for partition in job.clone() {
             self.may_go_on()?;
             match held {
@@ -253,10 +234,10 @@ impl Fingerprint {
 }
 
 impl<'a> Output<'a> {
-    fn new(builder: &'a Builder<'a>) -> Self {
+    fn new(builder: &'a Builder<'a>, borders: Borders) -> Self {
         Self {
             builder,
-            writer: builder.folder.writer(builder.sst),
+            writer: builder.folder.writer(builder.sst, borders),
             tally: Tally::default(),
             partition: Tally::default(),
             pending: (0, 0),
@@ -348,8 +329,9 @@ impl<'a> Output<'a> {
 
     fn put(&mut self, record: Record<'_>) -> Result<()> {
         let (bytes, key_len) = record.parts();
-        self.writer.put(bytes, key_len)?;
-        self.partition.digest.add_section(bytes, key_len);
+        let digest = record.digest();
+        self.writer.put(bytes, key_len, digest)?;
+        self.partition.digest.merge(digest);
         self.partition.records += 1;
         self.report(record)
     }

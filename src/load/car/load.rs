@@ -38,7 +38,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     let spilled = matches!(blocks.held, Held::Spilled(_));
     let context =
         BuildContext { options, sources, plan, sort, sst: &sst, dir: &target.sst, progress, journal, resumed };
-    let built = build(&blocks.held, &blocks.router, &context)?;
+    let built = build(&blocks, &context)?;
     drop(blocks.held);
     // Each partition was compared when it was built, some by an earlier run; this is the whole.
     if built.tally.read() != blocks.checkpoint.content() {

@@ -35,6 +35,10 @@ use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
 use crate::source::car::{Section, Step, next_section};
 
+/// Bytes of sections that the classes of keys are learned from, at most, and the first section in any case. Less than a chunk,
+/// however little memory there is: the classes decide where files end.
+const SAMPLE: usize = 448 << 10;
+
 /// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
 const KEPT_OPEN: usize = 16;
 
@@ -61,8 +65,6 @@ pub(in crate::load) enum Held {
         entries: Vec<Unsorted>,
         /// For each partition, what was verified.
         contents: Vec<Content>,
-        /// Bytes of all of it.
-        bytes: u64,
     },
     Spilled(Spill),
 }
@@ -248,7 +250,6 @@ impl ReadContext<'_> {
             self.journal.append(&Entry::Held { checkpoint, padding: tail.padding, news })?;
         }
         failpoint::reach("held");
-        let bytes = shared.held_bytes.load(Ordering::Relaxed);
         let mut arena = BlockArena::new(self.options.key);
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
         for mut worker in workers {
@@ -263,7 +264,7 @@ impl ReadContext<'_> {
                 }
             }
         }
-        let held = Held::Memory { arena, entries, contents, bytes };
+        let held = Held::Memory { arena, entries, contents };
         Ok(Blocks { held, router, checkpoint, tail, sources })
     }
 
@@ -323,7 +324,7 @@ impl ReadContext<'_> {
             let sources = earlier(chunks, self.resumed);
             let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
             let contents = vec![Content::default(); router.partitions() as usize];
-            let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents, bytes: 0 };
+            let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents };
             let tail = Tail { padding };
             return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail, sources }));
         }
@@ -337,7 +338,8 @@ impl ReadContext<'_> {
         let sources = earlier(chunks, self.resumed);
         let spill = self.spill(router, chunks)?.resume(&extents, &self.resumed.marks)?;
         let tail = Tail { padding };
-        Ok(Some(Blocks { held: Held::Spilled(spill), router: router.clone(), checkpoint: *checkpoint, tail, sources }))
+        let (held, checkpoint) = (Held::Spilled(spill), *checkpoint);
+        Ok(Some(Blocks { held, router: router.clone(), checkpoint, tail, sources }))
     }
 }
 
@@ -482,11 +484,12 @@ fn read_again(
     Ok(found)
 }
 
-/// Learns the classes of keys from the first chunk.
+/// Learns the classes of keys from the beginning of the first chunk.
 fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
     let sample = first.into_iter().flat_map(|chunk| {
         chunk.starts.iter().filter_map(move |&start| {
             let block = Block::at(chunk, start)?;
+            let block = Some(block).filter(|block| start == 0 || block.section.end <= SAMPLE)?;
             Some((block.record(layout)?.key(), layout.digest_in_key(&block.section.cid)))
         })
     });

@@ -3,9 +3,13 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use data_encoding::HEXLOWER;
+
 use crate::error::{Error, Result};
+use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::built::BuiltFile;
 use crate::rocks::{SstOptions, SstWriter};
+use crate::sort::borders::Borders;
 
 /// The directory of an import's files; threads share it, so that no two files have one number.
 pub(in crate::load) struct SstFolder<'a> {
@@ -19,10 +23,21 @@ pub(in crate::load) struct SstFolder<'a> {
 pub(in crate::load) struct RotatingSstWriter<'a> {
     folder: &'a SstFolder<'a>,
     options: &'a SstOptions,
-    writer: Option<SstWriter<'a>>,
-    /// Bytes of records in the open file.
-    written: u64,
+    /// The least key of the next file, and those of the files behind it.
+    border: Option<Vec<u8>>,
+    borders: Borders,
+    open: Option<OpenFile<'a>>,
     files: Vec<BuiltFile>,
+}
+
+/// A file that is being written.
+struct OpenFile<'a> {
+    writer: SstWriter<'a>,
+    /// Bytes of records in it.
+    written: u64,
+    first: Vec<u8>,
+    last: Vec<u8>,
+    content: Content,
 }
 
 impl<'a> SstFolder<'a> {
@@ -32,32 +47,41 @@ impl<'a> SstFolder<'a> {
         Self { dir, numbers: AtomicU32::new(taken.max().map_or(0, |last| last + 1)), limit }
     }
 
-    /// A writer for one ascending sequence of keys.
-    pub fn writer(&'a self, options: &'a SstOptions) -> RotatingSstWriter<'a> {
-        RotatingSstWriter { folder: self, options, writer: None, written: 0, files: Vec::new() }
+    /// A writer for one ascending sequence of keys, with a new file at each of the `borders`.
+    pub fn writer(&'a self, options: &'a SstOptions, mut borders: Borders) -> RotatingSstWriter<'a> {
+        RotatingSstWriter { folder: self, options, border: borders.next(), borders, open: None, files: Vec::new() }
     }
 }
 
 impl RotatingSstWriter<'_> {
-    /// Appends a record whose value follows its key.
+    /// Appends a record whose value follows its key, and whose digest the caller has.
     ///
     /// # Errors
     /// [`Error::Rocks`]: keys out of order, a disk that is full.
-    pub fn put(&mut self, record: &[u8], key_len: usize) -> Result<()> {
-        if self.written > 0 && self.written + record.len() as u64 > self.folder.limit {
+    pub fn put(&mut self, record: &[u8], key_len: usize, digest: ContentDigest) -> Result<()> {
+        let (key, value) = record.split_at(key_len);
+        while self.border.as_deref().is_some_and(|border| key >= border) {
+            self.close()?;
+            self.border = self.borders.next();
+        }
+        let is_full = |file: &OpenFile<'_>| file.written + record.len() as u64 > self.folder.limit;
+        if self.open.as_ref().is_some_and(is_full) {
             self.close()?;
         }
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
+        let file = match &mut self.open {
+            Some(file) => file,
             None => {
                 let number = self.folder.numbers.fetch_add(1, Ordering::Relaxed);
-                let path = self.folder.dir.join(format!("{number:06}.sst"));
-                self.writer.insert(SstWriter::create(self.options, path)?)
+                let writer = SstWriter::create(self.options, self.folder.dir.join(format!("{number:06}.sst")))?;
+                let (last, content) = (Vec::with_capacity(key.len()), Content::default());
+                self.open.insert(OpenFile { writer, written: 0, first: key.to_vec(), last, content })
             }
         };
-        let (key, value) = record.split_at(key_len);
-        writer.put(key, value)?;
-        self.written += record.len() as u64;
+        file.writer.put(key, value)?;
+        file.written += record.len() as u64;
+        file.content.add(digest);
+        file.last.clear();
+        file.last.extend_from_slice(key);
         Ok(())
     }
 
@@ -71,13 +95,13 @@ impl RotatingSstWriter<'_> {
     }
 
     fn close(&mut self) -> Result<()> {
-        if let Some(writer) = self.writer.take() {
-            let path = writer.finish()?;
-            let bytes = path.metadata().map_err(Error::io("look at", &path))?.len();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.files.push(BuiltFile { name, bytes });
-        }
-        self.written = 0;
+        let Some(OpenFile { writer, first, last, content, .. }) = self.open.take() else { return Ok(()) };
+        let path = writer.finish()?;
+        let bytes = path.metadata().map_err(Error::io("look at", &path))?.len();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (first, last) = (HEXLOWER.encode(&first), HEXLOWER.encode(&last));
+        let Content { records, digest } = content;
+        self.files.push(BuiltFile { name, bytes, first, last, records, digest });
         Ok(())
     }
 }

@@ -122,6 +122,9 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         warnings: Vec::new(),
         seconds: 0.0,
     };
+    if let Some(part) = record.as_ref().and_then(|record| record.part.as_ref()) {
+        report.notes.push(format!("it is a part, and is compared with what it was seeded with: {}", part.describe()));
+    }
     let opened = Reader::open(
         &options.db,
         &ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true, in_order: false },

@@ -1,0 +1,190 @@
+//! Signatures of descriptions, in the format of minisign: `bundle.json.minisig` beside `bundle.json`.
+//!
+//! A signature is over the bytes of the description, which name every other byte of a bundle.
+
+use std::path::Path;
+
+use minisign::{SecretKey, SecretKeyBox};
+use minisign_verify::{PublicKey, Signature};
+
+use super::document::SCHEMA;
+use super::problem::BundleProblem;
+use crate::error::{Error, Result};
+use crate::os::files::read_regular;
+
+/// What the name of a signature ends with.
+pub(super) const SUFFIX: &str = ".minisig";
+
+/// The longest signature, in bytes: two comments of 8 KiB, as minisign has them, and both signatures.
+pub(super) const MAX_BYTES: u64 = 18 << 10;
+
+/// The longest file of a key, in bytes.
+const MAX_KEY: u64 = 16 << 10;
+
+/// A public key that is trusted.
+#[derive(Clone)]
+pub(crate) struct TrustedKey(PublicKey);
+
+impl std::fmt::Debug for TrustedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TrustedKey")
+    }
+}
+
+impl TrustedKey {
+    /// A public key as text, or the file that has it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: it is neither; [`Error::Io`]: the file cannot be read.
+    pub fn find(key: &str) -> Result<Self> {
+        if let Ok(key) = PublicKey::from_base64(key) {
+            return Ok(Self(key));
+        }
+        let path = Path::new(key);
+        let bytes = read_regular(path, MAX_KEY).map_err(|error| Error::Usage {
+            reason: format!("{} is no public key of minisign, and no file that has one: {error}", path.display()),
+            hint: "give --trust the key (`RW…`), or the file minisign.pub".into(),
+        })?;
+        let text = String::from_utf8_lossy(&bytes);
+        // Some files have the key alone.
+        let found = PublicKey::decode(&text).or_else(|_| PublicKey::from_base64(text.trim()));
+        found.map(Self).map_err(|_| Error::Usage {
+            reason: format!("{} has no public key of minisign", path.display()),
+            hint: "give --trust the file minisign.pub, which `minisign -G` has written".into(),
+        })
+    }
+
+    fn has_signed(&self, bytes: &[u8], signature: &Signature) -> bool {
+        self.0.verify(bytes, signature, false).is_ok()
+    }
+}
+
+/// Checks that one of `trusted` has signed `bytes`; what `signature` is, where there is one.
+///
+/// # Errors
+/// [`BundleProblem::Signature`]: none of them has.
+pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKey]) -> Result<(), BundleProblem> {
+    let refused = |reason: &str| Err(BundleProblem::Signature { reason: reason.into() });
+    let Some(signature) = signature else { return refused("there is none") };
+    let Some(signature) = std::str::from_utf8(signature).ok().and_then(|text| Signature::decode(text).ok()) else {
+        return refused("it is not of minisign's format");
+    };
+    match trusted.iter().any(|key| key.has_signed(bytes, &signature)) {
+        true => Ok(()),
+        false => refused("it is not by a trusted key over these bytes"),
+    }
+}
+
+/// What signs descriptions.
+pub(crate) struct Signer {
+    key: SecretKey,
+    own: TrustedKey,
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Signer")
+    }
+}
+
+impl Signer {
+    /// The secret key in a file of minisign; `password` is asked for that of a protected one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: there is no such key, or the password is another one; those of `password`.
+    pub fn open(path: &Path, password: impl FnOnce() -> Result<String>) -> Result<Self> {
+        let wrong = |reason: String, hint: &str| Error::Usage {
+            reason: format!("{} {reason}", path.display()),
+            hint: hint.to_owned(),
+        };
+        let form = "give --sign the file minisign.key, which `minisign -G` or `rsign generate` has written";
+        let bytes = read_regular(path, MAX_KEY).map_err(|error| wrong(format!("cannot be read: {error}"), form))?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let no_key = || wrong("has no secret key of minisign".into(), form);
+        let encoded = text.lines().nth(1).ok_or_else(no_key)?;
+        let raw = data_encoding::BASE64.decode(encoded.trim().as_bytes()).map_err(|_| no_key())?;
+        // Two bytes each: the algorithm of signatures, and how the key is protected.
+        let key = match raw.get(..4) {
+            // minisign writes no checksum into such a key; what it signs is verified.
+            Some(b"Ed\0\0") => SecretKey::from_bytes(&raw),
+            Some(b"EdSc") => {
+                let password = password()?;
+                SecretKeyBox::from_string(&text).and_then(|key| key.into_secret_key(Some(password)))
+            }
+            _ => return Err(no_key()),
+        };
+        let hint = "BEDLOAD_SIGN_PASSWORD, or the file that BEDLOAD_SIGN_PASSWORD_FILE names, has its password";
+        let key = key.map_err(|error| wrong(format!("is not opened: {error}"), hint))?;
+        let public = minisign::PublicKey::from_secret_key(&key).map_err(|_| no_key())?;
+        let own = PublicKey::from_base64(&public.to_base64()).map_err(|_| no_key())?;
+        Ok(Self { key, own: TrustedKey(own) })
+    }
+
+    /// Whether this key has signed `bytes` before.
+    pub(super) fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
+        check(bytes, Some(signature), std::slice::from_ref(&self.own)).is_ok()
+    }
+
+    /// The signature of the description with this id.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the system gives no random bytes; [`Error::Usage`]: the key is damaged.
+    pub(super) fn sign(&self, bytes: &[u8], id: &str) -> Result<Vec<u8>> {
+        let trusted = format!("{SCHEMA} {id}");
+        let signed = minisign::sign(None, &self.key, bytes, Some(&trusted), Some("signature of bedload bundle"));
+        let signed = signed.map_err(|error| Error::io("sign", id)(std::io::Error::other(error)))?;
+        let signed = signed.into_string().into_bytes();
+        match self.has_signed(bytes, &signed) {
+            true => Ok(signed),
+            false => Err(Error::Usage {
+                reason: "the secret key is damaged: what it signs is not valid".into(),
+                hint: "take another copy of the key".into(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signed(bytes: &[u8]) -> (Vec<TrustedKey>, Vec<u8>) {
+        let pair = minisign::KeyPair::generate_unencrypted_keypair().expect("random bytes");
+        let own = TrustedKey(PublicKey::from_base64(&pair.pk.to_base64()).expect("a key"));
+        let signer = Signer { key: pair.sk, own: own.clone() };
+        let signature = signer.sign(bytes, &"0".repeat(64)).expect("random bytes");
+        assert!(signer.has_signed(bytes, &signature));
+        (vec![own], signature)
+    }
+
+    #[test]
+    fn every_byte_of_a_signature_counts_but_those_of_its_first_comment() {
+        let (trusted, signature) = signed(b"a description");
+        let comment = signature.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+        for at in comment..signature.len() {
+            for bit in 0..8 {
+                let mut other = signature.clone();
+                other[at] ^= 1 << bit;
+                // The end of the last line says nothing.
+                let is_end = at + 1 == signature.len();
+                assert!(check(b"a description", Some(&other), &trusted).is_err() || is_end, "byte {at}, bit {bit}");
+            }
+        }
+        for len in 0..signature.len() - 1 {
+            assert!(check(b"a description", signature.get(..len), &trusted).is_err(), "cut at {len}");
+        }
+    }
+
+    #[test]
+    fn a_signature_is_of_one_key_and_of_one_text() {
+        let (trusted, signature) = signed(b"a description");
+        let (others, other) = signed(b"a description");
+        assert!(check(b"another one", Some(&signature), &trusted).is_err());
+        assert!(check(b"a description", Some(&signature), &others).is_err());
+        assert!(check(b"a description", None, &trusted).is_err());
+        assert!(check(b"a description", Some(&signature), &[]).is_err());
+        let both = [others, trusted].concat();
+        assert!(check(b"a description", Some(&signature), &both).is_ok());
+        assert!(check(b"a description", Some(&other), &both).is_ok());
+    }
+}

@@ -1,0 +1,306 @@
+//! Bundles whose description is not true: of its files, of its record, or of its own form. And whatever stands in a directory
+//! in place of a file.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::Needs;
+use crate::common::bundle::*;
+use crate::common::crash::{plain, small};
+use crate::common::run::{Place, bedload, import};
+use crate::common::store::{Answer, Store};
+
+tests! {
+    Needs::Nothing => [
+        what_the_files_themselves_say_is_compared_before_anything_is_ingested,
+        files_that_are_no_tables_are_refused_before_anything_is_ingested,
+        a_record_that_contradicts_itself_is_refused,
+        a_log_that_contradicts_its_record_is_refused,
+        a_description_has_one_form,
+        a_pointer_is_an_id_and_a_line_feed,
+        what_is_no_file_is_refused,
+        limits_are_named_as_limits,
+        a_server_that_does_not_know_lengths_is_enough,
+        a_bundle_says_nothing_of_the_machine_that_made_it,
+        a_damaged_file_of_an_older_bundle_is_told,
+        an_unknown_preset_and_unchecked_blocks_are_told,
+    ];
+}
+
+type Change = Box<dyn FnOnce(&mut Value)>;
+
+fn set(path: &'static str, value: Value) -> Change {
+    Box::new(move |described| *described.pointer_mut(path).expect("a field") = value)
+}
+
+fn what_the_files_themselves_say_is_compared_before_anything_is_ingested() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let (id, y) = (latest(&to), place.path("y"));
+    let last = described(&to)["files"].as_array().expect("files").len() - 1;
+    let key = |byte: u8| format!("0171a0e40220{}", format!("{byte:02x}").repeat(32));
+    let moved: Change = Box::new(|described| {
+        for (file, by) in [(0, 1i64), (1, -1)] {
+            let records = &mut described["files"][file]["records"];
+            *records = json!(records.as_i64().expect("a number") + by);
+        }
+    });
+    let end: Change = Box::new(move |described| described["files"][last]["last"] = json!(key(255)));
+    let start: Change = Box::new(move |described| described["files"][0]["first"] = json!(key(0)));
+    let cases: [(&str, usize, Change); 3] =
+        [("records says", 0, moved), ("first says", 0, start), ("last says", last, end)];
+    for (words, file, change) in cases {
+        alter(&to, change);
+        let name = described(&to)["files"][file]["name"].as_str().expect("a name").to_owned();
+        let refused = seed(&to, &y).refused(3, words);
+        assert!(refused.text("/error").contains(&name), "{refused:?} does not name {name}");
+        nothing_is_ingested(&y);
+        // What was fetched is as the bundle says, for another description of it.
+        std::fs::write(to.join("latest"), &id).expect("written");
+        seed(&to, &y).arg(&["--restart"]).succeeds();
+        holds(&y, plain());
+        std::fs::remove_dir_all(&y).expect("a database");
+    }
+}
+
+fn files_that_are_no_tables_are_refused_before_anything_is_ingested() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let y = place.path("y");
+    let noise = crate::common::car::noise(7, 300_000);
+    let sum = blake3::hash(&noise).to_hex().to_string();
+    std::fs::write(to.join("files").join(format!("{sum}.sst")), &noise).expect("written");
+    alter(&to, |described| {
+        let file = &mut described["files"][1];
+        (file["name"], file["blake3"], file["bytes"]) =
+            (json!(format!("{sum}.sst")), json!(sum), json!(noise.len() as u64));
+    });
+    let refused = seed(&to, &y).refused(3, "RocksDB does not ingest it");
+    assert!(refused.text("/error").contains(&sum), "{refused:?}");
+    nothing_is_ingested(&y);
+    // The same command finds the same.
+    seed(&to, &y).refused(3, "RocksDB does not ingest it");
+}
+
+/// Each is refused before anything is fetched.
+fn each_is_refused(place: &Place, to: &Path, cases: Vec<(&str, Change)>) {
+    let (id, y) = (latest(to), place.path("y"));
+    for (words, change) in cases {
+        alter(to, change);
+        seed(to, &y).refused(3, words);
+        assert!(!partial(&y).exists() && !y.exists(), "{words}");
+        std::fs::write(to.join("latest"), &id).expect("written");
+    }
+}
+
+fn a_record_that_contradicts_itself_is_refused() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let own = "not of an import into a database of its own";
+    each_is_refused(
+        &place,
+        &to,
+        vec![
+            ("other blocks were read", set("/record/blocks/read", json!(1))),
+            ("other blocks were read", set("/record/blocks/duplicate", json!(u64::MAX))),
+            (own, set("/record/into_existing", json!(true))),
+            (own, set("/record/loader", json!("memtable"))),
+            (own, set("/record/loader", json!("another"))),
+            ("which default cannot have", set("/record/key", json!("multihash"))),
+            ("a key layout", set("/record/key", json!("number"))),
+            ("hash functions", set("/record/key", json!("digest"))),
+            (
+                "which default cannot have",
+                Box::new(|described| {
+                    described["record"]["key"] = json!("digest");
+                    described["record"]["hash_functions"] = json!([0xb220]);
+                }),
+            ),
+            ("oldest_rocksdb", set("/oldest_rocksdb", json!("99.0"))),
+            ("oldest_rocksdb", set("/oldest_rocksdb", json!("old"))),
+            ("oldest_rocksdb", set("/oldest_rocksdb", json!("07.8"))),
+            (
+                "a part of another bundle",
+                Box::new(|described| {
+                    let part = json!({"bundle": "0", "files": 1, "of_files": 2, "of_digest": "0".repeat(32)});
+                    described["record"]["part"] = part;
+                }),
+            ),
+        ],
+    );
+}
+
+fn a_log_that_contradicts_its_record_is_refused() {
+    let place = Place::new();
+    let log = place.path("block_log");
+    let made =
+        bedload().args(["generate", "--profile", "steem", "--size", "2MiB"]).arg(&log).output().expect("it runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let done = import(&place, &log).args(&SMALL_FILES).args(&["--index", "transactions"]).run();
+    let to = place.path("bundles");
+    bundle(&done.db, &to).succeeds();
+    let counts = "other blocks than its log has";
+    each_is_refused(
+        &place,
+        &to,
+        vec![
+            ("names other column families", set("/record/log/families/1/name", json!("more"))),
+            ("no chain that this program knows", set("/record/log/family", json!("other"))),
+            ("which block_ids cannot have", set("/record/log/family", json!("antelope"))),
+            (counts, set("/record/log/first/number", json!(2))),
+            (counts, set("/record/log/transactions", json!(1))),
+            (
+                "that of its files",
+                Box::new(|described| {
+                    for end in ["first", "last"] {
+                        let number = described["record"]["log"][end]["number"].as_u64().expect("a number");
+                        described["record"]["log"][end]["number"] = json!(number + 1);
+                    }
+                }),
+            ),
+            ("a key layout", set("/record/key", json!("cid"))),
+        ],
+    );
+}
+
+fn a_description_has_one_form() {
+    let place = Place::new();
+    let to = published(&place, small());
+    let y = place.path("y");
+    let text = std::fs::read(to.join(latest(&to)).join("bundle.json")).expect("a description");
+    let value: Value = serde_json::from_slice(&text).expect("JSON");
+    let mut known = value.clone();
+    known["record"]["a field of a newer program"] = json!(1);
+    for other in [
+        serde_json::to_vec(&value).expect("JSON"),
+        [&text[..], b"\n"].concat(),
+        serde_json::to_vec_pretty(&known).expect("JSON"),
+        String::from_utf8(text.clone()).expect("text").replace('\n', "\r\n").into_bytes(),
+    ] {
+        publish_text(&to, &other);
+        seed(&to, &y).refused(3, "not written as this program writes it");
+        assert!(!partial(&y).exists());
+    }
+    publish_text(&to, &text);
+    seed(&to, &y).succeeds();
+}
+
+fn a_pointer_is_an_id_and_a_line_feed() {
+    let place = Place::new();
+    let to = published(&place, small());
+    let y = place.path("y");
+    let id = latest(&to);
+    for wrong in [format!("{id}\r\n"), format!("{id} "), format!(" {id}"), format!("{id}\n\n"), id.to_uppercase()] {
+        std::fs::write(to.join("latest"), &wrong).expect("written");
+        seed(&to, &y).refused(3, "names no bundle");
+    }
+    std::fs::write(to.join("latest"), &id).expect("written");
+    seed(&to, &y).succeeds();
+    holds(&y, small());
+}
+
+fn what_is_no_file_is_refused() {
+    let place = Place::new();
+    let to = published(&place, small());
+    let y = place.path("y");
+    let sst = files(&to).remove(0);
+    for name in [sst, to.join(latest(&to)).join("bundle.json"), to.join("latest")] {
+        let aside = place.path("aside");
+        std::fs::rename(&name, &aside).expect("moved");
+        let loops = || std::os::unix::fs::symlink(&name, &name).expect("a link");
+        let pipe = || {
+            rustix::fs::mknodat(rustix::fs::CWD, &name, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe")
+        };
+        // Names of sockets are short.
+        let socket = || {
+            let short = place.path("s");
+            drop(std::os::unix::net::UnixListener::bind(&short).expect("a socket"));
+            std::fs::rename(&short, &name).expect("moved");
+        };
+        let folder = || std::fs::create_dir(&name).expect("a folder");
+        let all: [(&str, &dyn Fn()); 4] = [
+            ("a directory", &folder),
+            ("a special file", &pipe),
+            ("a symbolic link", &loops),
+            ("a special file", &socket),
+        ];
+        for (what, make) in all {
+            make();
+            seed(&to, &y).refused(3, &format!("it is no file: {what}"));
+            nothing_is_ingested(&y);
+            // It goes on with the bundle that it began with, whatever the pointer is.
+            let _ = std::fs::remove_dir_all(partial(&y));
+            let _ = std::fs::remove_file(&name).or_else(|_| std::fs::remove_dir(&name));
+        }
+        std::fs::rename(&aside, &name).expect("moved back");
+    }
+    seed(&to, &y).succeeds();
+}
+
+fn limits_are_named_as_limits() {
+    let place = Place::new();
+    let to = published(&place, small());
+    let y = place.path("y");
+    std::fs::write(to.join("latest"), vec![b'0'; 300]).expect("written");
+    for from in [to.display().to_string(), Store::of(&to).url("")] {
+        seed(&from, &y).refused(3, "longer than 256 bytes, the limit");
+    }
+}
+
+fn a_server_that_does_not_know_lengths_is_enough() {
+    let place = Place::new();
+    let store = Store::of(&published(&place, plain()));
+    store.now(|_, _| Answer::Endless);
+    let y = place.path("y");
+    seed(store.url(""), &y).succeeds();
+    holds(&y, plain());
+}
+
+fn a_bundle_says_nothing_of_the_machine_that_made_it() {
+    let record = |args: &[&str]| {
+        let place = Place::new();
+        let done = import(&place, &plain().file).args(args).run();
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        let to = place.path("to");
+        bundle(&done.db, &to).succeeds();
+        described(&to)["record"].clone()
+    };
+    let one = record(&["--threads", "1", "--memory", "4GiB"]);
+    for other in [&["--threads", "3", "--memory", "64MiB"][..], &["--threads", "2", "--plan", "spill"]] {
+        assert_eq!(record(other), one, "{other:?}");
+    }
+}
+
+fn a_damaged_file_of_an_older_bundle_is_told() {
+    let place = Place::new();
+    let to = published(&place, plain());
+    let older = latest(&to);
+    let damaged = files(&to).remove(1);
+    let mut bytes = std::fs::read(&damaged).expect("a file");
+    bytes[4000] ^= 1;
+    std::fs::write(&damaged, bytes).expect("written");
+    // The same records, in other bytes.
+    let other = Place::new();
+    let done = bundle(&imported(&other, plain()), &to).succeeds();
+    let name = damaged.file_name().expect("a name").to_string_lossy().into_owned();
+    assert!(done.stderr.contains("is damaged or missing") && done.stderr.contains(&name), "{}", done.stderr);
+    assert_ne!(latest(&to), older);
+    let y = place.path("y");
+    seed(&to, &y).succeeds();
+    holds(&y, plain());
+}
+
+fn an_unknown_preset_and_unchecked_blocks_are_told() {
+    let place = Place::new();
+    let to = published(&place, small());
+    let y = place.path("y");
+    alter(&to, |described| {
+        described["record"]["preset"] = json!("of-another-program");
+        described["record"]["verified"] = json!(false);
+    });
+    let done = seed(&to, &y).succeeds();
+    assert!(done.stderr.contains("the preset `of-another-program`"), "{}", done.stderr);
+    assert!(done.stderr.contains("has not checked the blocks"), "{}", done.stderr);
+    is_valid(&y);
+}
