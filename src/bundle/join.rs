@@ -289,7 +289,7 @@ impl Joined {
         let mut files: Vec<(BundleFile, u32)> = std::mem::take(&mut bundle.files).into_iter().zip(shards).collect();
         files.sort_by(|(one, _), (other, _)| one.first.cmp(&other.first));
         if let Some([(_, one), (_, other)]) =
-            files.array_windows().find(|[(one, _), (other, _)]| one.last >= other.first)
+            files.windows(2).find(|pair| matches!(pair, [(one, _), (other, _)] if one.last >= other.first))
         {
             return Err(apart(format!("the keys of shards {one} and {other} overlap")));
         }

@@ -11,6 +11,7 @@
 //! Nothing but `latest` ever changes. What it leads to is written before it is: files, then `bundle.json`, then `latest`.
 
 mod document;
+mod during;
 mod hashing;
 mod join;
 mod part;
@@ -22,6 +23,7 @@ mod seed;
 mod signature;
 
 pub(crate) use document::is_sum;
+pub(crate) use during::{PublishedImport, import};
 pub(crate) use join::{JoinOptions, join};
 pub(crate) use part::{KeyRange, Selection};
 pub(crate) use publish::{BundleOptions, bundle};

@@ -21,7 +21,7 @@ use crate::parallel;
 use crate::preset::Loader;
 use crate::progress::{CancellationToken, Event, Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
-use crate::report::{BUNDLED_SCHEMA, BundleReport, ImportReport, Plan};
+use crate::report::{BUNDLED_SCHEMA, BundleReport, ImportReport, OptionRow, Plan};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::releases::Release;
 use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, options, options_of};
@@ -29,6 +29,9 @@ use crate::source::remote::{NetworkOptions, RemoteStore, is_remote};
 
 /// Files that are uploaded at once, at most.
 const UPLOADS: u64 = 4;
+
+/// The size of a large file, where it is not known yet.
+const LARGE: u64 = 512 << 20;
 
 /// The share of the machine's memory, as its reciprocal, that parts of uploads may take.
 const UPLOAD_SHARE: u64 = 16;
@@ -77,43 +80,48 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     let earlier = earlier(&place, progress)?;
     let known: HashMap<(&str, &str), &BundleFile> = earlier
         .iter()
-        .filter(|earlier| of_files(&earlier.record) == of_files(&record))
+        .filter(|earlier| of_files(&earlier.record.options) == of_files(&record.options))
         .flat_map(|earlier| &earlier.files)
         .map(|file| ((file.column_family.as_str(), file.first.as_str()), file))
         .collect();
     let total = files.iter().map(|(file, ..)| file.bytes).sum();
     progress.begin(Phase::Export, Some(total));
     let uploaded = (AtomicU64::new(0), AtomicU64::new(0));
-    let stored = parallel::for_each(target.at_once(&files), files.len(), Vec::new, |stored, item| {
-        let Some((own, path, blake3)) = files.get(item) else { return Ok(()) };
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
-        let known = known.get(&(own.column_family.as_str(), own.first.as_str()));
-        // The same records in other bytes: SSTs have a random identity each.
-        if let Some(&known) = known.filter(|known| known.holds_what(own) && known.name != own.name) {
-            if target.has(known, &options.stop)? {
-                stored.push((item, known.clone()));
-                progress.add(own.bytes, own.records);
-                return Ok(());
+    let stored = parallel::for_each(
+        target.at_once(files.iter().map(|(file, ..)| file.bytes).max()),
+        files.len(),
+        Vec::new,
+        |stored, item| {
+            let Some((own, path, blake3)) = files.get(item) else { return Ok(()) };
+            if options.stop.is_cancelled() {
+                return Err(Error::interrupted());
             }
-            // Its bytes are nowhere here.
-            let message = format!(
-                "{} is damaged or missing, and the bundle that was the newest names it: no database is seeded from that one any \
+            let known = known.get(&(own.column_family.as_str(), own.first.as_str()));
+            // The same records in other bytes: SSTs have a random identity each.
+            if let Some(&known) = known.filter(|known| known.holds_what(own) && known.name != own.name) {
+                if target.has(known, &options.stop)? {
+                    stored.push((item, known.clone()));
+                    progress.add(own.bytes, own.records);
+                    return Ok(());
+                }
+                // Its bytes are nowhere here.
+                let message = format!(
+                    "{} is damaged or missing, and the bundle that was the newest names it: no database is seeded from that one any \
                  more",
-                place.at(&file(&known.name)).0.display()
-            );
-            progress.report(&Event::Warning { message });
-        }
-        if !target.has(own, &options.stop)? {
-            target.put_file(own, path, *blake3, &options.stop)?;
-            uploaded.0.fetch_add(1, Ordering::Relaxed);
-            uploaded.1.fetch_add(own.bytes, Ordering::Relaxed);
-            failpoint::reach("bundle-file");
-        }
-        progress.add(own.bytes, own.records);
-        Ok(())
-    })?;
+                    place.at(&file(&known.name)).0.display()
+                );
+                progress.report(&Event::Warning { message });
+            }
+            if !target.has(own, &options.stop)? {
+                target.put_file(own, path, *blake3, &options.stop)?;
+                uploaded.0.fetch_add(1, Ordering::Relaxed);
+                uploaded.1.fetch_add(own.bytes, Ordering::Relaxed);
+                failpoint::reach("bundle-file");
+            }
+            progress.add(own.bytes, own.records);
+            Ok(())
+        },
+    )?;
     for (item, known) in stored.into_iter().flatten() {
         if let Some((file, ..)) = files.get_mut(item) {
             *file = known;
@@ -122,16 +130,33 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     failpoint::reach("bundle-files");
     progress.begin(Phase::Commit, None);
     let files = files.into_iter().map(|(file, ..)| file).collect();
+    let report = conclude((&place, &target), (record, oldest_rocksdb), files, &options.db, options.signer.as_ref())?;
+    Ok(BundleReport {
+        db: options.db.display().to_string(),
+        uploaded_files: uploaded.0.into_inner(),
+        uploaded_bytes: uploaded.1.into_inner(),
+        ..report
+    })
+}
+
+/// Describes files that are there: as a bundle, or as the part of a shard. Reports it, without what was done for it.
+pub(super) fn conclude(
+    (place, target): (&Place, &Target<'_>),
+    (record, oldest_rocksdb): (ImportReport, String),
+    files: Vec<BundleFile>,
+    from: &Path,
+    signer: Option<&Signer>,
+) -> Result<BundleReport> {
     let shard = record.shard.clone();
     let schema = if shard.is_some() { PART_SCHEMA } else { SCHEMA };
     let bundle = Bundle { schema: schema.into(), oldest_rocksdb, record, files };
     let id = match &shard {
-        Some(shard) => join::put(&target, &bundle, shard)?,
-        None => describe((&place, &target), &bundle, &options.db, options.signer.as_ref())?,
+        Some(shard) => join::put(target, &bundle, shard)?,
+        None => describe((place, target), &bundle, from, signer)?,
     };
     Ok(BundleReport {
         schema: BUNDLED_SCHEMA.into(),
-        db: options.db.display().to_string(),
+        db: String::new(),
         place: place.root.display().to_string(),
         id,
         part: shard.map(|shard| shard.number),
@@ -139,10 +164,16 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
         records: bundle.files.iter().map(|file| file.records).sum(),
         files: bundle.files.len() as u64,
         bytes: bundle.files.iter().map(|file| file.bytes).sum(),
-        uploaded_files: uploaded.0.into_inner(),
-        uploaded_bytes: uploaded.1.into_inner(),
+        uploaded_files: 0,
+        uploaded_bytes: 0,
         seconds: 0.0,
     })
+}
+
+/// The oldest RocksDB that is known to read the files of a database.
+pub(super) fn oldest_rocksdb(db: &Path, family: &str) -> Result<String> {
+    let map = options_of(db, family)?.unwrap_or_default();
+    Ok(Release::reading(&map, options::defaults()?).to_string())
 }
 
 /// Writes the description of a bundle whose files are there, its signature, then the pointer to it. Returns its id.
@@ -252,9 +283,7 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
             return Err(bad(format!("{}: {fault}", file.path.display())));
         }
     }
-    let map = options_of(db, &record.column_family)?.unwrap_or_default();
-    let oldest_rocksdb = Release::reading(&map, options::defaults()?).to_string();
-    Ok(Verified { files: verified, oldest_rocksdb })
+    Ok(Verified { files: verified, oldest_rocksdb: oldest_rocksdb(db, &record.column_family)? })
 }
 
 /// Refuses a database that has other files than its import left.
@@ -324,7 +353,7 @@ fn look(
 
 /// The report as it is published: without what was measured, which would make another bundle each time, and without the
 /// paths of this machine.
-fn published(mut report: ImportReport) -> ImportReport {
+pub(super) fn published(mut report: ImportReport) -> ImportReport {
     let shortened = |path: &str| match is_remote(Path::new(path)) {
         true => path.to_owned(),
         false => Path::new(path).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
@@ -359,13 +388,13 @@ fn published(mut report: ImportReport) -> ImportReport {
 }
 
 /// The options that files depend on, as far as they are known by name: those of column families and of tables.
-fn of_files(report: &ImportReport) -> Vec<(&str, &str)> {
-    let rows = report.options.iter().map(|row| (row.option.as_str(), row.value.as_str()));
+pub(super) fn of_files(options: &[OptionRow]) -> Vec<(&str, &str)> {
+    let rows = options.iter().map(|row| (row.option.as_str(), row.value.as_str()));
     rows.filter(|(option, _)| !option.starts_with("db.")).collect()
 }
 
 /// The bundle that is the newest there; none where it cannot be read.
-fn earlier(place: &Place, progress: &Progress<'_>) -> Result<Option<Bundle>> {
+pub(super) fn earlier(place: &Place, progress: &Progress<'_>) -> Result<Option<Bundle>> {
     let found = place.latest().and_then(|id| id.map(|id| place.describe(&id, &[])).transpose());
     match found {
         Err(error @ Error::BadInput { .. }) => {
@@ -400,17 +429,17 @@ impl<'a> Target<'a> {
         Ok(Self::Dir(root))
     }
 
-    /// Files that are written at once.
-    fn at_once(&self, files: &[(BundleFile, PathBuf, blake3::Hash)]) -> usize {
+    /// Files that are written at once, of which the `largest` is so long.
+    pub fn at_once(&self, largest: Option<u64>) -> usize {
         let Self::Store(_) = self else { return 1 };
-        let largest = files.iter().map(|(file, ..)| file.bytes).max().unwrap_or_default();
+        let largest = largest.unwrap_or(LARGE);
         let memory = resources::memory().unwrap_or(1 << 30) / UPLOAD_SHARE;
         (memory / RemoteStore::memory_of(largest).max(1)).clamp(1, UPLOADS) as usize
     }
 
     /// Whether a file is there. In a directory its bytes are compared; a store has whole objects only, and what is under the
     /// name of a BLAKE3 was verified before it was sent.
-    fn has(&self, wanted: &BundleFile, stop: &CancellationToken) -> Result<bool> {
+    pub fn has(&self, wanted: &BundleFile, stop: &CancellationToken) -> Result<bool> {
         let name = file(&wanted.name);
         match self {
             Self::Store(store) => Ok(store.size_of(&name)? == Some(wanted.bytes)),
@@ -441,7 +470,13 @@ impl<'a> Target<'a> {
     }
 
     /// Writes a file, whole and durable, or not at all.
-    fn put_file(&self, own: &BundleFile, from: &Path, blake3: blake3::Hash, stop: &CancellationToken) -> Result<()> {
+    pub fn put_file(
+        &self,
+        own: &BundleFile,
+        from: &Path,
+        blake3: blake3::Hash,
+        stop: &CancellationToken,
+    ) -> Result<()> {
         let name = file(&own.name);
         let is_same = match self {
             Self::Store(store) => store.put_file(&name, from, own.bytes, blake3)?,

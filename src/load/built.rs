@@ -11,7 +11,7 @@ use crate::source::block_log::Range;
 
 /// A finished SST file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::load) struct BuiltFile {
+pub(crate) struct BuiltFile {
     /// Its name in the `sst` folder.
     pub name: String,
     /// Its size in bytes.

@@ -65,11 +65,16 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
     failpoint::reach("recorded");
     sync(target)?;
     f3::commit(job, report.f3.first())?;
+    let bundle = job.uploads.map(|uploads| uploads.finish(&report, target.working())).transpose()?;
     job.journal.append(&Entry::Complete)?;
     failpoint::reach("complete");
     rename(job, &record)?;
     progress.end();
     measure(progress, &mut report);
+    report.bundle = bundle.map(Box::new);
+    if job.options.discard {
+        report.db.clear();
+    }
     Ok(report)
 }
 
@@ -129,6 +134,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         reading: progress.throughput(),
         reading_steps: progress.reading_steps(),
         samples: Vec::new(),
+        bundle: None,
         versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
     })
 }
@@ -269,7 +275,10 @@ fn sync(target: &Target) -> Result<()> {
 
 /// Gives the synced database its name; one that was there before has it already.
 fn rename(job: &Job<'_>, record: &[u8]) -> Result<()> {
-    let Job { target, .. } = *job;
+    let Job { target, options, .. } = *job;
+    if options.discard {
+        return target.remove();
+    }
     if target.into_existing {
         return target.remove_leftovers();
     }

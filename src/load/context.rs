@@ -10,6 +10,7 @@ use crate::load::links::LinkList;
 use crate::load::options::ImportOptions;
 use crate::load::sources::Sources;
 use crate::load::target::Target;
+use crate::load::uploads::Uploads;
 use crate::preset::{Loader, Resolved};
 use crate::progress::Progress;
 use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
@@ -38,6 +39,8 @@ pub(super) struct Job<'a> {
     pub loading: &'a OptionMap,
     /// Whether files of a bundle take the place of a snapshot.
     pub is_seed: bool,
+    /// Files that are published as they are built.
+    pub uploads: Option<&'a Uploads<'a>>,
     /// Where keys and links go, if these are to be compared.
     pub links: Option<&'a LinkList>,
 }

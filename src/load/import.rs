@@ -17,6 +17,7 @@ use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, take_up};
 use crate::load::sources::Sources;
 use crate::load::target::{Lock, Target};
+use crate::load::uploads::{self, Publish};
 use crate::load::{block_log, car, disk_space, f3, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
@@ -42,9 +43,25 @@ const SIGNAL: Duration = Duration::from_millis(100);
 /// refuses something; [`Error::Interrupted`]: the caller cancelled it. In every case the final name has only what it had
 /// before.
 pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcome> {
+    run(options, None, observer)
+}
+
+/// The same, and its files are published while they are built.
+///
+/// # Errors
+/// As [`import`], and those of `publish`.
+pub(crate) fn import_and_publish(
+    options: &ImportOptions,
+    publish: &dyn Publish,
+    observer: &dyn Observer,
+) -> Result<Outcome> {
+    run(options, Some(publish), observer)
+}
+
+fn run(options: &ImportOptions, publish: Option<&dyn Publish>, observer: &dyn Observer) -> Result<Outcome> {
     let options = &options.without_secrets();
     let progress = Progress::new(observer);
-    progress.sampled(|| Import { options, progress: &progress }.run())
+    progress.sampled(|| Import { options, progress: &progress }.run(publish))
 }
 
 /// The result of an import without an error.
@@ -74,7 +91,7 @@ pub(super) struct Prepared {
 }
 
 impl Import<'_> {
-    fn run(&self) -> Result<Outcome> {
+    fn run(&self, publish: Option<&dyn Publish>) -> Result<Outcome> {
         let options = self.options;
         let target = Target::new(options)?;
         let finished = target.is_finished()?;
@@ -92,6 +109,9 @@ impl Import<'_> {
         let known = if is_remote && !options.restart { known() } else { None };
         let sources = Sources::find(options, known.as_ref())?;
         let (opened, preset) = self.open(&sources)?;
+        if publish.is_some() {
+            validate::check_published(preset.loader)?;
+        }
         self.warn(sources.take_unusable());
         let planned = self.plan(&opened, &preset, &target, finished)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
@@ -126,28 +146,30 @@ impl Import<'_> {
         let mut info = source.info(options, compression);
         info.checksum = checksum;
         self.locked(target, lock, &prepared, |job| {
-            self.progress.begin(Phase::Read, size);
-            if is_remote {
-                let sources = Arc::clone(job.sources);
-                self.progress.watch_network(move || sources.network());
-            }
-            if let Some(blocks) = blocks {
-                self.progress.expect_blocks(blocks);
-            }
-            // All bytes may have been taken by a run that knew of no sum.
-            let is_taken = job.resumed.read_done.is_some() || (job.resumed.ingested && job.resumed.held.is_some());
-            if let Some(checksum) = &mut info.checksum {
-                checksum.compared = !is_taken || job.resumed.compared;
-            }
-            let loaded = load(job, source, &prepared.identity)?;
-            self.warn(job.sources.take_unusable());
-            let mut info = of_all(info, &loaded.sources);
-            let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
-            let complete = car::complete::check(job, &roots, loaded.routed.as_ref().map(|(router, _)| router))?;
-            if !job.sources.are_several() {
-                info.remote = job.sources.remote_info(0);
-            }
-            commit(job, info, size, loaded, complete)
+            uploads::with(job, publish, |job| {
+                self.progress.begin(Phase::Read, size);
+                if is_remote {
+                    let sources = Arc::clone(job.sources);
+                    self.progress.watch_network(move || sources.network());
+                }
+                if let Some(blocks) = blocks {
+                    self.progress.expect_blocks(blocks);
+                }
+                // All bytes may have been taken by a run that knew of no sum.
+                let is_taken = job.resumed.read_done.is_some() || (job.resumed.ingested && job.resumed.held.is_some());
+                if let Some(checksum) = &mut info.checksum {
+                    checksum.compared = !is_taken || job.resumed.compared;
+                }
+                let loaded = load(job, source, &prepared.identity)?;
+                self.warn(job.sources.take_unusable());
+                let mut info = of_all(info, &loaded.sources);
+                let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
+                let complete = car::complete::check(job, &roots, loaded.routed.as_ref().map(|(router, _)| router))?;
+                if !job.sources.are_several() {
+                    info.remote = job.sources.remote_info(0);
+                }
+                commit(job, info, size, loaded, complete)
+            })
         })
     }
 
@@ -236,6 +258,7 @@ impl Import<'_> {
             progress: self.progress,
             loading,
             is_seed: prepared.is_seed,
+            uploads: None,
             links,
         }
     }

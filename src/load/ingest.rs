@@ -9,6 +9,7 @@ use crate::load::built::FamilyDone;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, damaged_by};
 use crate::load::journal::Entry;
+use crate::load::uploads::Uploads;
 use crate::os::files::sync_dir;
 use crate::progress::Phase;
 use crate::report::FamilyReport;
@@ -23,6 +24,7 @@ pub(super) fn ingest(
     families: &ColumnFamilies<'_>,
     built: &[(&str, FamilyDone)],
 ) -> Result<Vec<FamilyReport>> {
+    job.uploads.map_or(Ok(()), Uploads::drain)?;
     let staging = &job.target.staging;
     if !job.resumed.ingesting {
         // An earlier run may have died while it made the database; no file has gone into it.

@@ -23,6 +23,7 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::built::{BuiltFile, RangeDone, Tally};
 use crate::load::database_state::DatabaseState;
 use crate::load::identity::{Identity, Inode};
+use crate::load::uploads::UploadFile;
 use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::sort::router::{Framed, Router};
@@ -89,6 +90,8 @@ pub(super) enum Entry {
     },
     /// A file of a bundle is here, and its bytes are those that the bundle names. While it has this inode and ctime they stay so.
     Fetched { number: u32, file: BuiltFile, tally: Tally, inode: Inode },
+    /// A finished file is published there.
+    Published { place: String, file: UploadFile },
     /// Consecutive blocks of a log are in finished files.
     Range(Box<RangeDone>),
     /// RocksDB begins to ingest the files; from here on they may move one by one.
@@ -201,6 +204,8 @@ pub(super) struct ResumedState {
     pub built_files: Vec<BuiltFile>,
     /// Files of a bundle that are here: their numbers, and their inodes when they were verified.
     pub fetched: BTreeMap<u32, Inode>,
+    /// Files that are published, and where.
+    pub published: Vec<(String, UploadFile)>,
     /// Ranges of a log that are built.
     pub ranges: Vec<RangeDone>,
     pub ingesting: bool,
@@ -258,6 +263,7 @@ impl ResumedState {
                     self.files.push(file);
                 }
             }
+            Entry::Published { place, file } => self.published.push((place, file)),
             Entry::Range(done) => {
                 self.files.extend(done.files().cloned());
                 self.ranges.push(*done);

@@ -5,7 +5,7 @@
 //! have the code for one kind of source, `sink` that for one kind of write path.
 
 mod block_log;
-mod built;
+pub(crate) mod built;
 mod car;
 mod checkpoint;
 mod column_families;
@@ -31,11 +31,14 @@ mod seed;
 mod sink;
 mod sources;
 mod target;
+mod uploads;
 mod validate;
 
 pub(crate) use crate::report::Plan;
+pub(crate) use import::import_and_publish;
 pub use import::{Outcome, import};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
 pub use options::{F3Data, Format, ImportOptions, LogOptions, PlanChoice};
 pub(crate) use seed::{Fetch, Seed, SeedFile, bundle_of_unfinished, seed};
+pub(crate) use uploads::{Publish, UploadFile};

@@ -61,6 +61,9 @@ pub struct ImportOptions {
     /// Let the new database take the place of the RocksDB database that has its name, which is removed then. No process,
     /// the caller's own among them, may have that one open.
     pub(crate) replace: bool,
+    /// The database is removed once its files are published: it never gets its name.
+    #[setters(skip)]
+    pub(crate) discard: bool,
     /// Delete the unfinished work of an earlier import.
     pub(crate) restart: bool,
     /// Follow the links of a CAR's blocks while they are read, and report how many lead to no block.
@@ -189,6 +192,7 @@ impl ImportOptions {
             plan: PlanChoice::Auto,
             into_existing: false,
             replace: false,
+            discard: false,
             restart: false,
             check_links: false,
             require_links: false,

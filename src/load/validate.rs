@@ -152,3 +152,18 @@ fn check_shard(options: &ImportOptions, loader: Loader) -> Result<()> {
         F3Data::Store | F3Data::Skip => Ok(()),
     }
 }
+
+/// Checks that files are built that a bundle takes.
+///
+/// # Errors
+/// [`Error::Usage`]: RocksDB makes them itself.
+pub(super) fn check_published(loader: Loader) -> Result<()> {
+    if loader == Loader::Ingest {
+        return Ok(());
+    }
+    Err(Error::Usage {
+        reason: "--bundle has no effect with the memtable loader: no database ingests the files that RocksDB makes"
+            .into(),
+        hint: "give --preset one of those that ingest (`bedload presets list`)".into(),
+    })
+}

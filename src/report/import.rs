@@ -15,7 +15,7 @@ use crate::sort::key::KeyLayout;
 use crate::sort::router::{Count, Framed, Router, Shard};
 use crate::source::input::{Expected, SumFunction};
 
-use super::LogReport;
+use super::{BundleReport, LogReport};
 
 /// The version of this document; it changes when a field changes its meaning or goes.
 pub const SCHEMA: &str = "bedload-import-5";
@@ -46,6 +46,9 @@ pub struct ImportReport {
     /// The first of them, ten at most.
     #[serde(default)]
     pub first_missing_roots: Vec<String>,
+    /// The bundle that was published while it was made. Never in `BEDLOAD.json`.
+    #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub(crate) bundle: Option<Box<BundleReport>>,
     /// What the blocks link to; only with `--check-links` or `--require-links`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkReport>,

@@ -73,11 +73,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     };
     observer.finish();
     let report = report?;
-    let done = match report.part {
-        Some(number) => format!("part {number} of the set {} is complete", report.id),
-        None => format!("the bundle {} is complete", report.id),
-    };
-    output::report_done(done, "seed it as it is", || {
+    output::report_done(render::bundle::done(&report), "seed it as it is", || {
         if globals.json {
             return output::print_json(&report);
         }
@@ -87,7 +83,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 }
 
 /// The password of a secret key: from the environment, from a file without the end of its line, or from the terminal.
-fn password(key: &Path) -> Result<String> {
+pub(super) fn password(key: &Path) -> Result<String> {
     let wrong = |reason: String| Error::Usage {
         reason,
         hint: format!("{PASSWORD}, or the file that {PASSWORD_FILE} names, has the password; or run it in a terminal"),

@@ -2,16 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::bundle::{self, PublishedImport, Signer};
 use crate::chain::Id;
 use crate::load::{F3Data, Format, LogOptions, PlanChoice};
 use crate::preset::Overrides;
 use crate::report::Plan;
 use crate::size::human;
 use crate::sort::key::KeyLayout;
+use crate::sort::router::Shard;
 use crate::source::block_log::TornTail;
 use crate::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
 use crate::{Error, ImportOptions, Outcome};
 
+use super::bundle::password;
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
@@ -27,8 +30,14 @@ pub struct Args {
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
     /// Directory of the new database; unfinished work is in DIR.partial beside it
-    #[arg(long, value_name = "DIR")]
-    pub db: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "bundle")]
+    pub db: Option<PathBuf>,
+    /// Publish each file as it is built: DIR, s3://, gs:// or az://; without --db no database stays
+    #[arg(long, value_name = "PLACE", conflicts_with_all = ["into_existing"])]
+    pub bundle: Option<PathBuf>,
+    /// Sign the bundle with a secret key of minisign
+    #[arg(long, value_name = "FILE", requires = "bundle")]
+    pub sign: Option<PathBuf>,
 
     /// Memory to use; the default is half of what the machine or its cgroup has
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
@@ -150,24 +159,34 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let mut partial = args.db.as_os_str().to_owned();
+    let shard = args.shard.map(|shard| shard.resolve(|name| std::env::var(name).ok())).transpose();
+    let db = args.db.clone().unwrap_or_else(|| work_of(args, shard.as_ref().ok().copied().flatten()));
+    let mut partial = db.as_os_str().to_owned();
     partial.push(".partial");
     let sources = source_list::expand(&args.sources);
     let named = sources.as_ref().map_or(&args.sources, |names| &names.all);
     let mut others: Vec<_> = named.iter().map(|source| ("source", &**source)).collect();
     others.extend(args.sources.iter().filter_map(|name| Some(("list of sources", source_list::file(name)?))));
-    others.extend([("database", &*args.db), ("work of the import", Path::new(&partial))]);
+    others.extend([("database", &*db), ("work of the import", Path::new(&partial))]);
     others.extend(args.preset.as_deref().map(|preset| ("preset", Path::new(preset))));
     others.extend(args.options_file.as_deref().map(|path| ("options file", path)));
     if let F3Data::File(path) = &args.f3 {
         others.push(("F3 file", path.as_path()));
     }
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
-    let options = |names: Names| Ok((options(args, names.all.clone())?, names));
+    let options = |names: Names| Ok((options(args, &db, shard?, names.all.clone())?, names));
     let ((options, names), report_file) = report_file.or_error(sources.and_then(options))?;
+    // Before anything is read, which takes long.
+    let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
     let observer = progress::renderer(globals);
-    let outcome = crate::import(&options, observer.as_ref());
+    let outcome = match &args.bundle {
+        Some(to) if !options.dry_run => {
+            let options = PublishedImport { import: options, to: to.clone(), signer };
+            bundle::import(&options, observer.as_ref())
+        }
+        _ => crate::import(&options, observer.as_ref()),
+    };
     observer.finish();
     let (outcome, report_file) = report_file.or_error(outcome.map_err(|error| names.explain(error)))?;
     let on_stdout = report_file.is_stdout();
@@ -183,8 +202,14 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
             Ok(plan.check_space()?)
         }
         Outcome::Imported(report) => {
-            let done = format!("the database {} is complete", report.db);
-            output::report_done(done, "use the database as it is: its BEDLOAD.json has the same report", || {
+            let (done, use_it) = match (&report.bundle, &args.db) {
+                (Some(bundle), None) => (render::bundle::done(bundle), "seed it as it is"),
+                _ => {
+                    let done = format!("the database {} is complete", report.db);
+                    (done, "use the database as it is: its BEDLOAD.json has the same report")
+                }
+            };
+            output::report_done(done, use_it, || {
                 report_file.write(&report)?;
                 if globals.json {
                     return output::print_json(&report);
@@ -207,12 +232,22 @@ fn plan_document(plan: &Plan) -> anyhow::Result<serde_json::Value> {
     Ok(document)
 }
 
-fn options(args: &Args, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
-    let mut options = ImportOptions::new(PathBuf::new(), &args.db).sources(sources);
+/// What the unfinished work is named for, where no database stays: the place and the shard.
+fn work_of(args: &Args, shard: Option<Shard>) -> PathBuf {
+    let place = args.bundle.as_deref().unwrap_or(Path::new(""));
+    let place = blake3::hash(place.as_os_str().as_encoded_bytes()).to_hex();
+    let shard = shard.map_or_else(String::new, |shard| format!("-{}-of-{}", shard.number, shard.of));
+    let name = format!("bedload-{}{shard}", place.get(..16).unwrap_or_default());
+    args.work_dir.clone().unwrap_or_default().join(name)
+}
+
+fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
+    let mut options = ImportOptions::new(PathBuf::new(), db).sources(sources);
     options.concatenated = args.concatenated;
     options.memory = args.memory;
     options.threads = args.threads.map(usize::from);
-    options.shard = args.shard.map(|shard| shard.resolve(|name| std::env::var(name).ok())).transpose()?;
+    options.shard = shard;
+    options.discard = args.db.is_none();
     options.work_dir.clone_from(&args.work_dir);
     options.plan = args.plan;
     options.key = args.key;
@@ -229,7 +264,7 @@ fn options(args: &Args, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
     options.require_links = args.require_links;
     options.dry_run = args.dry_run;
     options.no_compact = args.no_compact;
-    options.network = args.network.options(&options.sources)?;
+    options.network = args.network.options(options.sources.iter().chain(&args.bundle))?;
     options.checksum.clone_from(&args.checksum);
     options.preset.clone_from(&args.preset);
     options.overrides = Overrides {

@@ -6,6 +6,23 @@ use crate::size::human;
 use crate::cli::render::numbers::{counted, grouped, phases, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
+/// What is there now, in one line.
+pub fn done(report: &BundleReport) -> String {
+    match report.part {
+        Some(number) => format!("part {number} of the set {} is complete", report.id),
+        None => format!("the bundle {} is complete", report.id),
+    }
+}
+
+/// How much was written of it.
+pub fn written(report: &BundleReport) -> String {
+    match report.uploaded_files {
+        0 if report.joined.is_some() => "none: a join moves nothing".into(),
+        0 => "none: all were there".into(),
+        uploaded => format!("{}, {}", counted(uploaded, "file", "files"), human(report.uploaded_bytes)),
+    }
+}
+
 /// What was published, for people.
 pub fn text(report: &BundleReport) -> String {
     let mut rows = Rows::new(NAMES);
@@ -21,12 +38,7 @@ pub fn text(report: &BundleReport) -> String {
     rows.add("records", format!("{}, as the import recorded them", grouped(report.records)));
     let files = counted(report.files, "file", "files");
     rows.add("files", format!("{files}, {}", human(report.bytes)));
-    let written = match report.uploaded_files {
-        0 if report.joined.is_some() => "none: a join moves nothing".into(),
-        0 => "none: all were there".into(),
-        uploaded => format!("{}, {}", counted(uploaded, "file", "files"), human(report.uploaded_bytes)),
-    };
-    rows.add("written", written);
+    rows.add("written", written(report));
     rows.add("time", format!("{}, {}", took(report.seconds), throughput(report.bytes, report.seconds)));
     rows.into_text()
 }

@@ -23,7 +23,14 @@ const SPARKLINE: usize = 60;
 /// The report for people.
 pub fn text(report: &ImportReport) -> String {
     let mut rows = Rows::new(NAMES);
-    rows.add("database", &report.db);
+    rows.add_some("database", Some(&report.db).filter(|db| !db.is_empty()));
+    if let Some(bundle) = &report.bundle {
+        let name = bundle.part.map_or_else(String::new, |part| format!("part {part} of "));
+        rows.add("bundle", format!("{name}{}", bundle.id));
+        rows.add("place", &bundle.place);
+        rows.add("files", format!("{}, {}", counted(bundle.files, "file", "files"), human(bundle.bytes)));
+        rows.add("written", super::bundle::written(bundle));
+    }
     let blocks = &report.blocks;
     let Blocks { read, written, duplicate } = *blocks;
     let numbers = [read, written, duplicate].map(grouped);

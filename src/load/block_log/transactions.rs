@@ -30,7 +30,7 @@ use crate::load::journal::Entry;
 use crate::load::options::ImportOptions;
 use crate::parallel;
 use crate::report::PartitionPlan;
-use crate::schema::PLACE;
+use crate::schema::{PLACE, TRANSACTIONS};
 use crate::sort::borders::{Borders, slice_bits};
 use crate::sort::router::{Group, Shard};
 use crate::sort::spill::{Extent, PartitionBuffers, Spill};
@@ -208,6 +208,7 @@ impl<'a> Transactions<'a> {
             repeats: Vec::new(),
         })?;
         failpoint::reach("built");
+        job.uploads.map_or(Ok(()), |uploads| uploads.add(TRANSACTIONS, &done.files))?;
         partitions.clone().try_for_each(|partition| index.spill.delete(partition))?;
         Ok(done)
     }

@@ -174,6 +174,10 @@ impl<'a> WritePath<'a> {
                 sync_dir(&building.job.target.sst)?;
                 building.job.journal.append(&Entry::Range(Box::new(done.clone())))?;
                 failpoint::reach("range");
+                if let Some(uploads) = building.job.uploads {
+                    uploads.add(&building.job.options.column_family, &done.blocks.files)?;
+                    uploads.add(BLOCK_IDS, &done.ids.files)?;
+                }
                 Ok(Some(done))
             }
             Self::Batches(writing) => {

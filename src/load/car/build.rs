@@ -17,6 +17,7 @@ use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
 use crate::load::sources::Sources;
+use crate::load::uploads::Uploads;
 use crate::os::buffer::Buffer;
 use crate::os::files::sync_dir;
 use crate::parallel;
@@ -46,6 +47,7 @@ pub(in crate::load) struct BuildContext<'a> {
     pub dir: &'a Path,
     pub progress: &'a Progress<'a>,
     pub journal: &'a Journal,
+    pub uploads: Option<&'a Uploads<'a>>,
     /// What an earlier run has done.
     pub resumed: &'a ResumedState,
 }
@@ -130,6 +132,7 @@ impl Builder<'_> {
         let FamilyDone { files, tally, repeats } = mine.clone();
         self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally, repeats })?;
         failpoint::reach("built");
+        self.uploads.map_or(Ok(()), |uploads| uploads.add(&self.options.column_family, &mine.files))?;
         if let Held::Spilled(spill) = held {
             // Their blocks are in synced files now; the disk never holds both for long.
             job.clone().try_for_each(|partition| spill.delete(partition))?;

@@ -18,7 +18,7 @@ use crate::source::car::chunks::Chunks;
 
 /// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result<Loaded> {
-    let Job { options, sources, plan, target, progress, journal, resumed, links, .. } = *job;
+    let Job { options, sources, plan, target, progress, journal, resumed, uploads, links, .. } = *job;
     let sst = SstOptions::new(job.loading, &target.sst)?;
     let reading =
         ReadContext { options, sources, plan, sort, progress, spill_dir: &target.spill, journal, resumed, links };
@@ -37,7 +37,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     }
     let spilled = matches!(blocks.held, Held::Spilled(_));
     let context =
-        BuildContext { options, sources, plan, sort, sst: &sst, dir: &target.sst, progress, journal, resumed };
+        BuildContext { options, sources, plan, sort, sst: &sst, dir: &target.sst, progress, journal, uploads, resumed };
     let built = build(&blocks, &context)?;
     drop(blocks.held);
     // Each partition was compared when it was built, some by an earlier run; this is the whole.

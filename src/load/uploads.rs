@@ -1,0 +1,219 @@
+//! Files that are published while the next ones are built.
+//!
+//! A file is handed over when the journal has it as built, and noted when it is where it was to go: a later run publishes no
+//! such file again. Before RocksDB ingests the files, all are noted. Where files go is the business of the caller's [`Publish`].
+
+use std::collections::{HashSet, VecDeque};
+use std::path::Path;
+
+use parking_lot::{Condvar, Mutex};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::load::built::BuiltFile;
+use crate::load::context::Job;
+use crate::load::journal::Entry;
+use crate::parallel;
+use crate::report::{BundleReport, ImportReport, OptionRow};
+use crate::rocks::options::{self, ProbeError, Refusal};
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
+
+/// Files that wait for an upload; whoever builds waits when there are more.
+const WAITING: usize = 2;
+
+/// Where finished files go.
+pub(crate) trait Publish: Sync {
+    /// The place, as it is shown: what was published elsewhere is not there.
+    fn place(&self) -> String;
+
+    /// Files that are published at once.
+    fn at_once(&self) -> usize;
+
+    /// Learns, before the first file, the options that files are built with.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the place cannot be read.
+    fn begin(&self, options: &[OptionRow]) -> Result<()>;
+
+    /// Publishes the file at `path`, and returns size and BLAKE3 of what stands for it there: itself, or another file with the
+    /// same records.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: it cannot be read, or written there.
+    fn publish(&self, file: &UploadFile, path: &Path) -> Result<(u64, String)>;
+
+    /// Publishes the description of all files, of the database in `dir` and its report.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: it cannot be written; [`Error::State`]: a file is not there any more.
+    fn finish(&self, report: &ImportReport, files: &[UploadFile], dir: &Path) -> Result<BundleReport>;
+}
+
+/// A finished file, and what is known of its bytes where they are published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UploadFile {
+    pub family: String,
+    pub file: BuiltFile,
+    /// The size and the BLAKE3, as hex, of what stands for it where it is published.
+    pub bytes: u64,
+    pub blake3: String,
+}
+
+/// The files of one import on their way.
+pub(super) struct Uploads<'a> {
+    publish: &'a dyn Publish,
+    job: &'a Job<'a>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<UploadFile>,
+    /// Files that workers have in hand.
+    active: usize,
+    closed: bool,
+    done: Vec<UploadFile>,
+    failed: Option<Error>,
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.active == 0
+    }
+}
+
+/// Does `work` with uploads to `publish`, beginning with the files that an earlier run has built.
+///
+/// # Errors
+/// Those of `work` and of [`Publish`].
+pub(super) fn with<T>(
+    job: &Job<'_>,
+    publish: Option<&dyn Publish>,
+    work: impl FnOnce(&Job<'_>) -> Result<T>,
+) -> Result<T> {
+    let Some(publish) = publish else { return work(job) };
+    let node = options::effective(&job.preset.node()).map_err(|error| match error {
+        ProbeError::Failed(error) => error,
+        ProbeError::Refused(Refusal(message)) => Error::Rocks { action: "open", path: job.options.db.clone(), message },
+    })?;
+    let rows: Vec<OptionRow> = job.preset.effective_node(&node).into_iter().map(OptionRow::of).collect();
+    publish.begin(&rows)?;
+    let place = publish.place();
+    let known = job.resumed.published.iter().filter(|(at, _)| *at == place).map(|(_, file)| file.clone());
+    let state = Mutex::new(State { done: known.collect(), ..State::default() });
+    let uploads = Uploads { publish, job, state, changed: Condvar::new() };
+    std::thread::scope(|scope| {
+        let workers =
+            || (0..publish.at_once().max(1)).try_for_each(|_| parallel::start(scope, || uploads.run()).map(drop));
+        let outcome = workers().and_then(|()| uploads.add_earlier());
+        let outcome = outcome.and_then(|()| work(&Job { uploads: Some(&uploads), ..*job }));
+        let mut state = uploads.state.lock();
+        state.closed = true;
+        if outcome.is_err() {
+            state.queue.clear();
+        }
+        uploads.changed.notify_all();
+        state.failed.take().map_or(outcome, Err)
+    })
+}
+
+impl Uploads<'_> {
+    /// Hands over files of a family that the journal has as built. Waits while enough others wait.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]: an upload has failed, whose error [`with`] returns.
+    pub fn add(&self, family: &str, files: &[BuiltFile]) -> Result<()> {
+        for file in files {
+            let mut state = self.state.lock();
+            while state.failed.is_none() && state.queue.len() >= WAITING {
+                self.changed.wait(&mut state);
+            }
+            if state.failed.is_some() {
+                return Err(Error::interrupted());
+            }
+            state.queue.push_back(UploadFile {
+                family: family.into(),
+                file: file.clone(),
+                bytes: 0,
+                blake3: String::new(),
+            });
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// Hands over what an earlier run has built and not published.
+    fn add_earlier(&self) -> Result<()> {
+        let Job { options, resumed, .. } = *self.job;
+        let done: HashSet<String> = self.state.lock().done.iter().map(|done| done.file.name.clone()).collect();
+        let left = |files: &[BuiltFile]| -> Vec<BuiltFile> {
+            files.iter().filter(|file| !done.contains(&file.name)).cloned().collect()
+        };
+        if resumed.ranges.is_empty() {
+            return self.add(&options.column_family, &left(&resumed.files));
+        }
+        for range in &resumed.ranges {
+            self.add(&options.column_family, &left(&range.blocks.files))?;
+            self.add(BLOCK_IDS, &left(&range.ids.files))?;
+        }
+        self.add(TRANSACTIONS, &left(&resumed.built_files))
+    }
+
+    /// Waits until all files are published: RocksDB moves them when it ingests them.
+    ///
+    /// # Errors
+    /// As [`Uploads::add`].
+    pub fn drain(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.failed.is_none() && !state.is_idle() {
+            self.changed.wait(&mut state);
+        }
+        if state.failed.is_some() { Err(Error::interrupted()) } else { Ok(()) }
+    }
+
+    /// Publishes the description.
+    ///
+    /// # Errors
+    /// As [`Publish::finish`].
+    pub fn finish(&self, report: &ImportReport, dir: &Path) -> Result<BundleReport> {
+        self.drain()?;
+        let done = std::mem::take(&mut self.state.lock().done);
+        self.publish.finish(report, &done, dir)
+    }
+
+    fn run(&self) {
+        loop {
+            let mut state = self.state.lock();
+            while state.queue.is_empty() && !state.closed {
+                self.changed.wait(&mut state);
+            }
+            let Some(file) = state.queue.pop_front() else { return };
+            state.active += 1;
+            drop(state);
+            self.changed.notify_all();
+            let published = self.one(&file);
+            let mut state = self.state.lock();
+            state.active -= 1;
+            match published {
+                Ok(published) => state.done.push(published),
+                Err(error) => {
+                    state.failed.get_or_insert(error);
+                    state.queue.clear();
+                }
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    fn one(&self, file: &UploadFile) -> Result<UploadFile> {
+        let path = self.job.target.sst.join(&file.file.name);
+        let (bytes, blake3) = self.publish.publish(file, &path)?;
+        let published = UploadFile { bytes, blake3, ..file.clone() };
+        let entry = Entry::Published { place: self.publish.place(), file: published.clone() };
+        self.job.journal.append(&entry)?;
+        failpoint::reach("published");
+        Ok(published)
+    }
+}
