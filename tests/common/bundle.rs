@@ -18,6 +18,10 @@ pub const SMALL_FILES: [&str; 4] = ["--set", "load.ingest.sst_size=1M", "--threa
 pub struct Run(std::process::Command);
 
 impl Run {
+    pub fn of(command: std::process::Command) -> Self {
+        Self(command)
+    }
+
     pub fn arg(mut self, args: &[&str]) -> Self {
         self.0.args(args);
         self

@@ -24,6 +24,7 @@ tests! {
         missing_roots_are_those_of_all_shards,
         a_shard_that_is_run_again_changes_nothing,
         a_join_that_is_killed_names_nothing_before_it_is_there,
+        a_shard_is_published_while_it_is_built,
         an_object_store_is_all_that_shards_share,
         the_number_of_a_task_is_that_of_its_shard,
     ];
@@ -261,6 +262,40 @@ fn a_join_that_is_killed_names_nothing_before_it_is_there() {
     assert_eq!(names_only_what_is_there(&to), 1);
     seed(&to, &place.path("y")).succeeds();
     holds(&place.path("y"), small());
+}
+
+fn a_shard_is_published_while_it_is_built() {
+    let place = Place::new();
+    let (to, work) = (place.path("bundles"), place.path("work"));
+    std::fs::create_dir(&work).expect("a folder");
+    let import = |number: u32| {
+        let mut command = crate::common::run::bedload();
+        command.arg("import").arg(&plain().file).args([
+            "--shard",
+            &format!("{number}/4"),
+            "--json",
+            "--progress",
+            "off",
+        ]);
+        command.arg("--bundle").arg(&to).arg("--work-dir").arg(&work).args(SMALL_FILES);
+        Run::of(command)
+    };
+    for number in 0..4 {
+        for point in ["bundle-file", "bundle-files", "part"] {
+            import(number).dies_at(point);
+            if number == 3 && point != "part" {
+                join(&to).refused(4, "lacks 1 of 4 parts: 3");
+            }
+        }
+        assert_eq!(import(number).succeeds().number("/bundle/part"), u64::from(number));
+    }
+    assert_eq!(work.read_dir().expect("a folder").count(), 0, "something is left");
+    join(&to).succeeds();
+    let alone = Place::new();
+    published(&alone, plain());
+    assert!(contents(&to) == contents(&alone.path("bundles")), "other files than those of one import");
+    seed(&to, &place.path("y")).succeeds();
+    holds(&place.path("y"), plain());
 }
 
 fn an_object_store_is_all_that_shards_share() {
