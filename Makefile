@@ -22,7 +22,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-long test-compat test-urls attack fixtures lint bench benchmarks fuzz install \
+.PHONY: help setup build demo test test-long test-compat test-urls test-fleet attack fixtures lint bench benchmarks fuzz install \
   install-files clean-demo
 
 help: ## Show the targets
@@ -70,6 +70,10 @@ test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) ope
 test-urls: setup ## Import from nginx (Debian's nginx-light) and an S3 server (moto)
 	@scripts/servers
 	$(TEST) --test remote
+
+test-fleet: setup ## Run examples/fleet on Slurm and GNU parallel (Debian's), and check it against schemas
+	@scripts/fleet
+	BEDLOAD_LONG_TESTS=1 $(TEST) --test remote -- fleet::
 
 # See docs/reliability.md; BEDLOAD_WRITE_DOCS=1 writes the counts into it.
 attack: setup ## Kill, fill up, flip and swap everything for ATTACK_MINUTES=60, and count what comes out

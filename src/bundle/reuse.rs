@@ -32,7 +32,7 @@ pub(super) fn files_of(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize
         return Err(changed("holds what was there before its import as well".into()));
     }
     let reader = Reader::open(db, &ReaderOptions::once()).map_err(unreadable)?;
-    let files = reader.files()?;
+    let files = reader.counted_files().map_err(unreadable)?;
     check_untouched(db, &record, &files, hint)?;
     let recorded: HashMap<String, u64> =
         families(&record).into_iter().map(|(name, content)| (name, content.records)).collect();

@@ -283,7 +283,7 @@ fn check_files(job: &Job<'_>, families: &ColumnFamilies<'_>, seed: &Seed<'_>, fe
     }
     drop(store);
     let reader = Reader::open(scratch, &ReaderOptions::once())?;
-    let mut there = reader.files()?;
+    let mut there = reader.counted_files()?;
     // RocksDB numbers them in the order in which they came.
     there.sort_by_key(DataFile::number);
     for name in families.names() {

@@ -81,7 +81,7 @@ pub struct ImportReport {
     pub f3: Vec<F3Report>,
     /// Which part of the source this is, where it is not all of it. Counts, digest and missing roots are those of the part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shard: Option<ShardReport>,
+    pub(crate) shard: Option<ShardReport>,
     /// Multicodecs of the hash functions of the blocks; only where keys are bare digests, which do not name theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
@@ -354,8 +354,7 @@ impl Part {
 /// One of the shards of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct ShardReport {
+pub(crate) struct ShardReport {
     /// Which one, counted from 0.
     pub number: u32,
     /// How many there are.
@@ -371,8 +370,7 @@ pub struct ShardReport {
 /// Blocks of a source whose keys begin alike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct ShardClass {
+pub(crate) struct ShardClass {
     /// The first bytes of their keys, as hex; `null` for all other keys.
     pub prefix: Option<String>,
     /// How many there are, duplicates included.

@@ -27,9 +27,9 @@ pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
     Blocks, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
-    RemoteInfo, ShardClass, ShardReport, SourceInfo, Versions,
+    RemoteInfo, SourceInfo, Versions,
 };
-pub(crate) use import::{Part, SCHEMA, rfc3339};
+pub(crate) use import::{Part, SCHEMA, ShardReport, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;
 pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;

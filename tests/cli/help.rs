@@ -6,8 +6,8 @@ use crate::common::database::bedload;
 use crate::common::run::bedload as program;
 
 /// Lines of one screen, and columns.
-// The options of `import` for sources on a network need three lines more than a screen of 55 had.
-const SCREEN: usize = 58;
+// The options of `import` for sources on a network, bundles and shards need seven lines more than a screen of 55 had.
+const SCREEN: usize = 62;
 const COLUMNS: usize = 100;
 
 const COMMANDS: [&str; 22] = [

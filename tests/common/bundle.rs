@@ -18,6 +18,10 @@ pub const SMALL_FILES: [&str; 4] = ["--set", "load.ingest.sst_size=1M", "--threa
 pub struct Run(std::process::Command);
 
 impl Run {
+    pub fn of(command: std::process::Command) -> Self {
+        Self(command)
+    }
+
     pub fn arg(mut self, args: &[&str]) -> Self {
         self.0.args(args);
         self
@@ -80,6 +84,21 @@ pub fn bundle(db: &Path, to: impl AsRef<OsStr>) -> Run {
 pub fn seed(from: impl AsRef<OsStr>, db: &Path) -> Run {
     let mut command = bedload();
     command.arg("seed").arg(from).arg("--db").arg(db).args(["--json", "--progress", "off", "--threads", "2"]);
+    Run(command)
+}
+
+/// Importing one shard of `source` into `db`, in some files.
+pub fn shard(source: impl AsRef<OsStr>, shard: &str, db: &Path) -> Run {
+    let mut command = bedload();
+    command.arg("import").arg(source).args(["--shard", shard]).arg("--db").arg(db);
+    command.args(["--json", "--progress", "off"]).args(SMALL_FILES);
+    Run(command)
+}
+
+/// Joining the parts in `place`.
+pub fn join(place: impl AsRef<OsStr>) -> Run {
+    let mut command = bedload();
+    command.args(["bundle", "--join"]).arg(place).args(["--json", "--progress", "off"]);
     Run(command)
 }
 

@@ -137,6 +137,7 @@ impl Types {
         let name = segment.ident.to_string();
         match (name.as_str(), arguments.as_slice()) {
             ("Option", [inner]) => format!("{} or null", self.words(inner, parts)),
+            ("Box", [inner]) => self.words(inner, parts),
             ("Vec", [inner]) => format!("list of {}", self.words(inner, parts)),
             ("BTreeMap", [key, value]) => {
                 let key = self.words(key, parts);

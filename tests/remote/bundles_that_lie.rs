@@ -14,6 +14,7 @@ use crate::common::store::{Answer, Store};
 tests! {
     Needs::Nothing => [
         what_the_files_themselves_say_is_compared_before_anything_is_ingested,
+        each_of_many_files_is_compared,
         files_that_are_no_tables_are_refused_before_anything_is_ingested,
         a_record_that_contradicts_itself_is_refused,
         a_log_that_contradicts_its_record_is_refused,
@@ -62,6 +63,28 @@ fn what_the_files_themselves_say_is_compared_before_anything_is_ingested() {
         holds(&y, plain());
         std::fs::remove_dir_all(&y).expect("a database");
     }
+}
+
+fn each_of_many_files_is_compared() {
+    let place = Place::new();
+    let done = import(&place, &plain().file).args(&["--set", "load.ingest.sst_size=256K"]).run();
+    let to = place.path("bundles");
+    bundle(&done.db, &to).succeeds();
+    let (id, y) = (latest(&to), place.path("y"));
+    let last = described(&to)["files"].as_array().expect("files").len() - 1;
+    assert!(last > 20, "{last} files");
+    alter(&to, |described| {
+        for (file, by) in [(0, 1i64), (last, -1)] {
+            let records = &mut described["files"][file]["records"];
+            *records = json!(records.as_i64().expect("a number") + by);
+        }
+    });
+    seed(&to, &y).refused(3, "records says");
+    nothing_is_ingested(&y);
+    std::fs::write(to.join("latest"), &id).expect("written");
+    seed(&to, &y).arg(&["--restart"]).succeeds();
+    // An update finds each of them in the database.
+    assert_eq!(seed(&to, &y).arg(&["--into-existing"]).succeeds().text("/digest"), plain().digest);
 }
 
 fn files_that_are_no_tables_are_refused_before_anything_is_ingested() {

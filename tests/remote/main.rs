@@ -1,5 +1,5 @@
 //! Snapshots at URLs: what is asked of servers, what becomes of servers that misbehave, what is never shown; and imports from
-//! nginx and from an S3 server, which `scripts/servers` installs.
+//! nginx and from an S3 server, which `scripts/servers` installs; shards on engines that `scripts/fleet` installs.
 //!
 //! A test that needs a server that is not there is reported as ignored. Arguments are those of any test binary.
 
@@ -15,6 +15,12 @@ enum Needs {
     /// And a quarter of an hour: `BEDLOAD_LONG_TESTS=1`.
     NginxAndTime,
     Moto,
+    /// A cluster of its own, as root, and `BEDLOAD_LONG_TESTS=1`.
+    SlurmAndTime,
+    /// GNU's.
+    Parallel,
+    /// Those of Kubernetes and AWS.
+    Schemas,
     Minisign,
 }
 
@@ -44,6 +50,7 @@ mod bundles_are_updated;
 mod bundles_in_part;
 mod bundles_that_lie;
 mod comparisons;
+mod fleet;
 mod imports_from_urls;
 mod logs;
 mod names_without_secrets;
@@ -51,6 +58,8 @@ mod real_nginx;
 mod real_s3;
 mod servers_that_misbehave;
 mod several_sources;
+mod shards;
+mod shards_are_refused;
 mod stores;
 mod sums_of_sources;
 mod sums_of_stores;
@@ -81,6 +90,9 @@ fn main() -> ExitCode {
         bundles_in_part::TESTS,
         bundles_that_lie::TESTS,
         comparisons::TESTS,
+        fleet::TESTS,
+        shards::TESTS,
+        shards_are_refused::TESTS,
         imports_from_urls::TESTS,
         logs::TESTS,
         names_without_secrets::TESTS,
@@ -91,6 +103,7 @@ fn main() -> ExitCode {
         they_go_on::TESTS,
     ];
     let (has_nginx, has_moto) = (servers::has_nginx(), servers::has_moto());
+    let (has_slurm, has_parallel, has_schemas) = (fleet::has_slurm(), fleet::has_parallel(), fleet::has_schemas());
     let has_minisign = std::process::Command::new("minisign").arg("-v").output().is_ok();
     let is_long = common::crash::rounds(0, 1) == 1;
     let is_there = |needs| match needs {
@@ -98,6 +111,9 @@ fn main() -> ExitCode {
         Needs::Nginx => has_nginx,
         Needs::NginxAndTime => has_nginx && is_long,
         Needs::Moto => has_moto,
+        Needs::SlurmAndTime => has_slurm && is_long,
+        Needs::Parallel => has_parallel,
+        Needs::Schemas => has_schemas,
         Needs::Minisign => has_minisign,
     };
     let trials = modules.into_iter().flatten().map(|test| {

@@ -25,7 +25,7 @@ pub fn has_moto() -> bool {
 }
 
 /// A program that Debian may keep where only root looks.
-fn debian(program: &str) -> Command {
+pub fn debian(program: &str) -> Command {
     let mut command = hermetic("env");
     let path = std::env::var("PATH").unwrap_or_default();
     command.arg(format!("PATH={path}:/usr/sbin")).arg(program);
@@ -40,10 +40,10 @@ fn python() -> Command {
 }
 
 /// A process that does not outlive this one, even if that is killed; it is started and waited for by one thread.
-struct Running(Child);
+pub struct Running(Child);
 
 impl Running {
-    fn start(mut command: Command) -> Self {
+    pub fn start(mut command: Command) -> Self {
         // SAFETY: a plain system call between fork and exec.
         unsafe {
             command.pre_exec(|| {
@@ -63,7 +63,7 @@ impl Drop for Running {
 }
 
 /// A port that nobody has now.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
 }

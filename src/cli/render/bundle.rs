@@ -39,7 +39,14 @@ pub fn text(report: &BundleReport) -> String {
     let files = counted(report.files, "file", "files");
     rows.add("files", format!("{files}, {}", human(report.bytes)));
     rows.add("written", written(report));
-    rows.add("time", format!("{}, {}", took(report.seconds), throughput(report.bytes, report.seconds)));
+    let time = took(report.seconds);
+    rows.add(
+        "time",
+        match report.joined {
+            Some(_) => time,
+            None => format!("{time}, {}", throughput(report.bytes, report.seconds)),
+        },
+    );
     rows.into_text()
 }
 

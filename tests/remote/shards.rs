@@ -1,0 +1,327 @@
+//! Shards: each imports its range of the keys alone, and the bundle of all of them is that of one import.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::Needs;
+use crate::common::bundle::*;
+use crate::common::car::{block, car, noise};
+use crate::common::crash::{Snapshot, forest, hashed, mixed, plain, several, small};
+use crate::common::model::{Key, Model, records};
+use crate::common::run::{Place, import};
+use crate::common::store::Store;
+
+tests! {
+    Needs::Nothing => [
+        the_bundle_of_sixteen_shards_is_that_of_one_import,
+        every_kind_of_source_is_cut_into_shards,
+        every_key_layout_is_cut_into_shards,
+        shards_of_any_number_and_budget_come_to_the_same_records,
+        a_shard_checks_the_hashes_of_its_own_blocks_alone,
+        a_killed_shard_goes_on_and_another_one_does_not_take_it_up,
+        missing_roots_are_those_of_all_shards,
+        a_shard_that_is_run_again_changes_nothing,
+        a_join_that_is_killed_names_nothing_before_it_is_there,
+        a_shard_is_published_while_it_is_built,
+        an_object_store_is_all_that_shards_share,
+        the_number_of_a_task_is_that_of_its_shard,
+    ];
+}
+
+/// The database of one shard.
+fn imported_shard(place: &Place, source: &Path, shard: &str, args: &[&str]) -> PathBuf {
+    let db = place.path(&format!("shard-{}", shard.replace('/', "-of-")));
+    crate::common::bundle::shard(source, shard, &db).arg(args).succeeds();
+    db
+}
+
+/// Imports and publishes these shards.
+pub fn published_shards(
+    place: &Place,
+    source: &Path,
+    of: u32,
+    numbers: impl IntoIterator<Item = u32>,
+    args: &[&str],
+) -> PathBuf {
+    let to = place.path("bundles");
+    for number in numbers {
+        let db = imported_shard(place, source, &format!("{number}/{of}"), args);
+        let part = bundle(&db, &to).succeeds();
+        assert_eq!(part.number("/part"), u64::from(number));
+        std::fs::remove_dir_all(&db).expect("gone");
+    }
+    to
+}
+
+/// All shards of a source are joined: their bundle, seeded.
+#[track_caller]
+fn joined(place: &Place, snapshot: &Snapshot, of: u32, args: &[&str]) -> PathBuf {
+    let to = published_shards(place, &snapshot.file, of, 0..of, args);
+    assert!(!to.join("latest").exists(), "a part is no bundle");
+    let done = join(&to).succeeds();
+    assert_eq!(done.number("/joined"), u64::from(of));
+    assert_eq!(done.text("/id"), latest(&to));
+    names_only_what_is_there(&to);
+    let y = place.path("y");
+    let seeded = seed(&to, &y).succeeds();
+    assert_eq!(seeded.json["shard"], Value::Null);
+    to
+}
+
+/// What a bundle says of its files, but for the names: RocksDB marks each with a random identity.
+fn contents(to: &Path) -> Vec<Value> {
+    let mut files = described(to)["files"].as_array().expect("files").clone();
+    for file in &mut files {
+        let file = file.as_object_mut().expect("an object");
+        ["name", "blake3"].into_iter().for_each(|field| drop(file.remove(field)));
+    }
+    files
+}
+
+fn the_bundle_of_sixteen_shards_is_that_of_one_import() {
+    let place = Place::new();
+    let to = joined(&place, plain(), 16, &[]);
+    holds(&place.path("y"), plain());
+    let (one_after_another, first) = (described(&to), contents(&to));
+
+    // Four at once, into another place.
+    let beside = Place::new();
+    let numbers: Vec<u32> = (0..16).collect();
+    std::thread::scope(|scope| {
+        for numbers in numbers.chunks(4) {
+            let (beside, numbers) = (&beside, numbers.to_vec());
+            scope.spawn(move || published_shards(beside, &plain().file, 16, numbers, &[]));
+        }
+    });
+    join(beside.path("bundles")).succeeds();
+    assert!(contents(&beside.path("bundles")) == first, "other files than one after another");
+
+    // One import.
+    let alone = Place::new();
+    let whole = described(&published(&alone, plain()));
+    for field in
+        ["blocks", "digest", "payload_bytes", "head", "missing_roots", "source", "key", "options", "versions", "preset"]
+    {
+        assert_eq!(one_after_another["record"][field], whole["record"][field], "{field}");
+    }
+    let fields = |description: &Value| -> BTreeSet<String> {
+        description["record"].as_object().expect("an object").keys().cloned().collect()
+    };
+    assert_eq!(fields(&one_after_another), fields(&whole));
+    assert!(first == contents(&alone.path("bundles")), "other files than those of one import");
+    assert!(first.len() >= 16);
+}
+
+fn every_kind_of_source_is_cut_into_shards() {
+    for snapshot in [mixed(), forest(), several()] {
+        let place = Place::new();
+        joined(&place, snapshot, 5, &[]);
+        let model = Model::new(&snapshot.blocks, Key::Cid);
+        assert!(records(&place.path("y")) == model.records, "{}: other records than the model", snapshot.name);
+        is_valid(&place.path("y"));
+        let alone = Place::new();
+        let whole = described(&published(&alone, snapshot));
+        let found = described(&place.path("bundles"));
+        for field in ["blocks", "sources", "source", "digest", "missing_roots"] {
+            assert_eq!(found["record"][field], whole["record"][field], "{}: {field}", snapshot.name);
+        }
+    }
+}
+
+fn every_key_layout_is_cut_into_shards() {
+    for (name, key) in [("multihash", Key::Multihash), ("digest", Key::Digest)] {
+        let place = Place::new();
+        joined(&place, hashed(), 7, &["--key", name]);
+        let model = Model::new(&hashed().blocks, key);
+        assert!(records(&place.path("y")) == model.records, "{name}: other records than the model");
+        is_valid(&place.path("y"));
+        let alone = Place::new();
+        let whole = import(&alone, &hashed().file).args(&["--key", name]).run();
+        let found = described(&place.path("bundles"));
+        assert_eq!(found["record"]["hash_functions"], whole.json["hash_functions"], "{name}");
+    }
+}
+
+fn shards_of_any_number_and_budget_come_to_the_same_records() {
+    for (of, args) in [
+        (1, &["--memory", "64M"][..]),
+        (2, &["--memory", "16M", "--plan", "spill"]),
+        (3, &["--memory", "16M", "--plan", "source"]),
+        (40, &["--memory", "16M", "--plan", "memory"]),
+    ] {
+        let place = Place::new();
+        joined(&place, plain(), of, args);
+        holds(&place.path("y"), plain());
+    }
+}
+
+fn a_shard_checks_the_hashes_of_its_own_blocks_alone() {
+    let place = Place::new();
+    let mut blocks: Vec<_> = (0..40).map(|seed| block(&noise(seed, 300))).collect();
+    blocks[20].1[100] ^= 1;
+    // The digest begins behind the six bytes that all of these CIDs begin with.
+    let own = blocks[20].0[6] >> 6;
+    let file = place.file("bad.car", &car(&[blocks[0].0.clone()], &blocks));
+    for number in 0..4u8 {
+        let db = place.path(&format!("db-{number}"));
+        let run = shard(&file, &format!("{number}/4"), &db);
+        if number == own {
+            run.refused(3, "bad.car");
+            assert!(!db.exists());
+        } else {
+            let done = run.succeeds();
+            let expected = blocks.iter().filter(|block| block.0[6] >> 6 == number).count() as u64;
+            assert_eq!(done.number("/blocks/read"), expected);
+            assert_eq!(done.number("/shard/classes/0/blocks"), 40);
+        }
+    }
+    // What cannot be read is damage to each.
+    let mut cut = car(&[blocks[0].0.clone()], &blocks[..10]);
+    cut.truncate(cut.len() - 1);
+    let file = place.file("cut.car", &cut);
+    for number in 0..4 {
+        shard(&file, &format!("{number}/4"), &place.path("cut")).refused(3, "cut.car");
+    }
+}
+
+fn a_killed_shard_goes_on_and_another_one_does_not_take_it_up() {
+    for (args, point) in [
+        (&["--memory", "16M"][..], "held"),
+        (&["--memory", "16M"][..], "built"),
+        (&["--memory", "16M", "--plan", "spill"][..], "read-done"),
+        (&["--memory", "16M", "--plan", "spill"][..], "built"),
+        (&["--memory", "16M"][..], "complete"),
+    ] {
+        let place = Place::new();
+        let db = place.path("db");
+        let whole = {
+            let db = place.path("whole");
+            shard(&plain().file, "1/4", &db).arg(args).succeeds().text("/digest").to_owned()
+        };
+        shard(&plain().file, "1/4", &db).arg(args).dies_at(point);
+        if point != "complete" {
+            let refused = shard(&plain().file, "2/4", &db).arg(args).refused(4, "shard was 1/4, is 2/4");
+            assert!(refused.text("/error").contains("unfinished import of something else"), "{refused:?}");
+        }
+        // A copy of the source is compared with what was read of it.
+        let copy = place.file("plain.car", &plain().bytes);
+        let modified = plain().file.metadata().and_then(|there| there.modified()).expect("a time");
+        std::fs::File::options().append(true).open(&copy).and_then(|file| file.set_modified(modified)).expect("a time");
+        let done = shard(&copy, "1/4", &db).arg(args).succeeds();
+        assert_eq!(done.text("/digest"), whole, "{args:?} {point}");
+        assert_eq!(done.number("/shard/classes/0/blocks"), plain().read, "{args:?} {point}");
+        is_valid(&db);
+    }
+}
+
+fn missing_roots_are_those_of_all_shards() {
+    let place = Place::new();
+    let blocks: Vec<_> = (0..200).map(|seed| block(&noise(seed, 300))).collect();
+    let absent: Vec<_> = (500..540).map(|seed| block(&noise(seed, 300)).0).collect();
+    let roots: Vec<_> = blocks.iter().take(30).map(|block| block.0.clone()).chain(absent).collect();
+    let file = place.file("roots.car", &car(&roots, &blocks));
+    let to = published_shards(&place, &file, 8, 0..8, &[]);
+    join(&to).succeeds();
+    let record = described(&to)["record"].clone();
+    let whole = import(&place, &file).run();
+    assert_eq!(record["missing_roots"], 40);
+    assert_eq!(record["missing_roots"], whole.json["missing_roots"]);
+    assert_eq!(record["first_missing_roots"], whole.json["first_missing_roots"]);
+    // One shard is told of its own.
+    let some = shard(&file, "3/8", &place.path("some")).arg(&["--require-roots"]).refused(3, "roots");
+    assert!(!some.text("/error").contains("40 of"), "{some:?}");
+}
+
+fn a_shard_that_is_run_again_changes_nothing() {
+    let place = Place::new();
+    let to = joined(&place, small(), 4, &[]);
+    let before = (latest(&to), contents(&to));
+    published_shards(&place, &small().file, 4, [2], &["--memory", "40M"]);
+    join(&to).succeeds();
+    assert!(contents(&to) == before.1 && latest(&to) == before.0, "another bundle");
+    // The bundle is there, so its files are used.
+    let db = imported_shard(&place, &small().file, "2/4", &[]);
+    assert_eq!(bundle(&db, &to).succeeds().number("/uploaded_files"), 0);
+}
+
+fn a_join_that_is_killed_names_nothing_before_it_is_there() {
+    let place = Place::new();
+    let to = published_shards(&place, &small().file, 3, 0..2, &[]);
+    let db = imported_shard(&place, &small().file, "2/3", &[]);
+    for point in ["bundle-file", "bundle-files"] {
+        bundle(&db, &to).dies_at(point);
+        join(&to).refused(4, "lacks 1 of 3 parts: 2");
+    }
+    bundle(&db, &to).dies_at("part");
+    join(&to).dies_at("bundle-described");
+    assert!(!to.join("latest").exists());
+    assert_eq!(names_only_what_is_there(&to), 1);
+    join(&to).succeeds();
+    assert_eq!(names_only_what_is_there(&to), 1);
+    seed(&to, &place.path("y")).succeeds();
+    holds(&place.path("y"), small());
+}
+
+fn a_shard_is_published_while_it_is_built() {
+    let place = Place::new();
+    let (to, work) = (place.path("bundles"), place.path("work"));
+    std::fs::create_dir(&work).expect("a folder");
+    let import = |number: u32| {
+        let mut command = crate::common::run::bedload();
+        command.arg("import").arg(&plain().file).args([
+            "--shard",
+            &format!("{number}/4"),
+            "--json",
+            "--progress",
+            "off",
+        ]);
+        command.arg("--bundle").arg(&to).arg("--work-dir").arg(&work).args(SMALL_FILES);
+        Run::of(command)
+    };
+    for number in 0..4 {
+        for point in ["bundle-file", "bundle-files", "part"] {
+            import(number).dies_at(point);
+            if number == 3 && point != "part" {
+                join(&to).refused(4, "lacks 1 of 4 parts: 3");
+            }
+        }
+        assert_eq!(import(number).succeeds().number("/bundle/part"), u64::from(number));
+    }
+    assert_eq!(work.read_dir().expect("a folder").count(), 0, "something is left");
+    join(&to).succeeds();
+    let alone = Place::new();
+    published(&alone, plain());
+    assert!(contents(&to) == contents(&alone.path("bundles")), "other files than those of one import");
+    seed(&to, &place.path("y")).succeeds();
+    holds(&place.path("y"), plain());
+}
+
+fn an_object_store_is_all_that_shards_share() {
+    let place = Place::new();
+    let store = Store::new();
+    let (to, endpoint) = ("s3://bucket/mainnet", store.endpoint());
+    for number in 0..3 {
+        let db = imported_shard(&place, &small().file, &format!("{number}/3"), &[]);
+        if number == 2 {
+            join(to).at(&endpoint).refused(4, "lacks 1 of 3 parts: 2");
+        }
+        bundle(&db, to).at(&endpoint).succeeds();
+    }
+    let done = join(to).at(&endpoint).succeeds();
+    let seeded = seed(to, &place.path("y")).at(&endpoint).succeeds();
+    assert_eq!(seeded.text("/digest"), small().digest);
+    assert_eq!(done.number("/records"), small().records);
+    holds(&place.path("y"), small());
+}
+
+fn the_number_of_a_task_is_that_of_its_shard() {
+    let place = Place::new();
+    for (number, variable) in
+        ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"].iter().enumerate()
+    {
+        let run = shard(&small().file, "auto/3", &place.path(variable)).env(variable, &number.to_string());
+        assert_eq!(run.succeeds().number("/shard/number"), number as u64, "{variable}");
+    }
+}
