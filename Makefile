@@ -9,9 +9,16 @@ DEMO_SIZE ?= 256MiB
 FUZZ_SECONDS ?= 30
 ATTACK_MINUTES ?= 60
 PREFIX ?= $(HOME)/.local
+CONTAINERS ?= podman
+MINIMUM_RUST = $(shell sed -nE 's/^rust-version = "(.*)"/\1/p' Cargo.toml)
 ROOT = $(DESTDIR)$(PREFIX)
 # Tests wait for disks and for the programs that they kill: twice as many of them as cores keep the cores busy.
 TEST = RUST_TEST_THREADS=$$(($$(nproc) * 2)) $(CARGO) test --release --locked --config scripts/tests.toml
+# Of portable, deb, rpm: x86_64 or aarch64.
+ARCH ?= $(shell uname -m)
+PORTABLE = $(or $(CARGO_TARGET_DIR),target)/$(ARCH)-unknown-linux-gnu/release/bedload
+PACKAGES = target/packages
+VERSION = $(shell sed -nE 's/^version = "(.*)"/\1/p;T;q' Cargo.toml)
 BEDLOAD ?= $(or $(CARGO_TARGET_DIR),target)/release/bedload
 
 # Shows a bedload command as a user would type it, and runs it.
@@ -23,7 +30,8 @@ endef
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup build demo test test-long test-compat test-urls test-fleet attack fixtures lint bench benchmarks fuzz install \
-  install-files clean-demo
+  install-files clean-demo portable package-files deb rpm release-files checksums \
+  release-notes image test-packages deny print-minimum-rust minimum-rust publish-check
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -109,3 +117,56 @@ install-files:
 	"$(BEDLOAD)" completions zsh >"$(ROOT)/share/zsh/site-functions/_bedload"
 	"$(BEDLOAD)" completions fish >"$(ROOT)/share/fish/vendor_completions.d/bedload.fish"
 	"$(BEDLOAD)" man "$(ROOT)/share/man/man1"
+
+portable: setup ## Build the program for any Linux with glibc 2.17 (ARCH=x86_64 or aarch64; compiles RocksDB with zig)
+	@scripts/portable $(ARCH)
+
+# What a package holds, as it lies below /. The texts come from the program of this machine where the packed one is for another.
+package-files: portable
+	rm -rf $(PACKAGES)/root
+	@$(MAKE) --no-print-directory install-files DESTDIR=$(PACKAGES)/root PREFIX=/usr \
+	  BEDLOAD=$(if $(filter $(ARCH),$(shell uname -m)),$(PORTABLE),$(BEDLOAD))
+	install -m755 $(PORTABLE) $(PACKAGES)/root/usr/bin/bedload
+	gzip -9n $(PACKAGES)/root/usr/share/man/man1/*.1
+	install -d $(PACKAGES)/root/usr/share/doc/bedload/examples/presets
+	install -m644 README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md $(PACKAGES)/root/usr/share/doc/bedload/
+	install -m644 configs/*.toml $(PACKAGES)/root/usr/share/doc/bedload/examples/presets/
+	install -m644 packaging/import.env $(PACKAGES)/root/usr/share/doc/bedload/examples/
+	install -Dm644 packaging/bedload-import@.service $(PACKAGES)/root/usr/lib/systemd/system/bedload-import@.service
+	install -Dm644 packaging/bedload.sysusers $(PACKAGES)/root/usr/lib/sysusers.d/bedload.conf
+
+deb: package-files ## Make target/packages/bedload_VERSION_ARCH.deb (needs cargo-deb)
+	cargo deb --no-build --no-strip --target $(ARCH)-unknown-linux-gnu --output $(PACKAGES)/
+
+rpm: package-files ## Make target/packages/bedload-VERSION.ARCH.rpm (needs cargo-generate-rpm)
+	cargo generate-rpm --target $(ARCH)-unknown-linux-gnu --output $(PACKAGES)/
+
+release-files: deb rpm ## Make what a release has for this architecture: a tar of the program and its texts, deb, rpm
+	tar -C $(PACKAGES)/root/usr --sort=name --owner=0 --group=0 --numeric-owner \
+	  --transform 's,^\./,bedload-$(VERSION)/,' -czf $(PACKAGES)/bedload-$(VERSION)-$(ARCH)-linux.tar.gz ./bin ./share
+
+checksums: ## Write target/packages/SHA256SUMS
+	cd $(PACKAGES) && sha256sum bedload[-_]* >SHA256SUMS
+
+release-notes: ## Print what CHANGELOG.md says of VERSION
+	@awk '/^## /{on = index($$0, "$(VERSION)") > 0; next} on' CHANGELOG.md
+
+image: ## Make a container image, bedload:VERSION, with podman (or CONTAINERS=docker), and save it in target/packages
+	@mkdir -p $(PACKAGES)
+	$(CONTAINERS) build --tag bedload:$(VERSION) --file Containerfile .
+	$(CONTAINERS) save bedload:$(VERSION) | gzip >$(PACKAGES)/bedload-$(VERSION)-image.tar.gz
+
+test-packages: deb ## Install, run, upgrade and remove the deb in chroots of Debians (root, debootstrap)
+	@scripts/test-packages $(PACKAGES)/bedload_$(VERSION)-1_$(if $(filter x86_64,$(ARCH)),amd64,arm64).deb
+
+deny: ## Check licences, sources and advisories of the dependencies (needs cargo-deny)
+	cargo deny --locked check
+
+print-minimum-rust:
+	@echo $(MINIMUM_RUST)
+
+minimum-rust: setup ## Check that the Rust of Cargo.toml's rust-version is enough (needs that toolchain)
+	cargo +$(MINIMUM_RUST) check --release --locked --all-targets
+
+publish-check: setup ## Make the crate's package, build it by itself, and stop short of publishing it
+	$(CARGO) publish --dry-run --locked

@@ -69,6 +69,10 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     let create = |path: &PathBuf| File::create(path).map_err(Error::io("create", path));
     let mut command = Command::new(job.program);
     command.args(&job.words).stdin(Stdio::null()).stdout(create(&output)?).stderr(create(&errors)?);
+    // What watches this process is not told by its runs.
+    for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+        command.env_remove(name);
+    }
     let limit = job.limit.map(Limit::cgroup_guard);
     // SAFETY: between fork and exec only system calls are made, on memory that was made ready before.
     unsafe {

@@ -1,6 +1,7 @@
 //! Options of every command: progress, colours, JSON.
 
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 
@@ -14,6 +15,12 @@ pub struct Globals {
     /// How to show progress: auto, bar, lines, json or off
     #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub progress: ProgressStyle,
+    /// What lines on standard error are: text or json, without a bar
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
+    pub log_format: LogFormat,
+    /// Keep figures of the work in a file that Prometheus' node_exporter reads
+    #[arg(long, global = true, value_name = "FILE.prom")]
+    pub metrics: Option<PathBuf>,
     /// Print only results, warnings and errors; an explicit --progress still counts
     #[arg(short, long, global = true)]
     pub quiet: bool,
@@ -38,6 +45,15 @@ pub enum ProgressStyle {
     Json,
     /// Nothing but warnings.
     Off,
+}
+
+/// What the lines on standard error are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Text for people.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 /// When to use colours.

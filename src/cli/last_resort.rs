@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Exit;
+use crate::cli::log;
 
 unsafe extern "C" {
     /// `std::set_new_handler` of the C++ library that RocksDB is linked with.
@@ -14,7 +15,7 @@ unsafe extern "C" {
     fn set_new_handler(handler: Option<extern "C" fn()>) -> Option<extern "C" fn()>;
 }
 
-/// The two lines, and the same as a document.
+/// The two lines, the same as a document, and as a line of a log.
 macro_rules! said {
     ($error:literal, $hint:literal) => {
         (
@@ -26,16 +27,23 @@ macro_rules! said {
                 $hint,
                 "\",\n  \"exit\": 1\n}\n"
             ),
+            concat!(
+                "{\"schema\":\"bedload-log-1\",\"level\":\"error\",\"message\":\"",
+                $error,
+                "\",\"hint\":\"",
+                $hint,
+                "\",\"exit\":1}\n"
+            ),
         )
     };
 }
 
-const NO_MEMORY: (&str, &str) = said!(
+const NO_MEMORY: (&str, &str, &str) = said!(
     "the system gives no more memory",
     "raise the limit (ulimit -v) or lower --memory and --threads; then run the same command again"
 );
 
-const ABORTED: (&str, &str) = said!(
+const ABORTED: (&str, &str, &str) = said!(
     "the program cannot go on: a thread or memory was refused to it, if nothing above says otherwise",
     "raise the limits (ulimit -v, -u, -s) or lower --memory and --threads; then run the same command again"
 );
@@ -74,7 +82,8 @@ extern "C" fn on_abort(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut 
     }
 }
 
-fn end((text, document): (&str, &str)) -> ! {
+fn end((text, document, line): (&str, &str, &str)) -> ! {
+    let text = if log::is_json() { line } else { text };
     // SAFETY: system calls on memory that is always there; a line that cannot be written is lost. On a terminal the line
     // of a bar goes first.
     unsafe {

@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod globals;
 mod last_resort;
+mod log;
 mod output;
 mod progress;
 mod render;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    bench, bench_read, bundle, doctor, export, generate, get, import, inspect, presets, seed, shell, stat, tune,
+    bench, bench_read, bundle, clean, doctor, export, generate, get, import, inspect, presets, seed, shell, stat, tune,
     verify, walk,
 };
 use globals::Globals;
@@ -51,6 +52,7 @@ enum Command {
     Export(export::Args),
     Bundle(bundle::Args),
     Seed(seed::Args),
+    Clean(clean::Args),
     Generate(generate::Args),
     Presets(presets::Args),
     Bench(bench::Args),
@@ -67,12 +69,19 @@ impl Cli {
     /// Runs the command, prints its error if it fails, and returns the exit code.
     pub fn run(&self) -> ExitCode {
         let globals = &self.globals;
+        log::set(globals.log_format);
+        let watched = progress::monitor::begin(self.command.name(), globals.metrics.as_deref());
+        let outcome = watched.map_err(Into::into).and_then(|()| self.work(globals));
+        output::exit_code(outcome, self.command.name(), globals)
+    }
+
+    fn work(&self, globals: &Globals) -> anyhow::Result<()> {
         crate::handle_sigbus();
         // `doctor` reports the limit before it raises it.
         if !matches!(self.command, Command::Doctor(_)) {
             crate::raise_open_files();
         }
-        let outcome = match &self.command {
+        match &self.command {
             Command::Import(args) => import::run(args, globals),
             Command::Inspect(args) => inspect::run(args, globals),
             Command::Verify(args) => verify::run(args, globals),
@@ -82,6 +91,7 @@ impl Cli {
             Command::Export(args) => export::run(args, globals),
             Command::Bundle(args) => bundle::run(args, globals),
             Command::Seed(args) => seed::run(args, globals),
+            Command::Clean(args) => clean::run(args, globals),
             Command::Generate(args) => generate::run(args, globals),
             Command::Presets(args) => presets::run(args, globals),
             Command::Bench(args) => bench::run(args, globals),
@@ -91,8 +101,34 @@ impl Cli {
             Command::Help(args) => shell::help(args, command()),
             Command::Completions(args) => shell::completions(args, command()),
             Command::Man(args) => shell::man(args, command()),
-        };
-        output::exit_code(outcome, globals)
+        }
+    }
+}
+
+impl Command {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Import(_) => "import",
+            Self::Inspect(_) => "inspect",
+            Self::Verify(_) => "verify",
+            Self::Walk(_) => "walk",
+            Self::Get(_) => "get",
+            Self::Stat(_) => "stat",
+            Self::Export(_) => "export",
+            Self::Bundle(_) => "bundle",
+            Self::Seed(_) => "seed",
+            Self::Clean(_) => "clean",
+            Self::Generate(_) => "generate",
+            Self::Presets(_) => "presets",
+            Self::Bench(_) => "bench",
+            Self::Tune(_) => "tune",
+            Self::BenchRead(_) => "bench-read",
+            Self::Doctor(_) => "doctor",
+            Self::Help(_) => "help",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
+        }
     }
 }
 
@@ -116,6 +152,7 @@ fn long_text_last(command: clap::Command) -> clap::Command {
 /// The program: runs the command of the process's arguments, and returns the exit code.
 pub fn main() -> ExitCode {
     last_resort::install();
+    log::install();
     parse().run()
 }
 

@@ -10,7 +10,9 @@ use crate::report::{shown_in_line, shown_json};
 use crate::source::remote::shown_path;
 use crate::{Error, Exit};
 
-use crate::cli::globals::Globals;
+use crate::cli::globals::{Globals, ProgressStyle};
+use crate::cli::log::{self, Level};
+use crate::cli::progress::monitor;
 use crate::cli::render::screen;
 
 /// The name of standard output.
@@ -67,7 +69,10 @@ impl ReportFile {
                 let (exit, hint) = exit_and_hint(&error);
                 if let Err(failed) = self.write(&error_document(&format!("{error:#}"), &hint, exit)) {
                     // The error of the work is the one to end with.
-                    let _ = writeln!(io::stderr(), "{}", shown_in_line(&format!("warning: {failed:#}")));
+                    match log::is_json() {
+                        true => log::write(Level::Warning, &format!("{failed:#}"), serde_json::Value::Null),
+                        false => screen::print_to_stderr(&format!("warning: {failed:#}")),
+                    }
                 }
                 Err(error)
             }
@@ -154,23 +159,35 @@ pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout(), "{}", shown_json(&serde_json::to_string_pretty(value)?))?)
 }
 
-/// Prints the error of a command, if it failed: what, why, and the next step. Returns its exit code.
-pub fn exit_code(outcome: anyhow::Result<()>, globals: &Globals) -> ExitCode {
-    let Err(error) = outcome else { return ExitCode::from(Exit::Done as u8) };
-    if is_broken_pipe(&error) {
+/// Prints the error of the command `name`, if it failed: what, why, and the next step. Returns its exit code, which is the
+/// last thing that those who watch it learn.
+pub fn exit_code(outcome: anyhow::Result<()>, name: &str, globals: &Globals) -> ExitCode {
+    let exit = match outcome {
         // The reader of the output needs no more of it.
-        return ExitCode::from(Exit::Done as u8);
-    }
+        Err(error) if !is_broken_pipe(&error) => report_error(error, globals),
+        _ => {
+            let is_quiet = globals.quiet || globals.progress == ProgressStyle::Off;
+            if log::is_json() && !is_quiet {
+                log::write(Level::Info, &format!("{name} is done"), serde_json::json!({ "exit": Exit::Done as u8 }));
+            }
+            Exit::Done
+        }
+    };
+    monitor::end(exit as u8);
+    ExitCode::from(exit as u8)
+}
+
+fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
     // The library names the path of a failure; an error without one is of standard output.
     let error = if error.is::<io::Error>() { error.context("write standard output") } else { error };
     let (exit, hint) = exit_and_hint(&error);
-    print_error(&format!("{error:#}"), &hint, globals.color_on_stderr());
+    print_error(&format!("{error:#}"), &hint, exit, globals.color_on_stderr());
     // A report of what was found has been printed already.
     if globals.json && !matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. } | Error::NotFound { .. }))
     {
         let _ = print_json(&error_document(&format!("{error:#}"), &hint, exit));
     }
-    ExitCode::from(exit as u8)
+    exit
 }
 
 fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
@@ -216,8 +233,11 @@ fn sane(text: &str) -> String {
     }
 }
 
-/// Prints one `error:` and one `hint:` line.
-pub fn print_error(error: &str, hint: &str, color: bool) {
+/// Prints one `error:` and one `hint:` line, or one object that has both.
+pub fn print_error(error: &str, hint: &str, exit: Exit, color: bool) {
+    if log::is_json() {
+        return log::error(&sane(error), &sane(hint), exit);
+    }
     let (red, bold, off) = if color { ("\x1b[1;31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
     let columns = screen::stderr_columns();
     let mut err = io::stderr().lock();

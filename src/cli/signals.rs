@@ -9,13 +9,14 @@ use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::Error;
 use crate::progress::CancellationToken;
+use crate::{Error, Exit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
-use crate::cli::progress::bar;
+use crate::cli::log;
+use crate::cli::progress::{bar, monitor};
 
 /// How long cancelled work may take to end: users wait two seconds.
 const GRACE: Duration = Duration::from_millis(1700);
@@ -24,7 +25,7 @@ const GRACE: Duration = Duration::from_millis(1700);
 const CLEANING: Duration = Duration::from_millis(200);
 
 /// The exit code of an interrupted run.
-const INTERRUPTED: i32 = crate::error::Exit::Interrupted as i32;
+const INTERRUPTED: i32 = Exit::Interrupted as i32;
 
 /// Cancels the work at the first signal and ends the program at the second, or, with `hint`, when the work takes too long
 /// to end.
@@ -41,7 +42,10 @@ pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow
             }
             stop.cancel();
             // On another thread: a terminal that is blocked must not delay the second signal.
-            let reported = on_thread(|| bar::print_after_signal("stopping; press Ctrl-C again to stop at once"));
+            let reported = on_thread(|| {
+                bar::print_after_signal("stopping; press Ctrl-C again to stop at once");
+                monitor::stopping(GRACE + CLEANING);
+            });
             let late = on_thread(move || {
                 std::thread::sleep(GRACE);
                 end(Some(hint));
@@ -74,8 +78,12 @@ fn end(hint: Option<&'static str>) -> ! {
     let clear = move || {
         bar::clear();
         if let Some(hint) = hint {
-            let _ = writeln!(std::io::stderr(), "error: interrupted\nhint: {hint}");
+            match log::is_json() {
+                true => log::error("interrupted", hint, Exit::Interrupted),
+                false => drop(writeln!(std::io::stderr(), "error: interrupted\nhint: {hint}")),
+            }
         }
+        monitor::end(Exit::Interrupted as u8);
         drop(over);
     };
     // Without a thread the bar stays.

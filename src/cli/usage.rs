@@ -16,7 +16,12 @@ pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
             && failed.kind() != std::io::ErrorKind::BrokenPipe
         {
             let hint = "look at the file or device that the output goes to";
-            output::print_error(&format!("write standard output: {failed}"), hint, globals::stderr_supports_color());
+            output::print_error(
+                &format!("write standard output: {failed}"),
+                hint,
+                Exit::Failed,
+                globals::stderr_supports_color(),
+            );
             std::process::exit(Exit::Failed as i32);
         }
         std::process::exit(error.exit_code());
@@ -27,7 +32,7 @@ pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
         Some(at) if args[at].ends_with("=never") || args.get(at + 1).is_some_and(|arg| arg == "never") => false,
         _ => globals::stderr_supports_color(),
     };
-    output::print_error(&message, &hint, color);
+    output::print_error(&message, &hint, Exit::Usage, color);
     if args.iter().any(|arg| arg == "--json") {
         let _ = output::print_json(&output::error_document(&message, &hint, Exit::Usage));
     }

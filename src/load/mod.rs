@@ -21,6 +21,7 @@ mod identity;
 mod import;
 mod ingest;
 mod journal;
+pub(crate) mod leftovers;
 mod links;
 mod open;
 mod options;

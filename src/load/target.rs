@@ -140,9 +140,31 @@ impl Target {
         }
     }
 
+    /// The directories with partitions that an import with this work directory has left there.
+    pub fn spills_in(&self, work_dir: &Path) -> Vec<PathBuf> {
+        spills_below(work_dir, &self.partial)
+    }
+
+    /// Who holds the lock, if anybody does. It makes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::State`]: the lock cannot be looked at.
+    pub fn owner(&self) -> Result<Option<String>> {
+        let path = self.partial.join(LOCK);
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let file = private::read_file(&path)?;
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(Some(owner_in(&file))),
+            Err(error) => Err(Error::io("lock", &path)(error.into())),
+            Ok(()) => Ok(None),
+        }
+    }
+
     /// Removes the partitions that an import with this work directory has left.
     pub fn clear_spill_below(&self, work_dir: &Path) -> Result<()> {
-        spills_below(work_dir, &self.partial).iter().try_for_each(|dir| self.remove_dir(dir))
+        self.spills_in(work_dir).iter().try_for_each(|dir| self.remove_dir(dir))
     }
 
     /// Checks that an import may write here.
@@ -356,12 +378,10 @@ impl Target {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut owner = String::new();
-                // The name of the owner is only a help in the message.
-                let _ = (&mut file).take(200).read_to_string(&mut owner);
+                let owner = owner_in(&file);
                 return Err(Error::State {
                     path: self.db.clone(),
-                    reason: format!("another import is working on it ({})", owner.trim()),
+                    reason: format!("another import is working on it ({owner})"),
                     hint: "wait for it, or stop it".into(),
                 });
             }
@@ -522,6 +542,13 @@ impl Lock {
     pub fn release(self) {
         drop(self.0);
     }
+}
+
+/// The owner that a lock names: only a help in messages.
+fn owner_in(lock: &File) -> String {
+    let mut owner = String::new();
+    let _ = lock.take(200).read_to_string(&mut owner);
+    owner.trim().to_owned()
 }
 
 /// The prefix of the names of directories with partitions of the import in `partial`. Several imports may share

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, renameat_with};
@@ -85,6 +85,20 @@ pub(crate) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     write().map_err(Error::io("write", &path))?;
     std::fs::rename(&making, &path).map_err(Error::io("replace", &path))?;
     sync_dir(dir)
+}
+
+/// Gives a small file new content in one step, and this mode whatever the umask is. It need not outlive a crash of the
+/// machine: nothing waits for the disk.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let making = unfinished_name(path);
+    private::remove(&making)?;
+    let write = || {
+        let mut file = File::create_new(&making)?;
+        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        io::Write::write_all(&mut file, bytes)
+    };
+    write().map_err(Error::io("write", path))?;
+    std::fs::rename(&making, path).map_err(Error::io("replace", path))
 }
 
 /// The name of a file until it is complete.

@@ -17,6 +17,11 @@ pub fn peak_rss() -> Option<u64> {
     field("/proc/self/status", "VmHWM:").map(|kib| kib * 1024)
 }
 
+/// The memory this process has resident, in bytes.
+pub fn rss() -> Option<u64> {
+    field("/proc/self/status", "VmRSS:").map(|kib| kib * 1024)
+}
+
 /// Bytes this process has read and written through system calls.
 pub fn io_bytes() -> Option<(u64, u64)> {
     Some((field("/proc/self/io", "rchar:")?, field("/proc/self/io", "wchar:")?))

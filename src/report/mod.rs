@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod bundle;
+mod clean;
 mod doctor;
 mod export;
 mod import;
@@ -19,6 +20,7 @@ mod walk;
 pub use crate::escape::{shown, shown_in_line, shown_json};
 pub use crate::source::input::SumFunction;
 pub(crate) use bundle::{BUNDLED_SCHEMA, BundleReport};
+pub(crate) use clean::{CLEAN_SCHEMA, CleanReport, Leftover};
 pub use doctor::Advice;
 pub(crate) use doctor::{
     DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo, Prediction, Rate,

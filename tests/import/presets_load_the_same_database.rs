@@ -146,3 +146,15 @@ fn a_generated_block_log() {
         }
     });
 }
+
+/// The program has a CRC-32C of its own (src/main.rs); this test has RocksDB's, which reads what the other has written.
+#[test]
+fn with_checksums_that_rocksdb_finds_right() {
+    let place = Place::new();
+    let source = generated(&place, "mainnet", "8MiB");
+    let done = import(&place, &source).args(&["--set", "node.table.checksum=kCRC32c"]).run();
+    done.succeeded();
+    assert_eq!(options(&done.db)["table.checksum"], "kCRC32c");
+    let report = bedload::verify(&bedload::VerifyOptions::new(&done.db), &bedload::progress::Silent).expect("readable");
+    assert!(report.problems.kinds.is_empty(), "{:?}", report.problems);
+}

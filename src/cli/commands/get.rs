@@ -15,6 +15,7 @@ use data_encoding::HEXLOWER;
 
 use crate::cli::args::LocationArgs;
 use crate::cli::globals::Globals;
+use crate::cli::log::{self, Level};
 use crate::cli::render::block::{document, header_fields};
 use crate::cli::render::screen;
 use crate::cli::signals;
@@ -93,7 +94,17 @@ impl Args {
 }
 
 /// Every key of the command line and, for `-`, of standard input.
-fn each_key(keys: &[String], mut take: impl FnMut(String) -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn each_key(
+    keys: &[String],
+    stop: &CancellationToken,
+    mut take: impl FnMut(String) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut take = |key| {
+        if stop.is_cancelled() {
+            return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() }.into());
+        }
+        take(key)
+    };
     for key in keys {
         if key != "-" {
             take(key.clone())?;
@@ -115,6 +126,15 @@ fn each_key(keys: &[String], mut take: impl FnMut(String) -> anyhow::Result<()>)
     Ok(())
 }
 
+/// Says on standard error that a key is not there.
+fn not_found(key: &str) {
+    let message = format!("not in the database: {key}");
+    match log::is_json() {
+        true => log::write(Level::Warning, &message, serde_json::Value::Null),
+        false => screen::print_to_stderr(&message),
+    }
+}
+
 /// Fails with exit code 1 when a key was not found.
 fn all_found(db: &Path, missing: u64, requested: u64, hint: &str) -> anyhow::Result<()> {
     if missing == 0 {
@@ -131,25 +151,25 @@ fn all_found(db: &Path, missing: u64, requested: u64, hint: &str) -> anyhow::Res
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (db, keys) = args.split()?;
+    let stop = CancellationToken::default();
+    signals::cancel_on_signals(&stop, "nothing was changed; run it again")?;
     if args.location.key.is_none()
         && args.location.column_family.is_none()
         && let Some(lookup) = BlockLookup::open(db)?
     {
-        return of_log(args, globals, &lookup);
+        return of_log(args, globals, &lookup, &stop);
     }
     let lookup = Lookup::open(db, &args.location.location())?;
     let mut printer =
         Printer { args, globals, out: BufWriter::new(std::io::stdout().lock()), lookup, requested: 0, missing: 0 };
     if let Some(epoch) = args.epoch {
-        let stop = CancellationToken::default();
-        signals::cancel_on_signals(&stop, "nothing was changed; run it again")?;
         for (cid, found) in printer.lookup.tipset(epoch, &stop)? {
             printer.print_one(&cid.to_string(), Some(found), Form::Json)?;
         }
         return Ok(printer.out.flush()?);
     }
     let mut batch = Vec::new();
-    each_key(keys, |key| printer.add(&mut batch, key))?;
+    each_key(keys, &stop, |key| printer.add(&mut batch, key))?;
     printer.print(&mut batch)?;
     printer.out.flush()?;
     let hint = "check the CID, and --key if the database has no BEDLOAD.json";
@@ -157,7 +177,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 }
 
 /// Prints blocks of a log.
-fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Result<()> {
+fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &CancellationToken) -> anyhow::Result<()> {
     let (db, keys) = args.split()?;
     if args.epoch.is_some() {
         return Err(Error::Usage {
@@ -190,14 +210,14 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup) -> anyhow::Resul
         }
         match (form, found) {
             // On standard error: standard output has blocks and nothing else.
-            (_, None) => screen::print_to_stderr(&format!("not in the database: {key}")),
+            (_, None) => not_found(&key),
             (Form::Raw, Some(found)) => out.write_all(&found.block)?,
             (Form::Hex, Some(found)) => writeln!(out, "{}", HEXLOWER.encode(&found.block))?,
             (Form::Json, Some(found)) => writeln!(out, "{}", shown_json(&header_fields(lookup, &found).to_string()))?,
         }
         anyhow::Ok(())
     };
-    each_key(keys, |key| match numbers(&key, db, lookup)? {
+    each_key(keys, stop, |key| match numbers(&key, db, lookup)? {
         Some(mut numbers) => numbers.try_for_each(|number| print(number.to_string())),
         None => print(key),
     })?;
@@ -322,7 +342,7 @@ impl<W: Write> Printer<'_, W> {
         }
         match (form, found) {
             // On standard error: standard output has blocks and nothing else.
-            (_, None) => screen::print_to_stderr(&format!("not in the database: {key}")),
+            (_, None) => not_found(key),
             (Form::Raw, Some(found)) => self.out.write_all(&found.block)?,
             (Form::Hex, Some(found)) => writeln!(self.out, "{}", HEXLOWER.encode(&found.block))?,
             (Form::Json, Some(found)) => {

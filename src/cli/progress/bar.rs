@@ -7,9 +7,10 @@ use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::line::line;
+use super::line::print_event;
 use super::rate::Rate;
 use super::status::Status;
+use crate::cli::log::{self, Level};
 use crate::cli::render::numbers::{elapsed, percent};
 
 /// Seconds before the first bar: a shorter job needs none.
@@ -44,6 +45,9 @@ fn shown() -> MutexGuard<'static, Shown> {
 
 /// Prints a line on standard error, above the bar if there is one.
 pub fn print_above(text: &str) {
+    if log::is_json() {
+        return log::write(Level::Info, text, serde_json::Value::Null);
+    }
     // A terminal that is gone must not stop an import.
     let print = || drop(io::stderr().write_all(format!("{text}\n").as_bytes()));
     match &*shown() {
@@ -88,9 +92,7 @@ impl Observer for Bar {
                 *shown = Shown::Nothing;
             }
         }
-        if let Some(line) = line(event) {
-            print_above(&line);
-        }
+        print_event(event);
     }
 
     fn sample(&self, sample: &Sample) {

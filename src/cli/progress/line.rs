@@ -4,14 +4,26 @@ use crate::progress::{Event, Phase};
 use crate::report::shown_in_line;
 use crate::size::{counted, human};
 
+use super::bar;
+use crate::cli::log;
 use crate::cli::render::numbers::{SHORT, throughput, took};
 use crate::cli::render::screen;
 
 /// The column behind the name of a phase.
 const INDENT: usize = 9;
 
-/// The line of an event, broken where the terminal is narrower; `None` where it has none. Text from outside is escaped.
-pub fn line(event: &Event) -> Option<String> {
+/// Prints the line of an event, if it has one, broken where the terminal is narrower. Text from outside is escaped.
+pub fn print_event(event: &Event) {
+    match (event, text(event)) {
+        (_, None) => {}
+        (Event::Warning { message }, _) if log::is_json() => log::event(event, message),
+        (_, Some(text)) if log::is_json() => log::event(event, &text),
+        (_, Some(text)) => bar::print_above(&screen::fit(&shown_in_line(&text), INDENT, screen::stderr_columns())),
+    }
+}
+
+/// The line of an event; `None` where it has none.
+fn text(event: &Event) -> Option<String> {
     let line = match event {
         Event::Planned { plan } => format!("plan     {plan}"),
         Event::Resumed { source_bytes, built_files } => {
@@ -28,7 +40,7 @@ pub fn line(event: &Event) -> Option<String> {
         Event::Warning { message } => format!("warning: {message}"),
         _ => return None,
     };
-    Some(screen::fit(&shown_in_line(&line), INDENT, screen::stderr_columns()))
+    Some(line)
 }
 
 /// The line of a phase that is done; `None` where there is nothing to report.

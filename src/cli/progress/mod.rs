@@ -3,6 +3,7 @@
 pub mod bar;
 mod curve;
 mod line;
+pub mod monitor;
 mod rate;
 pub mod runs;
 mod status;
@@ -14,9 +15,10 @@ use crate::report::shown_json;
 use parking_lot::Mutex;
 
 use crate::cli::globals::{Globals, ProgressStyle, is_dumb};
+use crate::cli::log;
 use crate::cli::render::numbers::percent;
 use bar::Bar;
-use line::line;
+use line::print_event;
 use rate::Rate;
 use status::Status;
 
@@ -34,8 +36,8 @@ struct Warnings;
 
 impl Observer for Warnings {
     fn event(&self, event: &Event) {
-        if let (Event::Warning { .. }, Some(line)) = (event, line(event)) {
-            bar::print_above(&line);
+        if let Event::Warning { .. } = event {
+            print_event(event);
         }
     }
 }
@@ -52,19 +54,43 @@ impl Renderer for Bar {
 fn style(globals: &Globals) -> ProgressStyle {
     match globals.progress {
         ProgressStyle::Auto if globals.quiet => ProgressStyle::Off,
+        ProgressStyle::Auto | ProgressStyle::Bar if log::is_json() => ProgressStyle::Lines,
         ProgressStyle::Auto | ProgressStyle::Bar if io::stderr().is_terminal() && !is_dumb() => ProgressStyle::Bar,
         ProgressStyle::Auto | ProgressStyle::Bar => ProgressStyle::Lines,
         chosen => chosen,
     }
 }
 
-/// The renderer of that style.
+/// The renderer of that style, for a command that begins to work. What it is told, those who watch the process learn, too.
 pub fn renderer(globals: &Globals) -> Box<dyn Renderer> {
-    match style(globals) {
+    monitor::ready();
+    let shown: Box<dyn Renderer> = match style(globals) {
         ProgressStyle::Bar => Box::new(Bar::new(globals.color_on_stderr())),
         ProgressStyle::Json => Box::new(Json),
         ProgressStyle::Off => Box::new(Warnings),
         ProgressStyle::Auto | ProgressStyle::Lines => Box::new(Lines(Mutex::new((0.0, Rate::default())))),
+    };
+    Box::new(Watched(shown))
+}
+
+/// Shows progress, and passes it on to those who watch the process.
+struct Watched(Box<dyn Renderer>);
+
+impl Observer for Watched {
+    fn event(&self, event: &Event) {
+        monitor::event(event);
+        self.0.event(event);
+    }
+
+    fn sample(&self, sample: &Sample) {
+        monitor::sample(sample);
+        self.0.sample(sample);
+    }
+}
+
+impl Renderer for Watched {
+    fn finish(&self) {
+        self.0.finish();
     }
 }
 
@@ -100,9 +126,7 @@ struct Lines(Mutex<(f64, Rate)>);
 
 impl Observer for Lines {
     fn event(&self, event: &Event) {
-        if let Some(line) = line(event) {
-            let _ = writeln!(io::stderr(), "{line}");
-        }
+        print_event(event);
     }
 
     fn sample(&self, sample: &Sample) {
@@ -112,15 +136,18 @@ impl Observer for Lines {
             return;
         }
         state.0 = sample.seconds;
-        print_status(&state.1.status());
+        print_status(&state.1.status(), Some(sample));
     }
 }
 
 /// Prints the state of some work as a line of its own.
-fn print_status(status: &Status) {
+fn print_status(status: &Status, sample: Option<&Sample>) {
     let percent = status.done.map(|done| format!("{:>3} %  ", percent(done))).unwrap_or_default();
     let Status { name, seconds, .. } = status;
     let line = format!("{name:<8} {seconds:>6.0} s  {percent}{}", status.text(usize::MAX));
+    if log::is_json() {
+        return log::sample(&line, sample);
+    }
     // A reader that is gone must not stop the work.
     let _ = writeln!(io::stderr(), "{}", line.trim_end());
 }

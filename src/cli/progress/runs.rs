@@ -16,8 +16,9 @@ use crate::report::{shown_in_line, shown_json};
 use crate::size::{self, counted, human};
 
 use super::status::{NEEDED, Status};
-use super::{LINE_EVERY, bar, print_status, style};
+use super::{LINE_EVERY, bar, monitor, print_status, style};
 use crate::cli::globals::{Globals, ProgressStyle};
+use crate::cli::log::{self, Level};
 use crate::cli::render::numbers::{duration, elapsed as time};
 use crate::cli::render::screen;
 
@@ -52,6 +53,7 @@ struct Now {
 impl Runs {
     /// For the command `name`.
     pub fn new(name: &'static str, globals: &Globals) -> Self {
+        monitor::ready();
         let (style, color) = (style(globals), globals.color_on_stderr());
         let now: Arc<Mutex<Option<Shown>>> = Arc::default();
         let (stop, is_over) = bounded::<()>(0);
@@ -59,16 +61,22 @@ impl Runs {
         let tick = move || {
             let mut last = 0.0;
             while is_over.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                let Some(status) = shown.lock().as_ref().map(|now| now.status(name, start.elapsed())) else { continue };
+                let now = shown.lock();
+                let Some((status, runs)) = now.as_ref().map(|now| (now.status(name, start.elapsed()), now.runs()))
+                else {
+                    continue;
+                };
+                drop(now);
+                monitor::status(&status, runs);
                 if style == ProgressStyle::Bar {
                     bar::show(&status, color);
-                } else if status.seconds - last >= LINE_EVERY {
+                } else if style == ProgressStyle::Lines && status.seconds - last >= LINE_EVERY {
                     last = status.seconds;
-                    print_status(&status);
+                    print_status(&status, None);
                 }
             }
         };
-        let moves = matches!(style, ProgressStyle::Bar | ProgressStyle::Lines);
+        let moves = matches!(style, ProgressStyle::Bar | ProgressStyle::Lines) || monitor::is_there();
         // Where the system refuses a thread, only what begins and ends is shown.
         let ticker = moves.then(|| std::thread::Builder::new().spawn(tick).ok()).flatten();
         Self { style, now, ticker: ticker.map(|thread| (stop, thread)) }
@@ -78,6 +86,7 @@ impl Runs {
         match self.style {
             ProgressStyle::Off => {}
             ProgressStyle::Json => screen::print_to_stderr(&shown_json(&object().to_string())),
+            _ if log::is_json() => log::write(Level::Info, text, object()),
             _ => bar::print_above(&screen::fit(&shown_in_line(text), INDENT, screen::stderr_columns())),
         }
     }
@@ -118,6 +127,14 @@ impl Drop for Runs {
 }
 
 impl Shown {
+    /// The number of the current run, and of all.
+    fn runs(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Run(Now { step, .. }) => Some((step.number as u64, step.of as u64)),
+            Self::Fetch(..) => None,
+        }
+    }
+
     /// The state after `elapsed` since the command began.
     fn status(&self, name: &'static str, elapsed: Duration) -> Status {
         match self {

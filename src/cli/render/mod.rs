@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod block;
 pub mod bundle;
+pub mod clean;
 pub mod doctor;
 pub mod export;
 pub mod generate;

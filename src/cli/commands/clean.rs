@@ -1,0 +1,86 @@
+//! `bedload clean`: what unfinished imports have left goes.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::load::leftovers;
+use crate::progress::CancellationToken;
+use crate::report::CleanReport;
+
+use crate::cli::globals::Globals;
+use crate::cli::render::{self, screen};
+use crate::cli::{output, signals};
+
+/// Remove what unfinished imports have left
+///
+/// Finds the directories NAME.partial of imports and seeds that were not finished, with their partitions in work
+/// directories: in DIR, DIR itself, or DIR.partial if DIR is the name of a database. What an import is working on stays,
+/// and so does what is not of an import. Without --yes it asks, on a terminal.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: bedload clean /data --dry-run")]
+pub struct Args {
+    /// Where databases are made, or the name of one
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Print what would be removed, and stop
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Remove it without asking
+    #[arg(short, long, conflicts_with = "dry_run")]
+    pub yes: bool,
+}
+
+pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let stop = CancellationToken::default();
+    signals::cancel_on_signals(&stop, "run the same command again; it goes on")?;
+    let mut report = leftovers::find(&args.dir)?;
+    if args.dry_run || report.found.is_empty() {
+        report.dry_run = args.dry_run;
+        return print(&report, globals);
+    }
+    let has_any = report.found.iter().any(|found| found.kept.is_none());
+    if has_any && !args.yes && !is_confirmed(&report)? {
+        return Ok(());
+    }
+    let removed = leftovers::remove(&mut report, &stop);
+    print(&report, globals)?;
+    removed?;
+    let kept = report.found.iter().filter(|found| found.kept.is_some()).count();
+    if kept == 0 {
+        return Ok(());
+    }
+    Err(Error::State {
+        path: args.dir.clone(),
+        reason: format!("{kept} of {} unfinished imports are kept", report.found.len()),
+        hint: "the reason stands with each above: finish these imports, or stop what works on them".into(),
+    }
+    .into())
+}
+
+/// Asks on a terminal.
+fn is_confirmed(report: &CleanReport) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Error::Usage {
+            reason: "nothing is removed without a word, and there is no terminal to ask on".into(),
+            hint: "look with --dry-run, then give --yes".into(),
+        }
+        .into());
+    }
+    let shown = screen::fit(&crate::report::shown(&render::clean::text(report)), 2, screen::stderr_columns());
+    write!(io::stderr(), "{shown}Remove this? [y/N] ")?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    let is_yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
+    if !is_yes {
+        writeln!(io::stderr(), "nothing was removed")?;
+    }
+    Ok(is_yes)
+}
+
+fn print(report: &CleanReport, globals: &Globals) -> anyhow::Result<()> {
+    match globals.json {
+        true => output::print_json(report),
+        false => Ok(screen::print(&render::clean::text(report), 2)?),
+    }
+}

@@ -1,0 +1,101 @@
+//! `--log-format json`: what standard error has as text becomes one JSON object a line, for a journal.
+//!
+//! Everything that a command says there passes here or through `progress::bar`, which asks here first.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+
+use crate::Exit;
+use crate::progress::{Event, Sample};
+use crate::report::shown_json;
+
+use crate::cli::globals::LogFormat;
+
+/// The name and version of each line.
+const SCHEMA: &str = "bedload-log-1";
+
+/// Whether lines are objects.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// How grave a line is.
+#[derive(Clone, Copy)]
+pub enum Level {
+    Info,
+    Warning,
+    Error,
+}
+
+/// Takes the format from the words of the command line, before they are parsed: what is wrong with them is a line, too.
+pub fn install() {
+    let words: Vec<_> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
+    let split = words.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json");
+    JSON.store(split || words.iter().any(|word| word == "--log-format=json"), Ordering::Relaxed);
+}
+
+/// Takes the format that was parsed.
+pub fn set(format: LogFormat) {
+    JSON.store(format == LogFormat::Json, Ordering::Relaxed);
+}
+
+/// Whether lines are objects.
+pub fn is_json() -> bool {
+    JSON.load(Ordering::Relaxed)
+}
+
+/// Writes one line, with these fields behind the message. A reader that is gone must not stop the work.
+pub fn write(level: Level, message: &str, fields: Value) {
+    let _ = std::io::stderr().write_all(line(SystemTime::now(), level, message, fields).as_bytes());
+}
+
+fn line(now: SystemTime, level: Level, message: &str, fields: Value) -> String {
+    let level = match level {
+        Level::Info => "info",
+        Level::Warning => "warning",
+        Level::Error => "error",
+    };
+    let mut document = Map::new();
+    document.insert("schema".into(), SCHEMA.into());
+    document.insert("time".into(), humantime::format_rfc3339_millis(now).to_string().into());
+    document.insert("level".into(), level.into());
+    document.insert("message".into(), message.trim().into());
+    if let Value::Object(fields) = fields {
+        document.extend(fields);
+    }
+    format!("{}\n", shown_json(&Value::Object(document).to_string()))
+}
+
+/// Writes the line of an event; `message` is its text without the words `warning:`.
+pub fn event(event: &Event, message: &str) {
+    let level = if matches!(event, Event::Warning { .. }) { Level::Warning } else { Level::Info };
+    write(level, message, json!({ "event": event }));
+}
+
+/// Writes the state of the work.
+pub fn sample(message: &str, sample: Option<&Sample>) {
+    write(Level::Info, message, sample.map_or(Value::Null, |sample| json!({ "sample": sample })));
+}
+
+/// Writes an error with its next step.
+pub fn error(message: &str, hint: &str, exit: Exit) {
+    write(Level::Error, message, json!({ "hint": hint, "exit": exit as u8 }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_object_whatever_the_message_has() {
+        let line =
+            line(SystemTime::UNIX_EPOCH, Level::Error, "a \"b\"\n\u{1b}[31mc", json!({ "hint": "d", "exit": 3 }));
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        assert!(!line.contains('\u{1b}'), "{line}");
+        let document: Value = serde_json::from_str(&line).expect("an object");
+        assert_eq!(document["time"], "1970-01-01T00:00:00.000Z");
+        assert_eq!((&document["level"], &document["exit"]), (&"error".into(), &3.into()));
+        assert_eq!(document["message"], "a \"b\"\n\u{1b}[31mc");
+    }
+}

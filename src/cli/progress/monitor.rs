@@ -1,0 +1,457 @@
+//! What watches a long command from outside: the file of `--metrics`, and systemd by `sd_notify`. Both show what the bar
+//! shows, once a second at most; no record waits for them.
+//!
+//! A thread of its own writes, so that a slow disk under the file delays nothing. It takes the lock of the figures each
+//! time: the watchdog ends a process that stands still or is stopped, not one that waits for a disk or a network.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+use sd_notify::NotifyState;
+
+use crate::os::files;
+use crate::os::resources;
+use crate::progress::{Event, Phase, Sample};
+use crate::{Error, Result};
+
+use super::bar;
+use super::rate::Rate;
+use super::status::Status;
+use crate::cli::log;
+use crate::cli::render::numbers::percent;
+
+/// The time between two writes of the file, and between two texts for systemd.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The shortest time between two signs for the watchdog.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// The mode of the file: another user's collector reads it.
+const MODE: u32 = 0o644;
+
+/// What a file begins with that bedload has written.
+const BEGINNING: &str = "# HELP bedload_";
+
+/// The most characters of a text for systemd.
+const STATUS: usize = 200;
+
+/// The one monitor of the process: signals and errors end it, too.
+static MONITOR: OnceLock<Monitor> = OnceLock::new();
+
+struct Monitor {
+    figures: Mutex<Figures>,
+    /// Locked while it is written; `None` without one, or once the last text is in it.
+    file: Mutex<Option<PathBuf>>,
+    is_ready: AtomicBool,
+}
+
+/// What is shown.
+struct Figures {
+    command: String,
+    /// The label that tells the files of several imports apart: the file's name without its ending.
+    name: String,
+    start: SystemTime,
+    rate: Rate,
+    last: Option<Sample>,
+    phases: Vec<PhaseFigures>,
+    resumed_bytes: Option<u64>,
+    warnings: u64,
+    /// The number of the current run of a comparison, and of all.
+    runs: Option<(u64, u64)>,
+    /// The state of a command that has no samples.
+    status: Option<(String, Option<f64>)>,
+    ended: Option<(SystemTime, u8)>,
+}
+
+/// What a phase came to.
+struct PhaseFigures {
+    phase: Phase,
+    began: Instant,
+    seconds: Option<f64>,
+    bytes: u64,
+    total: Option<u64>,
+    blocks: u64,
+    total_blocks: Option<u64>,
+}
+
+/// Begins to watch the command `name`, if `--metrics` or systemd asks for it.
+///
+/// # Errors
+/// [`Error::Usage`]: the file cannot be written, or is not one of bedload's; [`Error::Io`]: the system refuses a thread.
+pub fn begin(command: &str, metrics: Option<&Path>) -> Result<()> {
+    let notifies = std::env::var_os("NOTIFY_SOCKET").is_some();
+    if metrics.is_none() && !notifies {
+        return Ok(());
+    }
+    let stem = metrics.and_then(Path::file_stem).unwrap_or_default();
+    let figures = Figures::new(command, &stem.to_string_lossy());
+    if let Some(path) = metrics {
+        check(path)?;
+        write(path, &figures.text(SystemTime::now())).map_err(|error| Error::Usage {
+            reason: format!("the metrics cannot be written: {error:#}{}", cause(&error)),
+            hint: "give --metrics a file in a directory that exists and that you may write to".into(),
+        })?;
+    }
+    let monitor = Monitor {
+        figures: Mutex::new(figures),
+        file: Mutex::new(metrics.map(Path::to_owned)),
+        is_ready: AtomicBool::new(false),
+    };
+    let monitor = MONITOR.get_or_init(|| monitor);
+    let watchdog = sd_notify::watchdog_enabled().filter(|_| notifies).map(|time| (time / 2).max(SHORTEST));
+    let watch = move || monitor.watch(notifies, watchdog);
+    std::thread::Builder::new().name("monitor".into()).spawn(watch).map_err(Error::io("start", "a thread"))?;
+    Ok(())
+}
+
+fn cause(error: &Error) -> String {
+    std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"))
+}
+
+/// Refuses a file that something else has written: it would be replaced.
+fn check(path: &Path) -> Result<()> {
+    let refuse = |reason: &str| {
+        Err(Error::Usage {
+            reason: format!("--metrics would replace {}, which {reason}", path.display()),
+            hint: "give it a new name, which ends in .prom for node_exporter".into(),
+        })
+    };
+    match path.symlink_metadata() {
+        Ok(there) if !there.is_file() => refuse("is no regular file"),
+        Ok(there) if there.len() == 0 => Ok(()),
+        Ok(_) => {
+            let mut beginning = [0; BEGINNING.len()];
+            let read =
+                files::open_regular(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut beginning));
+            if read.is_ok() && beginning == BEGINNING.as_bytes() { Ok(()) } else { refuse("has no metrics of bedload") }
+        }
+        Err(_) => Ok(()),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    files::replace(path, text.as_bytes(), MODE)
+}
+
+/// A command has accepted its options and begins to work.
+pub fn ready() {
+    if let Some(monitor) = MONITOR.get()
+        && !monitor.is_ready.swap(true, Ordering::Relaxed)
+    {
+        notify(&[NotifyState::Ready]);
+    }
+}
+
+/// Takes an event of the work.
+pub fn event(event: &Event) {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.figures.lock().event(event);
+    }
+}
+
+/// Takes the counters of the work.
+pub fn sample(sample: &Sample) {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.figures.lock().sample(sample);
+    }
+}
+
+/// Whether anybody watches.
+pub fn is_there() -> bool {
+    MONITOR.get().is_some()
+}
+
+/// Takes the state of a command that has no counters, and which run of how many it is.
+pub fn status(status: &Status, runs: Option<(u64, u64)>) {
+    if let Some(monitor) = MONITOR.get() {
+        let mut figures = monitor.figures.lock();
+        figures.status = Some((in_words(status), status.done));
+        figures.runs = runs.or(figures.runs);
+    }
+}
+
+/// A signal has come: the work ends within `time`.
+pub fn stopping(time: Duration) {
+    if MONITOR.get().is_some() {
+        let time = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        notify(&[NotifyState::Stopping, NotifyState::Status("stopping"), NotifyState::ExtendTimeoutUsec(time)]);
+    }
+}
+
+/// The command ends with this code: the last text goes to the file.
+pub fn end(exit: u8) {
+    let Some(monitor) = MONITOR.get() else { return };
+    let mut figures = monitor.figures.lock();
+    figures.ended.get_or_insert((SystemTime::now(), exit));
+    drop(figures);
+    if let Some(path) = monitor.file.lock().take() {
+        monitor.write_to(&path);
+    }
+    if exit == 0 {
+        // Also a command that was too short to say so before.
+        ready();
+    }
+    let status = format!("ended with exit code {exit}");
+    notify(&[NotifyState::Stopping, NotifyState::Status(&status)]);
+}
+
+/// Tells systemd. Where nobody listens nothing is lost.
+fn notify(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}
+
+/// `read 42 %, 0.4 of 1.2 GiB, 640.0 MiB/s, 12 s left`
+fn in_words(status: &Status) -> String {
+    let done = status.done.map(|done| format!(" {} %", percent(done))).unwrap_or_default();
+    let text = status.text(STATUS);
+    let rest = if text.is_empty() { String::new() } else { format!(", {text}") };
+    format!("{}{done}{rest}", status.name)
+}
+
+impl Monitor {
+    fn watch(&self, notifies: bool, watchdog: Option<Duration>) {
+        let (mut written, mut alive, mut said) = (Instant::now(), Instant::now(), String::new());
+        let step = watchdog.map_or(EVERY, |time| time.min(EVERY));
+        loop {
+            std::thread::sleep(step);
+            let text = self.figures.lock().in_words();
+            if watchdog.is_some_and(|time| alive.elapsed() + step / 2 >= time) {
+                alive = Instant::now();
+                notify(&[NotifyState::Watchdog]);
+            }
+            if written.elapsed() < EVERY {
+                continue;
+            }
+            written = Instant::now();
+            if notifies && text != said {
+                notify(&[NotifyState::Status(&text)]);
+                said = text;
+            }
+            if let Some(path) = &*self.file.lock() {
+                self.write_to(path);
+            }
+        }
+    }
+
+    fn write_to(&self, path: &Path) {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        let text = self.figures.lock().text(SystemTime::now());
+        if let Err(error) = write(path, &text)
+            && !WARNED.swap(true, Ordering::Relaxed)
+        {
+            let message = format!("the metrics are not up to date: {error}{}", cause(&error));
+            match log::is_json() {
+                true => log::write(log::Level::Warning, &message, serde_json::Value::Null),
+                false => bar::print_above(&format!("warning: {}", crate::report::shown_in_line(&message))),
+            }
+        }
+    }
+}
+
+impl Figures {
+    fn new(command: &str, name: &str) -> Self {
+        Self {
+            command: command.to_owned(),
+            name: name.to_owned(),
+            start: SystemTime::now(),
+            rate: Rate::default(),
+            last: None,
+            phases: Vec::new(),
+            resumed_bytes: None,
+            warnings: 0,
+            runs: None,
+            status: None,
+            ended: None,
+        }
+    }
+
+    fn phase(&mut self, phase: Phase) -> &mut PhaseFigures {
+        let at = self.phases.iter().position(|known| known.phase == phase).unwrap_or_else(|| {
+            let began = Instant::now();
+            let (seconds, bytes, total, blocks, total_blocks) = (None, 0, None, 0, None);
+            self.phases.push(PhaseFigures { phase, began, seconds, bytes, total, blocks, total_blocks });
+            self.phases.len() - 1
+        });
+        &mut self.phases[at]
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Phase { phase } => {
+                let phase = self.phase(*phase);
+                (phase.began, phase.seconds) = (Instant::now(), None);
+            }
+            Event::PhaseDone { phase, seconds, bytes, blocks, .. } => {
+                let phase = self.phase(*phase);
+                (phase.seconds, phase.bytes, phase.blocks) = (Some(*seconds), *bytes, *blocks);
+            }
+            Event::Resumed { source_bytes, .. } => self.resumed_bytes = Some(*source_bytes),
+            Event::Warning { .. } => self.warnings += 1,
+            _ => {}
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        let phase = self.phase(sample.phase);
+        (phase.bytes, phase.total) = (sample.bytes, sample.total);
+        (phase.blocks, phase.total_blocks) = (sample.blocks, sample.total_blocks);
+        self.last = Some(*sample);
+        self.rate.add(*sample);
+    }
+
+    fn in_words(&self) -> String {
+        match &self.status {
+            Some((text, _)) => text.clone(),
+            None if self.last.is_some() => in_words(&self.rate.status()),
+            None => self.command.clone(),
+        }
+    }
+
+    /// The text of the file.
+    fn text(&self, now: SystemTime) -> String {
+        let mut text = Text { name: escaped(&self.name), out: String::new() };
+        let last = self.last.filter(|_| self.ended.is_none());
+        let is_now = |phase: &PhaseFigures| last.is_some_and(|last| last.phase == phase.phase);
+        let of_phases = |value: fn(&PhaseFigures) -> Option<f64>| -> Vec<(&str, f64)> {
+            self.phases.iter().filter_map(|phase| Some((phase.phase.name(), value(phase)?))).collect()
+        };
+        let network = last.and_then(|last| last.network);
+        let backlog = last.and_then(|last| last.backlog);
+        let done = self.status.as_ref().map_or_else(|| last.and_then(|last| last.done()), |(_, done)| *done);
+
+        let what = format!("version=\"{}\",command=\"{}\"", env!("CARGO_PKG_VERSION"), escaped(&self.command));
+        text.family("info", "The program and its command; always 1.", [(what, 1.0)]);
+        text.one("start_time_seconds", "When the command began, in seconds since 1970.", Some(seconds(self.start)));
+        text.one("update_time_seconds", "When this file was written, in seconds since 1970.", Some(seconds(now)));
+        text.one("running", "1 while the command runs, 0 once it has ended.", Some(f64::from(self.ended.is_none())));
+        let ended = self.ended;
+        text.one(
+            "end_time_seconds",
+            "When the command ended, in seconds since 1970.",
+            ended.map(|(at, _)| seconds(at)),
+        );
+        text.one(
+            "exit_code",
+            "The exit code, once the command has ended; 0 is success.",
+            ended.map(|(_, exit)| exit.into()),
+        );
+        text.one("warnings", "Warnings so far.", Some(self.warnings as f64));
+        let memory = resources::rss().map(|bytes| bytes as f64);
+        text.one("resident_memory_bytes", "Memory that the process has resident.", memory);
+        text.one("progress_ratio", "The share that is done, from 0 to 1, of the current phase, or of all runs.", done);
+        let left = last.and_then(|last| last.seconds_left);
+        text.one("remaining_seconds", "How long all phases that are left will take: an estimate.", left);
+        let resumed = self.resumed_bytes.map(|bytes| bytes as f64);
+        text.one("resumed_bytes", "Bytes of the source that an earlier run had read.", resumed);
+        let active: Vec<_> = self.phases.iter().map(|phase| (phase.phase.name(), f64::from(is_now(phase)))).collect();
+        text.phases("active", "1 for the current phase.", active);
+        let took = of_phases(|phase| Some(phase.seconds.unwrap_or_else(|| phase.began.elapsed().as_secs_f64())));
+        text.phases("seconds", "How long the phase has taken so far.", took);
+        let bytes = of_phases(|phase| Some(phase.bytes as f64));
+        text.phases("bytes", "Bytes done: of the source as stored while reading, of blocks while building.", bytes);
+        let total = of_phases(|phase| phase.total.map(|bytes| bytes as f64));
+        text.phases("expected_bytes", "Bytes of the whole phase; while reading, the size of the source.", total);
+        text.phases("blocks", "Blocks done.", of_phases(|phase| Some(phase.blocks as f64)));
+        let total = of_phases(|phase| phase.total_blocks.map(|blocks| blocks as f64));
+        text.phases("expected_blocks", "Blocks of the whole phase, where an index says so.", total);
+        let received = network.map(|network| network.received_bytes as f64);
+        text.one("network_received_bytes", "Bytes that have come over the network.", received);
+        let connections = network.map(|network| network.connections as f64);
+        text.one("network_connections", "Connections at once.", connections);
+        let waited = network.map(|network| network.waited_seconds);
+        text.one("network_wait_seconds", "How long the work has waited for the network.", waited);
+        let files = backlog.map(|backlog| backlog.level0_files as f64);
+        text.one("rocksdb_level0_files", "Files at level 0.", files);
+        let pending = backlog.map(|backlog| backlog.pending_bytes as f64);
+        text.one("rocksdb_pending_compaction_bytes", "Bytes that compactions have yet to move.", pending);
+        let runs = self.runs.map(|(number, _)| number as f64);
+        text.one("run_number", "The current run of a comparison, from 1 on.", runs);
+        text.one("expected_runs", "Runs of the comparison in all.", self.runs.map(|(_, of)| of as f64));
+        text.out
+    }
+}
+
+/// Families of metrics as Prometheus reads them.
+struct Text {
+    name: String,
+    out: String,
+}
+
+impl Text {
+    fn family(&mut self, metric: &str, help: &str, samples: impl IntoIterator<Item = (String, f64)>) {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_some() {
+            self.out.push_str(&format!("# HELP bedload_{metric} {help}\n# TYPE bedload_{metric} gauge\n"));
+        }
+        for (labels, value) in samples {
+            let comma = if labels.is_empty() { "" } else { "," };
+            self.out.push_str(&format!("bedload_{metric}{{name=\"{}\"{comma}{labels}}} {value}\n", self.name));
+        }
+    }
+
+    fn one(&mut self, metric: &str, help: &str, value: Option<f64>) {
+        self.family(metric, help, value.map(|value| (String::new(), value)));
+    }
+
+    fn phases(&mut self, metric: &str, help: &str, samples: Vec<(&str, f64)>) {
+        let samples = samples.into_iter().map(|(phase, value)| (format!("phase=\"{phase}\""), value));
+        self.family(&format!("phase_{metric}"), help, samples);
+    }
+}
+
+/// The value of a label between its quotes.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn seconds(time: SystemTime) -> f64 {
+    let millis = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+    millis as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_help_and_type_once_and_escapes_labels() {
+        let mut figures = Figures::new("import", "a\"b\\c\nd");
+        figures.event(&Event::Phase { phase: Phase::Read });
+        let done = |phase| Event::PhaseDone { phase, seconds: 2.0, bytes: 1 << 33, blocks: 5, earlier_bytes: 0 };
+        figures.event(&done(Phase::Read));
+        figures.event(&Event::Phase { phase: Phase::Build });
+        figures.event(&Event::Warning { message: "w".into() });
+        figures.ended = Some((SystemTime::UNIX_EPOCH, 3));
+        let text = figures.text(SystemTime::UNIX_EPOCH);
+        let name = r#"name="a\"b\\c\nd""#;
+        for line in [
+            format!("bedload_phase_bytes{{{name},phase=\"read\"}} 8589934592\n"),
+            format!("bedload_phase_blocks{{{name},phase=\"build\"}} 0\n"),
+            format!("bedload_exit_code{{{name}}} 3\n"),
+            format!("bedload_running{{{name}}} 0\n"),
+            format!("bedload_warnings{{{name}}} 1\n"),
+        ] {
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+        assert!(text.starts_with(BEGINNING), "{text}");
+        let mut metrics: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let all = metrics.len();
+        metrics.sort_unstable();
+        metrics.dedup();
+        assert_eq!(metrics.len(), all, "a family stands once");
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let value = line.rsplit_once(' ').and_then(|(_, value)| value.parse::<f64>().ok());
+            assert!(value.is_some() && !line.contains('\r'), "{line}");
+        }
+        assert!(!text.contains("bedload_network"), "what is not known is left out");
+    }
+
+    #[test]
+    fn a_running_command_has_no_exit_code() {
+        let text = Figures::new("import", "x").text(SystemTime::UNIX_EPOCH);
+        assert!(text.contains("bedload_running{name=\"x\"} 1\n") && !text.contains("bedload_exit_code"), "{text}");
+    }
+}

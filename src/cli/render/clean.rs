@@ -1,0 +1,37 @@
+//! The report of `bedload clean`.
+
+use crate::report::CleanReport;
+use crate::size::{counted, human};
+
+/// What was found and what became of it, for people.
+pub fn text(report: &CleanReport) -> String {
+    let mut text = String::new();
+    for found in &report.found {
+        let state = match &found.kept {
+            Some(reason) => format!("kept: {reason}"),
+            None if found.removed => "removed".to_owned(),
+            None if found.complete => {
+                "would be removed; it is complete, and the same import only has to end".to_owned()
+            }
+            None => "would be removed".to_owned(),
+        };
+        text.push_str(&format!("{}  {}\n  {state}\n", found.path, human(found.bytes)));
+        for work in &found.work {
+            text.push_str(&format!("  with {work}\n"));
+        }
+    }
+    let count = report.found.len() as u64;
+    match (count, report.dry_run) {
+        (0, _) => text.push_str(&format!("no unfinished import has left anything in {}\n", report.dir)),
+        (_, true) => {
+            let bytes = report.found.iter().filter(|found| found.kept.is_none()).map(|found| found.bytes).sum();
+            text.push_str(&format!(
+                "{}, {} to remove\n",
+                counted(count, "unfinished import", "unfinished imports"),
+                human(bytes)
+            ));
+        }
+        (_, false) => text.push_str(&format!("{} removed\n", human(report.removed_bytes))),
+    }
+    text
+}

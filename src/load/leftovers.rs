@@ -1,0 +1,168 @@
+//! What unfinished imports have left: found, shown, and removed as an import with `--restart` removes it.
+//!
+//! A directory is taken for one of an import only if its journal or its lock says so, and it is this user's own. It is
+//! removed under its lock: never while an import works in it. Killed meanwhile, it is found again.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::load::identity::Identity;
+use crate::load::journal::{Journal, ResumedState};
+use crate::load::options::ImportOptions;
+use crate::load::target::Target;
+use crate::os::private;
+use crate::progress::CancellationToken;
+use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
+
+/// What the names of directories with unfinished work end with.
+const PARTIAL: &[u8] = b".partial";
+
+/// Finds what unfinished imports have left in `dir`, in `dir` itself, or beside it, where it is the name of a database.
+///
+/// # Errors
+/// [`Error::Io`]: the directory cannot be listed.
+pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
+    let mut beside = dir.as_os_str().to_owned();
+    beside.push(".partial");
+    let mut paths: Vec<PathBuf> = [dir.to_owned(), beside.into()].into_iter().filter(|path| is_partial(path)).collect();
+    match dir.read_dir() {
+        Ok(entries) => {
+            for entry in entries {
+                paths.push(entry.map_err(Error::io("list", dir))?.path());
+            }
+        }
+        Err(_) if !paths.is_empty() => {}
+        Err(error) => return Err(Error::io("list", dir)(error)),
+    }
+    paths.retain(|path| is_partial(path));
+    paths.sort();
+    paths.dedup();
+    let found = paths.iter().filter_map(|path| look_at(path).transpose()).collect::<Result<Vec<_>>>()?;
+    let dir = dir.display().to_string();
+    Ok(CleanReport { schema: CLEAN_SCHEMA.into(), dir, dry_run: true, found, removed_bytes: 0 })
+}
+
+/// Removes what was found and nothing stands against, and says so in `report`.
+///
+/// # Errors
+/// [`Error::Interrupted`]: the caller cancelled it; [`Error::Io`]: the system refuses to remove something.
+pub(crate) fn remove(report: &mut CleanReport, stop: &CancellationToken) -> Result<()> {
+    report.dry_run = false;
+    for found in report.found.iter_mut().filter(|found| found.kept.is_none()) {
+        if stop.is_cancelled() {
+            return Err(Error::Interrupted { hint: "run the same command again; it goes on".into() });
+        }
+        found.kept = remove_one(Path::new(&found.path))?;
+        found.removed = found.kept.is_none();
+        report.removed_bytes += if found.removed { found.bytes } else { 0 };
+    }
+    Ok(())
+}
+
+/// Why it is kept, if it is.
+fn remove_one(partial: &Path) -> Result<Option<String>> {
+    let target = target(partial)?;
+    let lock = match target.lock() {
+        Ok(lock) => lock,
+        Err(Error::State { reason, .. }) => return Ok(Some(reason)),
+        Err(error) => return Err(error),
+    };
+    // Under the lock: an import may have begun or ended since it was looked at.
+    let known = Journal::peek(partial);
+    if let Some(reason) = kept(&target, &known) {
+        return Ok(Some(reason));
+    }
+    // First what the journal alone knows of.
+    if let Some(work_dir) = known.identity.as_ref().and_then(Identity::work_dir) {
+        target.clear_spill_below(work_dir)?;
+    }
+    failpoint::reach("clean");
+    let removed = target.remove();
+    lock.release();
+    match removed {
+        Err(Error::State { path, reason, .. }) => Ok(Some(format!("{} {reason}", path.display()))),
+        Err(error) => Err(error),
+        Ok(()) => Ok(target.foreign().map(|path| format!("{} is not of an import", path.display()))),
+    }
+}
+
+/// What there is to say of a directory; `None` where no import has made it.
+fn look_at(partial: &Path) -> Result<Option<Leftover>> {
+    let known = Journal::peek(partial);
+    if known.identity.is_none() && !has_lock(partial) {
+        return Ok(None);
+    }
+    let mut leftover = Leftover {
+        path: partial.display().to_string(),
+        work: Vec::new(),
+        bytes: size(partial),
+        complete: known.complete,
+        removed: false,
+        kept: None,
+    };
+    if !private::is_own_dir(partial) {
+        leftover.kept = Some("another user may have filled it".into());
+        return Ok(Some(leftover));
+    }
+    let target = target(partial)?;
+    let work =
+        known.identity.as_ref().and_then(Identity::work_dir).map(|dir| target.spills_in(dir)).unwrap_or_default();
+    leftover.bytes += work.iter().map(|dir| size(dir)).sum::<u64>();
+    leftover.work = work.iter().map(|dir| dir.display().to_string()).collect();
+    leftover.kept = target.owner()?.map(|owner| format!("an import is working on it ({owner})"));
+    if leftover.kept.is_none() {
+        leftover.kept = kept(&target, &known);
+    }
+    Ok(Some(leftover))
+}
+
+/// Why the work is more than what can be made again.
+fn kept(target: &Target, known: &ResumedState) -> Option<String> {
+    let has = |path: &Path| path.symlink_metadata().is_ok();
+    if known.opened.is_some() || known.restoring || has(&target.checkpoint) {
+        return Some(format!(
+            "it has what {} was before an import into it, which is not finished: run that again, or with --restart",
+            target.db.display()
+        ));
+    }
+    match target.is_finished() {
+        Err(Error::State { reason, .. }) => Some(reason),
+        Err(error) => Some(error.to_string()),
+        Ok(_) => None,
+    }
+}
+
+/// The import whose work is in a directory.
+fn target(partial: &Path) -> Result<Target> {
+    let name = partial.file_name().unwrap_or_default().as_bytes();
+    let name = OsStr::from_bytes(name.strip_suffix(PARTIAL).unwrap_or(name));
+    Target::new(&ImportOptions::new(PathBuf::new(), partial.with_file_name(name)))
+}
+
+/// Whether a path is a directory, no link to one, with the name of unfinished work.
+fn is_partial(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    name.len() > PARTIAL.len() && name.ends_with(PARTIAL) && path.symlink_metadata().is_ok_and(|there| there.is_dir())
+}
+
+/// Whether an import has left its lock there: it makes that first and removes it last.
+fn has_lock(partial: &Path) -> bool {
+    let mut text = String::new();
+    let read = private::read_file(&partial.join("lock")).map(|file| file.take(200).read_to_string(&mut text));
+    matches!(read, Ok(Ok(_))) && text.starts_with("process ") && text.contains(" on ")
+}
+
+/// The size of all files in a directory. What cannot be read is not counted.
+fn size(dir: &Path) -> u64 {
+    let entries = dir.read_dir().into_iter().flatten().flatten();
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(there) if there.is_dir() => size(&entry.path()),
+        Ok(there) => there.len(),
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
+}
