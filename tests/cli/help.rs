@@ -6,11 +6,11 @@ use crate::common::database::bedload;
 use crate::common::run::bedload as program;
 
 /// Lines of one screen, and columns.
-// The options of `import` for sources on a network need three lines more than a screen of 55 had.
-const SCREEN: usize = 58;
+// The options of `import` for sources on a network, and those of those who watch it, need five lines more than 55.
+const SCREEN: usize = 60;
 const COLUMNS: usize = 100;
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "",
     "import",
     "inspect",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 22] = [
     "export",
     "bundle",
     "seed",
+    "clean",
     "generate",
     "presets",
     "presets list",
