@@ -15,11 +15,11 @@ pub struct Globals {
     /// How to show progress: auto, bar, lines, json or off
     #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub progress: ProgressStyle,
-    /// What lines on standard error are: text or json, without a bar
-    #[arg(long, global = true, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
+    /// What standard error gets: text, or json, an object a line
+    #[arg(long, global = true, value_name = "HOW", default_value = "text", hide_possible_values = true)]
     pub log_format: LogFormat,
-    /// Keep figures of the work in a file that Prometheus' node_exporter reads
-    #[arg(long, global = true, value_name = "FILE.prom")]
+    /// Keep a file of metrics for Prometheus up to date
+    #[arg(long, global = true, value_name = "FILE")]
     pub metrics: Option<PathBuf>,
     /// Print only results, warnings and errors; an explicit --progress still counts
     #[arg(short, long, global = true)]

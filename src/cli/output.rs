@@ -137,6 +137,11 @@ pub struct ReportFailed {
     source: anyhow::Error,
 }
 
+/// An error of what a report shows that has been printed: there is no other document.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Reported(pub Error);
+
 /// Reports work that is complete by `report`. A reader that closed the pipe is no failure; every other error says first
 /// that the work is complete.
 pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
@@ -183,7 +188,9 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
     let (exit, hint) = exit_and_hint(&error);
     print_error(&format!("{error:#}"), &hint, exit, globals.color_on_stderr());
     // A report of what was found has been printed already.
-    if globals.json && !matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. } | Error::NotFound { .. }))
+    if globals.json
+        && !error.is::<Reported>()
+        && !matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. } | Error::NotFound { .. }))
     {
         let _ = print_json(&error_document(&format!("{error:#}"), &hint, exit));
     }
@@ -191,8 +198,10 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
 }
 
 fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
-    match (error.downcast_ref::<Error>(), error.downcast_ref::<ReportFailed>()) {
+    let reported = error.downcast_ref().map(|Reported(known)| known);
+    match (error.downcast_ref::<Error>().or(reported), error.downcast_ref::<ReportFailed>()) {
         (Some(known), _) => (known.exit(), known.hint()),
+
         (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
         (None, None) if error.is::<io::Error>() => (
             Exit::Failed,

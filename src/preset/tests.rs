@@ -654,3 +654,49 @@ fn the_final_compaction_has_the_nodes_style_and_levels() {
     let memtable = resolved("memtable");
     assert_eq!(memtable.compacting(), memtable.loading(), "no need to open it anew");
 }
+
+#[test]
+fn the_documented_keys_of_the_configuration_are_those_that_are_read() {
+    let documented = include_str!("../../docs/config.md");
+    let rows: Vec<Vec<&str>> = documented
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .map(|line| line.trim_end_matches(" |").split(" | ").collect())
+        .collect();
+    let mut keys = Vec::new();
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("config.toml");
+    for row in &rows {
+        let [key, _, example] = row[..] else { panic!("{row:?}") };
+        let (key, example) = (key.trim_matches('`'), example.trim_matches('`'));
+        fs::write(&config, format!("{example}\n")).expect("written");
+        let overrides = Overrides { user_config: Some(config.clone()), ..with(&[]) };
+        let read = overrides.read_user_config().expect(example).expect("there");
+        match read.preset {
+            Some(_) => assert_eq!(key, "preset"),
+            None => assert!(read.assignments[0].key.to_string().starts_with(&format!("{key}.")), "{key}: {example}"),
+        }
+        // One of both loaders takes it.
+        let is_taken = |preset: &str| {
+            let notes = resolve(&Preset::builtin(preset).expect("built in"), &overrides).expect(example).notes;
+            !notes.iter().any(|note| note.contains("left out"))
+        };
+        assert!(is_taken("ingest") || is_taken("memtable"), "{example}");
+        keys.push(key.to_owned());
+    }
+    // What is read: a scope is, if one of its options is.
+    let mut known = vec!["preset".to_owned()];
+    for stage in key::Stage::ALL {
+        for scope in key::Scope::ALL {
+            let has_any = scope.group().is_some()
+                || registry::ROWS.iter().any(|row| row.scope == scope && (stage == key::Stage::Load || row.in_node));
+            known.extend(has_any.then(|| format!("{stage}.{scope}")));
+        }
+    }
+    assert_eq!(keys, known);
+    for entry in ["name", "summary", "base", "loader", "memory"] {
+        fs::write(&config, format!("{entry} = \"ingest\"\n")).expect("written");
+        let error = Overrides { user_config: Some(config.clone()), ..with(&[]) }.read_user_config().expect_err(entry);
+        assert_eq!(error.exit(), crate::Exit::Usage, "{entry}: {error}");
+    }
+}

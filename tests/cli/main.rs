@@ -5,8 +5,11 @@ mod common;
 
 mod a_terminal_stays_clean;
 mod command_line;
+mod every_command_stops;
 mod help;
 mod presets;
 mod readme;
 mod reports;
 mod terminals_are_not_steered;
+mod watched_from_outside;
+mod what_is_left_is_cleaned;

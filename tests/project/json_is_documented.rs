@@ -15,7 +15,7 @@ const BEGIN: &str = "<!-- made from the source -->";
 const END: &str = "<!-- to here -->";
 
 /// Documents that are structs: heading, schema, struct.
-const DOCUMENTS: [(&str, &str, &str); 14] = [
+const DOCUMENTS: [(&str, &str, &str); 15] = [
     ("`import`, `seed`, `BEDLOAD.json`, `import --report`", "bedload-import-5", "ImportReport"),
     ("`import --dry-run`", "bedload-plan-2", "Plan"),
     ("`inspect`", "bedload-inspect-3", "InspectReport"),
@@ -26,6 +26,7 @@ const DOCUMENTS: [(&str, &str, &str); 14] = [
     ("`bundle`", "bedload-bundled-1", "BundleReport"),
     ("`bundle.json`", "bedload-bundle-1", "Bundle"),
     ("`generate`", "bedload-generate-1", "Summary"),
+    ("`clean`", "bedload-clean-1", "CleanReport"),
     ("`doctor`", "bedload-doctor-3", "DoctorReport"),
     ("`presets explain`", "bedload-preset-explanation-2", "Explanation"),
     ("`--progress json`: samples", "bedload-progress-1", "Sample"),
@@ -291,7 +292,7 @@ fn documented(text: &str, schema: &str) -> BTreeSet<String> {
 }
 
 /// Fields whose content is another's.
-const FREE: [&str; 7] = ["record", "seconds", "difference", "kinds", "block", "import", "dag-json"];
+const FREE: [&str; 9] = ["event", "sample", "record", "seconds", "difference", "kinds", "block", "import", "dag-json"];
 
 fn fields(value: &Value, found: &mut BTreeSet<String>) {
     match value {
@@ -343,6 +344,7 @@ fn what_is_printed_has_only_documented_fields() {
         ("bedload-import-5", 0, &["seed", &bundles, "--db", &db5]),
         ("bedload-generate-1", 0, &["generate", "--size", "1MiB", &made]),
         ("bedload-doctor-3", 0, &["doctor", "--dir", &here, car]),
+        ("bedload-clean-1", 0, &["clean", &here]),
         ("bedload-presets-2", 0, &["presets", "list"]),
         ("bedload-preset-1", 0, &["presets", "show", "ingest"]),
         ("bedload-preset-explanation-2", 0, &["presets", "explain", "ingest", "--set", "node.table.block_size=32K"]),
@@ -374,6 +376,11 @@ fn what_is_printed_has_only_documented_fields() {
     let output = command.args(["verify", "--progress", "json", "--db", db]).output().expect("run");
     for line in String::from_utf8(output.stderr).expect("text").lines() {
         check("bedload-progress-1", &serde_json::from_str(line).expect("JSON"));
+    }
+    let mut command = crate::common::run::program();
+    let output = command.args(["verify", "--log-format", "json", "--db", db]).output().expect("run");
+    for line in String::from_utf8(output.stderr).expect("text").lines() {
+        check("bedload-log-1", &serde_json::from_str(line).expect("JSON"));
     }
     // Every schema that the page names has been seen.
     let named: BTreeSet<String> = text

@@ -50,11 +50,11 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if kept == 0 {
         return Ok(());
     }
-    Err(Error::State {
+    Err(output::Reported(Error::State {
         path: args.dir.clone(),
         reason: format!("{kept} of {} unfinished imports are kept", report.found.len()),
         hint: "the reason stands with each above: finish these imports, or stop what works on them".into(),
-    }
+    })
     .into())
 }
 
