@@ -120,7 +120,8 @@ impl<W: Write + Send> Observer for Log<W> {
 
 /// Writes a line. A log that cannot be written must not stop a node.
 fn write(log: &mut impl Write, level: &str, message: &str, fields: &str) {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let _ = writeln!(log, "{now:.3} {level} bedload {message} {fields}");
 }
 
