@@ -92,6 +92,7 @@ fixtures: setup ## Make the snapshots of fixtures/ anew
 
 lint: setup ## Check format, lints and documentation
 	$(CARGO) fmt --check
+	@scripts/chart --check
 	$(CARGO) clippy --release --locked --all-targets -- -D warnings
 	$(CARGO) clippy --release --locked --no-default-features --lib -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --no-deps

@@ -7,10 +7,10 @@ use crate::source::car::{CidSpan, Section};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyLayout {
-    /// The CID's bytes, as in Forest. The default.
+    /// The CID's bytes, as Forest had them when it used RocksDB. The default.
     #[default]
     Cid,
-    /// The CID's multihash, as in kubo and go-car.
+    /// The bytes of the CID's multihash, by which IPFS programs know a block; kubo's own keys are text made of them.
     Multihash,
     /// The bare digest.
     Digest,

@@ -7,4 +7,5 @@ mod boundaries;
 mod errors_are_documented;
 mod fixtures;
 mod json_is_documented;
+mod links;
 mod public_api;

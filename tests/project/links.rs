@@ -1,0 +1,69 @@
+//! Links of the documents lead to files and headings that are there, and `docs/SUMMARY.md` has every page once.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The documents at the top and in `docs`.
+fn documents() -> Vec<PathBuf> {
+    let folders = [root().to_owned(), root().join("docs")];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder"));
+    let paths = files.map(|file| file.expect("a file").path());
+    let mut documents: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    documents.sort();
+    documents
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
+}
+
+/// The targets of the links and pictures of a text, without those in blocks of code.
+fn targets(text: &str) -> Vec<&str> {
+    let links = text.split("```").step_by(2).flat_map(|part| part.split("](").skip(1));
+    links.filter_map(|rest| rest.split_once(')')).map(|(target, _)| target).collect()
+}
+
+/// The anchors of the headings, as web pages of repositories name them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.split("```").step_by(2).flat_map(str::lines).filter(|line| line.starts_with('#'));
+    let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+    let named = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    named
+        .map(|name| name.chars().filter(kept).map(|letter| if letter == ' ' { '-' } else { letter }).collect())
+        .collect()
+}
+
+#[test]
+fn every_link_of_the_documents_leads_somewhere() {
+    let mut lost = Vec::new();
+    for document in documents() {
+        let text = read(&document);
+        for target in targets(&text).into_iter().filter(|target| !target.contains("://")) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = if file.is_empty() { document.clone() } else { document.with_file_name(file) };
+            let found = path.exists() && (anchor.is_empty() || anchors(&read(&path)).contains(anchor));
+            if !found {
+                lost.push(format!("{}: {target}", document.display()));
+            }
+        }
+    }
+    assert!(lost.is_empty(), "these links lead nowhere:\n{}", lost.join("\n"));
+}
+
+#[test]
+fn the_summary_has_every_page_once() {
+    let summary = read(&root().join("docs/SUMMARY.md"));
+    let listed = targets(&summary);
+    let pages: BTreeSet<_> = documents()
+        .into_iter()
+        .filter(|path| path.starts_with(root().join("docs")) && !path.ends_with("SUMMARY.md"))
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .collect();
+    let once: BTreeSet<_> = listed.iter().map(|&page| page.to_owned()).collect();
+    assert_eq!(once, pages, "docs/SUMMARY.md and docs/ differ");
+    assert_eq!(once.len(), listed.len(), "docs/SUMMARY.md lists a page twice");
+}
