@@ -21,7 +21,7 @@ pub struct Globals {
     /// Keep a file of metrics for Prometheus up to date
     #[arg(long, global = true, value_name = "FILE")]
     pub metrics: Option<PathBuf>,
-    /// Print only results, warnings and errors; an explicit --progress still counts
+    /// Print only results, warnings, errors; an explicit --progress still counts
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Use colours: auto, always or never

@@ -26,6 +26,16 @@ pub(crate) struct BuiltFile {
     pub digest: ContentDigest,
 }
 
+/// A finished file, and what is known of its bytes where they are published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UploadFile {
+    pub family: String,
+    pub file: BuiltFile,
+    /// The size and the BLAKE3, as hex, of what stands for it where it is published.
+    pub bytes: u64,
+    pub blake3: String,
+}
+
 /// What went into files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::load) struct Tally {

@@ -17,11 +17,12 @@ use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, take_up};
 use crate::load::sources::Sources;
 use crate::load::target::{Lock, Target};
-use crate::load::uploads::{self, Publish};
+use crate::load::uploads::{self, Parts, Publish};
 use crate::load::{block_log, car, disk_space, f3, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::{ImportReport, Plan};
+use crate::report::{ImportReport, OptionRow, Plan};
+use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
 use crate::source::remote::is_remote;
 
@@ -146,7 +147,7 @@ impl Import<'_> {
         let mut info = source.info(options, compression);
         info.checksum = checksum;
         self.locked(target, lock, &prepared, |job| {
-            uploads::with(job, publish, |job| {
+            uploading(job, publish, |job| {
                 self.progress.begin(Phase::Read, size);
                 if is_remote {
                     let sources = Arc::clone(job.sources);
@@ -362,6 +363,20 @@ pub(super) fn check_target(target: &Target) -> Result<()> {
         lock.release();
     }
     Err(error)
+}
+
+/// Does `work`, and publishes each file when it is built, where that is wanted.
+fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(&Job<'_>) -> Result<T>) -> Result<T> {
+    let Some(publish) = publish else { return work(job) };
+    let node = options::effective(&job.preset.node()).map_err(|error| match error {
+        ProbeError::Failed(error) => error,
+        ProbeError::Refused(Refusal(message)) => Error::Rocks { action: "open", path: job.options.db.clone(), message },
+    })?;
+    let rows: Vec<OptionRow> = job.preset.effective_node(&node).into_iter().map(OptionRow::of).collect();
+    publish.begin(&rows)?;
+    let Job { journal, resumed, .. } = *job;
+    let parts = Parts { publish, dir: &job.target.sst, family: &job.options.column_family, journal, resumed };
+    uploads::with(&parts, |uploads| work(&Job { uploads: Some(uploads), ..*job }))
 }
 
 /// Loads the source as planned.

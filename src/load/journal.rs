@@ -20,10 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::load::built::{BuiltFile, RangeDone, Tally};
+use crate::load::built::{BuiltFile, RangeDone, Tally, UploadFile};
 use crate::load::database_state::DatabaseState;
 use crate::load::identity::{Identity, Inode};
-use crate::load::uploads::UploadFile;
 use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::sort::router::{Framed, Router};

@@ -36,10 +36,11 @@ mod uploads;
 mod validate;
 
 pub(crate) use crate::report::Plan;
+pub(crate) use built::UploadFile;
 pub(crate) use import::import_and_publish;
 pub use import::{Outcome, import};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
 pub use options::{F3Data, Format, ImportOptions, LogOptions, PlanChoice};
 pub(crate) use seed::{Fetch, Seed, SeedFile, bundle_of_unfinished, seed};
-pub(crate) use uploads::{Publish, UploadFile};
+pub(crate) use uploads::Publish;

@@ -7,16 +7,13 @@ use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 
 use parking_lot::{Condvar, Mutex};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::built::BuiltFile;
-use crate::load::context::Job;
-use crate::load::journal::Entry;
+use crate::load::built::{BuiltFile, UploadFile};
+use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::parallel;
 use crate::report::{BundleReport, ImportReport, OptionRow};
-use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 
 /// Files that wait for an upload; whoever builds waits when there are more.
@@ -50,20 +47,14 @@ pub(crate) trait Publish: Sync {
     fn finish(&self, report: &ImportReport, files: &[UploadFile], dir: &Path) -> Result<BundleReport>;
 }
 
-/// A finished file, and what is known of its bytes where they are published.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct UploadFile {
-    pub family: String,
-    pub file: BuiltFile,
-    /// The size and the BLAKE3, as hex, of what stands for it where it is published.
-    pub bytes: u64,
-    pub blake3: String,
-}
-
 /// The files of one import on their way.
 pub(super) struct Uploads<'a> {
     publish: &'a dyn Publish,
-    job: &'a Job<'a>,
+    /// Where they go.
+    place: String,
+    /// Where the files are.
+    dir: &'a Path,
+    journal: &'a Journal,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -84,31 +75,32 @@ impl State {
     }
 }
 
-/// Does `work` with uploads to `publish`, beginning with the files that an earlier run has built.
+/// What an import that publishes has.
+pub(super) struct Parts<'a> {
+    pub publish: &'a dyn Publish,
+    /// Where the files are.
+    pub dir: &'a Path,
+    /// The column family of the blocks.
+    pub family: &'a str,
+    pub journal: &'a Journal,
+    pub resumed: &'a ResumedState,
+}
+
+/// Does `work` with uploads, beginning with the files that an earlier run has built.
 ///
 /// # Errors
 /// Those of `work` and of [`Publish`].
-pub(super) fn with<T>(
-    job: &Job<'_>,
-    publish: Option<&dyn Publish>,
-    work: impl FnOnce(&Job<'_>) -> Result<T>,
-) -> Result<T> {
-    let Some(publish) = publish else { return work(job) };
-    let node = options::effective(&job.preset.node()).map_err(|error| match error {
-        ProbeError::Failed(error) => error,
-        ProbeError::Refused(Refusal(message)) => Error::Rocks { action: "open", path: job.options.db.clone(), message },
-    })?;
-    let rows: Vec<OptionRow> = job.preset.effective_node(&node).into_iter().map(OptionRow::of).collect();
-    publish.begin(&rows)?;
+pub(super) fn with<T>(parts: &Parts<'_>, work: impl FnOnce(&Uploads<'_>) -> Result<T>) -> Result<T> {
+    let &Parts { publish, dir, journal, resumed, .. } = parts;
     let place = publish.place();
-    let known = job.resumed.published.iter().filter(|(at, _)| *at == place).map(|(_, file)| file.clone());
+    let known = resumed.published.iter().filter(|(at, _)| *at == place).map(|(_, file)| file.clone());
     let state = Mutex::new(State { done: known.collect(), ..State::default() });
-    let uploads = Uploads { publish, job, state, changed: Condvar::new() };
+    let uploads = Uploads { publish, place, dir, journal, state, changed: Condvar::new() };
     std::thread::scope(|scope| {
         let workers =
             || (0..publish.at_once().max(1)).try_for_each(|_| parallel::start(scope, || uploads.run()).map(drop));
-        let outcome = workers().and_then(|()| uploads.add_earlier());
-        let outcome = outcome.and_then(|()| work(&Job { uploads: Some(&uploads), ..*job }));
+        let outcome = workers().and_then(|()| uploads.add_earlier(parts.family, resumed));
+        let outcome = outcome.and_then(|()| work(&uploads));
         let mut state = uploads.state.lock();
         state.closed = true;
         if outcome.is_err() {
@@ -145,17 +137,16 @@ impl Uploads<'_> {
     }
 
     /// Hands over what an earlier run has built and not published.
-    fn add_earlier(&self) -> Result<()> {
-        let Job { options, resumed, .. } = *self.job;
+    fn add_earlier(&self, family: &str, resumed: &ResumedState) -> Result<()> {
         let done: HashSet<String> = self.state.lock().done.iter().map(|done| done.file.name.clone()).collect();
         let left = |files: &[BuiltFile]| -> Vec<BuiltFile> {
             files.iter().filter(|file| !done.contains(&file.name)).cloned().collect()
         };
         if resumed.ranges.is_empty() {
-            return self.add(&options.column_family, &left(&resumed.files));
+            return self.add(family, &left(&resumed.files));
         }
         for range in &resumed.ranges {
-            self.add(&options.column_family, &left(&range.blocks.files))?;
+            self.add(family, &left(&range.blocks.files))?;
             self.add(BLOCK_IDS, &left(&range.ids.files))?;
         }
         self.add(TRANSACTIONS, &left(&resumed.built_files))
@@ -208,11 +199,11 @@ impl Uploads<'_> {
     }
 
     fn one(&self, file: &UploadFile) -> Result<UploadFile> {
-        let path = self.job.target.sst.join(&file.file.name);
+        let path = self.dir.join(&file.file.name);
         let (bytes, blake3) = self.publish.publish(file, &path)?;
         let published = UploadFile { bytes, blake3, ..file.clone() };
-        let entry = Entry::Published { place: self.publish.place(), file: published.clone() };
-        self.job.journal.append(&entry)?;
+        let entry = Entry::Published { place: self.place.clone(), file: published.clone() };
+        self.journal.append(&entry)?;
         failpoint::reach("published");
         Ok(published)
     }

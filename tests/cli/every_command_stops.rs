@@ -28,7 +28,7 @@ fn a_signal_stops_every_long_command_and_a_hint_says_how_to_go_on() {
     import(dir.path(), &car, &[]);
     let whole = std::fs::read(&car).expect("read");
     let beginning = &whole[..64 << 10];
-    let again = "run the same command again";
+    let again = "again";
     for (line, long, hint) in [
         ("import - --db new", Long::Snapshot, "to go on from here"),
         ("import - --bundle there", Long::Snapshot, "to go on from here"),

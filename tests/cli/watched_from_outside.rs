@@ -213,15 +213,21 @@ fn a_log_in_json_is_one_object_a_line_of_whatever_a_command_says() {
         (&["import", "snapshot.car", "--db", "new"][..], 4),
         (&["import", "snapshot.car", "--db", "other", "--memry", "1G"], 2),
         (&["verify", "none"], 4),
-        (&["get", "db", "bafkqaaa"], 1),
+        (&["get", "db", "bafy2bzacea3wsdh6y3a36tb3skempjoxqpuyompjbmfeyf34fi3uy6uue42v4"], 1),
     ] {
         let (code, said) = run(args);
         let last = said.last().expect("a line");
         assert_eq!((code, &last["level"], &last["exit"]), (Some(exit), &"error".into(), &exit.into()), "{args:?}");
         assert!(last["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{args:?}: {last}");
     }
-    let (_, said) = run(&["get", "db", "bafkqaaa"]);
-    assert_eq!((&said[0]["level"], &said[0]["message"]), (&"warning".into(), &"not in the database: bafkqaaa".into()));
+    let (_, said) = run(&["get", "db", "bafy2bzacea3wsdh6y3a36tb3skempjoxqpuyompjbmfeyf34fi3uy6uue42v4"]);
+    assert_eq!(
+        (&said[0]["level"], &said[0]["message"]),
+        (
+            &"warning".into(),
+            &"not in the database: bafy2bzacea3wsdh6y3a36tb3skempjoxqpuyompjbmfeyf34fi3uy6uue42v4".into()
+        )
+    );
     let (code, said) = run(&["import", "snapshot.car", "--db", "quiet", "--quiet"]);
     assert_eq!((code, said.len()), (Some(0), 0), "{said:?}");
 }

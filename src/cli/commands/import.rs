@@ -32,7 +32,7 @@ pub struct Args {
     /// Directory of the new database; unfinished work is in DIR.partial beside it
     #[arg(long, value_name = "DIR", required_unless_present = "bundle")]
     pub db: Option<PathBuf>,
-    /// Publish each file as it is built: DIR, s3://, gs:// or az://; without --db no database stays
+    /// Publish each file as it is built, as `bundle` does; without --db no database stays
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["into_existing"])]
     pub bundle: Option<PathBuf>,
     /// Sign the bundle with a secret key of minisign
