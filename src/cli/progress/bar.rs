@@ -7,11 +7,13 @@ use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::line::print_event;
+use super::line::{self, INDENT};
 use super::rate::Rate;
 use super::status::Status;
 use crate::cli::log::{self, Level};
 use crate::cli::render::numbers::{elapsed, percent};
+use crate::cli::render::screen;
+use crate::report::shown_in_line;
 
 /// Seconds before the first bar: a shorter job needs none.
 const SHORT: f64 = 0.15;
@@ -56,7 +58,17 @@ pub fn print_above(text: &str) {
     }
 }
 
-/// The same for a message that follows a signal.
+/// Prints the line of an event, if it has one, broken where the terminal is narrower. Text from outside is escaped.
+pub fn print_event(event: &Event) {
+    match (event, line::text(event)) {
+        (_, None) => {}
+        (Event::Warning { message }, _) if log::is_json() => log::event(event, message),
+        (_, Some(text)) if log::is_json() => log::event(event, &text),
+        (_, Some(text)) => print_above(&screen::fit(&shown_in_line(&text), INDENT, screen::stderr_columns())),
+    }
+}
+
+/// [`print_above`] for a message that follows a signal.
 pub fn print_after_signal(text: &str) {
     let has_bar = matches!(*shown(), Shown::Bar(_));
     // Below the `^C` that the terminal echoed.

@@ -1,29 +1,15 @@
 //! The line of an event.
 
 use crate::progress::{Event, Phase};
-use crate::report::shown_in_line;
 use crate::size::{counted, human};
 
-use super::bar;
-use crate::cli::log;
 use crate::cli::render::numbers::{SHORT, throughput, took};
-use crate::cli::render::screen;
 
 /// The column behind the name of a phase.
-const INDENT: usize = 9;
-
-/// Prints the line of an event, if it has one, broken where the terminal is narrower. Text from outside is escaped.
-pub fn print_event(event: &Event) {
-    match (event, text(event)) {
-        (_, None) => {}
-        (Event::Warning { message }, _) if log::is_json() => log::event(event, message),
-        (_, Some(text)) if log::is_json() => log::event(event, &text),
-        (_, Some(text)) => bar::print_above(&screen::fit(&shown_in_line(&text), INDENT, screen::stderr_columns())),
-    }
-}
+pub const INDENT: usize = 9;
 
 /// The line of an event; `None` where it has none.
-fn text(event: &Event) -> Option<String> {
+pub fn text(event: &Event) -> Option<String> {
     let line = match event {
         Event::Planned { plan } => format!("plan     {plan}"),
         Event::Resumed { source_bytes, built_files } => {

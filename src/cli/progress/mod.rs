@@ -17,8 +17,7 @@ use parking_lot::Mutex;
 use crate::cli::globals::{Globals, ProgressStyle, is_dumb};
 use crate::cli::log;
 use crate::cli::render::numbers::percent;
-use bar::Bar;
-use line::print_event;
+use bar::{Bar, print_event};
 use rate::Rate;
 use status::Status;
 
