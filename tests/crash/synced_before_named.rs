@@ -9,8 +9,8 @@ use crate::common::run::Place;
 /// One finished system call, by the places of its begin and end in the trace.
 struct Call {
     name: String,
-    /// The file it was about, by its name alone.
-    file: String,
+    /// The file it was about.
+    path: String,
     /// All of its text.
     text: String,
     begin: usize,
@@ -37,13 +37,17 @@ fn calls(trace: &str) -> Vec<Call> {
         // The path of the descriptor, or the first text.
         let path = arguments.split_once('<').or_else(|| arguments.split_once('"')).map_or("", |(_, path)| path);
         let path = path.split(['>', '"']).next().unwrap_or_default();
-        let file = path.rsplit('/').next().unwrap_or_default().to_owned();
-        found.push(Call { name: name.to_owned(), file, begin, end: at, text });
+        found.push(Call { name: name.to_owned(), path: path.to_owned(), begin, end: at, text });
     }
     found
 }
 
 impl Call {
+    /// Whether its path ends with `end`: RocksDB's own files have names like ours, in another folder.
+    fn is_of(&self, end: &str) -> bool {
+        self.path.strip_suffix(end).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
+    }
+
     fn is_sync(&self) -> bool {
         matches!(self.name.as_str(), "fsync" | "fdatasync")
     }
@@ -90,16 +94,16 @@ fn what_the_journal_names_is_synced_before_its_line_is_written() {
     case.dies_at("renamed");
     let journal = case.journal();
     let calls = calls(&std::fs::read_to_string(&trace).expect("a trace"));
-    let lines: Vec<&Call> = calls.iter().filter(|call| call.name == "write" && call.file == "journal").collect();
+    let lines: Vec<&Call> = calls.iter().filter(|call| call.name == "write" && call.is_of("journal")).collect();
     assert_eq!(lines.len(), journal.len(), "each line is one write");
 
     // Synced between `after` and `before`, whole.
     let synced = |file: &str, after: usize, before: usize| {
-        calls.iter().any(|call| call.is_sync() && call.file == file && call.begin > after && call.end < before)
+        calls.iter().any(|call| call.is_sync() && call.is_of(file) && call.begin > after && call.end < before)
     };
     let (mut points, mut built) = (0, 0);
     for (line, entry) in lines.iter().zip(&journal) {
-        let is_synced = calls.iter().find(|call| call.is_sync() && call.file == "journal" && call.begin > line.end);
+        let is_synced = calls.iter().find(|call| call.is_sync() && call.is_of("journal") && call.begin > line.end);
         let is_synced = is_synced.expect("each line is synced").end;
         if let Some(extents) = entry["extents"].as_array() {
             points += 1;
@@ -108,7 +112,7 @@ fn what_the_journal_names_is_synced_before_its_line_is_written() {
                 let bytes = extent[1]["bytes"].as_u64().expect("a number");
                 let written = calls
                     .iter()
-                    .filter(|call| call.name == "pwrite64" && call.file == part && call.number_from_end(0) < bytes)
+                    .filter(|call| call.name == "pwrite64" && call.is_of(&part) && call.number_from_end(0) < bytes)
                     .map(|call| call.end)
                     .max()
                     .expect("it was written");
@@ -120,8 +124,8 @@ fn what_the_journal_names_is_synced_before_its_line_is_written() {
         if entry["entry"] == "built" {
             built += 1;
             for file in entry["files"].as_array().expect("files") {
-                let name = file["name"].as_str().expect("a name");
-                let mut writes = calls.iter().filter(|call| call.name.contains("write") && call.file == name);
+                let name = &*format!("sst/{}", file["name"].as_str().expect("a name"));
+                let mut writes = calls.iter().filter(|call| call.name.contains("write") && call.is_of(name));
                 let written = writes.by_ref().map(|call| call.end).max().expect("it was written");
                 assert!(synced(name, written, line.begin), "{name} was not synced before its line");
                 assert!(synced("sst", written, line.begin), "the name {name} was not synced before its line");
