@@ -129,8 +129,10 @@ package-files: portable
 	  BEDLOAD=$(if $(filter $(ARCH),$(shell uname -m)),$(PORTABLE),$(BEDLOAD))
 	install -m755 $(PORTABLE) $(PACKAGES)/root/usr/bin/bedload
 	gzip -9n $(PACKAGES)/root/usr/share/man/man1/*.1
-	install -d $(PACKAGES)/root/usr/share/doc/bedload/examples/presets
-	install -m644 README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md $(PACKAGES)/root/usr/share/doc/bedload/
+	install -d $(PACKAGES)/root/usr/share/doc/bedload/docs $(PACKAGES)/root/usr/share/doc/bedload/examples/presets
+	install -m644 *.md LICENSE-MIT LICENSE-APACHE $(PACKAGES)/root/usr/share/doc/bedload/
+	install -m644 docs/*.md docs/*.svg $(PACKAGES)/root/usr/share/doc/bedload/docs/
+	cp -r --no-preserve=mode examples/. $(PACKAGES)/root/usr/share/doc/bedload/examples/
 	install -m644 configs/*.toml $(PACKAGES)/root/usr/share/doc/bedload/examples/presets/
 	install -m644 packaging/import.env $(PACKAGES)/root/usr/share/doc/bedload/examples/
 	install -Dm644 packaging/bedload-import@.service $(PACKAGES)/root/usr/lib/systemd/system/bedload-import@.service

@@ -1,16 +1,16 @@
 //! Publishing while an import builds: each file when it is finished, the description in the end.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-
-use parking_lot::Mutex;
 
 use super::document::{BundleFile, file_name};
 use super::hashing;
 use super::place::{Place, file};
-use super::publish::{Target, conclude, earlier, of_files, oldest_rocksdb, published};
+use super::publish::{Known, Target, conclude, oldest_rocksdb, published};
 use super::signature::Signer;
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -35,13 +35,21 @@ pub(crate) struct PublishedImport {
 pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<Outcome> {
     let place = Place::new(&options.to, &options.import.network);
     let target = Target::open(&place)?;
+    let db = &options.import.db;
+    let absolute = |path: &Path| std::path::absolute(path).map_err(Error::io("find", path));
+    if !place.is_remote() && absolute(&options.to)?.starts_with(absolute(db)?) {
+        return Err(Error::Usage {
+            reason: format!("{} is within the database {}", options.to.display(), db.display()),
+            hint: "give --bundle a directory of its own".into(),
+        });
+    }
     let publisher = Publisher {
         place: &place,
         target,
         signer: options.signer.as_ref(),
         progress: Progress::new(observer),
         stop: &options.import.stop,
-        known: Mutex::default(),
+        known: OnceLock::new(),
         uploaded: Default::default(),
         start: Instant::now(),
     };
@@ -54,8 +62,7 @@ struct Publisher<'a> {
     signer: Option<&'a Signer>,
     progress: Progress<'a>,
     stop: &'a CancellationToken,
-    /// Files of the newest bundle that is there, by column family and first key, where it has the same options.
-    known: Mutex<HashMap<(String, String), BundleFile>>,
+    known: OnceLock<Known>,
     /// Files that were written, and their bytes.
     uploaded: (AtomicU64, AtomicU64),
     start: Instant,
@@ -71,26 +78,35 @@ impl Publish for Publisher<'_> {
     }
 
     fn begin(&self, options: &[OptionRow]) -> Result<()> {
-        let earlier =
-            earlier(self.place, &self.progress)?.filter(|found| of_files(&found.record.options) == of_files(options));
-        let files = earlier.into_iter().flat_map(|earlier| earlier.files);
-        *self.known.lock() = files.map(|file| ((file.column_family.clone(), file.first.clone()), file)).collect();
+        let known = Known::find(self.place, options, self.signer, &self.progress)?;
+        // Each import begins once.
+        let _ = self.known.set(known);
         Ok(())
     }
 
+    fn is_there(&self, file: &UploadFile) -> Result<bool> {
+        self.target.has(&described(file.clone()), self.stop)
+    }
+
     fn publish(&self, built: &UploadFile, path: &Path) -> Result<(u64, String)> {
-        let opened = open_regular(path).map_err(Error::io("read", path))?;
+        let opened = match open_regular(path) {
+            // It was published, and then RocksDB has ingested it.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(self.lost(&described(built.clone()))),
+            opened => opened.map_err(Error::io("read", path))?,
+        };
         let (bytes, blake3) = hashing::hash(&opened, path, built.file.bytes, self.stop)?;
         if bytes != built.file.bytes {
             return Err(Error::damaged_work(path, format!("has {bytes} bytes, {} were written", built.file.bytes)));
         }
         let own = described(UploadFile { bytes, blake3: blake3.to_hex().to_string(), ..built.clone() });
-        let known = self.known.lock().get(&(own.column_family.clone(), own.first.clone())).cloned();
-        let known = known.filter(|known| known.holds_what(&own));
-        for there in known.iter().chain([&own]) {
-            if self.target.has(there, self.stop)? {
+        let places = (self.place, &self.target);
+        if let Some(known) = self.known.get() {
+            if let Some(there) = known.stand_in(&own, places, &self.progress, self.stop)? {
                 return Ok((there.bytes, there.blake3.clone()));
             }
+        }
+        if self.target.has(&own, self.stop)? {
+            return Ok((own.bytes, own.blake3));
         }
         self.target.put_file(&own, path, blake3, self.stop)?;
         self.uploaded.0.fetch_add(1, Ordering::Relaxed);
@@ -108,13 +124,7 @@ impl Publish for Publisher<'_> {
         // Hours may have passed since the first one was published.
         for one in &files {
             if self.target.size_of(&file(&one.name))? != Some(one.bytes) {
-                return Err(Error::State {
-                    path: self.place.at(&file(&one.name)).0,
-                    reason: "was published and is not there any more".into(),
-                    hint:
-                        "run the same command again with --restart; nobody should remove files while they are published"
-                            .into(),
-                });
+                return Err(self.lost(one));
             }
         }
         failpoint::reach("bundle-files");
@@ -127,6 +137,18 @@ impl Publish for Publisher<'_> {
             seconds: self.start.elapsed().as_secs_f64(),
             ..report
         })
+    }
+}
+
+impl Publisher<'_> {
+    /// A file that was published and cannot be sent again.
+    fn lost(&self, lost: &BundleFile) -> Error {
+        Error::State {
+            path: self.place.at(&file(&lost.name)).0,
+            reason: "was published and is not there any more, or is another file now".into(),
+            hint: "run the same command again with --restart; nobody should change files while they are published"
+                .into(),
+        }
     }
 }
 

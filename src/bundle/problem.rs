@@ -102,7 +102,7 @@ impl Problem for BundleProblem {
             }
             Self::Missing | Self::NoFile { .. } | Self::Length { .. } | Self::Bytes { .. } => {
                 "the copy is not whole or was altered: take another one, and run the same command again; what was fetched \
-                 and is right is kept"
+                 and is right is kept (--restart begins with the newest bundle)"
                     .into()
             }
             Self::Changed { .. } => "run the same command again; what was fetched and is right is kept".into(),

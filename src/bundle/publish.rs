@@ -77,13 +77,7 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     let record = record(&options.db)?;
     let Verified { mut files, oldest_rocksdb } = verify(options, &record, progress)?;
     let record = published(record);
-    let earlier = earlier(&place, progress)?;
-    let known: HashMap<(&str, &str), &BundleFile> = earlier
-        .iter()
-        .filter(|earlier| of_files(&earlier.record.options) == of_files(&record.options))
-        .flat_map(|earlier| &earlier.files)
-        .map(|file| ((file.column_family.as_str(), file.first.as_str()), file))
-        .collect();
+    let known = Known::find(&place, &record.options, options.signer.as_ref(), progress)?;
     let total = files.iter().map(|(file, ..)| file.bytes).sum();
     progress.begin(Phase::Export, Some(total));
     let uploaded = (AtomicU64::new(0), AtomicU64::new(0));
@@ -96,21 +90,10 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
             if options.stop.is_cancelled() {
                 return Err(Error::interrupted());
             }
-            let known = known.get(&(own.column_family.as_str(), own.first.as_str()));
-            // The same records in other bytes: SSTs have a random identity each.
-            if let Some(&known) = known.filter(|known| known.holds_what(own) && known.name != own.name) {
-                if target.has(known, &options.stop)? {
-                    stored.push((item, known.clone()));
-                    progress.add(own.bytes, own.records);
-                    return Ok(());
-                }
-                // Its bytes are nowhere here.
-                let message = format!(
-                    "{} is damaged or missing, and the bundle that was the newest names it: no database is seeded from that one any \
-                 more",
-                    place.at(&file(&known.name)).0.display()
-                );
-                progress.report(&Event::Warning { message });
+            if let Some(known) = known.stand_in(own, (&place, &target), progress, &options.stop)? {
+                stored.push((item, known.clone()));
+                progress.add(own.bytes, own.records);
+                return Ok(());
             }
             if !target.has(own, &options.stop)? {
                 target.put_file(own, path, *blake3, &options.stop)?;
@@ -388,23 +371,63 @@ pub(super) fn published(mut report: ImportReport) -> ImportReport {
 }
 
 /// The options that files depend on, as far as they are known by name: those of column families and of tables.
-pub(super) fn of_files(options: &[OptionRow]) -> Vec<(&str, &str)> {
+fn of_files(options: &[OptionRow]) -> Vec<(&str, &str)> {
     let rows = options.iter().map(|row| (row.option.as_str(), row.value.as_str()));
     rows.filter(|(option, _)| !option.starts_with("db.")).collect()
 }
 
-/// The bundle that is the newest there; none where it cannot be read.
-pub(super) fn earlier(place: &Place, progress: &Progress<'_>) -> Result<Option<Bundle>> {
-    let found = place.latest().and_then(|id| id.map(|id| place.describe(&id, &[])).transpose());
-    match found {
-        Err(error @ Error::BadInput { .. }) => {
-            let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            let message =
-                format!("the bundle that is there is not used ({error}: {cause}): all files are looked at anew");
-            progress.report(&Event::Warning { message });
-            Ok(None)
+/// The files of the newest bundle of a place: one with the same records and options stands for an own one, since SSTs have a
+/// random identity each.
+#[derive(Default)]
+pub(super) struct Known(HashMap<(String, String), BundleFile>);
+
+impl Known {
+    /// The files of the bundle that is the newest there; none where it cannot be read. What one describes was believed by
+    /// whoever signed it: who signs names only files that he has described himself.
+    pub fn find(
+        place: &Place,
+        options: &[OptionRow],
+        signer: Option<&Signer>,
+        progress: &Progress<'_>,
+    ) -> Result<Self> {
+        let own = signer.map(Signer::own).into_iter().collect::<Vec<_>>();
+        let found = match place.latest().and_then(|id| id.map(|id| place.describe(&id, &own)).transpose()) {
+            Err(error @ Error::BadInput { .. }) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                let message =
+                    format!("the bundle that is there is not used ({error}: {cause}): all files are looked at anew");
+                progress.report(&Event::Warning { message });
+                None
+            }
+            found => found?,
+        };
+        let same = found.filter(|found| of_files(&found.record.options) == of_files(options));
+        let files = same.into_iter().flat_map(|found| found.files);
+        Ok(Self(files.map(|file| ((file.column_family.clone(), file.first.clone()), file)).collect()))
+    }
+
+    /// The other file that stands for `own`, if it is there. One that is not is warned of: its bytes are nowhere here.
+    pub fn stand_in(
+        &self,
+        own: &BundleFile,
+        (place, target): (&Place, &Target<'_>),
+        progress: &Progress<'_>,
+        stop: &CancellationToken,
+    ) -> Result<Option<&BundleFile>> {
+        let known = self.0.get(&(own.column_family.clone(), own.first.clone()));
+        let Some(known) = known.filter(|known| known.holds_what(own) && known.name != own.name) else {
+            return Ok(None);
+        };
+        if target.has(known, stop)? {
+            return Ok(Some(known));
         }
-        found => found,
+        let message = format!(
+            "{} is damaged or missing, and the bundle that was the newest names it: no database is seeded from that one any \
+             more",
+            place.at(&file(&known.name)).0.display()
+        );
+        progress.report(&Event::Warning { message });
+        Ok(None)
     }
 }
 
@@ -420,11 +443,13 @@ impl<'a> Target<'a> {
             return Ok(Self::Store(Box::new(RemoteStore::open(&place.root, &place.network)?)));
         }
         let root = place.root.as_path();
+        let refused =
+            |reason: String| Err(Error::Usage { reason, hint: "give the bundle a directory of its own".into() });
         if root.join("CURRENT").symlink_metadata().is_ok() {
-            return Err(Error::Usage {
-                reason: format!("{} is a database", root.display()),
-                hint: "give --to a directory of its own".into(),
-            });
+            return refused(format!("{} is a database", root.display()));
+        }
+        if root.exists() && !root.is_dir() {
+            return refused(format!("{} is no directory", root.display()));
         }
         Ok(Self::Dir(root))
     }

@@ -1,6 +1,6 @@
 //! Seeding: a database from a bundle.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -40,7 +40,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// What to seed, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct SeedOptions {
-    /// The places that have the bundle, the first of which says which one it is.
+    /// The places that have the bundle. The first that can says which one it is.
     pub places: Vec<PathBuf>,
     /// The id of the bundle. Defaults to that of the newest one.
     pub bundle: Option<String>,
@@ -67,7 +67,13 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
     // The newest bundle may be another one by now.
     let begun = if import.restart { None } else { load::bundle_of_unfinished(&import)? };
     let id = options.bundle.as_ref().or(begun.as_ref());
-    let Found { id, bundle } = first.find(id.map(String::as_str), &options.trusted)?;
+    let find = |place: &Place| place.find(id.map(String::as_str), &options.trusted);
+    let found = places.iter().skip(1).fold(find(first), |found, place| match found {
+        // A mirror stands in for what another one does not have right.
+        Err(error) if !matches!(error, Error::Interrupted { .. }) => find(place).map_err(|_| error),
+        found => found,
+    });
+    let Found { id, bundle } = found?;
     let bundle = options.part.of(&id, bundle)?;
     let record = &bundle.record;
     import.sources = vec![first.root.clone()];
@@ -98,6 +104,7 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
         is_remote,
         updated: options.update.then_some(&import.db),
         own: Mutex::default(),
+        failed: Mutex::default(),
         traffic: Arc::default(),
     };
     load::seed(&import, &seed, &fetcher, observer)
@@ -140,6 +147,8 @@ struct Fetcher<'a> {
     updated: Option<&'a PathBuf>,
     /// Its files, by the number of those of the bundle that they may be.
     own: Mutex<HashMap<usize, PathBuf>>,
+    /// The places that have failed, by their numbers: they are asked last.
+    failed: Mutex<BTreeSet<usize>>,
     traffic: Arc<Mutex<Traffic>>,
 }
 
@@ -189,8 +198,11 @@ impl Fetch for Fetcher<'_> {
         }
         let mut failed = None;
         // Mirrors share the files; what one does not have right, another one may.
-        for turn in 0..self.places.len() {
-            let Some(place) = self.places.get((number + turn) % self.places.len()) else { continue };
+        let all = self.places.len();
+        let mut turns: Vec<usize> = (0..all).map(|turn| (number + turn) % all).collect();
+        turns.sort_by_key(|turn| self.failed.lock().contains(turn));
+        for turn in turns {
+            let Some(place) = self.places.get(turn) else { continue };
             crate::os::private::remove(path)?;
             let fetched = match place.is_remote() {
                 true => self.download(place, wanted, path, came),
@@ -199,7 +211,10 @@ impl Fetch for Fetcher<'_> {
             match fetched {
                 Ok(()) => return Ok(()),
                 Err(error @ (Error::Interrupted { .. } | Error::NoSpace { .. })) => return Err(error),
-                Err(error) => failed = Some(failed.unwrap_or(error)),
+                Err(error) => {
+                    self.failed.lock().insert(turn);
+                    failed = Some(failed.unwrap_or(error));
+                }
             }
         }
         Err(failed.unwrap_or_else(Error::interrupted))

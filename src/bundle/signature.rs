@@ -120,6 +120,11 @@ impl Signer {
         Ok(Self { key, own: TrustedKey(own) })
     }
 
+    /// What verifies the signatures of this key.
+    pub(super) fn own(&self) -> TrustedKey {
+        self.own.clone()
+    }
+
     /// Whether this key has signed `bytes` before.
     pub(super) fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
         check(bytes, Some(signature), std::slice::from_ref(&self.own)).is_ok()

@@ -33,11 +33,17 @@ pub(crate) trait Publish: Sync {
     /// [`Error::Io`]: the place cannot be read.
     fn begin(&self, options: &[OptionRow]) -> Result<()>;
 
+    /// Whether what an earlier run has published is there, as it was.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the place cannot be read.
+    fn is_there(&self, file: &UploadFile) -> Result<bool>;
+
     /// Publishes the file at `path`, and returns size and BLAKE3 of what stands for it there: itself, or another file with the
     /// same records.
     ///
     /// # Errors
-    /// [`Error::Io`]: it cannot be read, or written there.
+    /// [`Error::Io`]: it cannot be read, or written there; [`Error::State`]: it is gone, and so is what was published of it.
     fn publish(&self, file: &UploadFile, path: &Path) -> Result<(u64, String)>;
 
     /// Publishes the description of all files, of the database in `dir` and its report.
@@ -93,8 +99,16 @@ pub(super) struct Parts<'a> {
 pub(super) fn with<T>(parts: &Parts<'_>, work: impl FnOnce(&Uploads<'_>) -> Result<T>) -> Result<T> {
     let &Parts { publish, dir, journal, resumed, .. } = parts;
     let place = publish.place();
-    let known = resumed.published.iter().filter(|(at, _)| *at == place).map(|(_, file)| file.clone());
-    let state = Mutex::new(State { done: known.collect(), ..State::default() });
+    let mut done: Vec<UploadFile> = Vec::new();
+    // A file that was published twice is where it was last.
+    for (_, file) in resumed.published.iter().rev().filter(|(at, _)| *at == place) {
+        let is_known = done.iter().any(|done| done.file.name == file.file.name);
+        // Whoever can write there may have changed it meanwhile.
+        if !is_known && publish.is_there(file)? {
+            done.push(file.clone());
+        }
+    }
+    let state = Mutex::new(State { done, ..State::default() });
     let uploads = Uploads { publish, place, dir, journal, state, changed: Condvar::new() };
     std::thread::scope(|scope| {
         let workers =

@@ -309,3 +309,36 @@ fn an_import_that_publishes_and_dies_names_only_what_is_there_and_goes_on() {
     let done = run().succeeds();
     assert_eq!(done.number("/bundle/uploaded_files"), 0, "all {sent} were there");
 }
+
+#[test]
+fn what_a_killed_import_has_published_is_looked_at_again() {
+    let place = Place::new();
+    let whole = content(&published(&place, plain()));
+    for (number, (point, cut)) in
+        [("published:3", false), ("published:3", true), ("ingested", false)].iter().enumerate()
+    {
+        let work = place.path(&format!("work-{number}"));
+        std::fs::create_dir(&work).expect("a folder");
+        let (to, db) = (work.join("to"), work.join("db"));
+        let run = || import_to(plain(), &to, Some(&db), &work);
+        run().dies_at(point);
+        let one = to.join("files").read_dir().expect("files").next().expect("a file").expect("listed").path();
+        let mut bytes = std::fs::read(&one).expect("a file");
+        if *cut {
+            bytes.pop();
+        } else {
+            bytes[1234] ^= 4;
+        }
+        std::fs::write(&one, bytes).expect("written");
+        if *point == "ingested" {
+            run().refused(4, "was published and is not there any more, or is another file now");
+            assert!(!to.join("latest").exists() && !db.exists());
+            run().arg(&["--restart"]).succeeds();
+        } else {
+            run().succeeds();
+        }
+        assert_eq!(names_only_what_is_there(&to), 1);
+        assert_eq!(content(&to), whole);
+        holds(&db, plain());
+    }
+}

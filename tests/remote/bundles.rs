@@ -17,6 +17,8 @@ tests! {
         a_bundle_of_many_files_is_seeded,
         an_import_publishes_what_a_bundle_of_its_database_has,
         an_import_through_memtables_publishes_nothing,
+        a_place_that_takes_no_bundle_is_refused_before_anything_is_read,
+        a_file_of_the_newest_bundle_that_is_damaged_is_told_of,
         nothing_is_written_twice,
         the_paths_of_the_publisher_are_not_published,
         a_damaged_copy_in_a_directory_is_written_anew,
@@ -112,6 +114,39 @@ fn an_import_through_memtables_publishes_nothing() {
     let ended = run.arg(&["--preset", "memtable"]).run();
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(!to.join("latest").exists() && !place.path("x").exists());
+}
+
+fn a_place_that_takes_no_bundle_is_refused_before_anything_is_read() {
+    let place = Place::new();
+    let (work, db, file) = (place.path("work"), place.path("x"), place.file("file", b"of a user"));
+    std::fs::create_dir(&work).expect("a folder");
+    for (to, words) in
+        [(&db, "is within the database"), (&db.join("a/b"), "is within the database"), (&file, "is no directory")]
+    {
+        import_to(plain(), to, Some(&db), &work).refused(2, words);
+        assert!(!db.exists() && !partial(&db).exists(), "{}", to.display());
+    }
+    bundle(&imported(&place, small()), &file).refused(2, "is no directory");
+    assert_eq!(std::fs::read(&file).expect("there"), b"of a user");
+    let replaces = import_to(plain(), place.path("to"), None, &work).arg(&["--replace"]).run();
+    assert_eq!(replaces.code, Some(2), "{replaces:?}");
+    assert!(replaces.stderr.contains("--db"), "{}", replaces.stderr);
+}
+
+fn a_file_of_the_newest_bundle_that_is_damaged_is_told_of() {
+    let place = Place::new();
+    let (to, work) = (published(&place, plain()), place.path("work"));
+    std::fs::create_dir(&work).expect("a folder");
+    let all = files(&to);
+    let mut bytes = std::fs::read(&all[0]).expect("a file");
+    bytes[99] ^= 1;
+    std::fs::write(&all[0], bytes).expect("written");
+    std::fs::remove_file(&all[1]).expect("removed");
+    let done = import_to(plain(), &to, None, &work).succeeds();
+    assert_eq!(done.number("/bundle/uploaded_files"), 2);
+    assert_eq!(done.stderr.matches("is damaged or missing").count(), 2, "{}", done.stderr);
+    seed(&to, &place.path("y")).succeeds();
+    holds(&place.path("y"), plain());
 }
 
 fn record(db: &std::path::Path) -> Vec<u8> {
@@ -312,6 +347,8 @@ fn mirrors_stand_in_for_each_other() {
     one.edit(|objects| {
         let name = objects.keys().find(|name| name.starts_with("files/")).expect("a file").clone();
         objects.remove(&name);
+        // It does not even say which bundle there is.
+        objects.insert("latest".into(), b"<html>".to_vec());
     });
     two.edit(|objects| {
         let name = objects.keys().rfind(|name| name.starts_with("files/")).expect("a file").clone();

@@ -16,6 +16,8 @@ tests! {
         a_signed_bundle_is_seeded_by_those_who_trust_the_key,
         what_is_not_signed_by_a_trusted_key_is_refused_before_anything_is_fetched,
         a_signature_is_there_before_the_pointer_and_is_written_once,
+        who_signs_names_no_file_that_somebody_else_has_described,
+        a_part_is_not_signed,
         protected_keys_take_their_password_from_the_environment_or_a_file,
         what_is_no_key_is_told_before_anything_is_read,
     ];
@@ -146,6 +148,58 @@ fn a_signature_is_there_before_the_pointer_and_is_written_once() {
     assert!(!to.join("latest").exists());
     bundle(&db, &to).arg(&["--sign", text(&own.secret)]).succeeds();
     names_only_what_is_there(&to);
+}
+
+/// A bundle whose first file is another one than its description says: a seed of it has another content.
+fn foreign(place: &Place, to: &Path) {
+    published(place, plain());
+    std::fs::rename(place.path("bundles"), to).expect("renamed");
+    let first = files(to).remove(0);
+    let mut bytes = std::fs::read(&first).expect("a file");
+    bytes[4321] ^= 1;
+    let name = format!("{}.sst", blake3::hash(&bytes).to_hex());
+    std::fs::write(first.with_file_name(&name), bytes).expect("written");
+    alter(to, |described| {
+        described["files"][0]["blake3"] = name.trim_end_matches(".sst").into();
+        described["files"][0]["name"] = name.as_str().into();
+    });
+    std::fs::remove_file(first).expect("removed");
+}
+
+fn who_signs_names_no_file_that_somebody_else_has_described() {
+    let place = Place::new();
+    let (to, own, other) = (place.path("to"), keys(&place, "own"), keys(&place, "other"));
+    foreign(&place, &to);
+    let signs = ["--sign", text(&own.secret)];
+    let work = place.path("work");
+    std::fs::create_dir(&work).expect("a folder");
+    let done = import_to(plain(), &to, None, &work).arg(&signs).succeeds();
+    assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"), "others are not looked at");
+    assert!(done.stderr.contains("the bundle that is there is not used"), "{}", done.stderr);
+    let y = place.path("y");
+    seed(&to, &y).arg(&["--trust", &own.text]).succeeds();
+    holds(&y, plain());
+    // Its own it does name.
+    let twice = import_to(plain(), &to, None, &work).arg(&signs).succeeds();
+    assert_eq!((twice.text("/bundle/id"), twice.number("/bundle/uploaded_files")), (done.text("/bundle/id"), 0));
+    // So it is with a database.
+    let to = place.path("elsewhere");
+    foreign(&Place::new(), &to);
+    let again = Place::new();
+    let db = imported(&again, plain());
+    bundle(&db, &to).arg(&["--sign", text(&other.secret)]).succeeds();
+    std::fs::remove_dir_all(&y).expect("a database");
+    seed(&to, &y).arg(&["--trust", &other.text]).succeeds();
+    holds(&y, plain());
+}
+
+fn a_part_is_not_signed() {
+    let place = Place::new();
+    let own = keys(&place, "own");
+    let signed = shard(&small().file, "0/2", &place.path("x")).arg(&["--bundle", "to", "--sign", text(&own.secret)]);
+    let ended = signed.run();
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("--shard") && ended.stderr.contains("--sign"), "{}", ended.stderr);
 }
 
 fn protected_keys_take_their_password_from_the_environment_or_a_file() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::Needs;
+use crate::common::bundle::{files, holds, published, seed};
 use crate::common::car::zstd;
 use crate::common::crash::{ended, forest, plain};
 use crate::common::run::{BEDLOAD, Import, Place, hermetic, import, own_folder, program};
@@ -24,6 +25,7 @@ tests! {
         a_password_is_sent_and_never_shown,
         the_sum_beside_a_file_is_compared,
         google_and_azure_are_asked_for_ranges,
+        a_bundle_is_fetched_and_goes_on_after_a_kill,
     ];
 }
 
@@ -222,4 +224,19 @@ fn sixty_four_connections_stay_in_the_budget() {
         assert!(peak > 8 << 20, "something else was measured");
     }
     std::fs::remove_file(source).expect("it is ours");
+}
+
+fn a_bundle_is_fetched_and_goes_on_after_a_kill() {
+    let (place, nginx) = (Place::new(), Nginx::new(""));
+    let to = published(&place, plain());
+    nginx.lend("mainnet", &to);
+    let (from, y) = (nginx.url("mainnet"), place.path("y"));
+    let sizes: Vec<u64> = files(&to).iter().map(|file| file.metadata().expect("a file").len()).collect();
+    let total: u64 = sizes.iter().sum();
+    seed(&from, &y).dies_at("fetched:2");
+    assert_eq!(seed(&from, &y).succeeds().json["resumed"], true);
+    holds(&y, plain());
+    nginx.settle();
+    let (sent, least) = (nginx.sent(), sizes.iter().min().expect("a file"));
+    assert!(sent < 2 * total - least, "{sent} bytes were sent of {total}: what was fetched came again");
 }

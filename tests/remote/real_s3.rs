@@ -1,5 +1,6 @@
 //! Imports from an S3 server of another hand: moto.
 
+use crate::common::bundle::{bundle, holds, import_to, imported, join, seed, shard};
 use crate::common::crash::{forest, plain};
 use crate::common::run::{Import, Place, import};
 use crate::servers::Moto;
@@ -10,6 +11,7 @@ tests! {
         objects_are_imported_and_go_on_after_a_kill,
         wrong_buckets_and_keys_are_refused,
         an_object_that_changes_between_two_runs_is_refused_with_both_sides,
+        a_bundle_and_shards_are_published_and_seeded,
     ];
 }
 
@@ -61,4 +63,29 @@ fn an_object_that_changes_between_two_runs_is_refused_with_both_sides() {
     assert_eq!(done.stderr.matches("ETag ").count(), 2, "{}", done.stderr);
     moto.put("a.car", &plain().bytes);
     from(&place, &moto, "s3://bucket/a.car").args(&["--restart"]).holds(&plain().blocks);
+}
+
+fn a_bundle_and_shards_are_published_and_seeded() {
+    let (moto, place) = (Moto::new(), Place::new());
+    let (db, to, endpoint) = (imported(&place, plain()), "s3://bucket/mainnet", moto.endpoint());
+    bundle(&db, to).at(&endpoint).dies_at("bundle-file:2");
+    let done = bundle(&db, to).at(&endpoint).succeeds();
+    assert!(done.number("/uploaded_files") + 2 <= done.number("/files"), "what had arrived is sent again");
+    // Another import of the same snapshot has nothing to send.
+    let again = import_to(plain(), to, None, &place.path("")).at(&endpoint).succeeds();
+    assert_eq!((again.text("/bundle/id"), again.number("/bundle/uploaded_files")), (done.text("/id"), 0));
+    let y = place.path("y");
+    seed(to, &y).at(&endpoint).dies_at("fetched:3");
+    seed(to, &y).at(&endpoint).succeeds();
+    holds(&y, plain());
+    let parts = "s3://bucket/shards";
+    for number in [1, 0] {
+        let part = shard(&plain().file, &format!("{number}/2"), &place.path("part")).arg(&["--bundle", parts]);
+        part.at(&endpoint).succeeds();
+        std::fs::remove_dir_all(place.path("part")).expect("a database");
+    }
+    let joined = join(parts).at(&endpoint).succeeds();
+    assert_eq!(joined.number("/records"), done.number("/records"));
+    seed(parts, &place.path("z")).at(&endpoint).succeeds();
+    holds(&place.path("z"), plain());
 }

@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["into_existing"])]
     pub bundle: Option<PathBuf>,
     /// Sign the bundle with a secret key of minisign
-    #[arg(long, value_name = "FILE", requires = "bundle")]
+    #[arg(long, value_name = "FILE", requires = "bundle", conflicts_with = "shard")]
     pub sign: Option<PathBuf>,
 
     /// Memory to use; the default is half of what the machine or its cgroup has
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, help_heading = "Database")]
     pub into_existing: bool,
     /// Take the place of the database DIR, which is then removed
-    #[arg(long, help_heading = "Database")]
+    #[arg(long, requires = "db", help_heading = "Database")]
     pub replace: bool,
     /// Discard an unfinished import and start over
     #[arg(long, help_heading = "Database")]
