@@ -100,10 +100,10 @@ impl Publish for Publisher<'_> {
         }
         let own = described(UploadFile { bytes, blake3: blake3.to_hex().to_string(), ..built.clone() });
         let places = (self.place, &self.target);
-        if let Some(known) = self.known.get() {
-            if let Some(there) = known.stand_in(&own, places, &self.progress, self.stop)? {
-                return Ok((there.bytes, there.blake3.clone()));
-            }
+        if let Some(known) = self.known.get()
+            && let Some(there) = known.stand_in(&own, places, &self.progress, self.stop)?
+        {
+            return Ok((there.bytes, there.blake3.clone()));
         }
         if self.target.has(&own, self.stop)? {
             return Ok((own.bytes, own.blake3));

@@ -4,7 +4,7 @@
 //! removed under its lock: never while an import works in it. Killed meanwhile, it is found again.
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::failpoint;
 use crate::load::identity::Identity;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
-use crate::load::target::Target;
+use crate::load::target::{Target, is_spill};
 use crate::os::private;
 use crate::progress::CancellationToken;
 use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
@@ -26,39 +26,62 @@ const PARTIAL: &[u8] = b".partial";
 /// # Errors
 /// [`Error::Io`]: the directory cannot be listed.
 pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
-    let mut beside = dir.as_os_str().to_owned();
+    let mut beside = dir.file_name().unwrap_or_default().to_owned();
     beside.push(".partial");
-    let mut paths: Vec<PathBuf> = [dir.to_owned(), beside.into()].into_iter().filter(|path| is_partial(path)).collect();
+    let mut paths = vec![dir.to_owned(), dir.with_file_name(beside)];
     match dir.read_dir() {
         Ok(entries) => {
             for entry in entries {
                 paths.push(entry.map_err(Error::io("list", dir))?.path());
             }
         }
-        Err(_) if !paths.is_empty() => {}
+        Err(_) if paths.iter().any(|path| is_partial(path)) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Err(Error::Usage {
+                reason: format!(
+                    "{} is no directory, and no name of a database that an import has begun",
+                    dir.display()
+                ),
+                hint: "name the directory that databases are made in, or the --db of an import".into(),
+            });
+        }
         Err(error) => return Err(Error::io("list", dir)(error)),
     }
-    paths.retain(|path| is_partial(path));
     paths.sort();
     paths.dedup();
-    let found = paths.iter().filter_map(|path| look_at(path).transpose()).collect::<Result<Vec<_>>>()?;
+    let partial = paths.iter().filter(|path| is_partial(path));
+    let mut found = partial.filter_map(|path| look_at(path).transpose()).collect::<Result<Vec<_>>>()?;
+    for path in paths.iter().filter(|path| is_spill(path)) {
+        let shown = path.display().to_string();
+        if !found.iter().any(|one| one.work.contains(&shown)) {
+            let kept = "it has partitions of an import of another place: clean the directory of its database; if there is nothing \
+                        left of it, remove this by hand";
+            let (bytes, kept) = (size(path), Some(kept.into()));
+            found.push(Leftover { path: shown, work: Vec::new(), bytes, complete: false, removed: false, kept });
+        }
+    }
     let dir = dir.display().to_string();
     Ok(CleanReport { schema: CLEAN_SCHEMA.into(), dir, dry_run: true, found, removed_bytes: 0 })
 }
 
-/// Removes what was found and nothing stands against, and says so in `report`.
+/// Removes what was found and nothing stands against, and says so in `report`; also where the system refuses it.
 ///
 /// # Errors
-/// [`Error::Interrupted`]: the caller cancelled it; [`Error::Io`]: the system refuses to remove something.
+/// [`Error::Interrupted`]: the caller cancelled it; what else an import can meet before it begins.
 pub(crate) fn remove(report: &mut CleanReport, stop: &CancellationToken) -> Result<()> {
     report.dry_run = false;
     for found in report.found.iter_mut().filter(|found| found.kept.is_none()) {
         if stop.is_cancelled() {
             return Err(Error::Interrupted { hint: "run the same command again; it goes on".into() });
         }
-        found.kept = remove_one(Path::new(&found.path))?;
+        found.kept = match remove_one(Path::new(&found.path)) {
+            // The others go all the same.
+            Err(error @ (Error::Io { .. } | Error::State { .. })) => Some(error.to_string()),
+            kept => kept?,
+        };
         found.removed = found.kept.is_none();
-        report.removed_bytes += if found.removed { found.bytes } else { 0 };
+        let left: u64 = found.work.iter().chain([&found.path]).map(|dir| size(Path::new(dir))).sum();
+        report.removed_bytes += found.bytes.saturating_sub(left);
     }
     Ok(())
 }
@@ -123,6 +146,8 @@ fn look_at(partial: &Path) -> Result<Option<Leftover>> {
 /// Why the work is more than what can be made again.
 fn kept(target: &Target, known: &ResumedState) -> Option<String> {
     let has = |path: &Path| path.symlink_metadata().is_ok();
+    let work_dir = known.identity.as_ref().and_then(Identity::work_dir);
+    let foreign = target.foreign_in(&work_dir.map(|dir| target.spills_in(dir)).unwrap_or_default());
     if known.opened.is_some() || known.restoring || has(&target.checkpoint) {
         return Some(format!(
             "it has what {} was before an import into it, which is not finished: run that again, or with --restart",
@@ -132,7 +157,7 @@ fn kept(target: &Target, known: &ResumedState) -> Option<String> {
     match target.is_finished() {
         Err(Error::State { reason, .. }) => Some(reason),
         Err(error) => Some(error.to_string()),
-        Ok(_) => None,
+        Ok(_) => foreign.map(|path| format!("{} is not of an import: move it away first", path.display())),
     }
 }
 

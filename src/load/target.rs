@@ -45,6 +45,8 @@ pub(super) const SUMS: &str = "sums";
 const ARCHIVE: &str = "archive";
 
 /// What the names of directories with partitions end with, in a work directory.
+/// Characters in the name of a directory of partitions that nobody foresees.
+const SPILL_RANDOM: usize = 16;
 const SPILL: &str = ".spill";
 
 /// The paths of one import.
@@ -459,10 +461,24 @@ impl Target {
     }
 
     fn remove_work(&self) -> Result<()> {
+        self.spills().iter().chain(&self.dirs()).try_for_each(|dir| self.remove_dir(dir))
+    }
+
+    /// The directories below the partial one, but for partitions.
+    fn dirs(&self) -> [PathBuf; 8] {
         let making = self.checkpoint.with_extension("new");
-        let dirs =
-            [&self.sst, &self.staging, &self.swap, &self.scratch, &self.checkpoint, &making, &self.probe(), &self.f3()];
-        self.spills().iter().chain(dirs).try_for_each(|dir| self.remove_dir(dir))
+        let [sst, staging, swap] = [&self.sst, &self.staging, &self.swap].map(Clone::clone);
+        [sst, staging, swap, self.scratch.clone(), self.checkpoint.clone(), making, self.probe(), self.f3()]
+    }
+
+    /// A file among what an unfinished import has left, here and in `spills`, that no import makes; [`Target::remove`] would leave
+    /// it, and remove the rest.
+    pub fn foreign_in(&self, spills: &[PathBuf]) -> Option<PathBuf> {
+        let dirs: Vec<PathBuf> = self.spills().into_iter().chain(self.dirs()).collect();
+        let own = [self.partial.join(LOCK), Journal::path(&self.partial)];
+        let entries = self.partial.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+        let other = entries.into_iter().find(|path| !dirs.contains(path) && !own.contains(path));
+        other.or_else(|| dirs.iter().chain(spills).find_map(|dir| first_not_ours(dir)))
     }
 
     /// Removes the database under its working name.
@@ -577,7 +593,7 @@ fn new_spill_below(work_dir: &Path, partial: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(work_dir).map_err(Error::io("create", work_dir))?;
     let made = tempfile::Builder::new()
         .prefix(&spill_prefix(partial))
-        .rand_bytes(16)
+        .rand_bytes(SPILL_RANDOM)
         .suffix(SPILL)
         .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(work_dir);
@@ -590,6 +606,27 @@ fn is_ours(name: &str) -> bool {
         || is_partition(name)
         || name.ends_with(UNFINISHED)
         || [RECORD_FILE, SUMS, ARCHIVE].contains(&name)
+}
+
+/// A file in a directory, or below it, that is not of an import by its name.
+fn first_not_ours(dir: &Path) -> Option<PathBuf> {
+    let entries = dir.symlink_metadata().is_ok_and(|there| there.is_dir()).then(|| dir.read_dir().ok()).flatten();
+    entries.into_iter().flatten().flatten().find_map(|entry| match entry.file_name().to_str().is_some_and(is_ours) {
+        true => first_not_ours(&entry.path()),
+        false => Some(entry.path()),
+    })
+}
+
+/// Whether a directory has partitions of an import, by its name: the prefix of [`spill_prefix`], what no other has, the ending.
+pub(super) fn is_spill(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut parts = name.strip_suffix(SPILL).unwrap_or_default().rsplit('.');
+    let is_of = |part: Option<&str>, len: usize, is_one: fn(&u8) -> bool| {
+        part.is_some_and(|part| part.len() == len && part.as_bytes().iter().all(is_one))
+    };
+    let is_name =
+        is_of(parts.next(), SPILL_RANDOM, u8::is_ascii_alphanumeric) && is_of(parts.next(), 16, u8::is_ascii_hexdigit);
+    is_name && path.symlink_metadata().is_ok_and(|there| there.is_dir())
 }
 
 /// A file in a database's directory that RocksDB and imports do not make.

@@ -1,5 +1,6 @@
 //! The overrides of a preset, and the choice of the preset.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::key::{Key, Origin, Scope, Stage};
@@ -49,10 +50,13 @@ impl Overrides {
             .filter(|(name, _)| name.starts_with(SET_PREFIX) || name == PRESET_VARIABLE)
             .collect();
         let home = std::env::var_os("XDG_CONFIG_HOME")
-            .filter(|path| !path.is_empty())
             .map(PathBuf::from)
+            // Others are to be ignored (XDG Base Directory Specification).
+            .filter(|path| path.is_absolute())
             .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
-        let user_config = home.map(|home| home.join("bedload/config.toml")).filter(|path| path.is_file());
+        let user_config = home.map(|home| home.join("bedload/config.toml"));
+        let is_absent = |path: &PathBuf| matches!(path.metadata(), Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory));
+        let user_config = user_config.filter(|path| !is_absent(path));
         Self { environment, user_config, ..Self::default() }
     }
 

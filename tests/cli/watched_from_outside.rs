@@ -2,8 +2,9 @@
 //! a journal by `--log-format json`.
 
 use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -169,14 +170,35 @@ fn systemd_learns_that_an_import_works_lives_and_stops() {
 #[test]
 fn a_command_that_is_refused_is_never_ready() {
     let dir = tempfile::tempdir().expect("a directory");
-    let listener = UnixDatagram::bind(dir.path().join("notify")).expect("bound");
-    listener.set_nonblocking(true).expect("set");
+    let (path, name) = (dir.path().join("notify"), format!("bedload-{}", std::process::id()));
+    let listeners = [
+        (UnixDatagram::bind(&path).expect("bound"), path.display().to_string()),
+        // Without a path, as containers have it.
+        (
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).expect("a name")).expect("bound"),
+            format!("@{name}"),
+        ),
+    ];
+    for (listener, address) in listeners {
+        listener.set_nonblocking(true).expect("set");
+        let mut command = program();
+        command.args(["import", "none.car", "--db", "db", "--max-block-size", "5GiB"]).current_dir(dir.path());
+        assert_eq!(command.env("NOTIFY_SOCKET", &address).output().expect("runs").status.code(), Some(2));
+        let mut buffer = [0; 4096];
+        let length = listener.recv(&mut buffer).expect("a message");
+        assert_eq!(String::from_utf8_lossy(&buffer[..length]), "STOPPING=1\nSTATUS=ended with exit code 2\n");
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir_all(dir.path().join("bedload/config.toml")).expect("made");
     let mut command = program();
-    command.args(["import", "none.car", "--db", "db", "--max-block-size", "5GiB"]).current_dir(dir.path());
-    assert_eq!(command.env("NOTIFY_SOCKET", dir.path().join("notify")).output().expect("runs").status.code(), Some(2));
-    let mut buffer = [0; 4096];
-    let length = listener.recv(&mut buffer).expect("a message");
-    assert_eq!(String::from_utf8_lossy(&buffer[..length]), "STOPPING=1\nSTATUS=ended with exit code 2\n");
+    let output = command.args(["presets", "explain"]).env("XDG_CONFIG_HOME", dir.path()).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("bedload/config.toml is no preset: it is no regular file"), "{said}");
 }
 
 /// The lines of a log, each of which is an object.

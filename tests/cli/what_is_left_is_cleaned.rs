@@ -99,7 +99,11 @@ fn one_import_is_named_by_its_database_or_by_its_directory() {
         assert!(!partial.exists(), "{name}");
     }
     let (code, _, said) = clean(dir.path(), &["nothing", "--yes"]);
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("nothing is no directory, and no name of a database that an import has begun"), "{said}");
+    let partial = killed(dir.path(), "one", &[]);
+    let (code, _, said) = clean(dir.path(), &["one/", "--yes"]);
+    assert!(code == Some(0) && !partial.exists(), "{said}");
 }
 
 #[test]
@@ -123,6 +127,7 @@ fn what_an_import_works_on_stays_and_the_import_ends_well() {
 fn what_is_not_of_an_import_stays() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "4MiB");
+    std::fs::create_dir(dir.path().join("work")).expect("made");
     let mine = dir.path().join("mine.partial");
     std::fs::create_dir(&mine).expect("made");
     std::fs::write(mine.join("lock"), "mine").expect("written");
@@ -138,13 +143,29 @@ fn what_is_not_of_an_import_stays() {
     assert_eq!(files(dir.path()), before);
     assert!(other.join("journal").exists(), "a link is not followed");
 
-    // A file of the user among those of an import.
-    let partial = killed(dir.path(), "one", &[]);
-    std::fs::write(partial.join("notes.txt"), "mine").expect("written");
-    let (code, report, said) = clean(dir.path(), &[".", "--yes"]);
+    // A file of the user among those of an import: all of it stays, since an import needs it whole.
+    let partial = killed(dir.path(), "one", &["--work-dir", "work"]);
+    let spill = dir.path().join("work").read_dir().expect("there").next().expect("one").expect("listed").path();
+    for folder in [&partial, &partial.join("db"), &spill] {
+        let _ = std::fs::create_dir(folder);
+        std::fs::write(folder.join("notes.txt"), "mine").expect("written");
+        let all = || [files(&partial), files(&spill)];
+        let before = all();
+        for how in ["--dry-run", "--yes"] {
+            let (code, report, said) = clean(dir.path(), &[".", how]);
+            assert_eq!(code, Some(if how == "--yes" { 4 } else { 0 }), "{said}");
+            let kept = report["found"][0]["kept"].as_str().expect("a reason");
+            assert!(kept.contains("notes.txt is not of an import"), "{kept}");
+            assert_eq!((&report["removed_bytes"], all()), (&0.into(), before.clone()), "{how}");
+        }
+        std::fs::remove_file(folder.join("notes.txt")).expect("there");
+    }
+    // Partitions whose import is elsewhere are shown, and stay.
+    let (code, report, said) = clean(dir.path(), &["work", "--yes"]);
     assert_eq!(code, Some(4), "{said}");
-    assert!(report["found"][0]["kept"].as_str().is_some_and(|kept| kept.contains("notes.txt")), "{report}");
-    assert_eq!(files(&partial), ["notes.txt"]);
+    assert!(report["found"][0]["kept"].as_str().is_some_and(|kept| kept.contains("of another place")), "{report}");
+    let (code, _, said) = clean(dir.path(), &["one", "--yes"]);
+    assert!(code == Some(0) && !partial.exists() && !spill.exists(), "{said}");
 }
 
 #[test]

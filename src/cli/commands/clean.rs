@@ -40,7 +40,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return print(&report, globals);
     }
     let has_any = report.found.iter().any(|found| found.kept.is_none());
-    if has_any && !args.yes && !is_confirmed(&report)? {
+    if has_any && !args.yes && !is_confirmed(&report, &stop)? {
         return Ok(());
     }
     let removed = leftovers::remove(&mut report, &stop);
@@ -59,7 +59,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 }
 
 /// Asks on a terminal.
-fn is_confirmed(report: &CleanReport) -> anyhow::Result<bool> {
+fn is_confirmed(report: &CleanReport, stop: &CancellationToken) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Error::Usage {
             reason: "nothing is removed without a word, and there is no terminal to ask on".into(),
@@ -71,6 +71,9 @@ fn is_confirmed(report: &CleanReport) -> anyhow::Result<bool> {
     write!(io::stderr(), "{shown}Remove this? [y/N] ")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
+    if stop.is_cancelled() {
+        return Err(Error::Interrupted { hint: "nothing was removed; run it again".into() }.into());
+    }
     let is_yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
     if !is_yes {
         writeln!(io::stderr(), "nothing was removed")?;

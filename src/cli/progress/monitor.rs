@@ -4,6 +4,9 @@
 //! A thread of its own writes, so that a slow disk under the file delays nothing. It takes the lock of the figures each
 //! time: the watchdog ends a process that stands still or is stopped, not one that waits for a disk or a network.
 
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -200,7 +203,15 @@ pub fn end(exit: u8) {
 
 /// Tells systemd. Where nobody listens nothing is lost.
 fn notify(states: &[NotifyState<'_>]) {
-    let _ = sd_notify::notify(states);
+    let socket = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
+    let _ = match socket.as_bytes().strip_prefix(b"@") {
+        None => sd_notify::notify(states),
+        // A socket without a path, as containers have it, which the crate does not know.
+        Some(name) => SocketAddr::from_abstract_name(name).and_then(|address| {
+            let message: String = states.iter().map(|state| format!("{state}\n")).collect();
+            UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address).map(drop)
+        }),
+    };
 }
 
 /// `read 42 %, 0.4 of 1.2 GiB, 640.0 MiB/s, 12 s left`

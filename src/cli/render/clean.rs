@@ -1,6 +1,6 @@
 //! The report of `bedload clean`.
 
-use crate::report::CleanReport;
+use crate::report::{CleanReport, shown_in_line};
 use crate::size::{counted, human};
 
 /// What was found and what became of it, for people.
@@ -8,21 +8,21 @@ pub fn text(report: &CleanReport) -> String {
     let mut text = String::new();
     for found in &report.found {
         let state = match &found.kept {
-            Some(reason) => format!("kept: {reason}"),
+            Some(reason) => format!("kept: {}", shown_in_line(reason)),
             None if found.removed => "removed".to_owned(),
             None if found.complete => {
                 "would be removed; it is complete, and the same import only has to end".to_owned()
             }
             None => "would be removed".to_owned(),
         };
-        text.push_str(&format!("{}  {}\n  {state}\n", found.path, human(found.bytes)));
+        text.push_str(&format!("{}  {}\n  {state}\n", shown_in_line(&found.path), human(found.bytes)));
         for work in &found.work {
-            text.push_str(&format!("  with {work}\n"));
+            text.push_str(&format!("  with {}\n", shown_in_line(work)));
         }
     }
     let count = report.found.len() as u64;
     match (count, report.dry_run) {
-        (0, _) => text.push_str(&format!("no unfinished import has left anything in {}\n", report.dir)),
+        (0, _) => text.push_str(&format!("no unfinished import has left anything in {}\n", shown_in_line(&report.dir))),
         (_, true) => {
             let bytes = report.found.iter().filter(|found| found.kept.is_none()).map(|found| found.bytes).sum();
             text.push_str(&format!(
