@@ -47,6 +47,7 @@ pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Resu
         place: &place,
         target,
         signer: options.signer.as_ref(),
+        discards: options.import.discard,
         progress: Progress::new(observer),
         stop: &options.import.stop,
         known: OnceLock::new(),
@@ -60,6 +61,8 @@ struct Publisher<'a> {
     place: &'a Place,
     target: Target<'a>,
     signer: Option<&'a Signer>,
+    /// Whether no database stays.
+    discards: bool,
     progress: Progress<'a>,
     stop: &'a CancellationToken,
     known: OnceLock<Known>,
@@ -108,7 +111,9 @@ impl Publish for Publisher<'_> {
         if self.target.has(&own, self.stop)? {
             return Ok((own.bytes, own.blake3));
         }
-        self.target.put_file(&own, path, blake3, self.stop)?;
+        if !self.discards || !self.target.link_file(&own, path)? {
+            self.target.put_file(&own, path, blake3, self.stop)?;
+        }
         self.uploaded.0.fetch_add(1, Ordering::Relaxed);
         self.uploaded.1.fetch_add(own.bytes, Ordering::Relaxed);
         failpoint::reach("bundle-file");

@@ -494,6 +494,18 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// Gives a synced file of an import its name here as well, where that costs nothing: only if no database stays that would share
+    /// its damage. False where it has to be written.
+    pub fn link_file(&self, own: &BundleFile, from: &Path) -> Result<bool> {
+        let Self::Dir(root) = self else { return Ok(false) };
+        let to = self::own(root, &file(&own.name))?;
+        let folder = make_folder(&to)?;
+        if std::fs::hard_link(from, &to).is_err() {
+            return Ok(false);
+        }
+        crate::os::files::sync_dir(folder).map(|()| true)
+    }
+
     /// Writes a file, whole and durable, or not at all.
     pub fn put_file(
         &self,
@@ -560,13 +572,19 @@ fn own(root: &Path, name: &str) -> Result<PathBuf> {
 
 /// A file that gets its name when it is whole. Its folder is made, durably.
 fn new_file(path: &Path) -> Result<Output> {
+    make_folder(path)?;
+    Output::create(path, true)
+}
+
+/// The folder of a file, which is made, durably.
+fn make_folder(path: &Path) -> Result<&Path> {
     let folder = path.parent().unwrap_or(Path::new("."));
     if !folder.exists() {
         std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
         crate::os::files::sync_dir(above)?;
     }
-    Output::create(path, true)
+    Ok(folder)
 }
 
 /// Copies a file of a database: never by a hard link, since the damage of one would be that of the other; blocks are shared

@@ -91,6 +91,12 @@ fn an_import_publishes_what_a_bundle_of_its_database_has() {
     assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"));
     assert_eq!(work.read_dir().expect("listed").count(), 0, "no database stays");
     assert_eq!(names_only_what_is_there(&to), 1);
+    // Nothing shares the files of a bundle.
+    let links = |to: &std::path::Path| files(to).iter().map(|file| file.metadata().expect("a file").nlink()).max();
+    assert_eq!(links(&to), Some(1));
+    let (beside, kept) = (place.path("beside"), place.path("kept-beside"));
+    import_to(plain(), &beside, Some(&kept), &work).succeeds();
+    assert_eq!(links(&beside), Some(1));
     // With a database, with other threads and memory: nothing is written, and the database is whole.
     let db = place.path("kept");
     let again = import_to(plain(), &to, Some(&db), &work).arg(&["--memory", "64MiB"]).succeeds();
