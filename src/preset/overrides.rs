@@ -1,6 +1,5 @@
 //! The overrides of a preset, and the choice of the preset.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::key::{Key, Origin, Scope, Stage};
@@ -54,9 +53,8 @@ impl Overrides {
             // Others are to be ignored (XDG Base Directory Specification).
             .filter(|path| path.is_absolute())
             .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
-        let user_config = home.map(|home| home.join("bedload/config.toml"));
-        let is_absent = |path: &PathBuf| matches!(path.metadata(), Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory));
-        let user_config = user_config.filter(|path| !is_absent(path));
+        // What is there and no file is an error when it is read. In another user's directory nothing is known to be there.
+        let user_config = home.map(|home| home.join("bedload/config.toml")).filter(|path| path.exists());
         Self { environment, user_config, ..Self::default() }
     }
 
