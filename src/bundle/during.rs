@@ -73,7 +73,10 @@ struct Publisher<'a> {
 
 impl Publish for Publisher<'_> {
     fn place(&self) -> String {
-        self.place.root.display().to_string()
+        let root = self.place.root.display();
+        // Files that stand for own ones are those of bundles of one signer: another one takes none of them over from a run that
+        // was killed.
+        self.signer.map_or_else(|| root.to_string(), |signer| format!("{root} {}", signer.text()))
     }
 
     fn at_once(&self) -> usize {

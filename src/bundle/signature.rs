@@ -77,6 +77,8 @@ pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKe
 
 /// What signs descriptions.
 pub(crate) struct Signer {
+    /// Its public key, as base64.
+    text: String,
     key: SecretKey,
     own: TrustedKey,
 }
@@ -117,7 +119,12 @@ impl Signer {
         let key = key.map_err(|error| wrong(format!("is not opened: {error}"), hint))?;
         let public = minisign::PublicKey::from_secret_key(&key).map_err(|_| no_key())?;
         let own = PublicKey::from_base64(&public.to_base64()).map_err(|_| no_key())?;
-        Ok(Self { key, own: TrustedKey(own) })
+        Ok(Self { key, text: public.to_base64(), own: TrustedKey(own) })
+    }
+
+    /// The public key as it is written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     /// What verifies the signatures of this key.
@@ -156,7 +163,7 @@ mod tests {
     fn signed(bytes: &[u8]) -> (Vec<TrustedKey>, Vec<u8>) {
         let pair = minisign::KeyPair::generate_unencrypted_keypair().expect("random bytes");
         let own = TrustedKey(PublicKey::from_base64(&pair.pk.to_base64()).expect("a key"));
-        let signer = Signer { key: pair.sk, own: own.clone() };
+        let signer = Signer { key: pair.sk, text: String::new(), own: own.clone() };
         let signature = signer.sign(bytes, &"0".repeat(64)).expect("random bytes");
         assert!(signer.has_signed(bytes, &signature));
         (vec![own], signature)

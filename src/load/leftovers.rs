@@ -53,7 +53,8 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
     let mut found = partial.filter_map(|path| look_at(path).transpose()).collect::<Result<Vec<_>>>()?;
     for path in paths.iter().filter(|path| is_spill(path)) {
         let shown = path.display().to_string();
-        if !found.iter().any(|one| one.work.contains(&shown)) {
+        let is_it = |work: &String| Path::new(work).canonicalize().ok() == path.canonicalize().ok();
+        if !found.iter().flat_map(|one| &one.work).any(is_it) {
             let kept = "it has partitions of an import of another place: clean the directory of its database; if there is nothing \
                         left of it, remove this by hand";
             let (bytes, kept) = (size(path), Some(kept.into()));

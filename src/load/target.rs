@@ -570,7 +570,10 @@ fn owner_in(lock: &File) -> String {
 /// The prefix of the names of directories with partitions of the import in `partial`. Several imports may share
 /// a work directory, also those of databases with the same name in different places.
 fn spill_prefix(partial: &Path) -> OsString {
-    let whole = std::path::absolute(partial).unwrap_or_else(|_| partial.to_owned());
+    // However the place is spelled.
+    let above = partial.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let above = above.canonicalize().or_else(|_| std::path::absolute(above)).unwrap_or_else(|_| above.to_owned());
+    let whole = above.join(partial.file_name().unwrap_or_default());
     let mut name = partial.file_stem().unwrap_or_default().to_owned();
     name.push(format!(".{:016x}.", twox_hash::XxHash3_64::oneshot(whole.as_os_str().as_bytes())));
     name

@@ -21,7 +21,7 @@ const WAITING: usize = 2;
 
 /// Where finished files go.
 pub(crate) trait Publish: Sync {
-    /// The place, as it is shown: what was published elsewhere is not there.
+    /// The place and who signs: what was published elsewhere, or for another one, is not looked for.
     fn place(&self) -> String;
 
     /// Files that are published at once.

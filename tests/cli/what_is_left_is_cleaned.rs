@@ -107,6 +107,20 @@ fn one_import_is_named_by_its_database_or_by_its_directory() {
 }
 
 #[test]
+fn a_place_is_the_same_however_it_is_spelled() {
+    let dir = tempfile::tempdir().expect("a directory");
+    generate(dir.path(), "4MiB");
+    std::fs::create_dir(dir.path().join("work")).expect("made");
+    for (db, work, cleaned) in [("work/one", "work", "work/../work"), ("work/../work/one", "work", "work")] {
+        killed(dir.path(), db, &["--work-dir", work]);
+        let (code, report, said) = clean(dir.path(), &[cleaned, "--yes"]);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(report["found"].as_array().map(Vec::len), Some(1), "{report}");
+        assert_eq!(files(&dir.path().join("work")), [] as [&str; 0], "{report}");
+    }
+}
+
+#[test]
 fn what_an_import_works_on_stays_and_the_import_ends_well() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "4MiB");

@@ -182,6 +182,15 @@ fn who_signs_names_no_file_that_somebody_else_has_described() {
     // Its own it does name.
     let twice = import_to(plain(), &to, None, &work).arg(&signs).succeeds();
     assert_eq!((twice.text("/bundle/id"), twice.number("/bundle/uploaded_files")), (done.text("/bundle/id"), 0));
+    // Nor does it take over what an unsigned run has named that was killed.
+    let to = place.path("killed");
+    foreign(&Place::new(), &to);
+    import_to(plain(), &to, None, &work).dies_at("published:3");
+    let done = import_to(plain(), &to, None, &work).arg(&signs).succeeds();
+    assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"));
+    std::fs::remove_dir_all(&y).expect("a database");
+    seed(&to, &y).arg(&["--trust", &own.text]).succeeds();
+    holds(&y, plain());
     // So it is with a database.
     let to = place.path("elsewhere");
     foreign(&Place::new(), &to);
