@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::built::FamilyDone;
+use crate::load::built::{BuiltFile, FamilyDone};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, damaged_by};
 use crate::load::journal::Entry;
@@ -30,7 +30,20 @@ pub(super) fn ingest(
         // An earlier run may have died while it made the database; no file has gone into it.
         job.target.remove_staging()?;
     }
-    let store = Store::create(staging, &families.loading(), None).map_err(|error| job.damaged(error))?;
+    let open = || Store::create(staging, &families.loading(), None);
+    let is_there = |file: &BuiltFile| job.target.sst.join(&file.name).exists();
+    let opened = match open() {
+        // A disk that fails while RocksDB notes files may leave a database that names files which RocksDB has removed again. While
+        // none of ours has moved there for good, it is made anew.
+        Err(Error::Rocks { .. })
+            if job.resumed.ingesting && built.iter().flat_map(|(_, family)| &family.files).all(is_there) =>
+        {
+            job.target.remove_staging()?;
+            open()
+        }
+        opened => opened,
+    };
+    let store = opened.map_err(|error| job.damaged(error))?;
     store.leave_sequence_zero()?;
     built.iter().try_for_each(|(name, family)| ingest_family(job, &store, name, family))?;
     drop(store);
