@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,7 +17,9 @@ use super::child::{self, Ended, Job};
 use super::limit::Limit;
 use super::matrix::{Variant, block_cache};
 use super::reads::Iterated;
+use super::store::MOST_BYTES;
 use crate::error::{Error, Result};
+use crate::os::files::read_regular;
 use crate::progress::{CancellationToken, Phase, Sample, Writes};
 use crate::report::bench::{
     COPY, CacheInfo, Failure, ImportFigures, NodeFigures, Pressure, PressureKind, ProcessFigures, RUN_SCHEMA,
@@ -462,8 +463,8 @@ fn failure_of(action: &str, error: &Error) -> Failure {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    serde_json::from_reader(BufReader::new(file))
+    let bytes = read_regular(path, MOST_BYTES).map_err(Error::io("read", path))?;
+    serde_json::from_slice(&bytes)
         .map_err(|error| Error::io("read", path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
 }
 

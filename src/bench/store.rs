@@ -23,7 +23,7 @@ use crate::report::bench::{BenchReport, Run, csv, html, markdown};
 use crate::size::human;
 
 /// The longest results that are read, in bytes: thousands of runs.
-const MOST_BYTES: u64 = 64 << 20;
+pub(super) const MOST_BYTES: u64 = 64 << 20;
 
 /// A log of runs longer than this was not written by bedload, in bytes.
 const MAX_LOG: u64 = 1 << 30;
