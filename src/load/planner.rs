@@ -121,6 +121,8 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let memory = budget - links_bytes;
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
     let own = if plain { memory } else { memory - memory / 4 };
+    // What is not mapped is copied to pieces; where the size is not known, `choose` leaves room for them.
+    let own = if !plain && is_exact { own - own / 4 } else { own };
     let own = own - opened.sources().saturating_mul(SOURCE).min(own / 8);
     let threads = threads(options, preset);
     let choice = match options.plan {

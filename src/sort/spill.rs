@@ -95,7 +95,7 @@ pub(crate) fn source_at(marks: &[Mark], at: u64) -> u32 {
 }
 
 /// Notes that sections from `at` on are of `source`.
-fn mark(marks: &mut Vec<Mark>, at: u64, source: u32) {
+pub(crate) fn mark(marks: &mut Vec<Mark>, at: u64, source: u32) {
     if marks.last().map_or(0, |mark| mark.source) != source {
         marks.push(Mark { at, source });
     }

@@ -112,8 +112,11 @@ impl Builder<'_> {
         for partition in job.clone() {
             self.may_go_on()?;
             match held {
-                Held::Memory { arena, entries, contents, .. } => {
+                Held::Memory { arena, copies, entries, contents } => {
                     let mut entries = entries[partition as usize].take();
+                    // Dropped once its records are in files: these take the pages that it had.
+                    let copies = copies.get(partition as usize).and_then(|copies| copies.lock().take());
+                    let arena = copies.as_ref().unwrap_or(arena);
                     let verified = contents[partition as usize];
                     output.partition(arena, &mut entries, verified, |found| {
                         let what = format!("partition {partition} has {found}, {verified} were verified");

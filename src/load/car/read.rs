@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ use crate::size::human;
 use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::{Framed, Router};
-use crate::sort::spill::{Mark, PartitionBuffers, Reference, Referred, ReferredSource, Spill};
+use crate::sort::spill::{Mark, PartitionBuffers, Reference, Referred, ReferredSource, Spill, mark, source_at};
 use crate::source::car::chunk::{Chunk, ChunkBytes};
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
@@ -42,10 +42,8 @@ const SAMPLE: usize = 448 << 10;
 /// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
 const KEPT_OPEN: usize = 16;
 
-/// The most bytes of a piece that the blocks of a shard are copied to, and the share of the budget that it takes, as its
-/// reciprocal.
-const MAX_PIECE: usize = 8 << 20;
-const PIECE_SHARE: u64 = 512;
+/// The least bytes of a piece that blocks are copied to: a page.
+const LEAST_PIECE: usize = 4 << 10;
 
 /// The blocks of the sources, checked and routed.
 pub(in crate::load) struct Blocks {
@@ -60,7 +58,10 @@ pub(in crate::load) struct Blocks {
 /// Where the blocks are now.
 pub(in crate::load) enum Held {
     Memory {
+        /// Chunks of mapped files, which all partitions share.
         arena: BlockArena,
+        /// For each partition, the blocks of it that were copied, if they were. They go back to the system when it is built.
+        copies: Vec<Mutex<Option<BlockArena>>>,
         /// For each partition, what each worker found.
         entries: Vec<Unsorted>,
         /// For each partition, what was verified.
@@ -99,8 +100,8 @@ struct Shared<'a> {
     blocks: AtomicU64,
     payload: AtomicU64,
     framed: Mutex<Framed>,
-    /// Pieces of a shard's blocks that were begun.
-    pieces_begun: AtomicU32,
+    /// Where blocks are copied out of their chunks, the bytes of the pieces that they are copied to.
+    copies: Option<usize>,
     counts: Counts,
 }
 
@@ -149,12 +150,9 @@ impl ReadContext<'_> {
         let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
         let clock = Clock::new(chunks.taken() - first_bytes, spill.referred().is_none().then(|| router.partitions()));
         let clock = if self.sources.has_remote() { clock.of_network(self.plan.expected_bytes) } else { clock };
-        let pieces = || {
-            Mutex::new(PartitionBuffers::new(
-                router.partitions(),
-                planner::piece_bytes_for(self.plan, self.sort, router.partitions()) as usize,
-            ))
-        };
+        let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions()) as usize;
+        let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes));
+        let are_mapped = if self.sources.are_several() { self.sources.are_plain() } else { chunks.is_mapped() };
         let shared = Shared {
             reading: self,
             router: &router,
@@ -166,12 +164,13 @@ impl ReadContext<'_> {
             blocks: AtomicU64::new(checkpoint.blocks),
             payload: AtomicU64::new(checkpoint.payload),
             framed: Mutex::new(checkpoint.framed),
-            pieces_begun: AtomicU32::new(0),
+            copies: (self.options.shard.is_some() || !are_mapped).then_some(piece_bytes.max(LEAST_PIECE)),
             counts,
         };
         let noted = checkpoint.source;
         let pull = Pull::new(Source { chunks, first, clock, noted });
-        let mut workers: Vec<_> = shared.pieces.iter().map(|pieces| Worker::new(&shared, pieces)).collect();
+        let make = |(number, pieces)| Worker::new(&shared, number, pieces);
+        let mut workers: Vec<_> = (0..).zip(&shared.pieces).map(make).collect();
         std::thread::scope(|scope| {
             // The sender is dropped at the end of this scope: the keeper then makes the last checkpoint durable and ends.
             let (checkpoints, pending) = checkpoint::channel();
@@ -252,19 +251,28 @@ impl ReadContext<'_> {
         failpoint::reach("held");
         let mut arena = BlockArena::new(self.options.key);
         let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
-        for mut worker in workers {
-            worker.end_piece();
+        let mut copies: Vec<Option<BlockArena>> = (0..router.partitions()).map(|_| None).collect();
+        for worker in workers {
             for held in worker.held {
                 arena.insert(held.index, held.bytes, vec![Mark { at: 0, source: held.source }]);
             }
-            for ((index, partition), found) in (0u32..).zip(&mut entries).zip(worker.entries) {
+            let partitions = (0u32..).zip(entries.iter_mut().zip(&mut copies));
+            for ((index, (partition, copies)), (found, pieces)) in
+                partitions.zip(worker.entries.into_iter().zip(worker.copies))
+            {
                 // What an earlier run has built need not be built again.
                 if !self.resumed.is_built(index) {
                     partition.add(found);
+                    for (piece, nth) in pieces.into_iter().zip(0u32..) {
+                        let copies = copies.get_or_insert_with(|| BlockArena::new(self.options.key));
+                        let (bytes, marks) = piece.into_bytes();
+                        copies.insert(nth * self.plan.threads as u32 + worker.number, bytes, marks);
+                    }
                 }
             }
         }
-        let held = Held::Memory { arena, entries, contents };
+        let copies = copies.into_iter().map(Mutex::new).collect();
+        let held = Held::Memory { arena, copies, entries, contents };
         Ok(Blocks { held, router, checkpoint, tail, sources })
     }
 
@@ -324,7 +332,8 @@ impl ReadContext<'_> {
             let sources = earlier(chunks, self.resumed);
             let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
             let contents = vec![Content::default(); router.partitions() as usize];
-            let held = Held::Memory { arena: BlockArena::new(self.options.key), entries, contents };
+            let arena = BlockArena::new(self.options.key);
+            let held = Held::Memory { arena, copies: Vec::new(), entries, contents };
             let tail = Tail { padding };
             return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail, sources }));
         }
@@ -553,46 +562,37 @@ struct HeldChunk {
     bytes: ChunkBytes,
 }
 
-/// Blocks of a shard, copied out of the chunks that they came in.
+/// Blocks of one partition, copied out of the chunks that they came in.
 struct Piece {
-    index: u32,
-    source: u32,
     buffer: Buffer,
     len: usize,
+    marks: Vec<Mark>,
 }
 
 impl Piece {
-    /// Copies a section into the piece that was begun, or into a new one where it has no room. Returns where it is.
-    fn copy(
-        piece: &mut Option<Self>,
-        held: &mut Vec<HeldChunk>,
-        shared: &Shared<'_>,
-        source: u32,
-        section: &[u8],
-    ) -> Result<(u32, u32)> {
-        let fits = |piece: &Self| piece.source == source && piece.buffer.len() - piece.len >= section.len();
-        if !piece.as_ref().is_some_and(fits) {
-            held.extend(piece.take().map(Self::into_chunk));
-            let room = usize::try_from(shared.reading.plan.memory / PIECE_SHARE).unwrap_or(MAX_PIECE);
-            *piece = Some(Self {
-                index: shared.pieces_begun.fetch_add(1, Ordering::Relaxed),
-                source,
-                buffer: Buffer::new(room.min(MAX_PIECE).max(section.len()))?,
-                len: 0,
-            });
+    /// Copies a section into the last of a partition's pieces, or into a new one of `room` bytes where it does not fit. Returns
+    /// which piece that is, and where in it the section begins.
+    fn copy(pieces: &mut Vec<Self>, room: usize, source: u32, section: &[u8]) -> Result<(u32, u32)> {
+        if pieces.last().is_none_or(|piece| piece.buffer.len() - piece.len < section.len()) {
+            let (len, is_first) = (room.max(section.len()), pieces.is_empty());
+            // Many partitions of a short source have little more than their first piece.
+            let buffer = if is_first { Buffer::new(len)? } else { Buffer::populated(len)? };
+            pieces.push(Self { buffer, len: 0, marks: Vec::new() });
         }
-        let Some(Self { index, buffer, len, .. }) = piece else { return Ok((0, 0)) };
+        let nth = pieces.len() as u32 - 1;
+        let Some(Self { buffer, len, marks }) = pieces.last_mut() else { return Ok((0, 0)) };
         let at = *len;
         *len += section.len();
         if let Some(to) = buffer.get_mut(at..*len) {
             to.copy_from_slice(section);
         }
-        Ok((*index, at as u32))
+        mark(marks, at as u64, source);
+        Ok((nth, at as u32))
     }
 
-    fn into_chunk(self) -> HeldChunk {
-        let Self { index, source, buffer, len } = self;
-        HeldChunk { index, source, bytes: ChunkBytes::Read { buffer, len } }
+    fn into_bytes(self) -> (ChunkBytes, Vec<Mark>) {
+        let Self { buffer, len, marks } = self;
+        (ChunkBytes::Read { buffer, len }, marks)
     }
 }
 
@@ -605,15 +605,16 @@ struct Worker<'a> {
     /// For each partition, what was verified and is held in memory.
     contents: Vec<Content>,
     held: Vec<HeldChunk>,
-    /// Where a shard's blocks are copied to.
-    piece: Option<Piece>,
+    /// For each partition, where its blocks are copied to.
+    copies: Vec<Vec<Piece>>,
+    number: u32,
     /// Whether chunks may still be held in memory.
     holds: bool,
     spare: Option<Buffer>,
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, pieces: &'a Mutex<PartitionBuffers>) -> Self {
+    fn new(shared: &'a Shared<'a>, number: u32, pieces: &'a Mutex<PartitionBuffers>) -> Self {
         Self {
             shared,
             reader: BlockReader::new(shared.reading.options, shared.reading.journal, shared.reading.links),
@@ -621,7 +622,8 @@ impl<'a> Worker<'a> {
             entries: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
             contents: vec![Content::default(); shared.router.partitions() as usize],
             held: Vec::new(),
-            piece: None,
+            copies: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
+            number,
             holds: !shared.spilling.load(Ordering::Relaxed),
             spare: None,
         }
@@ -643,7 +645,8 @@ impl<'a> Worker<'a> {
         // References name their source themselves.
         let by_reference = shared.spill.referred().is_some();
         pieces.are_of(if by_reference { 0 } else { chunk.source });
-        let Self { reader, entries, contents, piece, held, .. } = self;
+        let (workers, number) = (shared.pieces.len() as u32, self.number);
+        let Self { reader, entries, contents, copies, .. } = self;
         let ahead = chunk.bytes.ahead(shared.pieces.len());
         // Most of what comes next is of other shards.
         let ahead = if options.shard.is_some() { &[] } else { ahead };
@@ -663,11 +666,16 @@ impl<'a> Worker<'a> {
                 let reference = Reference { at: block.place(&chunk), len: whole.len() as u32, source: chunk.source };
                 let kept = if by_reference { reference.as_bytes() } else { whole };
                 pieces.add(shared.spill, route.partition, kept, digest)?;
-            } else if let (Some(entries), Some(content)) =
-                (entries.get_mut(route.partition as usize), contents.get_mut(route.partition as usize))
-            {
-                let (index, start) = match options.shard {
-                    Some(_) => Piece::copy(piece, held, shared, chunk.source, block.whole())?,
+            } else if let (Some(entries), Some(content), Some(copies)) = (
+                entries.get_mut(route.partition as usize),
+                contents.get_mut(route.partition as usize),
+                copies.get_mut(route.partition as usize),
+            ) {
+                let (index, start) = match shared.copies {
+                    Some(room) => {
+                        let (nth, start) = Piece::copy(copies, room, chunk.source, block.whole())?;
+                        (nth * workers + number, start)
+                    }
                     None => (chunk.index, block.section.start as u32),
                 };
                 entries.push(SortEntry::new(route.prefix, index, start));
@@ -682,7 +690,7 @@ impl<'a> Worker<'a> {
         shared.framed.lock().merge(&framed);
         shared.counts.add(chunk.source, content_here, payload);
         shared.reading.progress.add(0, all);
-        if spilling || options.shard.is_some() {
+        if spilling || shared.copies.is_some() {
             self.spare = chunk.bytes.release();
         } else {
             self.held.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
@@ -733,37 +741,32 @@ impl<'a> Worker<'a> {
         Ok(true)
     }
 
-    /// Holds the piece that was begun as it is.
-    fn end_piece(&mut self) {
-        if let Some(piece) = self.piece.take() {
-            self.held.push(piece.into_chunk());
-        }
-    }
-
     /// Moves everything that is held in memory to the partitions on disk.
     fn spill_what_is_held(&mut self) -> Result<()> {
         if !self.holds {
             return Ok(());
         }
         let layout = self.shared.reading.options.key;
-        self.end_piece();
         let mut pieces = self.pieces.lock();
         self.entries.iter_mut().for_each(|entries| *entries = Vec::new());
         let mut moved = Content::default();
-        for held in std::mem::take(&mut self.held) {
+        let held = std::mem::take(&mut self.held).into_iter();
+        let held = held.map(|held| (held.bytes, vec![Mark { at: 0, source: held.source }]));
+        let copies = std::mem::take(&mut self.copies).into_iter().flatten().map(Piece::into_bytes);
+        for (bytes, marks) in held.chain(copies) {
             let mut at = 0;
-            pieces.are_of(held.source);
-            while let Ok(Step::Section(section)) = next_section(&held.bytes, at, u64::MAX) {
-                let record = Record::new(&held.bytes, &section, layout);
+            while let Ok(Step::Section(section)) = next_section(&bytes, at, u64::MAX) {
+                let record = Record::new(&bytes, &section, layout);
                 let key = record.map_or(&[][..], |record| record.key());
                 let route = self.shared.router.route(key, layout.digest_in_key(&section.cid));
                 let digest = record.map(|record| record.digest()).unwrap_or_default();
-                pieces.add(self.shared.spill, route.partition, section.whole(&held.bytes), digest)?;
+                pieces.are_of(source_at(&marks, at as u64));
+                pieces.add(self.shared.spill, route.partition, section.whole(&bytes), digest)?;
                 moved.add(digest);
                 at = section.end;
             }
-            held.bytes.check()?;
-            held.bytes.release();
+            bytes.check()?;
+            bytes.release();
         }
         let mut verified = Content::default();
         self.contents.drain(..).for_each(|content| verified.merge(content));

@@ -25,7 +25,7 @@ use super::{
     CarProblem, Header, HeaderStep, MAX_ROOTS, NullPadding, RawCid, Section, Step, next_section, read_header, varint,
 };
 use crate::error::{Error, Result};
-use crate::os::buffer::{Buffer, Slab};
+use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
 use crate::source::foreign;
 use crate::source::input::{Body, Expected, Input, Remote, Restart};
@@ -79,9 +79,6 @@ pub(crate) struct Chunks {
     /// Size of the data, where that is known.
     size: Option<u64>,
     limits: Limits,
-    slab: Slab,
-    /// A buffer that was larger than the last chunk of a source.
-    spare: Option<Buffer>,
     next_index: u32,
     done: bool,
     /// Whether an error has ended it.
@@ -137,8 +134,6 @@ impl Chunks {
             end: None,
             size: None,
             limits,
-            slab: Slab::default(),
-            spare: None,
             next_index: 0,
             done: false,
             broken: false,
@@ -731,6 +726,11 @@ impl Chunks {
         }
     }
 
+    /// Whether chunks of this source are mapped.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.bytes, Bytes::Mapped { .. })
+    }
+
     /// The next chunk of a mapped file: as many whole sections as fill a chunk.
     fn mapped_chunk(&mut self) -> Result<Option<Chunk>> {
         let Bytes::Mapped { file, map, at, advised } = &mut self.bytes else { return Ok(None) };
@@ -771,9 +771,9 @@ impl Chunks {
         }
         let (least, carry) = (self.limits.chunk, self.carry.len());
         let fits = |buffer: &Buffer| buffer.len() >= least && buffer.len() > carry;
-        let mut buffer = match spare.filter(fits).or_else(|| self.spare.take().filter(fits)) {
+        let mut buffer = match spare.filter(fits) {
             Some(buffer) => buffer,
-            None => self.slab.buffer(least.max(carry + 1))?,
+            None => Buffer::new(least.max(carry + 1))?,
         };
         let mut filled = self.carry.len();
         buffer[..filled].copy_from_slice(&self.carry);
@@ -800,12 +800,6 @@ impl Chunks {
                     if fault.is_ok() && !self.done {
                         self.carry.extend_from_slice(rest);
                     }
-                }
-                // A short source must not hold memory for a long one.
-                if self.done && self.following.is_some() && framed.len < buffer.len() / 2 {
-                    let mut fitting = self.slab.buffer(framed.len)?;
-                    fitting[..framed.len].copy_from_slice(&buffer[..framed.len]);
-                    self.spare = Some(std::mem::replace(&mut buffer, fitting));
                 }
                 let bytes = ChunkBytes::Read { buffer, len: framed.len };
                 return self.hand_out(bytes, framed.starts, fault);
