@@ -1,5 +1,7 @@
 //! bedload: imports a blockchain snapshot into RocksDB.
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 fn main() -> std::process::ExitCode {
     bedload::main()
 }
@@ -18,5 +20,8 @@ unsafe extern "C" fn crc32c_extend(crc: u32, data: *const u8, length: usize) -> 
         return crc;
     }
     // SAFETY: the caller's promise.
-    crc32c::crc32c_append(crc, unsafe { std::slice::from_raw_parts(data, length) })
+    let bytes = unsafe { std::slice::from_raw_parts(data, length) };
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
+    digest.update(bytes);
+    digest.finalize() as u32
 }

@@ -158,7 +158,7 @@ fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'
                 // Space that was allocated and not written.
                 break;
             }
-            if unmasked(u32::from_le_bytes([a, b, c, d])) != crc32c::crc32c(&record[HEADER - 1..]) {
+            if unmasked(u32::from_le_bytes([a, b, c, d])) != crc_fast::crc32_iscsi(&record[HEADER - 1..]) {
                 if kind == Kind::Manifest {
                     return Ok(Some((at, "does not match its checksum")));
                 }

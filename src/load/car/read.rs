@@ -42,8 +42,10 @@ const SAMPLE: usize = 448 << 10;
 /// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
 const KEPT_OPEN: usize = 16;
 
-/// The least bytes of a piece that blocks are copied to: a page.
-const LEAST_PIECE: usize = 4 << 10;
+/// The least bytes of a piece that blocks are copied to, a page, and the most full ones that the memory is divided into: each
+/// may be a map of its own, of which Linux gives a process 65,530 (`vm.max_map_count`).
+const LEAST_PIECE: u64 = 4 << 10;
+const MOST_PIECES: u64 = 1 << 15;
 
 /// The blocks of the sources, checked and routed.
 pub(in crate::load) struct Blocks {
@@ -150,9 +152,10 @@ impl ReadContext<'_> {
         let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
         let clock = Clock::new(chunks.taken() - first_bytes, spill.referred().is_none().then(|| router.partitions()));
         let clock = if self.sources.has_remote() { clock.of_network(self.plan.expected_bytes) } else { clock };
-        let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions()) as usize;
-        let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes));
+        let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
+        let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
         let are_mapped = if self.sources.are_several() { self.sources.are_plain() } else { chunks.is_mapped() };
+        let room = piece_bytes.max(LEAST_PIECE).max(self.sort.hold_bytes / MOST_PIECES) as usize;
         let shared = Shared {
             reading: self,
             router: &router,
@@ -164,7 +167,7 @@ impl ReadContext<'_> {
             blocks: AtomicU64::new(checkpoint.blocks),
             payload: AtomicU64::new(checkpoint.payload),
             framed: Mutex::new(checkpoint.framed),
-            copies: (self.options.shard.is_some() || !are_mapped).then_some(piece_bytes.max(LEAST_PIECE)),
+            copies: (self.options.shard.is_some() || !are_mapped).then_some(room),
             counts,
         };
         let noted = checkpoint.source;

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crc::{CRC_64_NVME, Crc, Table};
+use crc_fast::{CrcAlgorithm, Digest};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -67,10 +67,18 @@ impl SumFunction {
     }
 
     fn start(self) -> State {
+        match self.crc() {
+            Some(crc) => State::Crc(self, Digest::new(crc).get_state()),
+            None => State::Sha256(START),
+        }
+    }
+
+    fn crc(self) -> Option<CrcAlgorithm> {
         match self {
-            Self::Sha256 => State::Sha256(START),
-            Self::Crc64Nvme => State::Crc(self, u64::MAX),
-            Self::Crc32c | Self::Crc32 => State::Crc(self, u32::MAX.into()),
+            Self::Sha256 => None,
+            Self::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
+            Self::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
+            Self::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
         }
     }
 }
@@ -97,7 +105,6 @@ pub(crate) struct HashState {
 #[serde(untagged)]
 enum State {
     Sha256([u32; 8]),
-    /// The register: the complement of the sum.
     Crc(SumFunction, u64),
 }
 
@@ -176,7 +183,7 @@ impl Running {
                 }
                 sha2::compress256(state, blocks.get(..count).unwrap_or_default());
             }
-            State::Crc(function, state) => *state = after(*function, *state, bytes),
+            State::Crc(function, state) => *state = after(*function, *state, bytes).get_state(),
         }
         let before = self.now.at;
         self.now.at += bytes.len() as u64;
@@ -193,7 +200,7 @@ impl Running {
     fn finish(mut self) -> String {
         let mut last = std::mem::take(&mut self.rest);
         if let State::Crc(function, state) = self.now.state {
-            let sum = (!after(function, state, &last)).to_be_bytes();
+            let sum = after(function, state, &last).finalize().to_be_bytes();
             return HEXLOWER.encode(sum.get(sum.len() - function.width()..).unwrap_or_default());
         }
         let bits = (self.now.at + last.len() as u64).wrapping_mul(8);
@@ -210,23 +217,12 @@ impl Running {
     }
 }
 
-/// The register of a CRC that was `register`, after `bytes`.
-fn after(function: SumFunction, register: u64, bytes: &[u8]) -> u64 {
-    static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_NVME);
-    let sum = !(register as u32);
-    match function {
-        SumFunction::Crc32c => (!crc32c::crc32c_append(sum, bytes)).into(),
-        SumFunction::Crc32 => {
-            let mut hasher = crc32fast::Hasher::new_with_initial(sum);
-            hasher.update(bytes);
-            (!hasher.finalize()).into()
-        }
-        SumFunction::Crc64Nvme | SumFunction::Sha256 => {
-            let mut digest = CRC64.digest_with_initial(register.reverse_bits());
-            digest.update(bytes);
-            !digest.finalize()
-        }
-    }
+/// The CRC whose state was `state`, after `bytes`.
+fn after(function: SumFunction, state: u64, bytes: &[u8]) -> Digest {
+    let crc = function.crc().unwrap_or(CrcAlgorithm::Crc64Nvme);
+    let mut digest = Digest::new_with_init_state(crc, state);
+    digest.update(bytes);
+    digest
 }
 
 /// A reader whose bytes are summed, and whose end is an error where the sum is not the expected one.
@@ -300,7 +296,6 @@ pub(super) fn sum_in(text: &[u8], name: &str, any: bool) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
-    use crc_fast::CrcAlgorithm;
     use sha2::Digest;
 
     use super::*;
@@ -309,12 +304,8 @@ mod tests {
     fn sums_are_those_of_their_functions_also_from_the_middle() {
         let bytes: Vec<u8> = (0..5_000_003u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
         let crc = |function: SumFunction, bytes: &[u8]| {
-            let algorithm = match function {
-                SumFunction::Crc32c => CrcAlgorithm::Crc32Iscsi,
-                SumFunction::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
-                _ => CrcAlgorithm::Crc64Nvme,
-            };
-            crc_fast::checksum(algorithm, bytes).to_be_bytes()[8 - function.width()..].to_vec()
+            let sum = crc_fast::checksum(function.crc().expect("a CRC"), bytes).to_be_bytes();
+            sum[8 - function.width()..].to_vec()
         };
         let lens = [0, 1, 55, 56, 63, 64, 65, 119, 120, 4096, 3 << 20, bytes.len()];
         for (len, function) in lens.into_iter().flat_map(|len| SumFunction::ALL.map(|function| (len, function))) {
