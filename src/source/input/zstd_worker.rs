@@ -170,7 +170,7 @@ impl Run<'_> {
             self.at += (input.pos() - before) as u64;
             match hint {
                 Ok(hint) => *between_frames = hint == 0,
-                Err(error) => return Err(JobError::Failed(self.corrupt(error.to_string()))),
+                Err(error) => return Err(JobError::Failed(self.failed(&error))),
             }
             if *between_frames {
                 self.frame = self.at;
@@ -196,6 +196,14 @@ impl Run<'_> {
         self.job.out.send(Unpacked::Chunk(chunk)).map_err(|_| Abandoned)
     }
 
+    /// What the decoder reported: that the system refused it memory, or damage.
+    fn failed(&self, error: &std::io::Error) -> Error {
+        if is_refused_memory(error) {
+            return self.system(std::io::ErrorKind::OutOfMemory.into());
+        }
+        self.corrupt(error.to_string())
+    }
+
     fn corrupt(&self, detail: String) -> Error {
         Error::bad_input(
             &self.shared.name,
@@ -207,6 +215,12 @@ impl Run<'_> {
     fn system(&self, error: std::io::Error) -> Error {
         Error::io("unpack", &*self.shared.name)(error)
     }
+}
+
+/// Whether an error of zstd is that it got no memory: `ZSTD_error_memory_allocation` of its zstd_errors.h.
+fn is_refused_memory(error: &std::io::Error) -> bool {
+    const MEMORY_ALLOCATION: usize = 64;
+    error.to_string() == zstd_safe::get_error_name(MEMORY_ALLOCATION.wrapping_neg())
 }
 
 impl Drop for Run<'_> {
@@ -228,4 +242,17 @@ const CONTEXT: usize = 256 << 10;
 /// What libzstd needs beside the window: its context and its input buffer.
 pub(super) fn decoder_overhead() -> u64 {
     (zstd_safe::DCtx::in_size() + zstd_safe::DCtx::out_size() + CONTEXT) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_refused_is_told_from_damage() {
+        assert!(is_refused_memory(&std::io::Error::other("Allocation error : not enough memory")));
+        let mut decoder = Decoder::new().expect("memory");
+        let damaged = decoder.run(&mut InBuffer::around(b"no zstd frame"), &mut OutBuffer::around(&mut [0u8; 64][..]));
+        assert!(!is_refused_memory(&damaged.expect_err("no frame")));
+    }
 }
