@@ -30,6 +30,7 @@ pub const BATCH: usize = 1024;
 
 /// The longest block for the lanes of AVX-512, in bytes: at the end of a batch a longer one would be alone in them, and
 /// one lane is slower than the instructions for one message.
+#[cfg(target_arch = "x86_64")]
 const LONGEST_IN_EIGHT: usize = 16 << 10;
 
 /// Checks claims. One per thread: it keeps its working memory from call to call and allocates nothing per block.
@@ -154,6 +155,7 @@ impl Checker {
     }
 
     /// Hashes what `order` names and returns the first failure by input order.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "only lanes look ahead"))]
     fn check_blake2b(&mut self, claims: &[Claim<'_>], ahead: &mut &[u8]) -> Option<Failure> {
         #[cfg(target_arch = "x86_64")]
         if self.eight {
