@@ -119,8 +119,9 @@ struct Scanner {
     shared: Arc<Shared>,
     jobs: Sender<Job>,
     slots: Sender<Slot>,
-    /// The job that is being filled, and the piece for it.
+    /// The job that is being filled, its bytes so far, and the piece for it.
     job: Option<Sender<Piece>>,
+    job_bytes: usize,
     piece: Vec<u8>,
 }
 
@@ -146,7 +147,7 @@ impl Scanner {
     fn scan(&mut self) -> Result<(), ScanError> {
         while detect::next_frame(&mut self.source, Compression::Zstd, self.until)? {
             self.frame()?;
-            if self.piece.len() >= PIECE && !self.alone {
+            if self.job_bytes >= PIECE && !self.alone {
                 self.end_job()?;
             }
         }
@@ -222,6 +223,7 @@ impl Scanner {
     }
 
     fn append(&mut self, count: usize) -> Result<()> {
+        self.job_bytes += count;
         if self.source.append(count, &mut self.piece)? { Ok(()) } else { Err(self.source.truncated(Compression::Zstd)) }
     }
 
@@ -239,6 +241,7 @@ impl Scanner {
         self.slots.send(Slot::Job(unpacked, start)).map_err(|_| Abandoned)?;
         self.jobs.send(Job { start, pieces, out }).map_err(|_| Abandoned)?;
         self.job = Some(pieces_in);
+        self.job_bytes = 0;
         Ok(())
     }
 
@@ -311,6 +314,7 @@ impl ZstdStream {
             jobs,
             slots,
             job: None,
+            job_bytes: 0,
             piece: Vec::new(),
         };
         thread::Builder::new()

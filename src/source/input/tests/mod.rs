@@ -417,6 +417,16 @@ fn a_failing_reader_is_an_io_error_in_every_compression() {
     }
 }
 
+/// Frames that end in the middle of a piece are unpacked beside each other as well, and places to go on at.
+#[test]
+fn frames_larger_than_a_piece_are_jobs_of_their_own() {
+    let frame = sample(1_000_000);
+    let input = from_bytes(&compress(Compression::Zstd, &frame).repeat(5), usize::MAX, &options()).unwrap();
+    let Body::Stream(mut stream) = input.body else { panic!("a stream") };
+    assert_eq!(stream.fill(&mut vec![0; 5_000_000]).unwrap(), 5_000_000);
+    assert_eq!(stream.restart(u64::MAX).map(|restart| restart.unpacked), Some(4_000_000));
+}
+
 #[test]
 fn threads_end_when_the_consumer_goes_away() {
     struct Endless(Arc<AtomicBool>, Vec<u8>, usize);
