@@ -103,7 +103,9 @@ pub(super) fn decompressed(
     unpacked: u64,
     options: &InputOptions,
 ) -> Result<Box<dyn ByteStream>> {
-    let InputOptions { threads, memory, .. } = *options;
+    let InputOptions { threads, memory, extent, .. } = *options;
+    // More threads would read frames behind those that are looked at.
+    let threads = if extent == Extent::Head { 1 } else { threads };
     let name = source.name().to_owned();
     // An eighth for what is unpacked ahead, the rest for the decoder.
     let chunk = (memory / 8 / DEPTH as u64).clamp(MIN_CHUNK, MAX_CHUNK) as usize;

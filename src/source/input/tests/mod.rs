@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
@@ -425,6 +425,30 @@ fn frames_larger_than_a_piece_are_jobs_of_their_own() {
     let Body::Stream(mut stream) = input.body else { panic!("a stream") };
     assert_eq!(stream.fill(&mut vec![0; 5_000_000]).unwrap(), 5_000_000);
     assert_eq!(stream.restart(u64::MAX).map(|restart| restart.unpacked), Some(4_000_000));
+}
+
+#[test]
+fn little_is_read_behind_the_frames_of_a_head() {
+    struct Counted(std::io::Cursor<Vec<u8>>, Arc<AtomicU64>);
+    impl Read for Counted {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let count = self.0.read(into)?;
+            self.1.fetch_add(count as u64, Ordering::Relaxed);
+            Ok(count)
+        }
+    }
+    let frames = compress(Compression::Zstd, &sample(300_000)).repeat(50);
+    let len = frames.len();
+    let read = Arc::new(AtomicU64::new(0));
+    let reader = Counted(std::io::Cursor::new(frames), read.clone());
+    let how = InputOptions { extent: Extent::Head, ..InputOptions::new(4, 256 << 20) };
+    let input = from_reader("frames", Box::new(reader), &how).unwrap();
+    let Body::Stream(mut stream) = input.body else { panic!("a stream") };
+    stream.fill(&mut [0; 1000]).unwrap();
+    // What is read in the time that a slow consumer takes.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let read = read.load(Ordering::Relaxed);
+    assert!(read < 1 << 20, "{read} bytes of {len}");
 }
 
 #[test]
