@@ -44,7 +44,9 @@ pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (Strin
     let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut paragraphs = rendered.split("\n\n");
     let message = joined(paragraphs.next().unwrap_or_default());
-    let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    // clap lists the hidden ones as well.
+    let message = message.split(" [subcommands: ").next().unwrap_or(message).to_owned();
     let tips: Vec<String> = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).map(joined).collect();
     if !tips.is_empty() {
         return (message, tips.join("; "));

@@ -242,6 +242,9 @@ fn a_log_in_json_is_one_object_a_line_of_whatever_a_command_says() {
         assert_eq!((code, &last["level"], &last["exit"]), (Some(exit), &"error".into(), &exit.into()), "{args:?}");
         assert!(last["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{args:?}: {last}");
     }
+    let (code, said) = run(&[]);
+    let message = said[0]["message"].as_str().expect("text");
+    assert_eq!((code, message), (Some(2), "'bedload' requires a subcommand but one was not provided"));
     let (_, said) = run(&["get", "db", "bafy2bzacea3wsdh6y3a36tb3skempjoxqpuyompjbmfeyf34fi3uy6uue42v4"]);
     assert_eq!(
         (&said[0]["level"], &said[0]["message"]),
