@@ -40,12 +40,16 @@ pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow
             if stop.is_cancelled() {
                 end(None);
             }
-            stop.cancel();
-            // On another thread: a terminal that is blocked must not delay the second signal.
-            let reported = on_thread(|| {
+            // On another thread: a terminal that is blocked must not delay the second signal. One that is not shows this
+            // before anything that ends because of it.
+            let (over, is_over) = mpsc::channel::<()>();
+            let reported = on_thread(move || {
                 bar::print_after_signal("stopping; press Ctrl-C again to stop at once");
+                drop(over);
                 monitor::stopping(GRACE + CLEANING);
             });
+            let _ = is_over.recv_timeout(CLEANING);
+            stop.cancel();
             let late = on_thread(move || {
                 std::thread::sleep(GRACE);
                 end(Some(hint));
