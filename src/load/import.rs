@@ -230,7 +230,7 @@ impl Import<'_> {
     /// Whether the source is the one that a finished import has read to its end.
     fn is_whole(&self, job: &Job<'_>, source: &mut Source) -> Result<()> {
         let compared = match source {
-            Source::Car(source) => car::read::is_whole(&mut source.chunks, job.resumed, self.options, None),
+            Source::Car(source) => car::earlier::is_whole(&mut source.chunks, job.resumed, self.options, None),
             Source::BlockLog(log) => block_log::load::is_whole(job, log),
         };
         compared.map_err(|error| self.cut_by_signal(error))

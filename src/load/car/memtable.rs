@@ -12,8 +12,8 @@ use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::{BlockReader, conflict};
 use crate::load::car::counts::Counts;
+use crate::load::car::earlier;
 use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, key_hash};
-use crate::load::car::read as reading;
 use crate::load::checkpoint::Clock;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
@@ -46,7 +46,7 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let fingerprints = match before {
         Some((checkpoint, extents)) => {
             chunks.take_up(&job.resumed.sources);
-            reading::skip(&mut chunks, checkpoint, options, job.resumed, job.links)?;
+            earlier::skip(&mut chunks, checkpoint, options, job.resumed, job.links)?;
             job.progress.take_up(checkpoint.consumed, checkpoint.blocks);
             Fingerprints::resume(&target.spill, job.plan.expected_bytes, extents)?
         }

@@ -13,11 +13,13 @@ use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::load::car::blocks::{Block, BlockReader};
 use crate::load::car::counts::Counts;
+use crate::load::car::earlier;
+use crate::load::car::held::{Held, Hold};
 use crate::load::checkpoint;
 use crate::load::checkpoint::{Clock, PendingCheckpoint};
 use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState, SourceNews};
-use crate::load::links::{Gathered, LinkList};
+use crate::load::links::LinkList;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner;
 use crate::load::sources::Sources;
@@ -26,14 +28,14 @@ use crate::parallel::{self, Pull};
 use crate::progress::{Event, Progress};
 use crate::report::{Plan, SortPlan};
 use crate::size::human;
-use crate::sort::entries::{BlockArena, Entry as SortEntry, Unsorted};
+use crate::sort::entries::Entry as SortEntry;
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::{Framed, Router};
-use crate::sort::spill::{Mark, PartitionBuffers, Reference, Referred, ReferredSource, Spill, mark, source_at};
-use crate::source::car::chunk::{Chunk, ChunkBytes};
+use crate::sort::spill::{PartitionBuffers, Reference, Referred, ReferredSource, Spill, source_at};
+use crate::source::car::chunk::Chunk;
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
-use crate::source::car::{Section, Step, next_section};
+use crate::source::car::{Step, next_section};
 
 /// Bytes of sections that the classes of keys are learned from, at most, and the first section in any case. Less than a chunk,
 /// however little memory there is: the classes decide where files end.
@@ -41,11 +43,6 @@ const SAMPLE: usize = 448 << 10;
 
 /// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
 const KEPT_OPEN: usize = 16;
-
-/// The least bytes of a piece that blocks are copied to, a page, and the most full ones that the memory is divided into: each
-/// may be a map of its own, of which Linux gives a process 65,530 (`vm.max_map_count`).
-const LEAST_PIECE: u64 = 4 << 10;
-const MOST_PIECES: u64 = 1 << 15;
 
 /// The blocks of the sources, checked and routed.
 pub(in crate::load) struct Blocks {
@@ -55,21 +52,6 @@ pub(in crate::load) struct Blocks {
     pub tail: Tail,
     /// What was read of each source.
     pub sources: Vec<SourceRead>,
-}
-
-/// Where the blocks are now.
-pub(in crate::load) enum Held {
-    Memory {
-        /// Chunks of mapped files, which all partitions share.
-        arena: BlockArena,
-        /// For each partition, the blocks of it that were copied, if they were. They go back to the system when it is built.
-        copies: Vec<Mutex<Option<BlockArena>>>,
-        /// For each partition, what each worker found.
-        entries: Vec<Unsorted>,
-        /// For each partition, what was verified.
-        contents: Vec<Content>,
-    },
-    Spilled(Spill),
 }
 
 /// The input of reading.
@@ -129,7 +111,7 @@ impl ReadContext<'_> {
         if let Some((known, _)) = before {
             checkpoint = *known;
             chunks.take_up(&self.resumed.sources);
-            skip(&mut chunks, &checkpoint, self.options, self.resumed, self.links)?;
+            earlier::skip(&mut chunks, &checkpoint, self.options, self.resumed, self.links)?;
             self.progress.take_up(checkpoint.consumed, checkpoint.framed.all().blocks);
         }
         let first = chunks.next(None)?;
@@ -155,7 +137,7 @@ impl ReadContext<'_> {
         let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
         let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
         let are_mapped = if self.sources.are_several() { self.sources.are_plain() } else { chunks.is_mapped() };
-        let room = piece_bytes.max(LEAST_PIECE).max(self.sort.hold_bytes / MOST_PIECES) as usize;
+        let room = Hold::room(self.sort.hold_bytes, piece_bytes);
         let shared = Shared {
             reading: self,
             router: &router,
@@ -208,12 +190,8 @@ impl ReadContext<'_> {
                 pieces.lock().flush(&spill)?;
             }
         }
-        let mut contents = vec![Content::default(); router.partitions() as usize];
-        for worker in &workers {
-            contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
-        }
         let mut verified = spill.content();
-        contents.iter().for_each(|content| verified.merge(*content));
+        workers.iter().for_each(|worker| verified.merge(worker.hold.content()));
         let checkpoint = shared.checkpoint(&chunks, verified);
         let tail = chunks.tail();
         let warning = chunks.warning().map(|message| Event::Warning { message });
@@ -235,7 +213,7 @@ impl ReadContext<'_> {
                 found.get(known.source as usize).is_some_and(|found| found.content() == known.content())
             };
             let changed = self.resumed.sources.iter().find(|known| !is_same(known));
-            return Err(another_source(&chunks, changed.map(|known| known.source), self.options));
+            return Err(earlier::is_another(&chunks, changed.map(|known| known.source), self.options));
         }
         let sources = shared.counts.all(&mut chunks);
         let news = shared.news(&mut chunks, &mut noted);
@@ -252,30 +230,10 @@ impl ReadContext<'_> {
             self.journal.append(&Entry::Held { checkpoint, padding: tail.padding, news })?;
         }
         failpoint::reach("held");
-        let mut arena = BlockArena::new(self.options.key);
-        let mut entries: Vec<Unsorted> = (0..router.partitions()).map(|_| Unsorted::default()).collect();
-        let mut copies: Vec<Option<BlockArena>> = (0..router.partitions()).map(|_| None).collect();
-        for worker in workers {
-            for held in worker.held {
-                arena.insert(held.index, held.bytes, vec![Mark { at: 0, source: held.source }]);
-            }
-            let partitions = (0u32..).zip(entries.iter_mut().zip(&mut copies));
-            for ((index, (partition, copies)), (found, pieces)) in
-                partitions.zip(worker.entries.into_iter().zip(worker.copies))
-            {
-                // What an earlier run has built need not be built again.
-                if !self.resumed.is_built(index) {
-                    partition.add(found);
-                    for (piece, nth) in pieces.into_iter().zip(0u32..) {
-                        let copies = copies.get_or_insert_with(|| BlockArena::new(self.options.key));
-                        let (bytes, marks) = piece.into_bytes();
-                        copies.insert(nth * self.plan.threads as u32 + worker.number, bytes, marks);
-                    }
-                }
-            }
-        }
-        let copies = copies.into_iter().map(Mutex::new).collect();
-        let held = Held::Memory { arena, copies, entries, contents };
+        // What an earlier run has built need not be built again.
+        let is_wanted = |partition| !self.resumed.is_built(partition);
+        let holds = workers.into_iter().map(|worker| worker.hold);
+        let held = Held::of_workers(holds, &router, self.options.key, is_wanted);
         Ok(Blocks { held, router, checkpoint, tail, sources })
     }
 
@@ -331,169 +289,25 @@ impl ReadContext<'_> {
     pub fn done_before(&self, chunks: &mut Chunks) -> Result<Option<Blocks>> {
         let Some(router) = &self.resumed.router else { return Ok(None) };
         if let (true, Some((checkpoint, padding))) = (self.resumed.ingested, self.resumed.held) {
-            is_whole(chunks, self.resumed, self.options, self.links)?;
-            let sources = earlier(chunks, self.resumed);
-            let entries = (0..router.partitions()).map(|_| Unsorted::default()).collect();
-            let contents = vec![Content::default(); router.partitions() as usize];
-            let arena = BlockArena::new(self.options.key);
-            let held = Held::Memory { arena, copies: Vec::new(), entries, contents };
+            earlier::is_whole(chunks, self.resumed, self.options, self.links)?;
+            let sources = earlier::all(chunks, self.resumed);
+            let held = Held::of_workers([], router, self.options.key, |_| false);
             let tail = Tail { padding };
             return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail, sources }));
         }
         let (Some((checkpoint, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
             return Ok(None);
         };
-        is_whole(chunks, self.resumed, self.options, self.links)?;
+        earlier::is_whole(chunks, self.resumed, self.options, self.links)?;
         // The files of partitions that are built may be gone.
         let extents: Vec<_> =
             extents.iter().copied().filter(|(partition, _)| !self.resumed.is_built(*partition)).collect();
-        let sources = earlier(chunks, self.resumed);
+        let sources = earlier::all(chunks, self.resumed);
         let spill = self.spill(router, chunks)?.resume(&extents, &self.resumed.marks)?;
         let tail = Tail { padding };
         let (held, checkpoint) = (Held::Spilled(spill), *checkpoint);
         Ok(Some(Blocks { held, router: router.clone(), checkpoint, tail, sources }))
     }
-}
-
-/// What an earlier run has read of each source.
-fn earlier(chunks: &mut Chunks, resumed: &ResumedState) -> Vec<SourceRead> {
-    chunks.take_up(&resumed.sources);
-    chunks.known()
-}
-
-/// The error for a source that is not what an earlier run has read; which one, where there are several.
-fn another_source(chunks: &Chunks, source: Option<u32>, options: &ImportOptions) -> Error {
-    let name = source.filter(|_| chunks.sources() > 1).map(|source| chunks.name_of(source));
-    identity::another_source(options, name)
-}
-
-/// Skips what an earlier run has taken, and checks that it is still the same: the last source, where it is a stream, by its
-/// checksum, and what may have been touched by the content digest of its blocks. An earlier source that was not touched is
-/// not opened. Their keys and links go to `links`.
-///
-/// # Errors
-/// [`Error::State`]: one is another source.
-pub(in crate::load) fn skip(
-    chunks: &mut Chunks,
-    checkpoint: &Checkpoint,
-    options: &ImportOptions,
-    resumed: &ResumedState,
-    links: Option<&LinkList>,
-) -> Result<()> {
-    let known = |source: u32| resumed.sources.iter().find(|known| known.source == source).cloned().unwrap_or_default();
-    let compared = |chunks: &mut Chunks, source: u32, offset: Option<u64>| {
-        let known = known(source);
-        let found =
-            read_again(chunks, offset, options, resumed.router.as_ref(), links).map_err(|error| match error {
-                // What was taken was valid.
-                Error::BadInput { .. } => another_source(chunks, Some(source), options),
-                error => error,
-            })?;
-        let is_same = found == known.content() && (offset.is_some() || chunks.is_at(known.offset, known.padding));
-        if is_same { Ok(()) } else { Err(another_source(chunks, Some(source), options)) }
-    };
-    let go_to = |chunks: &mut Chunks, source: u32| match chunks.go_to(source) {
-        Err(Error::BadInput { .. }) => Err(another_source(chunks, Some(source), options)),
-        outcome => outcome,
-    };
-    for source in 0..checkpoint.source {
-        if links.is_some() || resumed.is_source_touched(source) {
-            go_to(chunks, source)?;
-            compared(chunks, source, None)?;
-        }
-    }
-    let last = checkpoint.source;
-    go_to(chunks, last)?;
-    if (links.is_some() || resumed.is_source_touched(last)) && checkpoint.checksum.is_none() {
-        compared(chunks, last, Some(checkpoint.offset))?;
-    }
-    // Only a stream passes sections by here.
-    let mut gathered = Gathered::default();
-    let mut each = |bytes: &[u8], section: Section| match links {
-        Some(links) => {
-            links.gather(&section.cid, section.body(bytes), &mut gathered);
-            links.add(&mut gathered)
-        }
-        None => Ok(()),
-    };
-    // What is known to be the same need not be read again.
-    let is_known = !resumed.is_source_touched(last) && links.is_none();
-    let restart = checkpoint.restart.as_ref().filter(|_| checkpoint.checksum.is_none() || is_known);
-    match chunks.skip_to(checkpoint.offset, known(last).end, restart, links.is_some().then_some(&mut each)) {
-        // What was taken was valid.
-        Err(Error::BadInput { .. }) => return Err(another_source(chunks, Some(last), options)),
-        outcome => outcome?,
-    }
-    if checkpoint.checksum.is_some() && chunks.checksum().is_some() && chunks.checksum() != checkpoint.checksum {
-        return Err(another_source(chunks, Some(last), options));
-    }
-    chunks.take_up_passed(known(last).f3.as_ref());
-    Ok(())
-}
-
-/// Checks that the sources are what an earlier run has read to its end. Untouched files are.
-///
-/// # Errors
-/// [`Error::State`]: one is another source, or has become longer.
-pub(in crate::load) fn is_whole(
-    chunks: &mut Chunks,
-    resumed: &ResumedState,
-    options: &ImportOptions,
-    links: Option<&LinkList>,
-) -> Result<()> {
-    if !resumed.is_touched() && links.is_none() {
-        return Ok(());
-    }
-    let Some((checkpoint, padding)) = resumed.whole() else { return Err(another_source(chunks, None, options)) };
-    chunks.take_up(&resumed.sources);
-    skip(chunks, &checkpoint, options, resumed, links)?;
-    match chunks.next(None) {
-        Ok(None) if chunks.tail().padding == padding => Ok(()),
-        Ok(_) | Err(Error::BadInput { .. }) => Err(another_source(chunks, Some(checkpoint.source), options)),
-        Err(error) => Err(error),
-    }
-}
-
-/// Reads the blocks of this source again, those before `offset` or all: the content of their records, of the shard alone
-/// where there is one.
-fn read_again(
-    chunks: &mut Chunks,
-    offset: Option<u64>,
-    options: &ImportOptions,
-    router: Option<&Router>,
-    links: Option<&LinkList>,
-) -> Result<Content> {
-    let mut found = Content::default();
-    let mut gathered = Gathered::default();
-    let mut spare = None;
-    while offset.is_none_or(|offset| chunks.position() < offset) {
-        let Some(chunk) = chunks.next_here(spare.take())? else {
-            // Null padding may be what is left.
-            break;
-        };
-        let before = |start: &&u32| offset.is_none_or(|offset| chunk.base + u64::from(**start) < offset);
-        for &start in chunk.starts.iter().take_while(before) {
-            let block = Block::at(&chunk, start);
-            if let (Some(links), Some(block)) = (links, &block) {
-                links.gather(&block.section.cid, block.body(), &mut gathered);
-            }
-            let is_own = |block: &Block<'_>, record: &Record<'_>| {
-                let digest_at = options.key.digest_in_key(&block.section.cid);
-                router.is_none_or(|router| router.route(record.key(), digest_at).is_own)
-            };
-            let record = block.and_then(|block| block.record(options.key).filter(|record| is_own(&block, record)));
-            if options.shard.is_none() || record.is_some() {
-                found.add(record.map(|record| record.digest()).unwrap_or_default());
-            }
-        }
-        chunk.bytes.check()?;
-        links.map_or(Ok(()), |links| links.add(&mut gathered))?;
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
-        spare = chunk.bytes.release();
-    }
-    Ok(found)
 }
 
 /// Learns the classes of keys from the beginning of the first chunk.
@@ -558,59 +372,12 @@ impl Shared<'_> {
     }
 }
 
-/// A chunk that stays in memory.
-struct HeldChunk {
-    index: u32,
-    source: u32,
-    bytes: ChunkBytes,
-}
-
-/// Blocks of one partition, copied out of the chunks that they came in.
-struct Piece {
-    buffer: Buffer,
-    len: usize,
-    marks: Vec<Mark>,
-}
-
-impl Piece {
-    /// Copies a section into the last of a partition's pieces, or into a new one of `room` bytes where it does not fit. Returns
-    /// which piece that is, and where in it the section begins.
-    fn copy(pieces: &mut Vec<Self>, room: usize, source: u32, section: &[u8]) -> Result<(u32, u32)> {
-        if pieces.last().is_none_or(|piece| piece.buffer.len() - piece.len < section.len()) {
-            let (len, is_first) = (room.max(section.len()), pieces.is_empty());
-            // Many partitions of a short source have little more than their first piece.
-            let buffer = if is_first { Buffer::new(len)? } else { Buffer::populated(len)? };
-            pieces.push(Self { buffer, len: 0, marks: Vec::new() });
-        }
-        let nth = pieces.len() as u32 - 1;
-        let Some(Self { buffer, len, marks }) = pieces.last_mut() else { return Ok((0, 0)) };
-        let at = *len;
-        *len += section.len();
-        if let Some(to) = buffer.get_mut(at..*len) {
-            to.copy_from_slice(section);
-        }
-        mark(marks, at as u64, source);
-        Ok((nth, at as u32))
-    }
-
-    fn into_bytes(self) -> (ChunkBytes, Vec<Mark>) {
-        let Self { buffer, len, marks } = self;
-        (ChunkBytes::Read { buffer, len }, marks)
-    }
-}
-
 /// One thread of the reading phase.
 struct Worker<'a> {
     shared: &'a Shared<'a>,
     reader: BlockReader<'a>,
     pieces: &'a Mutex<PartitionBuffers>,
-    entries: Vec<Vec<SortEntry>>,
-    /// For each partition, what was verified and is held in memory.
-    contents: Vec<Content>,
-    held: Vec<HeldChunk>,
-    /// For each partition, where its blocks are copied to.
-    copies: Vec<Vec<Piece>>,
-    number: u32,
+    hold: Hold,
     /// Whether chunks may still be held in memory.
     holds: bool,
     spare: Option<Buffer>,
@@ -622,11 +389,7 @@ impl<'a> Worker<'a> {
             shared,
             reader: BlockReader::new(shared.reading.options, shared.reading.journal, shared.reading.links),
             pieces,
-            entries: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
-            contents: vec![Content::default(); shared.router.partitions() as usize],
-            held: Vec::new(),
-            copies: (0..shared.router.partitions()).map(|_| Vec::new()).collect(),
-            number,
+            hold: Hold::new(shared.router.partitions(), (number, shared.pieces.len() as u32), shared.copies),
             holds: !shared.spilling.load(Ordering::Relaxed),
             spare: None,
         }
@@ -648,8 +411,7 @@ impl<'a> Worker<'a> {
         // References name their source themselves.
         let by_reference = shared.spill.referred().is_some();
         pieces.are_of(if by_reference { 0 } else { chunk.source });
-        let (workers, number) = (shared.pieces.len() as u32, self.number);
-        let Self { reader, entries, contents, copies, .. } = self;
+        let Self { reader, hold, .. } = self;
         let ahead = chunk.bytes.ahead(shared.pieces.len());
         // Most of what comes next is of other shards.
         let ahead = if options.shard.is_some() { &[] } else { ahead };
@@ -669,20 +431,8 @@ impl<'a> Worker<'a> {
                 let reference = Reference { at: block.place(&chunk), len: whole.len() as u32, source: chunk.source };
                 let kept = if by_reference { reference.as_bytes() } else { whole };
                 pieces.add(shared.spill, route.partition, kept, digest)?;
-            } else if let (Some(entries), Some(content), Some(copies)) = (
-                entries.get_mut(route.partition as usize),
-                contents.get_mut(route.partition as usize),
-                copies.get_mut(route.partition as usize),
-            ) {
-                let (index, start) = match shared.copies {
-                    Some(room) => {
-                        let (nth, start) = Piece::copy(copies, room, chunk.source, block.whole())?;
-                        (nth * workers + number, start)
-                    }
-                    None => (chunk.index, block.section.start as u32),
-                };
-                entries.push(SortEntry::new(route.prefix, index, start));
-                content.add(digest);
+            } else {
+                hold.add(route, &chunk, block, digest)?;
             }
             Ok(())
         })?;
@@ -696,7 +446,7 @@ impl<'a> Worker<'a> {
         if spilling || shared.copies.is_some() {
             self.spare = chunk.bytes.release();
         } else {
-            self.held.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
+            self.hold.keep(chunk);
         }
         Ok(())
     }
@@ -751,12 +501,9 @@ impl<'a> Worker<'a> {
         }
         let layout = self.shared.reading.options.key;
         let mut pieces = self.pieces.lock();
-        self.entries.iter_mut().for_each(|entries| *entries = Vec::new());
+        let (verified, held) = self.hold.take();
         let mut moved = Content::default();
-        let held = std::mem::take(&mut self.held).into_iter();
-        let held = held.map(|held| (held.bytes, vec![Mark { at: 0, source: held.source }]));
-        let copies = std::mem::take(&mut self.copies).into_iter().flatten().map(Piece::into_bytes);
-        for (bytes, marks) in held.chain(copies) {
+        for (bytes, marks) in held {
             let mut at = 0;
             while let Ok(Step::Section(section)) = next_section(&bytes, at, u64::MAX) {
                 let record = Record::new(&bytes, &section, layout);
@@ -771,8 +518,6 @@ impl<'a> Worker<'a> {
             bytes.check()?;
             bytes.release();
         }
-        let mut verified = Content::default();
-        self.contents.drain(..).for_each(|content| verified.merge(content));
         if moved != verified {
             let what = format!("{moved} were read again, {verified} were verified");
             return Err(identity::changed(&self.shared.reading.sources.shown(), &what));

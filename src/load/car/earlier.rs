@@ -1,0 +1,155 @@
+//! What an earlier run has read: passed over, and compared where it may have changed since.
+
+use crate::error::{Error, Result};
+use crate::hash::content_digest::Content;
+use crate::load::car::blocks::Block;
+use crate::load::identity;
+use crate::load::journal::{Checkpoint, ResumedState};
+use crate::load::links::{Gathered, LinkList};
+use crate::load::options::ImportOptions;
+use crate::sort::key::Record;
+use crate::sort::router::Router;
+use crate::source::car::Section;
+use crate::source::car::chunks::Chunks;
+use crate::source::car::sources::SourceRead;
+
+/// What an earlier run has read of each source.
+pub(super) fn all(chunks: &mut Chunks, resumed: &ResumedState) -> Vec<SourceRead> {
+    chunks.take_up(&resumed.sources);
+    chunks.known()
+}
+
+/// The error for a source that is not what an earlier run has read; which one, where there are several.
+pub(super) fn is_another(chunks: &Chunks, source: Option<u32>, options: &ImportOptions) -> Error {
+    let name = source.filter(|_| chunks.sources() > 1).map(|source| chunks.name_of(source));
+    identity::another_source(options, name)
+}
+
+/// Skips what an earlier run has taken, and checks that it is still the same: the last source, where it is a stream, by its
+/// checksum, and what may have been touched by the content digest of its blocks. An earlier source that was not touched is
+/// not opened. Their keys and links go to `links`.
+///
+/// # Errors
+/// [`Error::State`]: one is another source.
+pub(in crate::load) fn skip(
+    chunks: &mut Chunks,
+    checkpoint: &Checkpoint,
+    options: &ImportOptions,
+    resumed: &ResumedState,
+    links: Option<&LinkList>,
+) -> Result<()> {
+    let known = |source: u32| resumed.sources.iter().find(|known| known.source == source).cloned().unwrap_or_default();
+    let compared = |chunks: &mut Chunks, source: u32, offset: Option<u64>| {
+        let known = known(source);
+        let found =
+            read_again(chunks, offset, options, resumed.router.as_ref(), links).map_err(|error| match error {
+                // What was taken was valid.
+                Error::BadInput { .. } => is_another(chunks, Some(source), options),
+                error => error,
+            })?;
+        let is_same = found == known.content() && (offset.is_some() || chunks.is_at(known.offset, known.padding));
+        if is_same { Ok(()) } else { Err(is_another(chunks, Some(source), options)) }
+    };
+    let go_to = |chunks: &mut Chunks, source: u32| match chunks.go_to(source) {
+        Err(Error::BadInput { .. }) => Err(is_another(chunks, Some(source), options)),
+        outcome => outcome,
+    };
+    for source in 0..checkpoint.source {
+        if links.is_some() || resumed.is_source_touched(source) {
+            go_to(chunks, source)?;
+            compared(chunks, source, None)?;
+        }
+    }
+    let last = checkpoint.source;
+    go_to(chunks, last)?;
+    if (links.is_some() || resumed.is_source_touched(last)) && checkpoint.checksum.is_none() {
+        compared(chunks, last, Some(checkpoint.offset))?;
+    }
+    // Only a stream passes sections by here.
+    let mut gathered = Gathered::default();
+    let mut each = |bytes: &[u8], section: Section| match links {
+        Some(links) => {
+            links.gather(&section.cid, section.body(bytes), &mut gathered);
+            links.add(&mut gathered)
+        }
+        None => Ok(()),
+    };
+    // What is known to be the same need not be read again.
+    let is_known = !resumed.is_source_touched(last) && links.is_none();
+    let restart = checkpoint.restart.as_ref().filter(|_| checkpoint.checksum.is_none() || is_known);
+    match chunks.skip_to(checkpoint.offset, known(last).end, restart, links.is_some().then_some(&mut each)) {
+        // What was taken was valid.
+        Err(Error::BadInput { .. }) => return Err(is_another(chunks, Some(last), options)),
+        outcome => outcome?,
+    }
+    if checkpoint.checksum.is_some() && chunks.checksum().is_some() && chunks.checksum() != checkpoint.checksum {
+        return Err(is_another(chunks, Some(last), options));
+    }
+    chunks.take_up_passed(known(last).f3.as_ref());
+    Ok(())
+}
+
+/// Checks that the sources are what an earlier run has read to its end. Untouched files are.
+///
+/// # Errors
+/// [`Error::State`]: one is another source, or has become longer.
+pub(in crate::load) fn is_whole(
+    chunks: &mut Chunks,
+    resumed: &ResumedState,
+    options: &ImportOptions,
+    links: Option<&LinkList>,
+) -> Result<()> {
+    if !resumed.is_touched() && links.is_none() {
+        return Ok(());
+    }
+    let Some((checkpoint, padding)) = resumed.whole() else { return Err(is_another(chunks, None, options)) };
+    chunks.take_up(&resumed.sources);
+    skip(chunks, &checkpoint, options, resumed, links)?;
+    match chunks.next(None) {
+        Ok(None) if chunks.tail().padding == padding => Ok(()),
+        Ok(_) | Err(Error::BadInput { .. }) => Err(is_another(chunks, Some(checkpoint.source), options)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the blocks of this source again, those before `offset` or all: the content of their records, of the shard alone
+/// where there is one.
+fn read_again(
+    chunks: &mut Chunks,
+    offset: Option<u64>,
+    options: &ImportOptions,
+    router: Option<&Router>,
+    links: Option<&LinkList>,
+) -> Result<Content> {
+    let mut found = Content::default();
+    let mut gathered = Gathered::default();
+    let mut spare = None;
+    while offset.is_none_or(|offset| chunks.position() < offset) {
+        let Some(chunk) = chunks.next_here(spare.take())? else {
+            // Null padding may be what is left.
+            break;
+        };
+        let before = |start: &&u32| offset.is_none_or(|offset| chunk.base + u64::from(**start) < offset);
+        for &start in chunk.starts.iter().take_while(before) {
+            let block = Block::at(&chunk, start);
+            if let (Some(links), Some(block)) = (links, &block) {
+                links.gather(&block.section.cid, block.body(), &mut gathered);
+            }
+            let is_own = |block: &Block<'_>, record: &Record<'_>| {
+                let digest_at = options.key.digest_in_key(&block.section.cid);
+                router.is_none_or(|router| router.route(record.key(), digest_at).is_own)
+            };
+            let record = block.and_then(|block| block.record(options.key).filter(|record| is_own(&block, record)));
+            if options.shard.is_none() || record.is_some() {
+                found.add(record.map(|record| record.digest()).unwrap_or_default());
+            }
+        }
+        chunk.bytes.check()?;
+        links.map_or(Ok(()), |links| links.add(&mut gathered))?;
+        if options.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        spare = chunk.bytes.release();
+    }
+    Ok(found)
+}
