@@ -36,9 +36,7 @@ use crate::load::database_state::DatabaseState;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::target::SUMS;
 use crate::load::target::Target;
-use crate::os::files::open_regular;
-use crate::os::files::sync_dir;
-use crate::os::files::{UNFINISHED, unfinished_name, write_synced};
+use crate::os::files::{UNFINISHED, is_same, open_regular, sync_dir, unfinished_name, write_synced};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
@@ -309,8 +307,7 @@ impl<'a> Existing<'a> {
     fn has_all_in_one_place(&self, options: &OptionsFile) -> Result<()> {
         let db = &self.target.db;
         let elsewhere = options.db.iter().find(|line| line.name == "wal_dir").map(|line| Path::new(&line.value));
-        let same = |dir: &Path| dir.canonicalize().ok() == db.canonicalize().ok();
-        match elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !same(dir)) {
+        match elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !is_same(dir, db)) {
             None => Ok(()),
             Some(dir) => Err(Error::State {
                 path: db.clone(),

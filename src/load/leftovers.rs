@@ -14,7 +14,7 @@ use crate::load::identity::Identity;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::load::target::{Target, is_spill};
-use crate::os::private;
+use crate::os::{files, private};
 use crate::progress::CancellationToken;
 use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
 
@@ -53,7 +53,7 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
     let mut found = partial.filter_map(|path| look_at(path).transpose()).collect::<Result<Vec<_>>>()?;
     for path in paths.iter().filter(|path| is_spill(path)) {
         let shown = path.display().to_string();
-        let is_it = |work: &String| Path::new(work).canonicalize().ok() == path.canonicalize().ok();
+        let is_it = |work: &String| files::is_same(Path::new(work), path);
         if !found.iter().flat_map(|one| &one.work).any(is_it) {
             let kept = "it has partitions of an import of another place: clean the directory of its database; if there is nothing \
                         left of it, remove this by hand";

@@ -51,6 +51,11 @@ pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     }
 }
 
+/// Whether two names are of the same place, whatever links lead there. Those that lead nowhere are of none.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
 /// Exchanges two names in one step: a crash leaves both as they were, or both exchanged.
 ///
 /// # Errors

@@ -47,6 +47,7 @@ pub use resolve::resolve;
 pub use resolved::{EffectiveOption, Resolved};
 
 use crate::error::{Error, Result};
+use crate::os::files::is_same;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::options;
 use crate::rocks::releases::Release;
@@ -196,11 +197,7 @@ impl Preset {
         };
         let path = file.parent().unwrap_or(Path::new("")).join(path);
         let form = |reason: String| PresetProblem::Form { at: at.clone(), reason };
-        let same = |other: &PathBuf| match (other.canonicalize(), path.canonicalize()) {
-            (Ok(other), Ok(path)) => other == path,
-            _ => false,
-        };
-        if files.iter().any(same) {
+        if files.iter().any(|other| is_same(other, &path)) {
             return Err(form(format!("`{word}` is based on this preset itself")).into());
         }
         if files.len() >= MAX_BASES {
