@@ -15,6 +15,7 @@ pub(crate) use eta::PhaseWeights;
 pub use rates::Speed;
 pub use throughput::{ReadStep, Throughput};
 
+use crate::error::Result;
 use crate::os::resources;
 use crate::parallel;
 
@@ -479,6 +480,14 @@ impl<'a> Progress<'a> {
 
     pub fn samples(&self) -> Vec<Sample> {
         self.lock().samples.clone()
+    }
+
+    /// Does all of `work` with samples for `observer`. Returns what it returned, and the seconds that it took.
+    pub fn timed<T>(observer: &dyn Observer, work: impl FnOnce(&Progress<'_>) -> Result<T>) -> Result<(T, f64)> {
+        let progress = Progress::new(observer);
+        let result = progress.sampled(|| work(&progress));
+        progress.end();
+        result.map(|result| (result, progress.start.elapsed().as_secs_f64()))
     }
 
     /// Samples until `work` is over, on a thread beside it.

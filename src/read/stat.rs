@@ -59,10 +59,7 @@ impl StatOptions {
 /// [`Error::Rocks`](crate::Error::Rocks) or [`Error::Io`](crate::Error::Io): it cannot be read;
 /// [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn stat(options: &StatOptions, observer: &dyn Observer) -> Result<StatReport> {
-    let progress = Progress::new(observer);
-    let report = progress.sampled(|| run(options, &progress));
-    progress.end();
-    report
+    Progress::timed(observer, |progress| run(options, progress)).map(|(report, _)| report)
 }
 
 fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {

@@ -128,14 +128,11 @@ impl<'a> Work<'a> {
         out: &mut W,
         observer: &dyn Observer,
     ) -> Result<ExportReport> {
-        let progress = Progress::new(observer);
-        let start = Instant::now();
-        let report = progress.sampled(|| match self {
-            Self::Car(mut export) => write_car(&mut export, format, file, out, &progress),
-            Self::Log(export) => export.write(format, file, out, &progress),
-        });
-        progress.end();
-        report.map(|report| ExportReport { seconds: start.elapsed().as_secs_f64(), ..report })
+        let (report, seconds) = Progress::timed(observer, |progress| match self {
+            Self::Car(mut export) => write_car(&mut export, format, file, out, progress),
+            Self::Log(export) => export.write(format, file, out, progress),
+        })?;
+        Ok(ExportReport { seconds, ..report })
     }
 }
 

@@ -13,7 +13,6 @@ mod tally;
 
 use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
 
 use self::heads::Heads;
 pub use self::options::InspectOptions;
@@ -49,11 +48,8 @@ const QUICK_CHUNKS: usize = 3;
 /// [`Error::Interrupted`].
 pub fn inspect(options: &InspectOptions, observer: &dyn Observer) -> Result<InspectReport> {
     let options = &options.without_secrets();
-    let progress = Progress::new(observer);
-    let start = Instant::now();
-    let report = progress.sampled(|| run(options, &progress));
-    progress.end();
-    report.map(|report| InspectReport { seconds: start.elapsed().as_secs_f64(), ..report })
+    let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
+    Ok(InspectReport { seconds, ..report })
 }
 
 fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectReport> {

@@ -19,8 +19,6 @@ mod recorded;
 mod records;
 mod scan;
 
-use std::time::Instant;
-
 use self::claims::KeyReader;
 use self::job::Job;
 pub use self::options::VerifyOptions;
@@ -68,11 +66,8 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
         take_secrets(against, &mut options.network);
     }
     let options = &options;
-    let progress = Progress::new(observer);
-    let start = Instant::now();
-    let report = progress.sampled(|| run(options, &progress));
-    progress.end();
-    report.map(|report| VerifyReport { seconds: start.elapsed().as_secs_f64(), ..report })
+    let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
+    Ok(VerifyReport { seconds, ..report })
 }
 
 fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport> {

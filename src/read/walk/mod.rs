@@ -12,7 +12,6 @@ mod frontier;
 mod sorted;
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -99,11 +98,8 @@ impl WalkOptions {
 /// [`Error::State`]: there is no database, or no such column family; [`Error::Usage`]: no root is known;
 /// [`Error::Rocks`] or [`Error::Io`]: a block cannot be read; [`Error::Interrupted`].
 pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport> {
-    let progress = Progress::new(observer);
-    let start = Instant::now();
-    let report = progress.sampled(|| run(options, &progress));
-    progress.end();
-    report.map(|report| WalkReport { seconds: start.elapsed().as_secs_f64(), ..report })
+    let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
+    Ok(WalkReport { seconds, ..report })
 }
 
 fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
