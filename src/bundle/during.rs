@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use super::document::{BundleFile, file_name};
 use super::hashing;
+use super::known::Known;
 use super::place::{Place, file};
-use super::publish::{Known, Target, conclude, oldest_rocksdb, published};
+use super::publish::{conclude, oldest_rocksdb, published};
 use super::signature::Signer;
+use super::target::Target;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::{self, ImportOptions, Outcome, Publish, UploadFile};

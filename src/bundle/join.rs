@@ -9,15 +9,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Instant;
 
 use serde_json::Value;
 
 use super::document::{Bundle, BundleFile, MAX_BYTES, PART_SCHEMA, SCHEMA, is_sum};
 use super::place::{Place, file};
 use super::problem::BundleProblem;
-use super::publish::{Target, describe};
+use super::publish::describe;
 use super::signature::Signer;
+use super::target::Target;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
@@ -72,11 +72,8 @@ pub(super) fn put(target: &Target<'_>, part: &Bundle, shard: &ShardReport) -> Re
 /// [`Error::State`]: parts are missing, or files of them; [`Error::BadInput`]: a part is damaged, or they do not belong
 /// together; [`Error::Usage`]: nothing can be written there; [`Error::Io`], [`Error::Interrupted`].
 pub(crate) fn join(options: &JoinOptions, observer: &dyn Observer) -> Result<BundleReport> {
-    let progress = Progress::new(observer);
-    let start = Instant::now();
-    let report = progress.sampled(|| run(options, &progress));
-    progress.end();
-    report.map(|report| BundleReport { seconds: start.elapsed().as_secs_f64(), ..report })
+    let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
+    Ok(BundleReport { seconds, ..report })
 }
 
 fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {

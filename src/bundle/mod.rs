@@ -14,6 +14,7 @@ mod document;
 mod during;
 mod hashing;
 mod join;
+mod known;
 mod part;
 mod place;
 mod problem;
@@ -21,6 +22,7 @@ mod publish;
 mod reuse;
 mod seed;
 mod signature;
+mod target;
 
 pub(crate) use document::is_sum;
 pub(crate) use during::{PublishedImport, import};

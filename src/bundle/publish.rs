@@ -1,40 +1,28 @@
 //! Publishing: a database that is what its import has made, file by file.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use super::document::{Bundle, BundleFile, PART_SCHEMA, SCHEMA, families, file_name};
-use super::place::{LATEST, Place, description, file, signature_of};
+use super::known::Known;
+use super::place::{LATEST, Place, description, signature_of};
 use super::problem::BundleProblem;
 use super::signature::Signer;
-use super::{document, hashing, join, signature};
+use super::target::Target;
+use super::{hashing, join, signature};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
-use crate::os::files::{Output, open_regular, read_regular};
-use crate::os::{private, resources};
+use crate::os::files::open_regular;
 use crate::parallel;
 use crate::preset::Loader;
-use crate::progress::{CancellationToken, Event, Observer, Phase, Progress};
+use crate::progress::{CancellationToken, Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
-use crate::report::{BUNDLED_SCHEMA, BundleReport, ImportReport, OptionRow, Plan};
+use crate::report::{BUNDLED_SCHEMA, BundleReport, ImportReport, Plan};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::releases::Release;
 use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, options, options_of};
-use crate::source::remote::{NetworkOptions, RemoteStore, is_remote};
-
-/// Files that are uploaded at once, at most.
-const UPLOADS: u64 = 4;
-
-/// The size of a large file, where it is not known yet.
-const LARGE: u64 = 512 << 20;
-
-/// The share of the machine's memory, as its reciprocal, that parts of uploads may take.
-const UPLOAD_SHARE: u64 = 16;
+use crate::source::remote::{NetworkOptions, is_remote};
 
 /// What to publish, and where.
 #[derive(Debug)]
@@ -64,11 +52,8 @@ struct Verified {
 /// [`Error::State`]: the database was not made by ingesting, or a node has written to it; [`Error::BadInput`]: it is
 /// damaged; [`Error::Usage`]: nothing can be written there; [`Error::Io`], [`Error::Rocks`], [`Error::Interrupted`].
 pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result<BundleReport> {
-    let progress = Progress::new(observer);
-    let start = Instant::now();
-    let report = progress.sampled(|| run(options, &progress));
-    progress.end();
-    report.map(|report| BundleReport { seconds: start.elapsed().as_secs_f64(), ..report })
+    let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
+    Ok(BundleReport { seconds, ..report })
 }
 
 fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport> {
@@ -368,238 +353,4 @@ pub(super) fn published(mut report: ImportReport) -> ImportReport {
     (report.cpu_seconds, report.peak_rss_bytes, report.bytes_read, report.bytes_written) = Default::default();
     (report.reading, report.small_files, report.levels) = Default::default();
     report
-}
-
-/// The options that files depend on, as far as they are known by name: those of column families and of tables.
-fn of_files(options: &[OptionRow]) -> Vec<(&str, &str)> {
-    let rows = options.iter().map(|row| (row.option.as_str(), row.value.as_str()));
-    rows.filter(|(option, _)| !option.starts_with("db.")).collect()
-}
-
-/// The files of the newest bundle of a place: one with the same records and options stands for an own one, since SSTs have a
-/// random identity each.
-#[derive(Default)]
-pub(super) struct Known(HashMap<(String, String), BundleFile>);
-
-impl Known {
-    /// The files of the bundle that is the newest there; none where it cannot be read. What one describes was believed by
-    /// whoever signed it: who signs names only files that he has described himself.
-    pub fn find(
-        place: &Place,
-        options: &[OptionRow],
-        signer: Option<&Signer>,
-        progress: &Progress<'_>,
-    ) -> Result<Self> {
-        let own = signer.map(Signer::own).into_iter().collect::<Vec<_>>();
-        let found = match place.latest().and_then(|id| id.map(|id| place.describe(&id, &own)).transpose()) {
-            Err(error @ Error::BadInput { .. }) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                let message =
-                    format!("the bundle that is there is not used ({error}: {cause}): all files are looked at anew");
-                progress.report(&Event::Warning { message });
-                None
-            }
-            found => found?,
-        };
-        let same = found.filter(|found| of_files(&found.record.options) == of_files(options));
-        let files = same.into_iter().flat_map(|found| found.files);
-        Ok(Self(files.map(|file| ((file.column_family.clone(), file.first.clone()), file)).collect()))
-    }
-
-    /// The other file that stands for `own`, if it is there. One that is not is warned of: its bytes are nowhere here.
-    pub fn stand_in(
-        &self,
-        own: &BundleFile,
-        (place, target): (&Place, &Target<'_>),
-        progress: &Progress<'_>,
-        stop: &CancellationToken,
-    ) -> Result<Option<&BundleFile>> {
-        let known = self.0.get(&(own.column_family.clone(), own.first.clone()));
-        let Some(known) = known.filter(|known| known.holds_what(own) && known.name != own.name) else {
-            return Ok(None);
-        };
-        if target.has(known, stop)? {
-            return Ok(Some(known));
-        }
-        let message = format!(
-            "{} is damaged or missing, and the bundle that was the newest names it: no database is seeded from that one any \
-             more",
-            place.at(&file(&known.name)).0.display()
-        );
-        progress.report(&Event::Warning { message });
-        Ok(None)
-    }
-}
-
-/// Where a bundle is written to.
-pub(super) enum Target<'a> {
-    Dir(&'a Path),
-    Store(Box<RemoteStore>),
-}
-
-impl<'a> Target<'a> {
-    pub fn open(place: &'a Place) -> Result<Self> {
-        if place.is_remote() {
-            return Ok(Self::Store(Box::new(RemoteStore::open(&place.root, &place.network)?)));
-        }
-        let root = place.root.as_path();
-        let refused =
-            |reason: String| Err(Error::Usage { reason, hint: "give the bundle a directory of its own".into() });
-        if root.join("CURRENT").symlink_metadata().is_ok() {
-            return refused(format!("{} is a database", root.display()));
-        }
-        if root.exists() && !root.is_dir() {
-            return refused(format!("{} is no directory", root.display()));
-        }
-        Ok(Self::Dir(root))
-    }
-
-    /// Files that are written at once, of which the `largest` is so long.
-    pub fn at_once(&self, largest: Option<u64>) -> usize {
-        let Self::Store(_) = self else { return 1 };
-        let largest = largest.unwrap_or(LARGE);
-        let memory = resources::memory().unwrap_or(1 << 30) / UPLOAD_SHARE;
-        (memory / RemoteStore::memory_of(largest).max(1)).clamp(1, UPLOADS) as usize
-    }
-
-    /// Whether a file is there. In a directory its bytes are compared; a store has whole objects only, and what is under the
-    /// name of a BLAKE3 was verified before it was sent.
-    pub fn has(&self, wanted: &BundleFile, stop: &CancellationToken) -> Result<bool> {
-        let name = file(&wanted.name);
-        match self {
-            Self::Store(store) => Ok(store.size_of(&name)? == Some(wanted.bytes)),
-            Self::Dir(root) => {
-                let path = own(root, &name)?;
-                match open_regular(&path) {
-                    Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(false),
-                    Err(error) => Err(Error::io("read", &path)(error)),
-                    Ok(there) => {
-                        let (bytes, blake3) = hashing::hash(&there, &path, wanted.bytes, stop)?;
-                        Ok(bytes == wanted.bytes && blake3.to_hex().as_str() == wanted.blake3)
-                    }
-                }
-            }
-        }
-    }
-
-    /// The size of a file, where it is there.
-    pub fn size_of(&self, name: &str) -> Result<Option<u64>> {
-        match self {
-            Self::Store(store) => store.size_of(name),
-            Self::Dir(root) => match own(root, name)?.symlink_metadata() {
-                Ok(there) => Ok(Some(there.len())),
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-                Err(error) => Err(Error::io("look at", &root.join(name))(error)),
-            },
-        }
-    }
-
-    /// Gives a synced file of an import its name here as well, where that costs nothing: only if no database stays that would share
-    /// its damage. False where it has to be written.
-    pub fn link_file(&self, own: &BundleFile, from: &Path) -> Result<bool> {
-        let Self::Dir(root) = self else { return Ok(false) };
-        let to = self::own(root, &file(&own.name))?;
-        let folder = make_folder(&to)?;
-        if std::fs::hard_link(from, &to).is_err() {
-            return Ok(false);
-        }
-        crate::os::files::sync_dir(folder).map(|()| true)
-    }
-
-    /// Writes a file, whole and durable, or not at all.
-    pub fn put_file(
-        &self,
-        own: &BundleFile,
-        from: &Path,
-        blake3: blake3::Hash,
-        stop: &CancellationToken,
-    ) -> Result<()> {
-        let name = file(&own.name);
-        let is_same = match self {
-            Self::Store(store) => store.put_file(&name, from, own.bytes, blake3)?,
-            Self::Dir(root) => put_file(&self::own(root, &name)?, from, own.bytes, blake3, stop)?,
-        };
-        match is_same {
-            true => Ok(()),
-            false => {
-                let what = format!("{} is another file than it was a moment ago", from.display());
-                Err(Error::bad_input(from, None, BundleProblem::NotAsImported { what }))
-            }
-        }
-    }
-
-    /// Writes a small file in one step, unless it is there.
-    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        match self {
-            Self::Store(store) => store.put(name, bytes),
-            Self::Dir(root) => {
-                let path = own(root, name)?;
-                let is_there = || read_regular(&path, document::MAX_BYTES).is_ok_and(|there| there == bytes);
-                if is_there() {
-                    return Ok(());
-                }
-                let write = || {
-                    let mut output = new_file(&path)?;
-                    output.file().write_all(bytes).map_err(Error::io("write", &path))?;
-                    output.commit()
-                };
-                // Shards that end at once write the same pointer.
-                write().or_else(|error| if is_there() { Ok(()) } else { Err(error) })
-            }
-        }
-    }
-}
-
-/// Where a file of a directory of bundles is: below the directory itself, whatever others have put there.
-///
-/// # Errors
-/// [`Error::State`]: a link, a pipe or a device has its name, or a link that of its folder.
-fn own(root: &Path, name: &str) -> Result<PathBuf> {
-    let path = root.join(name);
-    let folder = path.parent().filter(|folder| *folder != root);
-    for (at, is_folder) in [(folder, true), (Some(path.as_path()), false)] {
-        let Some(there) = at.and_then(|at| at.symlink_metadata().ok()) else { continue };
-        if if is_folder { !there.is_dir() } else { !there.is_file() } {
-            return Err(Error::State {
-                path: at.unwrap_or(root).to_owned(),
-                reason: format!("is {}, which is not written to", private::kind(&there)),
-                hint: "remove it, and run the same command again; nobody else should be able to write there".into(),
-            });
-        }
-    }
-    Ok(path)
-}
-
-/// A file that gets its name when it is whole. Its folder is made, durably.
-fn new_file(path: &Path) -> Result<Output> {
-    make_folder(path)?;
-    Output::create(path, true)
-}
-
-/// The folder of a file, which is made, durably.
-fn make_folder(path: &Path) -> Result<&Path> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    if !folder.exists() {
-        std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
-        let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        crate::os::files::sync_dir(above)?;
-    }
-    Ok(folder)
-}
-
-/// Copies a file of a database: never by a hard link, since the damage of one would be that of the other; blocks are shared
-/// where the file system copies them when they are written to. False where it is another file than it was.
-fn put_file(to: &Path, from: &Path, bytes: u64, blake3: blake3::Hash, stop: &CancellationToken) -> Result<bool> {
-    let source = open_regular(from).map_err(Error::io("read", from))?;
-    let mut output = new_file(to)?;
-    let copied: &mut File = output.file();
-    let found = if rustix::fs::ioctl_ficlone(&*copied, &source).is_ok() {
-        hashing::hash(copied, to, bytes, stop)?
-    } else {
-        hashing::copy((&source, from), (&mut *copied, to), bytes, stop, &|_| ())?
-    };
-    if found != (bytes, blake3) {
-        return Ok(false);
-    }
-    output.commit().map(|()| true)
 }
