@@ -121,7 +121,7 @@ pub struct CodeCount {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ZstdInfo {
-    /// Frames with data.
+    /// Frames that readers unpack, also those that hold nothing.
     pub frames: u64,
     /// How many of them end with a checksum.
     pub checksums: u64,
