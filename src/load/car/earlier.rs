@@ -20,7 +20,7 @@ pub(super) fn all(chunks: &mut Chunks, resumed: &ResumedState) -> Vec<SourceRead
 }
 
 /// The error for a source that is not what an earlier run has read; which one, where there are several.
-pub(super) fn is_another(chunks: &Chunks, source: Option<u32>, options: &ImportOptions) -> Error {
+pub(super) fn another_source(chunks: &Chunks, source: Option<u32>, options: &ImportOptions) -> Error {
     let name = source.filter(|_| chunks.sources() > 1).map(|source| chunks.name_of(source));
     identity::another_source(options, name)
 }
@@ -44,14 +44,14 @@ pub(in crate::load) fn skip(
         let found =
             read_again(chunks, offset, options, resumed.router.as_ref(), links).map_err(|error| match error {
                 // What was taken was valid.
-                Error::BadInput { .. } => is_another(chunks, Some(source), options),
+                Error::BadInput { .. } => another_source(chunks, Some(source), options),
                 error => error,
             })?;
         let is_same = found == known.content() && (offset.is_some() || chunks.is_at(known.offset, known.padding));
-        if is_same { Ok(()) } else { Err(is_another(chunks, Some(source), options)) }
+        if is_same { Ok(()) } else { Err(another_source(chunks, Some(source), options)) }
     };
     let go_to = |chunks: &mut Chunks, source: u32| match chunks.go_to(source) {
-        Err(Error::BadInput { .. }) => Err(is_another(chunks, Some(source), options)),
+        Err(Error::BadInput { .. }) => Err(another_source(chunks, Some(source), options)),
         outcome => outcome,
     };
     for source in 0..checkpoint.source {
@@ -79,11 +79,11 @@ pub(in crate::load) fn skip(
     let restart = checkpoint.restart.as_ref().filter(|_| checkpoint.checksum.is_none() || is_known);
     match chunks.skip_to(checkpoint.offset, known(last).end, restart, links.is_some().then_some(&mut each)) {
         // What was taken was valid.
-        Err(Error::BadInput { .. }) => return Err(is_another(chunks, Some(last), options)),
+        Err(Error::BadInput { .. }) => return Err(another_source(chunks, Some(last), options)),
         outcome => outcome?,
     }
     if checkpoint.checksum.is_some() && chunks.checksum().is_some() && chunks.checksum() != checkpoint.checksum {
-        return Err(is_another(chunks, Some(last), options));
+        return Err(another_source(chunks, Some(last), options));
     }
     chunks.take_up_passed(known(last).f3.as_ref());
     Ok(())
@@ -102,12 +102,12 @@ pub(in crate::load) fn is_whole(
     if !resumed.is_touched() && links.is_none() {
         return Ok(());
     }
-    let Some((checkpoint, padding)) = resumed.whole() else { return Err(is_another(chunks, None, options)) };
+    let Some((checkpoint, padding)) = resumed.whole() else { return Err(another_source(chunks, None, options)) };
     chunks.take_up(&resumed.sources);
     skip(chunks, &checkpoint, options, resumed, links)?;
     match chunks.next(None) {
         Ok(None) if chunks.tail().padding == padding => Ok(()),
-        Ok(_) | Err(Error::BadInput { .. }) => Err(is_another(chunks, Some(checkpoint.source), options)),
+        Ok(_) | Err(Error::BadInput { .. }) => Err(another_source(chunks, Some(checkpoint.source), options)),
         Err(error) => Err(error),
     }
 }

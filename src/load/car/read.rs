@@ -213,7 +213,7 @@ impl ReadContext<'_> {
                 found.get(known.source as usize).is_some_and(|found| found.content() == known.content())
             };
             let changed = self.resumed.sources.iter().find(|known| !is_same(known));
-            return Err(earlier::is_another(&chunks, changed.map(|known| known.source), self.options));
+            return Err(earlier::another_source(&chunks, changed.map(|known| known.source), self.options));
         }
         let sources = shared.counts.all(&mut chunks);
         let news = shared.news(&mut chunks, &mut noted);
