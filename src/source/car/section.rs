@@ -83,32 +83,19 @@ pub fn next_section(buffer: &[u8], at: usize, max_block: u64) -> Result<Step, (C
     }
     let body = &rest[len_bytes..];
     let len = len as usize;
+    // A CID that cannot be right is reported at once, not after the missing bytes have come.
+    let cid = cid_within(body.get(..len).unwrap_or(body), len).map_err(|problem| (problem, at + len_bytes))?;
+    if let Some(cid) = cid.filter(|cid| cid.len as usize > len) {
+        let digest = u64::from(cid.len - cid.digest);
+        return Err((CarProblem::DigestTooLong { digest, section: len as u64 }, at + len_bytes));
+    }
     if body.len() < len {
-        // A CID that cannot be right is reported at once, not after the missing bytes have come.
-        let inside = match read_cid(body) {
-            Ok(Some(cid)) if cid.len as usize > len => {
-                return Err((too_long(&cid, len), at + len_bytes));
-            }
-            Ok(Some(cid)) if cid.len as usize <= body.len() => "a block",
-            Ok(_) => "a CID",
-            Err(problem) => return Err((problem, at + len_bytes)),
-        };
+        let inside = if cid.is_some_and(|cid| cid.len as usize <= body.len()) { "a block" } else { "a CID" };
         return Ok(Step::Cut { missing: (len - body.len()) as u64, inside });
     }
-    let body = &body[..len];
-    match read_cid(body) {
-        Ok(Some(cid)) if cid.len as usize <= len => {
-            let cid_start = at + len_bytes;
-            Ok(Step::Section(Section { start: at, cid_start, end: cid_start + len, cid }))
-        }
-        Ok(Some(cid)) => Err((too_long(&cid, len), at + len_bytes)),
-        Ok(None) => Err((CarProblem::SectionTooShort { len: len as u64 }, at + len_bytes)),
-        Err(problem) => Err((problem, at + len_bytes)),
-    }
-}
-
-fn too_long(cid: &CidSpan, section: usize) -> CarProblem {
-    CarProblem::DigestTooLong { digest: u64::from(cid.len - cid.digest), section: section as u64 }
+    let cid = cid.ok_or((CarProblem::SectionTooShort { len: len as u64 }, at + len_bytes))?;
+    let cid_start = at + len_bytes;
+    Ok(Step::Section(Section { start: at, cid_start, end: cid_start + len, cid }))
 }
 
 /// Reads the parts of the CID at the front of `bytes`, up to the length of its digest; the digest itself need not be
@@ -117,6 +104,12 @@ fn too_long(cid: &CidSpan, section: usize) -> CarProblem {
 /// # Errors
 /// [`CarProblem`]: a version, number or length that no CID has.
 pub fn read_cid(bytes: &[u8]) -> Result<Option<CidSpan>, CarProblem> {
+    cid_within(bytes, bytes.len())
+}
+
+/// [`read_cid`] of a section of `section` bytes, of which `bytes` are the first: what is wrong with it is said in the
+/// same words however many of them are there.
+fn cid_within(bytes: &[u8], section: usize) -> Result<Option<CidSpan>, CarProblem> {
     // CIDv0: a bare sha2-256 multihash. Anything else begins with its version.
     if let [0x12, 0x20, ..] = bytes {
         return Ok(Some(CidSpan { len: 34, multihash: 0, digest: 2, codec: 0x70, hash: 0x12 }));
@@ -141,7 +134,7 @@ pub fn read_cid(bytes: &[u8]) -> Result<Option<CidSpan>, CarProblem> {
     let Some((digest_len, digest)) = number("a digest's length")? else { return Ok(None) };
     // A digest is at most as long as its section, and a section is under 4 GiB.
     let Some(len) = u32::try_from(digest_len).ok().and_then(|len| digest.checked_add(len)) else {
-        return Err(CarProblem::DigestTooLong { digest: digest_len, section: bytes.len() as u64 });
+        return Err(CarProblem::DigestTooLong { digest: digest_len, section: section as u64 });
     };
     Ok(Some(CidSpan { len, multihash, digest, codec, hash }))
 }
@@ -238,6 +231,27 @@ mod tests {
                 proptest::prop_assert!(found.end <= bytes.len());
                 proptest::prop_assert!(found.cid_start + found.cid.len as usize <= found.end);
                 proptest::prop_assert!(found.cid.multihash <= found.cid.digest && found.cid.digest <= found.cid.len);
+            }
+        }
+
+        #[test]
+        fn what_is_wrong_is_said_in_the_same_words_however_much_has_come(
+            numbers: [u64; 4], bits in proptest::array::uniform4(0u32..64), version_1: bool, data in proptest::collection::vec(0u8.., 0..90),
+        ) {
+            let mut cid = Vec::new();
+            for (number, bits) in numbers.into_iter().zip(bits).skip(usize::from(version_1)) {
+                cid.extend(unsigned_varint::encode::u64(number >> bits, &mut unsigned_varint::encode::u64_buffer()));
+            }
+            if version_1 {
+                cid.insert(0, 1);
+            }
+            let bytes = section(&cid, &data);
+            let whole = next_section(&bytes, 0, 1 << 20);
+            for len in 1..bytes.len() {
+                match next_section(&bytes[..len], 0, 1 << 20) {
+                    Ok(Step::Cut { .. }) => {}
+                    early => proptest::prop_assert_eq!(&early, &whole),
+                }
             }
         }
 
