@@ -81,10 +81,66 @@ fn the_first_fault_in_the_file_is_the_one_that_is_reported() {
     }
     let at = header(&[blocks[0].0.clone()]).len() + blocks[..700].iter().map(|b| section(b).len()).sum::<usize>();
     let bytes = rooted(&blocks);
+    blocks[710].0[0] = 2;
     let place = Place::new();
-    let source = place.file("x.car", &bytes[..bytes.len() - 1]);
-    for threads in ["1", "2", "5"] {
-        import(&place, &source).args(&["--threads", threads]).run().refused(3, at as u64, "does not match its hash");
+    let sources = [
+        place.file("whole.car", &bytes),
+        place.file("cut.car", &bytes[..bytes.len() - 1]),
+        place.file("no-cid.car", &rooted(&blocks)),
+        place.file("packed.car.zst", &zstd(&bytes)),
+    ];
+    // With the smallest budget the blocks that are held are spilled when all of it is taken.
+    for plan in [&["--plan", "memory"][..], &["--plan", "memory", "--memory", "16MiB"], &["--plan", "spill"]] {
+        for (source, threads) in sources.iter().flat_map(|source| ["1", "2", "5"].map(|threads| (source, threads))) {
+            let done = import(&place, source).args(plan).args(&["--threads", threads]).run();
+            done.refused(3, at as u64, "does not match its hash");
+        }
+    }
+}
+
+#[test]
+fn a_block_in_place_of_its_digest_is_reported_before_what_follows_it() {
+    let first = block(&noise(0, 3000));
+    let no_digest = identity(RAW, b"hello");
+    let at = rooted(std::slice::from_ref(&first)).len() as u64;
+    let mut bad_hash = block(&noise(1, 300));
+    bad_hash.1[0] ^= 1;
+    let mut no_cid = block(&noise(2, 300));
+    no_cid.0[0] = 9;
+    for second in [bad_hash.clone(), no_cid] {
+        let place = Place::new();
+        let source = place.file("x.car", &rooted(&[first.clone(), no_digest.clone(), second]));
+        for plan in ["memory", "spill"] {
+            let done = import(&place, &source).key(Key::Digest).args(&["--plan", plan]).run();
+            done.refused(3, at, "the block is in its CID, which has no digest to be its key");
+        }
+    }
+    let place = Place::new();
+    let source = place.file("x.car", &rooted(&[first, bad_hash, no_digest]));
+    for plan in ["memory", "spill"] {
+        let done = import(&place, &source).key(Key::Digest).args(&["--plan", plan]).run();
+        done.refused(3, at, "does not match its hash");
+    }
+}
+
+#[test]
+fn the_first_fault_of_several_files_is_the_one_that_is_reported() {
+    let files = |bad: &[(usize, usize)], place: &Place| -> Vec<std::path::PathBuf> {
+        let file = |number: usize| {
+            let mut blocks: Vec<Block> = (0..500).map(|i| block(&noise(number as u64 * 1000 + i, 3000))).collect();
+            bad.iter().filter(|(file, _)| *file == number).for_each(|(_, index)| blocks[*index].1[0] ^= 1);
+            place.file(&format!("{number}.car"), &rooted(&blocks))
+        };
+        (0..3).map(file).collect()
+    };
+    let sections = |count: u64| (0..count).map(|i| section(&block(&noise(1000 + i, 3000))).len()).sum::<usize>();
+    let at = header(&[block(b"").0]).len() + sections(400);
+    for threads in ["1", "3"] {
+        let place = Place::new();
+        let [first, rest @ ..] = &files(&[(1, 400), (1, 450), (2, 3)], &place)[..] else { panic!("three files") };
+        let rest: Vec<_> = rest.iter().map(|path| path.to_str().expect("text")).collect();
+        let done = import(&place, first).args(&rest).args(&["--threads", threads]).run();
+        done.refused_by(3, &format!("1.car at byte {at}: "));
     }
 }
 

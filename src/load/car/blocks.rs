@@ -105,15 +105,21 @@ impl<'a> BlockReader<'a> {
         let mut blocks = Vec::with_capacity(LANES);
         for group in chunk.starts.chunks(LANES) {
             blocks.clear();
+            let mut fault = Ok(());
             for &start in group {
-                blocks.push(Block::at(chunk, start).ok_or_else(|| self.explain(chunk, start as usize))?);
+                match self.block(chunk, start) {
+                    Ok(block) => blocks.push(block),
+                    Err(error) => {
+                        fault = Err(error);
+                        break;
+                    }
+                }
             }
+            // A block before the fault may not match its hash, and that is the first fault then.
             if self.options.verify {
                 self.check(chunk, &blocks, &mut ahead)?;
             }
-            if self.options.key == KeyLayout::Digest {
-                self.note_functions(chunk, &blocks)?;
-            }
+            fault?;
             if let Some(links) = self.links {
                 blocks.iter().for_each(|block| links.gather(&block.section.cid, block.body(), &mut self.gathered));
                 links.add(&mut self.gathered)?;
@@ -123,23 +129,22 @@ impl<'a> BlockReader<'a> {
         Ok(())
     }
 
-    /// Notes the hash functions of blocks, which a later verification of bare digests must know.
+    /// The block at `start`. Notes its hash function where keys do not name theirs: a later verification must know it.
     ///
     /// # Errors
-    /// [`Error::BadInput`] with [`CarProblem::NoDigest`]: a block is in its CID in place of a digest, and may be the digest
-    /// of another block.
-    fn note_functions(&mut self, chunk: &Chunk, blocks: &[Block<'_>]) -> Result<()> {
-        for block in blocks {
-            let cid = block.section.cid;
-            if !self.functions.contains(&cid.hash) {
-                if cid.hash == IDENTITY {
-                    return Err(Error::bad_input(&chunk.name, block.place(chunk), CarProblem::NoDigest));
-                }
-                self.functions.push(cid.hash);
-                self.journal.met(cid.hash);
+    /// [`Error::BadInput`]: its section cannot be read; with [`CarProblem::NoDigest`], the key is to be a digest, and the
+    /// block is in its CID in place of one, and may be the digest of another block.
+    fn block<'c>(&mut self, chunk: &'c Chunk, start: u32) -> Result<Block<'c>> {
+        let block = Block::at(chunk, start).ok_or_else(|| self.explain(chunk, start as usize))?;
+        let function = block.section.cid.hash;
+        if self.options.key == KeyLayout::Digest && !self.functions.contains(&function) {
+            if function == IDENTITY {
+                return Err(Error::bad_input(&chunk.name, block.place(chunk), CarProblem::NoDigest));
             }
+            self.functions.push(function);
+            self.journal.met(function);
         }
-        Ok(())
+        Ok(block)
     }
 
     fn check<'c>(&mut self, chunk: &'c Chunk, blocks: &[Block<'c>], ahead: &mut &[u8]) -> Result<()> {
