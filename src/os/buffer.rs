@@ -4,13 +4,23 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::time::Duration;
 
-use memmap2::{MmapMut, MmapOptions};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Error, Result};
 
-/// From this size on, in bytes, huge pages are requested.
-const HUGE_FROM: usize = 2 << 20;
+/// A huge page, in bytes; from this size on buffers are in huge pages.
+const HUGE: usize = 2 << 20;
+
+/// Bytes that a [`Slab`] reserves at once.
+const REGION: usize = 32 << 20;
+
+/// After so many huge pages' worth of one kind of pages a [`Slab`] tries the other kind again.
+const TRY_AGAIN: u32 = 128;
 
 /// Makes `buffer` hold `len` bytes or more. What it held is lost where it grows, and nothing is written: the system gives
 /// zeroed pages when they are first used.
@@ -21,7 +31,17 @@ pub fn make_room(buffer: &mut Vec<u8>, len: usize) {
 }
 
 /// A fixed piece of zeroed memory outside the heap; it goes back to the system at once when dropped.
-pub struct Buffer(MmapMut);
+pub struct Buffer {
+    /// Begins and ends with a page.
+    start: NonNull<u8>,
+    mapped: usize,
+    len: usize,
+}
+
+// SAFETY: a buffer owns its memory, which nothing else refers to.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; it is changed through `&mut` only.
+unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// Reserves `len` bytes; pages are taken from the system when they are first written.
@@ -29,33 +49,147 @@ impl Buffer {
     /// # Errors
     /// [`Error::Io`]: the system has no address space left, or refuses to commit the memory.
     pub fn new(len: usize) -> Result<Self> {
-        let map = MmapMut::map_anon(len.max(1)).map_err(Error::io("reserve memory for", Path::new("a buffer")))?;
-        if len >= HUGE_FROM {
-            // Advice only: a system without huge pages works all the same.
-            let _ = map.advise(memmap2::Advice::HugePage);
+        let buffer = Self::reserve(len)?;
+        if len >= HUGE {
+            buffer.advise(0, buffer.mapped, Advice::LinuxHugepage);
         }
-        Ok(Self(map))
+        Ok(buffer)
     }
 
-    /// The same with pages that the system gives all at once, which costs it less than one after the other.
-    ///
-    /// # Errors
-    /// As [`Buffer::new`].
-    pub fn populated(len: usize) -> Result<Self> {
-        let map = MmapOptions::new().len(len.max(1)).populate().map_anon();
-        Ok(Self(map.map_err(Error::io("reserve memory for", Path::new("a buffer")))?))
+    fn reserve(len: usize) -> Result<Self> {
+        let failed = Error::io("reserve memory for", Path::new("a buffer"));
+        let mapped = match len.max(1).checked_next_multiple_of(rustix::param::page_size()) {
+            Some(mapped) => mapped,
+            None => return Err(failed(std::io::ErrorKind::OutOfMemory.into())),
+        };
+        // SAFETY: a new map at a place that the system chooses.
+        let map =
+            unsafe { mmap_anonymous(ptr::null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+        match map.map(|start| NonNull::new(start.cast())) {
+            Ok(Some(start)) => Ok(Self { start, mapped, len }),
+            Ok(None) => Err(failed(std::io::ErrorKind::OutOfMemory.into())),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    /// Splits off everything from `at` on, a multiple of the size of a page.
+    fn split_off(&mut self, at: usize) -> Self {
+        assert!(at <= self.mapped && at.is_multiple_of(rustix::param::page_size()), "no page begins there");
+        // SAFETY: the end of the map at most.
+        let start = unsafe { self.start.add(at) };
+        let rest = Self { start, mapped: self.mapped - at, len: self.len.saturating_sub(at) };
+        (self.mapped, self.len) = (at, self.len.min(at));
+        rest
+    }
+
+    /// Advice only: a system that does not take it gives the pages all the same.
+    fn advise(&self, at: usize, len: usize, advice: Advice) {
+        assert!(at <= self.mapped && len <= self.mapped - at, "advice for other memory");
+        // SAFETY: the range lies inside of our map, and no advice that is given changes what it holds.
+        let _ = unsafe { madvise(self.start.add(at).as_ptr().cast(), len, advice) };
     }
 }
 
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.0
+        // SAFETY: `len` bytes of our map, which was zeroed when it was made.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        // SAFETY: as above; nothing else refers to it.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.mapped > 0 {
+            // SAFETY: our own map, or the part of one that this buffer has; nothing refers to it any more.
+            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
+        }
+    }
+}
+
+/// Memory that is cut into buffers. Its pages come many at a time, which costs the system less than a fault for each, and
+/// huge or small ones, whichever cost less: mostly a sixth is paid for huge ones, but where a virtual machine has given its
+/// free memory back to its host, which it does in huge pages, they may cost seven times as much as small ones.
+#[derive(Default)]
+pub struct Slab {
+    rest: Option<Buffer>,
+    /// Bytes at the front of `rest` that have pages.
+    ready: usize,
+    choice: Choice,
+}
+
+impl Slab {
+    /// A buffer of `len` bytes with pages.
+    ///
+    /// # Errors
+    /// As [`Buffer::new`].
+    pub fn cut(&mut self, len: usize) -> Result<Buffer> {
+        let page = rustix::param::page_size();
+        let mapped = len.max(1).checked_next_multiple_of(page).unwrap_or(usize::MAX);
+        let mut buffer = match self.rest.take().filter(|rest| rest.mapped >= mapped) {
+            Some(rest) => rest,
+            None => {
+                self.ready = 0;
+                region(mapped)?
+            }
+        };
+        while self.ready < mapped {
+            self.ready += self.choice.populate(&buffer, self.ready);
+        }
+        let rest = buffer.split_off(mapped);
+        buffer.len = len;
+        self.ready -= mapped;
+        self.rest = Some(rest);
+        Ok(buffer)
+    }
+}
+
+/// Memory for `len` bytes or more that begins with a huge page.
+fn region(len: usize) -> Result<Buffer> {
+    let len = len.max(REGION).checked_next_multiple_of(HUGE).unwrap_or(usize::MAX);
+    let mut all = Buffer::reserve(len.saturating_add(HUGE))?;
+    let before = all.start.align_offset(HUGE).min(HUGE);
+    let mut region = all.split_off(before);
+    region.split_off(len);
+    Ok(region)
+}
+
+/// Which pages cost less, as those tell that came before.
+#[derive(Default)]
+struct Choice {
+    /// What the last ones of each kind cost: small, huge.
+    costs: [Option<Duration>; 2],
+    /// How often it was chosen.
+    chosen: u32,
+}
+
+impl Choice {
+    /// Whether the next pages are to be huge ones.
+    fn next(&mut self) -> bool {
+        self.chosen = self.chosen.wrapping_add(1);
+        match self.costs {
+            [Some(small), Some(huge)] => (huge < small) != self.chosen.is_multiple_of(TRY_AGAIN),
+            [_, huge] => huge.is_none(),
+        }
+    }
+
+    /// Has the system give the pages from `at` to the next huge page; how many bytes these are.
+    fn populate(&mut self, buffer: &Buffer, at: usize) -> usize {
+        let len = HUGE.min(buffer.mapped - at);
+        let huge = self.next();
+        let before = clock_gettime(ClockId::ThreadCPUTime);
+        buffer.advise(at, len, if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage });
+        buffer.advise(at, len, Advice::LinuxPopulateWrite);
+        let after = clock_gettime(ClockId::ThreadCPUTime);
+        // The time of this thread: that others ran meanwhile is no matter of the pages.
+        self.costs[usize::from(huge)] = Duration::try_from(after - before).ok();
+        len
     }
 }

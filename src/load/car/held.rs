@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
-use crate::os::buffer::Buffer;
+use crate::os::buffer::{Buffer, Slab};
 use crate::sort::entries::{BlockArena, Entry, Unsorted};
 use crate::sort::key::KeyLayout;
 use crate::sort::router::{Route, Router};
@@ -82,11 +82,9 @@ struct Piece {
 impl Piece {
     /// Copies a section into the last of a partition's pieces, or into a new one of `room` bytes where it does not fit. Returns
     /// which piece that is, and where in it the section begins.
-    fn copy(pieces: &mut Vec<Self>, room: usize, source: u32, section: &[u8]) -> Result<(u32, u32)> {
+    fn copy(pieces: &mut Vec<Self>, slab: &mut Slab, room: usize, source: u32, section: &[u8]) -> Result<(u32, u32)> {
         if pieces.last().is_none_or(|piece| piece.buffer.len() - piece.len < section.len()) {
-            let (len, is_first) = (room.max(section.len()), pieces.is_empty());
-            // Many partitions of a short source have little more than their first piece.
-            let buffer = if is_first { Buffer::new(len)? } else { Buffer::populated(len)? };
+            let buffer = slab.cut(room.max(section.len()))?;
             pieces.push(Self { buffer, len: 0, marks: Vec::new() });
         }
         let nth = pieces.len() as u32 - 1;
@@ -114,6 +112,8 @@ pub(in crate::load) struct Hold {
     chunks: Vec<HeldChunk>,
     /// For each partition, where its blocks are copied to.
     copies: Vec<Vec<Piece>>,
+    /// What pieces are cut from.
+    slab: Slab,
     /// Where blocks are copied, the bytes of a piece.
     room: Option<usize>,
     number: u32,
@@ -127,6 +127,7 @@ impl Hold {
             contents: vec![Content::default(); partitions as usize],
             chunks: Vec::new(),
             copies: (0..partitions).map(|_| Vec::new()).collect(),
+            slab: Slab::default(),
             room,
             number,
             workers,
@@ -144,14 +145,15 @@ impl Hold {
     /// [`crate::Error::Io`]: the system gives no more memory.
     pub fn add(&mut self, route: Route, chunk: &Chunk, block: &Block<'_>, digest: ContentDigest) -> Result<()> {
         let partition = route.partition as usize;
+        let Self { entries, contents, copies, slab, .. } = self;
         let (Some(entries), Some(content), Some(copies)) =
-            (self.entries.get_mut(partition), self.contents.get_mut(partition), self.copies.get_mut(partition))
+            (entries.get_mut(partition), contents.get_mut(partition), copies.get_mut(partition))
         else {
             return Ok(());
         };
         let (index, start) = match self.room {
             Some(room) => {
-                let (nth, start) = Piece::copy(copies, room, chunk.source, block.whole())?;
+                let (nth, start) = Piece::copy(copies, slab, room, chunk.source, block.whole())?;
                 (nth * self.workers + self.number, start)
             }
             None => (chunk.index, block.section.start as u32),
