@@ -193,3 +193,86 @@ impl Choice {
         len
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Bytes at which `buffer` lies, and those of its pages.
+    fn place(buffer: &Buffer) -> (usize, usize) {
+        (buffer.start.as_ptr() as usize, buffer.mapped)
+    }
+
+    fn micros(micros: u64) -> Option<Duration> {
+        Some(Duration::from_micros(micros))
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_slab_cuts_is_zeroed_and_apart_and_keeps_what_is_written(
+            lens in prop::collection::vec(prop_oneof![0..10_000_usize, Just(512 << 10), 1..REGION / 2], 1..20),
+            dropped in prop::collection::vec(any::<bool>(), 20),
+        ) {
+            let mut slab = Slab::default();
+            let mut kept: Vec<(u8, Buffer)> = Vec::new();
+            for ((number, len), dropped) in (1u8..).zip(lens).zip(dropped) {
+                let mut buffer = slab.cut(len).expect("memory");
+                prop_assert_eq!(buffer.len(), len);
+                prop_assert!(buffer.iter().all(|byte| *byte == 0));
+                buffer.fill(number);
+                let (start, mapped) = place(&buffer);
+                prop_assert!(mapped >= len && start.is_multiple_of(rustix::param::page_size()));
+                for (_, other) in &kept {
+                    let (at, of) = place(other);
+                    prop_assert!(start + mapped <= at || at + of <= start, "two buffers share bytes");
+                }
+                if !dropped {
+                    kept.push((number, buffer));
+                }
+            }
+            for (number, buffer) in &kept {
+                prop_assert!(buffer.iter().all(|byte| byte == number));
+            }
+        }
+    }
+
+    #[test]
+    fn a_slab_has_pages_for_what_it_cuts_and_little_more() {
+        let mut slab = Slab::default();
+        let mut whole = 0;
+        for _ in 0..100 {
+            whole += slab.cut(300 << 10).expect("memory").mapped;
+            let rest = slab.rest.as_ref().expect("a region");
+            assert!(slab.ready < HUGE && slab.ready <= rest.mapped, "{} of {}", slab.ready, rest.mapped);
+            assert!((place(rest).0 + slab.ready).is_multiple_of(HUGE), "huge pages begin where they can");
+        }
+        assert_eq!(whole, 100 * (300 << 10));
+    }
+
+    #[test]
+    fn memory_that_is_too_much_is_an_error() {
+        let mut slab = Slab::default();
+        for len in [usize::MAX, usize::MAX / 2, 1 << 60] {
+            assert!(Buffer::new(len).is_err(), "{len}");
+            assert!(slab.cut(len).is_err(), "{len}");
+        }
+        assert_eq!(slab.cut(10).expect("memory").len(), 10);
+    }
+
+    #[test]
+    fn cheaper_pages_are_chosen_and_the_others_tried_again() {
+        let mut choice = Choice::default();
+        assert!(choice.next(), "huge ones first");
+        choice.costs[1] = micros(100);
+        assert!(!choice.next(), "then small ones");
+        choice.costs[0] = micros(600);
+        let chosen = |choice: &mut Choice| (0..TRY_AGAIN).filter(|_| choice.next()).count() as u32;
+        assert_eq!(chosen(&mut choice), TRY_AGAIN - 1);
+        choice.costs[1] = micros(4700);
+        assert_eq!(chosen(&mut choice), 1, "of a host that has to give them first");
+        choice.costs[1] = micros(100);
+        assert_eq!(chosen(&mut choice), TRY_AGAIN - 1, "once it has");
+    }
+}
