@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ use crate::report::{Plan, rfc3339};
 use crate::size::grouped;
 use crate::source::car::NullPadding;
 use crate::source::input::Remote;
+use crate::source::input::STDIN;
 use crate::source::remote::RemotePin;
 
 /// How much of the source's head and tail is digested, in bytes.
@@ -56,6 +58,9 @@ pub(super) struct Identity {
     /// The names of several sources.
     #[serde(skip)]
     paths: Vec<PathBuf>,
+    /// What standard input is, where that is a source and a file: it has no name to look at again.
+    #[serde(skip)]
+    stdin: Option<(FileIdentity, Inode)>,
 }
 
 /// The parts of the source that its identity is made from.
@@ -233,6 +238,7 @@ impl Identity {
             log: origin.log,
             part: origin.part,
             paths: origin.paths,
+            stdin: of_stdin(options)?,
         })
     }
 
@@ -242,6 +248,9 @@ impl Identity {
     /// # Errors
     /// [`Error::State`]: it changed or is gone; [`Error::Io`]: it cannot be read.
     pub fn still_holds(&self, options: &ImportOptions) -> Result<()> {
+        if of_stdin(options)? != self.stdin {
+            return Err(changed(Path::new(STDIN), NOT_WHAT_IT_WAS));
+        }
         for (OneSource { file, inode, .. }, path) in self.source.sources.iter().zip(&self.paths) {
             let Some((file, inode)) = file.as_ref().zip(inode.as_ref()) else { continue };
             if !path.exists() {
@@ -512,6 +521,17 @@ pub(super) fn of_file(path: &Path, file: &File) -> Result<(FileIdentity, Inode)>
         tail: sample(metadata.len().saturating_sub(SAMPLE))?,
     };
     Ok((identity, Inode::of(&metadata)))
+}
+
+/// The same for standard input, where that is one of the sources and a file.
+fn of_stdin(options: &ImportOptions) -> Result<Option<(FileIdentity, Inode)>> {
+    let path = Path::new(STDIN);
+    if !options.sources.iter().any(|source| source == path) {
+        return Ok(None);
+    }
+    let file = std::io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;
+    let is_file = file.metadata().map_err(Error::io("look at", path))?.is_file();
+    if is_file { of_file(path, &file).map(Some) } else { Ok(None) }
 }
 
 impl Inode {

@@ -22,7 +22,7 @@ use crate::report::RemoteInfo;
 use crate::source::block_log::{PEEK, is_block_log, is_log_directory, is_set};
 use crate::source::car::CarProblem;
 use crate::source::car::sources::Following;
-use crate::source::input::{self, Compression, Input, InputOptions, Look, Remote};
+use crate::source::input::{self, Compression, Input, InputOptions, Look, Remote, STDIN};
 use crate::source::remote::is_remote;
 
 /// The most sources of one import: fingerprints have 16 bits for the number of one.
@@ -33,9 +33,6 @@ const LOOKS: usize = 16;
 
 /// What the names of CARs end in, compressed or not.
 const ENDINGS: [&[u8]; 5] = [b".car", b".car.zst", b".car.gz", b".car.xz", b".car.lz4"];
-
-/// The name of standard input.
-const STDIN: &str = "-";
 
 /// The sources in the caller's order; directories are replaced by the CARs in them.
 pub(super) struct Sources {

@@ -188,6 +188,8 @@ pub enum Way {
 pub enum From {
     File,
     Pipe,
+    /// The file, as standard input.
+    Stdin,
 }
 
 /// One import that is run again and again.
@@ -320,11 +322,15 @@ impl Case {
         command.args(words).arg("import");
         match self.from {
             From::File => command.arg(&self.snapshot.file),
-            From::Pipe => command.arg("-"),
+            From::Pipe | From::Stdin => command.arg("-"),
         };
         command.arg("--db").arg(&self.db).args(["--json", "--progress", "off", "--threads", "2"]).args(&self.args);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stdin = match self.from {
+            From::Stdin => std::fs::File::open(&self.snapshot.file).expect("the snapshot").into(),
+            From::File | From::Pipe => Stdio::null(),
+        };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 

@@ -59,7 +59,7 @@ fn the_first_signal_stops_within_two_seconds_and_the_same_command_goes_on() {
                 let (child, stdin) = case.start_stalled(&snapshot.bytes[..3 << 20]);
                 (child, Some(stdin))
             }
-            From::File => (case.start(), None),
+            From::File | From::Stdin => (case.start(), None),
         };
         wait_for(|| case.partial().join("journal").exists() || case.db.exists());
         tell(&child, signal);

@@ -54,6 +54,26 @@ fn a_source_that_changes_between_hashing_and_building_is_noticed() {
     }
 }
 
+#[test]
+fn a_file_that_is_standard_input_and_changes_while_it_is_read_is_noticed() {
+    for (way, point, verify) in [
+        (Way::Spill, "read:2", "none"),
+        (Way::Spill, "read:2", "hash"),
+        (Way::Spill, "read-done", "none"),
+        (Way::Memory, "held", "none"),
+        (Way::Memtables, "read:2", "none"),
+    ] {
+        let place = Place::in_memory();
+        let (mut case, path) = own_copy(&place, way);
+        case.from = From::Stdin;
+        let case = case.arg(&["--verify", verify]);
+        let ended = case.stopped_at(point, || change_and_put_times_back(&path));
+        assert_eq!(ended.code, Some(4), "{way:?}, {point}, {verify}: {ended:?}");
+        ended.says(&["-: it changed while it was being read", "hint: start over with --restart"]);
+        case.nothing_under_the_name("a changed source");
+    }
+}
+
 /// The same snapshot with the first section of each length in place of all others of that length.
 fn with_repeated_sections(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();

@@ -46,7 +46,7 @@ pub(crate) use look::{Look, look, look_at_remote};
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;
 pub use open::open;
-pub(crate) use open::refused;
+pub(crate) use open::{STDIN, refused};
 pub(crate) use peek::peek;
 pub use problem::CompressionProblem;
 pub(crate) use remote::{Packed, Remote};

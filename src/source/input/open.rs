@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::source::remote::{is_remote, is_url};
 
 /// The name of standard input.
-pub(super) const STDIN: &str = "-";
+pub(crate) const STDIN: &str = "-";
 
 /// Opens the snapshot at `path`; `-` is standard input.
 ///
