@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 const HUGE: usize = 2 << 20;
 
 /// Bytes that a [`Slab`] reserves at once.
-const REGION: usize = 32 << 20;
+const REGION: usize = 8 << 20;
 
 /// After so many huge pages' worth of one kind of pages a [`Slab`] tries the other kind again.
 const TRY_AGAIN: u32 = 128;

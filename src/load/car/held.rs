@@ -84,7 +84,9 @@ impl Piece {
     /// which piece that is, and where in it the section begins.
     fn copy(pieces: &mut Vec<Self>, slab: &mut Slab, room: usize, source: u32, section: &[u8]) -> Result<(u32, u32)> {
         if pieces.last().is_none_or(|piece| piece.buffer.len() - piece.len < section.len()) {
-            let buffer = slab.cut(room.max(section.len()))?;
+            let len = room.max(section.len());
+            // Many partitions of a short source have little more than their first piece.
+            let buffer = if pieces.is_empty() { Buffer::new(len)? } else { slab.cut(len)? };
             pieces.push(Self { buffer, len: 0, marks: Vec::new() });
         }
         let nth = pieces.len() as u32 - 1;
