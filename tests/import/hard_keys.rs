@@ -37,6 +37,15 @@ fn within(done: &Done, budget: u64) {
     assert!(peak <= budget + FIXED, "{peak} MiB resident with a budget of {budget} MiB");
 }
 
+#[test]
+fn a_short_pipe_takes_little_of_a_large_budget() {
+    // Its size is not known, so it may be long: there are many partitions, and each worker has pieces for each of them.
+    let blocks: Vec<Block> = (0..3000).map(|seed| block(&noise(seed, 700))).collect();
+    let place = Place::new();
+    let done = import_pipe(&place, car(&[], &blocks)).args(&["--memory", "4GiB", "--threads", "16"]).run();
+    within(&done, 0);
+}
+
 /// A block under a blake2b-256 CID that an adversary made up; its bytes cannot be found, so it goes unchecked.
 fn forged(digest: &[u8], data: &[u8]) -> Block {
     (cid(DAG_CBOR, BLAKE2B_256, digest), data.to_vec())
