@@ -1,7 +1,7 @@
 //! Building SST files: partitions in the order of their keys, each sorted on its own, on all threads.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -68,10 +68,29 @@ pub(in crate::load) fn build(blocks: &Blocks, building: &BuildContext<'_>) -> Re
     // Where all cores may be used, one worker more: it uses them while another waits until the disk has its file. Workers of
     // spilled partitions have a share of the memory each, so no other is added.
     let waits = matches!(held, Held::Memory { .. }) && plan.threads >= parallel::cores();
-    let workers = parallel::for_each(plan.threads + usize::from(waits), jobs.len(), make, |(built, spare), item| {
-        let made = builder.job(&jobs[item], held, spare);
-        built.add(&made.inspect_err(|_| builder.stopped.store(true, Ordering::Relaxed))?);
-        Ok(())
+    let stop = |_: &Error| builder.stopped.store(true, Ordering::Relaxed);
+    let workers = std::thread::scope(|scope| {
+        // Freeing a file waits for a disk that is told what is free: no worker does.
+        let (built_ones, unneeded) = crossbeam_channel::unbounded::<Range<u32>>();
+        let deleting = match held {
+            Held::Spilled(spill) => {
+                let delete = move || unneeded.iter().flatten().try_for_each(|partition| spill.delete(partition));
+                Some(parallel::start(scope, move || delete().inspect_err(stop))?)
+            }
+            Held::Memory { .. } => None,
+        };
+        let workers =
+            parallel::for_each(plan.threads + usize::from(waits), jobs.len(), make, |(built, spare), item| {
+                built.add(&builder.job(&jobs[item], held, spare).inspect_err(stop)?);
+                // Their blocks are in synced files now; the disk never holds both for long. After a failure nobody receives.
+                let _ = built_ones.send(jobs[item].partitions.clone());
+                Ok(())
+            });
+        drop(built_ones);
+        let deleted = deleting.map_or(Ok(Ok(())), |deleting| deleting.join());
+        // What it stopped ended as interrupted: the reason is its own.
+        deleted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        workers
     })?;
     let (files, repeats) = (resumed.files.clone(), resumed.repeats.clone());
     let mut built = FamilyDone { files, tally: resumed.tally, repeats };
@@ -137,10 +156,6 @@ impl Builder<'_> {
         self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally, repeats })?;
         failpoint::reach("built");
         self.uploads.map_or(Ok(()), |uploads| uploads.add(&self.options.column_family, &mine.files))?;
-        if let Held::Spilled(spill) = held {
-            // Their blocks are in synced files now; the disk never holds both for long.
-            job.clone().try_for_each(|partition| spill.delete(partition))?;
-        }
         Ok(mine)
     }
 
