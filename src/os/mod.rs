@@ -4,6 +4,7 @@ pub(crate) mod buffer;
 pub(crate) mod file_system;
 pub mod files;
 pub(crate) mod mmap;
+pub(crate) mod page_cache;
 pub(crate) mod private;
 pub mod resources;
 pub(crate) mod scratch_dir;

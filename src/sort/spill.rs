@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -27,11 +26,16 @@ use crate::external_sort::{Fixed, Sorter};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
+use crate::os::page_cache;
 use crate::os::private;
 use crate::source::car::chunk::ChunkBytes;
 
 /// Bytes of a partition of fixed-size records that are read at once.
 const READ: usize = 1 << 20;
+
+/// By how many bytes a partition grows before they are written to the disk: a large piece. Small ones, which a small budget
+/// has, would be a request and a place on the disk each.
+const WRITE: u64 = 512 << 10;
 
 /// A section that stays in the source.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -232,11 +236,7 @@ impl Spill {
             new_files |= synced == 0;
             if let Some(file) = slot.file.get() {
                 file.sync_data().map_err(Error::io("sync", self.path(partition)))?;
-                // Where memory is scarce, what is on the disk need not stay in the page cache as well: its pages take
-                // the next pieces, and pages that were used a moment ago cost a fraction of new ones. Advice only.
-                if !self.cached {
-                    let _ = fadvise(file, 0, None, Advice::DontNeed);
-                }
+                self.written(file, extent.bytes);
             }
             slot.synced.fetch_max(extent.bytes, Ordering::Relaxed);
         }
@@ -316,8 +316,21 @@ impl Spill {
             at
         };
         file.write_all_at(piece, at).map_err(Error::io("write", path()))?;
+        let end = at + piece.len() as u64;
+        if at / WRITE < end / WRITE {
+            self.written(file, end);
+        }
         slot.content().merge(content);
         Ok(())
+    }
+
+    /// Where memory is scarce, what is on the disk need not stay in the page cache as well: its pages take the next pieces,
+    /// and pages that were used a moment ago cost a fraction of new ones. What is not on the disk yet goes there from now
+    /// on, so that the disk works from the start, and a checkpoint has little left to wait for.
+    fn written(&self, file: &File, end: u64) {
+        if !self.cached {
+            page_cache::write_and_drop(file, end);
+        }
     }
 
     /// How many partitions there are.
@@ -639,6 +652,37 @@ mod tests {
             spill.delete(partition).expect("it is ours");
         }
         assert_eq!(dir.path().read_dir().expect("a folder").count(), 0);
+    }
+
+    #[test]
+    fn a_partition_that_cannot_be_deleted_is_an_error_that_names_it() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let spill = Spill::new(dir.path().to_owned(), 1);
+        spill.append(0, b"something", Content::default(), &[]).expect("room");
+        let path = dir.path().join("00000.part");
+        std::fs::remove_file(&path).expect("it is there");
+        let error = spill.delete(0).expect_err("it is gone");
+        assert_eq!(error.to_string(), format!("delete {}", path.display()));
+    }
+
+    #[test]
+    fn pieces_that_do_not_stay_in_the_page_cache_come_back_as_those_that_do() {
+        for cached in [false, true] {
+            let dir = tempfile::tempdir().expect("a temporary folder");
+            let spill = Spill::new(dir.path().to_owned(), 1).cached(cached);
+            let mut expected = Vec::new();
+            for byte in 0..100u8 {
+                let piece = vec![byte; 50_001];
+                spill.append(0, &piece, Content::default(), &[]).expect("room");
+                expected.extend_from_slice(&piece);
+                if byte == 50 {
+                    spill.sync(&spill.extents()).expect("a disk");
+                }
+            }
+            let mut found = vec![0; expected.len()];
+            spill.read(0, 0, &mut found).expect("readable");
+            assert!(found == expected, "cached: {cached}");
+        }
     }
 
     #[test]

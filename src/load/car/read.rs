@@ -132,7 +132,7 @@ impl ReadContext<'_> {
         let counts = Counts::new(chunks.sources(), known);
 
         let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
-        let clock = Clock::new(chunks.taken() - first_bytes, spill.referred().is_none().then(|| router.partitions()));
+        let clock = Clock::new(chunks.taken() - first_bytes);
         let clock = if self.sources.has_remote() { clock.of_network(self.plan.expected_bytes) } else { clock };
         let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
         let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
