@@ -70,19 +70,23 @@ pub(in crate::load) fn build(blocks: &Blocks, building: &BuildContext<'_>) -> Re
     let waits = matches!(held, Held::Memory { .. }) && plan.threads >= parallel::cores();
     let stop = |_: &Error| builder.stopped.store(true, Ordering::Relaxed);
     let workers = std::thread::scope(|scope| {
-        // Freeing a file waits for a disk that is told what is free: no worker does.
-        let (built_ones, unneeded) = crossbeam_channel::unbounded::<Range<u32>>();
+        // Freeing a file waits for a disk that is told what is free: no worker does, unless the disk falls behind.
+        let (built_ones, unneeded) = crossbeam_channel::bounded::<Range<u32>>(plan.threads);
         let deleting = match held {
             Held::Spilled(spill) => {
                 let delete = move || unneeded.iter().flatten().try_for_each(|partition| spill.delete(partition));
                 Some(parallel::start(scope, move || delete().inspect_err(stop))?)
             }
-            Held::Memory { .. } => None,
+            Held::Memory { .. } => {
+                drop(unneeded);
+                None
+            }
         };
         let workers =
             parallel::for_each(plan.threads + usize::from(waits), jobs.len(), make, |(built, spare), item| {
                 built.add(&builder.job(&jobs[item], held, spare).inspect_err(stop)?);
-                // Their blocks are in synced files now; the disk never holds both for long. After a failure nobody receives.
+                // Their blocks are in synced files now; the disk never holds both for long. An error: nobody deletes, or that
+                // failed and ends this as well.
                 let _ = built_ones.send(jobs[item].partitions.clone());
                 Ok(())
             });
