@@ -125,22 +125,55 @@ fn a_block_in_place_of_its_digest_is_reported_before_what_follows_it() {
 
 #[test]
 fn the_first_fault_of_several_files_is_the_one_that_is_reported() {
-    let files = |bad: &[(usize, usize)], place: &Place| -> Vec<std::path::PathBuf> {
+    let files = |packed: bool, bad: &[(usize, usize)], place: &Place| -> Vec<std::path::PathBuf> {
         let file = |number: usize| {
             let mut blocks: Vec<Block> = (0..500).map(|i| block(&noise(number as u64 * 1000 + i, 3000))).collect();
             bad.iter().filter(|(file, _)| *file == number).for_each(|(_, index)| blocks[*index].1[0] ^= 1);
-            place.file(&format!("{number}.car"), &rooted(&blocks))
+            let bytes = rooted(&blocks);
+            place.file(&format!("{number}.car"), &if packed { zstd(&bytes) } else { bytes })
         };
         (0..3).map(file).collect()
     };
     let sections = |count: u64| (0..count).map(|i| section(&block(&noise(1000 + i, 3000))).len()).sum::<usize>();
     let at = header(&[block(b"").0]).len() + sections(400);
-    for threads in ["1", "3"] {
+    for (threads, packed) in [("1", false), ("3", false), ("1", true), ("3", true)] {
         let place = Place::new();
-        let [first, rest @ ..] = &files(&[(1, 400), (1, 450), (2, 3)], &place)[..] else { panic!("three files") };
+        let [first, rest @ ..] = &files(packed, &[(1, 400), (1, 450), (2, 3)], &place)[..] else {
+            panic!("three files")
+        };
         let rest: Vec<_> = rest.iter().map(|path| path.to_str().expect("text")).collect();
         let done = import(&place, first).args(&rest).args(&["--threads", threads]).run();
         done.refused_by(3, &format!("1.car at byte {at}: "));
+    }
+}
+
+#[test]
+fn a_block_that_does_not_match_its_hash_is_reported_before_two_values_of_one_key() {
+    // Digests of one byte: both blocks of a key match it.
+    let one_byte = |data: &[u8]| blake2b_simd::Params::new().hash_length(1).hash(data).as_bytes().to_vec();
+    let short: Vec<Block> = (0..2000u64)
+        .map(|i| noise(i, 300))
+        .filter(|data| one_byte(data)[0] == 7)
+        .map(|data| (cid(RAW, 0xb201, &one_byte(&data)), data))
+        .collect();
+    assert!(short.len() > 1, "two blocks of one key");
+    let mut blocks: Vec<Block> = short.into_iter().chain((0..3000).map(|i| block(&noise(i, 2000)))).collect();
+    let conflict = rooted(&blocks);
+    let last = blocks.len() - 1;
+    blocks[last].1[0] ^= 1;
+    let at = rooted(&blocks[..last]).len() as u64;
+    let place = Place::new();
+    let sources = [place.file("x.car", &rooted(&blocks)), place.file("x.car.zst", &zstd(&rooted(&blocks)))];
+    let conflict = place.file("conflict.car", &conflict);
+    for plan in [&["--plan", "memory"][..], &["--plan", "memory", "--memory", "16MiB"], &["--plan", "spill"]] {
+        for threads in ["1", "3"] {
+            for source in &sources {
+                let done = import(&place, source).args(plan).args(&["--threads", threads]).run();
+                done.refused(3, at, "does not match its hash");
+            }
+            let done = import(&place, &conflict).args(plan).args(&["--threads", threads]).run();
+            done.refused(3, None, "stands for two different blocks");
+        }
     }
 }
 
