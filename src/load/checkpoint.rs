@@ -13,18 +13,27 @@ use crate::failpoint;
 use crate::load::journal::{Checkpoint, Entry, Journal, SourceNews};
 use crate::sort::spill::{Extent, Spill};
 
+/// Bytes of the source between two checkpoints: at least, for each partition's file that may have to be synced, and
+/// at most. So the disk works from the start at the pace it can keep, and the last tenth of a snapshot is read as fast as
+/// the first. Where pieces are written as they come (see [`Spill::append`]) that needs no checkpoint, each of which
+/// flushes the disk once for every file.
+const EVERY_BYTES_LEAST: u64 = 32 << 20;
+const EVERY_BYTES_PER_FILE: u64 = 4 << 20;
+const EVERY_BYTES_MOST: u64 = 256 << 20;
+
 /// What came over a network would have to come again: there a checkpoint is also taken after this share of the source, as
 /// its reciprocal, and this time, unless one before it waits for the disk. A hundred kills lose a hundredth of it here.
 const NETWORK_SHARE: u64 = 5000;
 const NETWORK_LEAST: Duration = Duration::from_millis(100);
 
-/// Bytes of a source on the network after which a checkpoint is taken though one before it waits: a network that is faster
-/// than the disk waits for it.
-const NETWORK_MOST: u64 = 128 << 20;
-
-/// Time between two checkpoints at most, and what a crash costs. Each flushes the disk once for every partition's file,
-/// so bytes alone ask for none; they are written as they come (see [`Spill::append`]).
+/// Time between two checkpoints at most.
 pub(in crate::load) const EVERY: Duration = Duration::from_secs(10);
+
+/// Bytes between two checkpoints, unless a test wants more of them; without `files` they come by time.
+fn every_bytes(files: Option<u32>) -> u64 {
+    let rule = |files| (u64::from(files) * EVERY_BYTES_PER_FILE).clamp(EVERY_BYTES_LEAST, EVERY_BYTES_MOST);
+    failpoint::durable_bytes().unwrap_or_else(|| files.map_or(u64::MAX, rule))
+}
 
 /// A checkpoint to be made durable.
 pub(in crate::load) struct PendingCheckpoint {
@@ -43,16 +52,14 @@ pub(in crate::load) struct Clock {
 }
 
 impl Clock {
-    /// Counts from `offset`, by time alone unless a test wants more of them.
-    pub fn new(offset: u64) -> Self {
-        let every_bytes = failpoint::durable_bytes().unwrap_or(u64::MAX);
-        Self { last_offset: offset, last_time: Instant::now(), every_bytes, soon_bytes: u64::MAX }
+    /// Counts from `offset`; a checkpoint syncs up to `files` files, whose bytes nothing else has written before.
+    pub fn new(offset: u64, files: Option<u32>) -> Self {
+        Self { last_offset: offset, last_time: Instant::now(), every_bytes: every_bytes(files), soon_bytes: u64::MAX }
     }
 
     /// For a source on the network, of so many bytes where that is known.
     pub fn of_network(self, bytes: Option<u64>) -> Self {
-        let every_bytes = self.every_bytes.min(NETWORK_MOST);
-        Self { every_bytes, soon_bytes: bytes.unwrap_or_default() / NETWORK_SHARE, ..self }
+        Self { soon_bytes: bytes.unwrap_or_default() / NETWORK_SHARE, ..self }
     }
 
     fn restart(&mut self, offset: u64) {
@@ -141,19 +148,19 @@ mod tests {
     #[test]
     fn what_came_over_a_network_is_made_durable_as_soon_as_the_disk_is_free() {
         let last_time = Instant::now().checked_sub(Duration::from_secs(1)).expect("it has run that long");
-        let clock = || Clock { last_time, ..Clock::new(0) };
+        let clock = || Clock { last_time, ..Clock::new(0, Some(1)) };
         assert!(!clock().is_due(1 << 20, || true), "of a file");
         assert!(clock().of_network(Some(1 << 30)).is_due(1 << 20, || true));
         assert!(!clock().of_network(Some(1 << 30)).is_due(1 << 20, || false));
         assert!(!clock().of_network(Some(1 << 40)).is_due(1 << 20, || true), "too small a share");
-        assert!(clock().of_network(Some(1 << 40)).is_due(1 << 30, || false), "it would get ahead of the disk");
     }
 
     #[test]
-    fn what_came_from_a_file_is_made_durable_by_time_alone() {
+    fn what_is_written_as_it_comes_is_made_durable_by_time_alone() {
         let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("it has run that long");
-        let clock = |seconds| Clock { last_time: ago(seconds), ..Clock::new(0) };
-        assert!(!clock(1).is_due(1 << 40, || true));
-        assert!(clock(11).is_due(1, || false));
+        let clock = |seconds, files| Clock { last_time: ago(seconds), ..Clock::new(0, files) };
+        assert!(!clock(1, None).is_due(1 << 40, || true));
+        assert!(clock(11, None).is_due(1, || false));
+        assert!(clock(1, Some(38)).is_due(38 * EVERY_BYTES_PER_FILE, || false));
     }
 }

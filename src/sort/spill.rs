@@ -324,11 +324,16 @@ impl Spill {
         Ok(())
     }
 
+    /// Whether pieces go to the disk and leave the page cache as they come.
+    pub fn writes_early(&self) -> bool {
+        !self.cached
+    }
+
     /// Where memory is scarce, what is on the disk need not stay in the page cache as well: its pages take the next pieces,
     /// and pages that were used a moment ago cost a fraction of new ones. What is not on the disk yet goes there from now
     /// on, so that the disk works from the start, and a checkpoint has little left to wait for.
     fn written(&self, file: &File, end: u64) {
-        if !self.cached {
+        if self.writes_early() {
             page_cache::write_and_drop(file, end);
         }
     }

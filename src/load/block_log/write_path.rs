@@ -87,7 +87,7 @@ impl<'a> WritePath<'a> {
 
     /// Through the memtables of an open database.
     pub fn batches(job: &'a Job<'a>, store: &'a Store, families: &'a ColumnFamilies<'a>) -> Result<Self> {
-        let pause = Pause { clock: Clock::new(0), given: 0, paused: false };
+        let pause = Pause { clock: Clock::new(0, None), given: 0, paused: false };
         Ok(Self::Batches(BatchWrites {
             job,
             store,

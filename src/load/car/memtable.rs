@@ -178,7 +178,7 @@ impl Load<'_> {
     /// Reads everything and writes it, until the last memtable is flushed.
     fn run(&self, chunks: Chunks) -> Result<Written> {
         let Job { options, plan, preset, .. } = *self.job;
-        let clock = Clock::new(chunks.taken());
+        let clock = Clock::new(chunks.taken(), None);
         let noted = self.job.resumed.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.source);
         let mut source = Source { chunks, clock, paused: false, ended: false, noted };
         let mut all = Mutex::new(Written::default());

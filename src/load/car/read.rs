@@ -132,8 +132,11 @@ impl ReadContext<'_> {
         let counts = Counts::new(chunks.sources(), known);
 
         let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
-        let clock = Clock::new(chunks.taken() - first_bytes);
-        let clock = if self.sources.has_remote() { clock.of_network(self.plan.expected_bytes) } else { clock };
+        let is_remote = self.sources.has_remote();
+        // Files that only refer to blocks are small. A network that is faster than the disk waits for it.
+        let by_bytes = spill.referred().is_none() && (is_remote || !spill.writes_early());
+        let clock = Clock::new(chunks.taken() - first_bytes, by_bytes.then(|| router.partitions()));
+        let clock = if is_remote { clock.of_network(self.plan.expected_bytes) } else { clock };
         let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
         let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
         let are_mapped = if self.sources.are_several() { self.sources.are_plain() } else { chunks.is_mapped() };
