@@ -90,7 +90,9 @@ fn it_is_fetched_once_for_all_runs_and_names_no_secrets() {
         };
         let (said, noted) = ends(run("2"), 0);
         let (served, len) = (server.served(), snapshot.bytes.len() as u64);
-        assert!((len..len + (1 << 20)).contains(&served), "{served} bytes of {len}");
+        // What is sent to a connection that is given up counts, though nobody reads it; twice the file is more than this.
+        let given_up = (len / 2).max(1 << 20);
+        assert!((len..len + given_up).contains(&served), "{served} bytes of {len}");
         assert!(server.requests().iter().any(|request| request.headers.contains_key("if-match")), "it is pinned");
         let found = results(&place);
         let shown = format!("http://{address}/{}?…", snapshot.name);
