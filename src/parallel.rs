@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
+use crossbeam_channel::Sender;
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
 use crate::error::{Error, Result};
@@ -93,6 +94,32 @@ pub(crate) fn pool(count: usize) -> Result<rayon::ThreadPool> {
     let refused = |error| std::io::Error::new(std::io::ErrorKind::WouldBlock, error);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build();
     pool.map_err(|error| Error::io("start", "a thread")(refused(error)))
+}
+
+/// Threads that wait for the disk in place of the workers: it is fast when it has many requests at once. They end when this
+/// is dropped and nothing is left to do.
+pub(crate) struct IoThreads(Sender<Box<dyn FnOnce() + Send>>);
+
+impl IoThreads {
+    /// Starts `count` threads.
+    ///
+    /// # Errors
+    /// As [`start`].
+    pub fn start(count: usize) -> Result<Self> {
+        let (sender, jobs) = crossbeam_channel::unbounded::<Box<dyn FnOnce() + Send>>();
+        for _ in 0..count.max(1) {
+            let jobs = jobs.clone();
+            let work = move || jobs.iter().for_each(|job| job());
+            Builder::new().name("bedload-io".into()).spawn(work).map_err(Error::io("start", "a thread"))?;
+        }
+        Ok(Self(sender))
+    }
+
+    /// Has one of them do `job`, in its turn.
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
+        // They receive for as long as this end is there.
+        let _ = self.0.send(Box::new(job));
+    }
 }
 
 /// Starts rayon's global pool, unless this thread belongs to another pool.

@@ -14,6 +14,7 @@ use crate::rocks::option_map::{Group, OptionMap};
 use crate::rocks::options_of;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::size::human;
+use crate::sort::spill::IN_FLIGHT;
 use crate::source::car::NullPadding;
 
 /// The least budget an import can work with, in bytes.
@@ -417,9 +418,9 @@ pub(super) fn for_memtable(
 }
 
 /// Bytes appended to a partition at once where there are `partitions`: keys of several kinds make some times as many
-/// as planned, and all pieces together must not take more for that.
+/// as planned, and all pieces together, those that are being written included, must not take more for that.
 pub(super) fn piece_bytes_for(plan: &Plan, sort: &SortPlan, partitions: u32) -> u64 {
-    let each = plan.memory / PIECES_SHARE / (plan.threads as u64 * u64::from(partitions)).max(1);
+    let each = plan.memory / PIECES_SHARE / (plan.threads as u64 * (u64::from(partitions) + IN_FLIGHT as u64));
     sort.partitions.piece_bytes.min(each.max(LEAST_PIECE))
 }
 

@@ -8,6 +8,7 @@
 pub(crate) mod borders;
 pub(crate) mod entries;
 pub mod key;
+pub(crate) mod pieces;
 pub(crate) mod router;
 pub(crate) mod runs;
 pub(crate) mod spill;

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::external_sort::{Cursor, FAN_IN, Merge};
 use crate::hash::content_digest::Content;
 use crate::os::buffer::Buffer;
+use crate::os::direct;
 use crate::os::private;
 use crate::source::car::chunk::ChunkBytes;
 use crate::source::car::{Section, Step, next_section};
@@ -101,10 +102,12 @@ impl Runs<'_> {
                         }
                         break;
                     }
+                    Found::Padding => used = len.min((direct::next_block(at + used as u64) - at) as usize),
                     Found::End => break,
                 }
             }
             if entries.is_empty() {
+                at += used as u64;
                 continue;
             }
             let began = at;
@@ -133,9 +136,14 @@ impl Runs<'_> {
             Ok(Step::Section(section)) => Ok(Found::Section(section)),
             Ok(Step::Cut { missing, .. }) => Ok(Found::Cut { needed: bytes.len() - at + missing as usize }),
             Ok(Step::End) => Ok(Found::End),
+            Ok(Step::Padding) => Ok(Found::Padding),
             // The file does not hold what was written.
-            Ok(Step::Padding) | Err(_) => Err(self.spill.damaged(self.partition, Content::default())),
+            Err(_) => Err(self.damaged()),
         }
+    }
+
+    fn damaged(&self) -> Error {
+        self.spill.damaged(self.partition, Content::default())
     }
 
     fn merge(&self, runs: &[PathBuf], mut take: impl FnMut(&[u8], Record<'_>, u32) -> Result<()>) -> Result<()> {
@@ -153,7 +161,11 @@ impl Runs<'_> {
 
 enum Found {
     Section(Section),
-    Cut { needed: usize },
+    Cut {
+        needed: usize,
+    },
+    /// The rest of a block, in a partition.
+    Padding,
     End,
 }
 
@@ -238,6 +250,7 @@ impl Cursor for Reader<'_> {
                     self.current = Some(section);
                     return Ok(Some(self.current().map(|(_, record)| record.key().to_vec()).unwrap_or_default()));
                 }
+                Found::Padding => return Err(self.runs.damaged()),
                 Found::End => self.fill(self.read)?,
                 Found::Cut { needed } => self.fill((needed + SOURCE).max(self.read))?,
             }
@@ -266,7 +279,8 @@ mod tests {
     type Pair = (Vec<u8>, Vec<u8>);
 
     fn spill_of(dir: &std::path::Path, blocks: &[Pair]) -> Spill {
-        let spill = Spill::new(dir.to_owned(), 1);
+        // In blocks of zeros and sections, as where memory is scarce, or without any.
+        let spill = Spill::new(dir.to_owned(), 1).cached(blocks.len().is_multiple_of(2), 1 << 20, 1).expect("threads");
         for (digest, data) in blocks {
             let mut content = Content { records: 1, ..Content::default() };
             content.digest.add_record(digest, data);

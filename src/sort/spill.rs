@@ -5,6 +5,10 @@
 //! reads them back. Every worker collects pieces of its own and appends them whole; the file's length is the only
 //! thing they share.
 //!
+//! Where memory is scarce, pieces pass the page cache by ([`direct`]). Such a piece begins at a multiple of
+//! [`direct::BLOCK`], and zeros fill the rest of its last block: a section with a length of zero, which no CAR has before
+//! its end.
+//!
 //! Where the machine has memory beyond the budget for plain sources, their sections are in the page cache already, and a
 //! partition's file holds [`Reference`]s to them instead.
 //!
@@ -25,17 +29,23 @@ use crate::error::{Error, Result};
 use crate::external_sort::{Fixed, Sorter};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::buffer::Buffer;
+use crate::os::direct;
 use crate::os::mmap::Mapped;
-use crate::os::page_cache;
 use crate::os::private;
+use crate::parallel::IoThreads;
+use crate::sort::pieces::PartitionBuffers;
 use crate::source::car::chunk::ChunkBytes;
 
 /// Bytes of a partition of fixed-size records that are read at once.
 const READ: usize = 1 << 20;
 
-/// By how many bytes a partition grows before they are written to the disk: a large piece. Small ones, which a small budget
-/// has, would be a request and a place on the disk each.
-const WRITE: u64 = 512 << 10;
+/// The least limit of a piece that passes the page cache by, in bytes: smaller ones are better gathered by the system.
+const LEAST_DIRECT: u64 = 128 << 10;
+
+/// Pieces of each worker that are being written at once: a disk is fast when it has many requests; and threads that wait for
+/// it, at the most.
+pub(crate) const IN_FLIGHT: usize = 4;
+const MOST_IN_FLIGHT: usize = 16;
 
 /// A section that stays in the source.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -108,7 +118,7 @@ pub(crate) fn mark(marks: &mut Vec<Mark>, at: u64, source: u32) {
 /// One partition's file.
 #[derive(Default)]
 struct Partition {
-    file: OnceLock<File>,
+    file: OnceLock<Arc<File>>,
     bytes: AtomicU64,
     content: Mutex<Content>,
     /// Where it passes from one source to another, and how many of these marks are in the journal.
@@ -123,14 +133,34 @@ impl Partition {
     }
 }
 
+/// Where a piece is to be written.
+pub(super) struct Place {
+    file: Arc<File>,
+    path: PathBuf,
+    at: u64,
+    is_direct: bool,
+}
+
+impl Place {
+    /// Writes the piece there.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the disk is full or fails.
+    pub fn write(&self, piece: &[u8]) -> Result<()> {
+        let Self { file, path, at, is_direct } = self;
+        let written = if *is_direct { direct::write_all_at(file, piece, *at) } else { file.write_all_at(piece, *at) };
+        written.map_err(Error::io("write", path))
+    }
+}
+
 /// All partitions of an import.
 pub(crate) struct Spill {
     dir: PathBuf,
     partitions: Vec<Partition>,
     /// The source, where partitions refer to it.
     referred: Option<Referred>,
-    /// Whether the page cache has room for what is synced.
-    cached: bool,
+    /// Where pieces pass the page cache by: what writes them.
+    direct: Option<IoThreads>,
 }
 
 /// What one partition holds.
@@ -159,7 +189,7 @@ pub(crate) fn is_partition(name: &str) -> bool {
 impl Spill {
     /// Prepares `partitions` files in `dir`; a file is made when its first piece comes.
     pub fn new(dir: PathBuf, partitions: u32) -> Self {
-        Self { dir, partitions: (0..partitions).map(|_| Partition::default()).collect(), referred: None, cached: false }
+        Self { dir, partitions: (0..partitions).map(|_| Partition::default()).collect(), referred: None, direct: None }
     }
 
     /// The same with partitions that refer to a source, if one is given.
@@ -167,9 +197,24 @@ impl Spill {
         Self { referred, ..self }
     }
 
-    /// The same with partitions that stay in the page cache where it is `cached`.
-    pub fn cached(self, cached: bool) -> Self {
-        Self { cached, ..self }
+    /// The same for `workers` with pieces of `piece` bytes, which pass the page cache by where they are not to be `cached`.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the system refuses a thread.
+    pub fn cached(self, cached: bool, piece: u64, workers: usize) -> Result<Self> {
+        let is_direct = !cached && piece >= LEAST_DIRECT && self.referred.is_none();
+        let direct = is_direct.then(|| IoThreads::start((workers * IN_FLIGHT).min(MOST_IN_FLIGHT))).transpose()?;
+        Ok(Self { direct, ..self })
+    }
+
+    /// Where pieces pass the page cache by: what writes them beside the workers.
+    pub(super) fn direct(&self) -> Option<&IoThreads> {
+        self.direct.as_ref()
+    }
+
+    /// Whether pieces pass the page cache by: they are on the disk when they are written.
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
     }
 
     /// The source that partitions refer to.
@@ -213,10 +258,13 @@ impl Spill {
                 return Err(lacks(format!("a part of this file: it had {} bytes and has {len}", extent.bytes)));
             }
             file.set_len(extent.bytes).map_err(Error::io("cut", &path))?;
-            slot.bytes.store(extent.bytes, Ordering::Relaxed);
+            // The run before may have had more memory, and pieces of any length.
+            let next = if spill.is_direct() { direct::whole_blocks(extent.bytes) } else { extent.bytes };
+            slot.bytes.store(next, Ordering::Relaxed);
             slot.synced.store(extent.bytes, Ordering::Relaxed);
             *slot.content() = extent.content();
-            let _ = slot.file.set(file);
+            direct::set(&file, spill.is_direct());
+            let _ = slot.file.set(Arc::new(file));
         }
         Ok(spill)
     }
@@ -236,7 +284,6 @@ impl Spill {
             new_files |= synced == 0;
             if let Some(file) = slot.file.get() {
                 file.sync_data().map_err(Error::io("sync", self.path(partition)))?;
-                self.written(file, extent.bytes);
             }
             slot.synced.fetch_max(extent.bytes, Ordering::Relaxed);
         }
@@ -295,47 +342,39 @@ impl Spill {
     }
 
     /// Appends `piece`, which holds whole sections with the records of `content`, of the sources that `from` says.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the disk is full or fails.
     pub fn append(&self, partition: u32, piece: &[u8], content: Content, from: &[Mark]) -> Result<()> {
-        let Some(slot) = self.partitions.get(partition as usize) else { return Ok(()) };
-        let path = || self.path(partition);
+        let Some(place) = self.place(partition, piece.len() as u64, content, from)? else { return Ok(()) };
+        place.write(piece)
+    }
+
+    /// Where a piece of `len` bytes is to be written, which counts as appended from now on.
+    pub(super) fn place(&self, partition: u32, len: u64, content: Content, from: &[Mark]) -> Result<Option<Place>> {
+        let Some(slot) = self.partitions.get(partition as usize) else { return Ok(None) };
+        let path = self.path(partition);
         let file = match slot.file.get() {
             Some(file) => file,
             None => {
-                let made = private::open_file(&path(), true)?;
+                let made = private::open_file(&path, true)?;
+                direct::set(&made, self.is_direct());
                 // Two workers may open the same file at once; either handle will do.
-                slot.file.get_or_init(|| made)
+                slot.file.get_or_init(|| Arc::new(made))
             }
         };
+        let len = if self.is_direct() { direct::whole_blocks(len) } else { len };
         let at = {
             let (marks, _) = &mut *slot.marks.lock();
-            let at = slot.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            let at = slot.bytes.fetch_add(len, Ordering::Relaxed);
             if from.first().is_none_or(|first| first.at > 0) {
                 mark(marks, at, 0);
             }
             from.iter().for_each(|next| mark(marks, at + next.at, next.source));
             at
         };
-        file.write_all_at(piece, at).map_err(Error::io("write", path()))?;
-        let end = at + piece.len() as u64;
-        if at / WRITE < end / WRITE {
-            self.written(file, end);
-        }
         slot.content().merge(content);
-        Ok(())
-    }
-
-    /// Whether pieces go to the disk and leave the page cache as they come.
-    pub fn writes_early(&self) -> bool {
-        !self.cached
-    }
-
-    /// Where memory is scarce, what is on the disk need not stay in the page cache as well: its pages take the next pieces,
-    /// and pages that were used a moment ago cost a fraction of new ones. What is not on the disk yet goes there from now
-    /// on, so that the disk works from the start, and a checkpoint has little left to wait for.
-    fn written(&self, file: &File, end: u64) {
-        if self.writes_early() {
-            page_cache::write_and_drop(file, end);
-        }
+        Ok(Some(Place { file: Arc::clone(file), path, at, is_direct: self.is_direct() }))
     }
 
     /// How many partitions there are.
@@ -355,6 +394,10 @@ impl Spill {
     pub fn read(&self, partition: u32, at: u64, into: &mut [u8]) -> Result<()> {
         let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
         let Some(file) = file else { return Ok(()) };
+        if self.is_direct() {
+            // Bytes of any place and length.
+            direct::set(file, false);
+        }
         file.read_exact_at(into, at).map_err(Error::io("read", self.path(partition)))
     }
 
@@ -444,10 +487,15 @@ impl Spill {
         Ok(Some(whole))
     }
 
-    /// A whole partition: mapped, or else read into `spare` if that is large enough.
+    /// A whole partition: mapped where the page cache may have it, or else read into `spare` if that is large enough.
     pub fn read_all(&self, partition: u32, spare: Option<Buffer>) -> Result<ChunkBytes> {
         let len = usize::try_from(self.extent(partition).bytes).unwrap_or(usize::MAX);
         let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
+        if let Some(file) = file.filter(|_| self.is_direct()) {
+            let mut buffer = room(len.saturating_add(direct::BLOCK), spare)?;
+            direct::read_exact(file, &mut buffer, len).map_err(Error::io("read", self.path(partition)))?;
+            return Ok(ChunkBytes::Read { buffer, len });
+        }
         if let Some(map) = file.and_then(|file| Mapped::new(file, len, &self.path(partition))) {
             map.advise(memmap2::Advice::PopulateRead);
             return Ok(ChunkBytes::Mapped { map: Arc::new(map), at: 0, len });
@@ -514,139 +562,9 @@ fn room(len: usize, spare: Option<Buffer>) -> Result<Buffer> {
     }
 }
 
-/// What one worker has collected for each partition and not yet appended.
-pub(crate) struct PartitionBuffers {
-    pieces: Vec<Piece>,
-    limit: usize,
-    source: u32,
-}
-
-/// Sections for one partition.
-#[derive(Default)]
-struct Piece {
-    bytes: Vec<u8>,
-    content: Content,
-    marks: Vec<Mark>,
-}
-
-impl Piece {
-    fn append(&mut self, spill: &Spill, partition: u32) -> Result<()> {
-        spill.append(partition, &self.bytes, std::mem::take(&mut self.content), &self.marks)?;
-        self.bytes.clear();
-        self.marks.clear();
-        Ok(())
-    }
-}
-
-impl PartitionBuffers {
-    /// `limit` is the size of a piece in bytes.
-    pub fn new(partitions: u32, limit: usize) -> Self {
-        Self { pieces: (0..partitions).map(|_| Piece::default()).collect(), limit, source: 0 }
-    }
-
-    /// What is added from now on is of this source.
-    pub fn are_of(&mut self, source: u32) {
-        self.source = source;
-    }
-
-    /// Adds one section with its record of `digest`, appending the partition's piece when it is full.
-    pub fn add(&mut self, spill: &Spill, partition: u32, section: &[u8], digest: ContentDigest) -> Result<()> {
-        let Some(piece) = self.pieces.get_mut(partition as usize) else { return Ok(()) };
-        if piece.bytes.len() + section.len() > self.limit && !piece.bytes.is_empty() {
-            piece.append(spill, partition)?;
-        }
-        let one = Content { records: 1, digest };
-        if section.len() >= self.limit {
-            return spill.append(partition, section, one, &[Mark { at: 0, source: self.source }]);
-        }
-        if piece.bytes.capacity() == 0 {
-            piece.bytes.reserve_exact(self.limit);
-        }
-        mark(&mut piece.marks, piece.bytes.len() as u64, self.source);
-        piece.bytes.extend_from_slice(section);
-        piece.content.merge(one);
-        Ok(())
-    }
-
-    /// Appends everything that is left.
-    pub fn flush(&mut self, spill: &Spill) -> Result<()> {
-        for (partition, piece) in (0..).zip(&mut self.pieces) {
-            if !piece.bytes.is_empty() {
-                piece.append(spill, partition)?;
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A section of the length format is not needed here: partitions hold bytes.
-    fn piece(worker: u8, index: u32, len: usize) -> Vec<u8> {
-        let mut bytes = vec![worker; len.max(12)];
-        bytes[..8].copy_from_slice(&u64::from(len.max(12) as u32).to_le_bytes());
-        bytes[8..12].copy_from_slice(&index.to_le_bytes());
-        bytes
-    }
-
-    /// The pieces in a partition, as (worker, index, length).
-    fn read_back(spill: &Spill, partition: u32) -> Vec<(u8, u32, usize)> {
-        crate::handle_sigbus();
-        let buffer = spill.read_all(partition, None).expect("readable");
-        let mut rest = &buffer[..spill.extent(partition).bytes as usize];
-        let mut found = Vec::new();
-        while let Some((head, _)) = rest.split_first_chunk::<12>() {
-            let len = u64::from_le_bytes(*head.first_chunk().expect("8 of 12")) as usize;
-            let index = u32::from_le_bytes(*head.last_chunk().expect("4 of 12"));
-            let worker = rest.get(12).copied().unwrap_or(u8::MAX);
-            assert!(rest[12..len].iter().all(|&byte| byte == worker), "pieces are mixed");
-            found.push((worker, index, len));
-            rest = &rest[len..];
-        }
-        found
-    }
-
-    #[test]
-    fn what_several_workers_add_comes_back_whole_and_once() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let spill = Spill::new(dir.path().to_owned(), 3);
-        std::thread::scope(|scope| {
-            for worker in 0..4u8 {
-                let spill = &spill;
-                scope.spawn(move || {
-                    let mut pieces = PartitionBuffers::new(3, 4096);
-                    for index in 0..1000u32 {
-                        // Some are longer than a piece.
-                        let len = 20 + (index as usize * 37) % 300 + if index % 50 == 0 { 5000 } else { 0 };
-                        let piece = piece(worker, index, len);
-                        let digest = ContentDigest::of_section(&piece, 12);
-                        pieces.add(spill, index % 2, &piece, digest).expect("room");
-                    }
-                    pieces.flush(spill).expect("room");
-                });
-            }
-        });
-        for partition in 0..2 {
-            let mut found = read_back(&spill, partition);
-            found.sort_unstable();
-            let expected: Vec<_> = (0..4u8)
-                .flat_map(|worker| (0..1000u32).filter(|i| i % 2 == partition).map(move |index| (worker, index)))
-                .collect();
-            assert_eq!(found.iter().map(|(worker, index, _)| (*worker, *index)).collect::<Vec<_>>(), expected);
-            let mut content = Content::default();
-            let mut rest = &spill.read_all(partition, None).expect("readable")[..];
-            while let Some((head, _)) = rest.split_first_chunk::<12>() {
-                let len = u64::from_le_bytes(*head.first_chunk().expect("8 of 12")) as usize;
-                content.add(ContentDigest::of_section(&rest[..len], 12));
-                rest = &rest[len..];
-            }
-            assert_eq!((content.records, spill.extent(partition).content()), (2000, content));
-        }
-        assert_eq!(spill.extent(2), Extent::default());
-        assert!(!dir.path().join("00002.part").exists(), "a partition without blocks has no file");
-    }
 
     #[test]
     fn a_deleted_partition_takes_no_space() {
@@ -670,24 +588,76 @@ mod tests {
         assert_eq!(error.to_string(), format!("delete {}", path.display()));
     }
 
+    /// A spill whose pieces pass the page cache by, unless they are `cached`.
+    fn spill(dir: &Path, cached: bool) -> Spill {
+        Spill::new(dir.to_owned(), 1).cached(cached, LEAST_DIRECT, 1).expect("threads")
+    }
+
     #[test]
-    fn pieces_that_do_not_stay_in_the_page_cache_come_back_as_those_that_do() {
+    fn pieces_that_pass_the_page_cache_by_come_back_as_the_others_do() {
+        crate::handle_sigbus();
         for cached in [false, true] {
             let dir = tempfile::tempdir().expect("a temporary folder");
-            let spill = Spill::new(dir.path().to_owned(), 1).cached(cached);
+            let one = spill(dir.path(), cached);
+            assert_eq!(one.is_direct(), !cached);
             let mut expected = Vec::new();
             for byte in 0..100u8 {
-                let piece = vec![byte; 50_001];
-                spill.append(0, &piece, Content::default(), &[]).expect("room");
+                let piece = vec![byte; 50_001 + usize::from(byte == 7) * (3 << 20)];
+                one.append(0, &piece, Content::default(), &[]).expect("room");
                 expected.extend_from_slice(&piece);
+                if !cached {
+                    expected.resize(expected.len().next_multiple_of(direct::BLOCK), 0);
+                }
                 if byte == 50 {
-                    spill.sync(&spill.extents()).expect("a disk");
+                    one.sync(&one.extents()).expect("a disk");
                 }
             }
-            let mut found = vec![0; expected.len()];
-            spill.read(0, 0, &mut found).expect("readable");
-            assert!(found == expected, "cached: {cached}");
+            assert_eq!(one.extent(0).bytes, expected.len() as u64);
+            assert!(one.read_all(0, None).expect("readable")[..] == expected, "cached: {cached}");
+            let mut found = vec![0; expected.len() - 5];
+            one.read(0, 5, &mut found).expect("readable");
+            assert!(found == expected[5..], "cached: {cached}");
         }
+    }
+
+    #[test]
+    fn a_run_that_passes_the_page_cache_by_goes_on_after_one_that_did_not_and_the_other_way_round() {
+        crate::handle_sigbus();
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut extents = Vec::new();
+        let mut expected = Vec::new();
+        for (byte, cached) in [(1u8, true), (2, false), (3, true), (4, false)] {
+            let one = spill(dir.path(), cached).resume(&extents, &[]).expect("as it was");
+            one.append(0, &[byte; 5000], Content::default(), &[]).expect("room");
+            one.sync(&one.extents()).expect("a disk");
+            // What came behind it was not synced.
+            extents = one.extents();
+            one.append(0, &[9; 5000], Content::default(), &[]).expect("room");
+            let whole = |expected: &mut Vec<u8>| {
+                let len = if cached { expected.len() } else { expected.len().next_multiple_of(direct::BLOCK) };
+                expected.resize(len, 0);
+            };
+            whole(&mut expected);
+            expected.extend_from_slice(&[byte; 5000]);
+            whole(&mut expected);
+        }
+        for cached in [true, false] {
+            let one = spill(dir.path(), cached).resume(&extents, &[]).expect("as it was");
+            assert!(one.read_all(0, None).expect("readable")[..] == expected, "cached: {cached}");
+        }
+    }
+
+    #[test]
+    fn a_piece_that_others_cannot_write_is_an_error_that_names_its_partition() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let one = spill(dir.path(), false);
+        let path = dir.path().join("00000.part");
+        std::fs::write(&path, b"").expect("made");
+        let _ = one.partitions[0].file.set(Arc::new(File::open(&path).expect("it is there")));
+        let mut pieces = PartitionBuffers::new(1, 1000);
+        pieces.add(&one, 0, b"something", ContentDigest::default()).expect("memory");
+        let error = pieces.flush(&one).expect_err("it is open for reading only");
+        assert_eq!(error.to_string(), format!("write {}", path.display()));
     }
 
     #[test]

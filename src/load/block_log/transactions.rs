@@ -32,8 +32,9 @@ use crate::parallel;
 use crate::report::PartitionPlan;
 use crate::schema::{PLACE, TRANSACTIONS};
 use crate::sort::borders::{Borders, slice_bits};
+use crate::sort::pieces::PartitionBuffers;
 use crate::sort::router::{Group, Shard};
-use crate::sort::spill::{Extent, PartitionBuffers, Spill};
+use crate::sort::spill::{Extent, Spill};
 use crate::source::block_log::Lookup;
 use crate::source::block_log::{Log, LogProblem};
 

@@ -20,6 +20,7 @@ use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
 use crate::load::sources::Sources;
 use crate::load::uploads::Uploads;
 use crate::os::buffer::Buffer;
+use crate::os::direct;
 use crate::os::files::sync_dir;
 use crate::parallel;
 use crate::progress::Progress;
@@ -218,14 +219,21 @@ impl Builder<'_> {
     }
 }
 
-/// The whole sections at the front of `bytes`.
+/// The sections of a partition.
 fn sections(bytes: &[u8]) -> impl Iterator<Item = Section> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
-        prefetch_ahead(bytes, at);
-        let Ok(Step::Section(section)) = next_section(bytes, at, u64::MAX) else { return None };
-        at = section.end;
-        Some(section)
+        loop {
+            prefetch_ahead(bytes, at);
+            match next_section(bytes, at, u64::MAX) {
+                Ok(Step::Section(section)) => {
+                    at = section.end;
+                    return Some(section);
+                }
+                Ok(Step::Padding) => at = direct::next_block(at as u64) as usize,
+                Ok(Step::Cut { .. } | Step::End) | Err(_) => return None,
+            }
+        }
     })
 }
 

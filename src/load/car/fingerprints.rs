@@ -23,7 +23,8 @@ use twox_hash::XxHash3_128;
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::sort::key::Record;
-use crate::sort::spill::{Extent, PartitionBuffers, Spill};
+use crate::sort::pieces::PartitionBuffers;
+use crate::sort::spill::{Extent, Spill};
 
 /// Bytes of one entry.
 const ENTRY: usize = 32;

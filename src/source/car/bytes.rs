@@ -10,6 +10,7 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::error::{Error, Result};
 use crate::os::mmap::Mapped;
+use crate::source::car::beside::{Beside, read_at_most};
 use crate::source::foreign;
 use crate::source::input::ByteStream;
 
@@ -25,7 +26,7 @@ const READ_AHEAD: u64 = 16 << 20;
 
 /// The data of the source that is read now.
 pub(super) enum Bytes {
-    File { file: File, at: u64, advised: u64 },
+    File { file: File, at: u64, ahead: Ahead },
     Mapped { file: File, map: Arc<Mapped>, at: usize, advised: u64 },
     Stream(Box<dyn ByteStream>),
 }
@@ -72,23 +73,43 @@ impl Bytes {
                 map.check()?;
                 Ok(len)
             }
-            Self::File { file, at, advised } => {
-                let mut filled = 0;
-                while filled < buf.len() {
-                    match file.read_at(&mut buf[filled..], *at) {
-                        Ok(0) => break,
-                        Ok(n) => {
-                            filled += n;
-                            *at += n as u64;
-                        }
-                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(Error::io("read", name)(error)),
-                    }
-                }
+            Self::File { at, ahead: Ahead::Beside(beside), .. } => {
+                let filled = beside.fill(buf, *at).map_err(Error::io("read", name))?;
+                *at += filled as u64;
+                Ok(filled)
+            }
+            Self::File { file, at, ahead: Ahead::Advised(advised) } => {
+                let filled = read_at_most(file, buf, *at).map_err(Error::io("read", name))?;
+                *at += filled as u64;
                 read_ahead(file, *at, advised);
                 Ok(filled)
             }
         }
+    }
+}
+
+/// How the system, or others, read ahead of what reads a file.
+pub(super) enum Ahead {
+    /// The system was advised to read up to there.
+    Advised(u64),
+    Beside(Beside),
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Self::Advised(0)
+    }
+}
+
+impl Ahead {
+    /// From now on threads read ahead.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the system refuses a thread.
+    pub fn read_beside(&mut self, file: &File, name: &Path) -> Result<()> {
+        let file = file.try_clone().map_err(Error::io("open", name))?;
+        *self = Self::Beside(Beside::new(file)?);
+        Ok(())
     }
 }
 

@@ -15,7 +15,7 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash3_64;
 
-use super::bytes::{Bytes, Nothing, read_ahead};
+use super::bytes::{Ahead, Bytes, Nothing, read_ahead};
 use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
 use super::header::{Begins, begins_header};
 use super::metadata::{MAX_METADATA, Metadata};
@@ -107,6 +107,8 @@ pub(crate) struct Chunks {
     roots_bytes: u64,
     /// Whether plain files are mapped, and whether a file may hold several CARs.
     maps: bool,
+    /// Whether plain files are read by threads beside the one that frames.
+    reads_beside: bool,
     concatenated: bool,
     /// The index of a CARv2 ends the file: nobody loses blocks that stand behind it.
     index_is_last: bool,
@@ -150,6 +152,7 @@ impl Chunks {
             before: 0,
             roots_bytes: 0,
             maps: false,
+            reads_beside: false,
             concatenated: false,
             index_is_last: false,
             index_at: u64::MAX,
@@ -233,7 +236,7 @@ impl Chunks {
         self.name = name.into();
         (self.remote, self.sum) = (remote, expected);
         (self.bytes, self.size) = match body {
-            Body::File(file) => (Bytes::File { file, at: 0, advised: 0 }, size),
+            Body::File(file) => (Bytes::File { file, at: 0, ahead: Ahead::default() }, size),
             Body::Stream(stream) => (Bytes::Stream(stream), None),
         };
         (self.carry, self.behind, self.position, self.end) = (Vec::new(), Vec::new(), 0, None);
@@ -246,6 +249,9 @@ impl Chunks {
         }
         if self.maps {
             self.map();
+        }
+        if self.reads_beside {
+            self.read_beside()?;
         }
         let read = &mut self.reads[self.source as usize];
         read.sum = self.sum.as_deref().cloned();
@@ -723,6 +729,18 @@ impl Chunks {
             map.advise(memmap2::Advice::Sequential);
             self.carry = Vec::new();
             self.bytes = Bytes::Mapped { file, map: Arc::new(map), at, advised: 0 };
+        }
+    }
+
+    /// From now on threads read a plain file ahead of the one that frames it.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the system refuses a thread.
+    pub fn read_beside(&mut self) -> Result<()> {
+        self.reads_beside = true;
+        match &mut self.bytes {
+            Bytes::File { file, ahead, .. } => ahead.read_beside(file, &self.name),
+            Bytes::Mapped { .. } | Bytes::Stream(_) => Ok(()),
         }
     }
 

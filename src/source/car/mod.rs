@@ -12,6 +12,7 @@
 //! Specifications: <https://ipld.io/specs/transport/car/carv1/> and `/carv2/`. Read here without trust: every length
 //! has a cap, every number must be written minimally, and the end of the data inside anything is an error.
 
+mod beside;
 mod bytes;
 pub(crate) mod chunk;
 pub(crate) mod chunks;

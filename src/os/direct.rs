@@ -1,0 +1,156 @@
+//! Files that pass the page cache by (`O_DIRECT`): what is written once and read once, or not soon, costs neither pages nor a
+//! copy of every byte, and leaves the memory that a small machine has to others.
+//!
+//! Memory, lengths and places in the file are then multiples of a block. A file system that cannot do this, or wants larger
+//! blocks, has the same bytes through the page cache.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use super::buffer::Buffer;
+
+/// What Linux asks for nearly everywhere, in bytes.
+pub(crate) const BLOCK: usize = 4096;
+
+/// Bytes that are copied at once to memory which a block may begin in.
+const COPY: usize = 1 << 20;
+
+/// Whether a file passes the page cache by from now on, where its file system can do so.
+pub(crate) fn set(file: &File, direct: bool) {
+    let Ok(flags) = fcntl_getfl(file) else { return };
+    if flags.contains(OFlags::DIRECT) != direct {
+        let _ = fcntl_setfl(file, if direct { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT });
+    }
+}
+
+/// The bytes of as many whole blocks as `bytes` need.
+pub(crate) fn whole_blocks(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(BLOCK as u64).unwrap_or(bytes)
+}
+
+/// Where the first block behind `at` begins.
+pub(crate) fn next_block(at: u64) -> u64 {
+    whole_blocks(at.saturating_add(1))
+}
+
+/// Bytes from `start` to where a block may begin in memory.
+pub(crate) fn until_block(start: *const u8) -> usize {
+    start.align_offset(BLOCK)
+}
+
+/// Writes all `bytes` to where a block begins; the rest of their last block is zeros.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn write_all_at(file: &File, bytes: &[u8], at: u64) -> Result<()> {
+    if until_block(bytes.as_ptr()) == 0 && bytes.len().is_multiple_of(BLOCK) {
+        return write_blocks(file, bytes, at);
+    }
+    let mut copy = Buffer::new(bytes.len().min(COPY) + BLOCK).map_err(|_| ErrorKind::OutOfMemory)?;
+    for (piece, at) in bytes.chunks(COPY).zip((at..).step_by(COPY)) {
+        let whole = whole_blocks(piece.len() as u64) as usize;
+        let (front, rest) = copy[..whole].split_at_mut(piece.len());
+        front.copy_from_slice(piece);
+        rest.fill(0);
+        write_blocks(file, &copy[..whole], at)?;
+    }
+    Ok(())
+}
+
+fn write_blocks(file: &File, blocks: &[u8], at: u64) -> Result<()> {
+    or_cached(file, || file.write_all_at(blocks, at))
+}
+
+/// Fills the first `len` bytes of `buffer`, which has room for the rest of their last block, with those of the file.
+///
+/// # Errors
+/// Those of the system; [`ErrorKind::UnexpectedEof`]: the file has less.
+pub(crate) fn read_exact(file: &File, buffer: &mut Buffer, len: usize) -> Result<()> {
+    let whole = whole_blocks(len as u64) as usize;
+    let mut filled = 0;
+    while filled < len {
+        match or_cached(file, || file.read_at(&mut buffer[filled..whole], filled as u64)) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// What `act` does, through the page cache where the file system refuses the blocks.
+fn or_cached<T>(file: &File, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+    match act() {
+        Err(error) if is_refusal(&error) => {
+            set(file, false);
+            act()
+        }
+        outcome => outcome,
+    }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    error.kind() == ErrorKind::InvalidInput
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn is_set(file: &File) -> bool {
+        fcntl_getfl(file).expect("it is open").contains(OFlags::DIRECT)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn what_is_written_comes_back_with_zeros_up_to_the_end_of_its_block(
+            pieces in prop::collection::vec(prop_oneof![1..3 * BLOCK, COPY - 1..COPY + 2, Just(2 * COPY + 1)], 1..6),
+            shift in 0..8_usize,
+            read_directly: bool,
+        ) {
+            let file = tempfile::tempfile().expect("a temporary file");
+            set(&file, true);
+            let mut expected = Vec::new();
+            for len in pieces {
+                let bytes: Vec<u8> = (0..shift + len).map(|at| (at % 251 + 1) as u8).collect();
+                write_all_at(&file, &bytes[shift..], expected.len() as u64).expect("room");
+                expected.extend_from_slice(&bytes[shift..]);
+                expected.resize(whole_blocks(expected.len() as u64) as usize, 0);
+            }
+            set(&file, read_directly);
+            let mut found = Buffer::new(expected.len()).expect("memory");
+            read_exact(&file, &mut found, expected.len()).expect("readable");
+            prop_assert!(found[..expected.len()] == expected);
+        }
+    }
+
+    #[test]
+    fn what_the_file_system_refuses_goes_through_the_page_cache() {
+        let file = tempfile::tempfile().expect("a temporary file");
+        set(&file, true);
+        // Where this file system has no blocks at all, there is nothing that it could refuse.
+        let was_set = is_set(&file);
+        write_blocks(&file, &[7; 100], 3).expect("no block, and written all the same");
+        assert!(!is_set(&file) || !was_set);
+        let mut found = [0; 100];
+        file.read_exact_at(&mut found, 3).expect("readable");
+        assert_eq!(found, [7; 100]);
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_is_an_error() {
+        let file = tempfile::tempfile().expect("a temporary file");
+        set(&file, true);
+        write_all_at(&file, &[1; 5000], 0).expect("room");
+        let error =
+            read_exact(&file, &mut Buffer::new(3 * BLOCK).expect("memory"), 2 * BLOCK + 1).expect_err("two blocks");
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    }
+}

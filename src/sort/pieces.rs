@@ -1,0 +1,240 @@
+//! What workers collect for partitions, and append to them in large pieces.
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use crate::error::Result;
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::os::direct;
+use crate::sort::spill::{IN_FLIGHT, Mark, Spill, mark};
+
+/// What one worker has collected for each partition and not yet appended.
+pub(crate) struct PartitionBuffers {
+    pieces: Vec<Piece>,
+    limit: usize,
+    source: u32,
+    beside: Beside,
+}
+
+/// The memory of a piece that was written, or why it was not.
+type Written = Result<Vec<u8>>;
+
+/// Pieces that other threads write meanwhile; their memory comes back.
+struct Beside {
+    count: usize,
+    sender: Sender<Written>,
+    written: Receiver<Written>,
+}
+
+impl Beside {
+    /// The memory of a piece that is written by now.
+    fn next(&mut self) -> Written {
+        self.count -= 1;
+        // This end holds a sender: what is received was sent.
+        self.written.recv().unwrap_or_else(|_| Ok(Vec::new()))
+    }
+
+    /// Waits until all are written.
+    fn wait(&mut self) -> Result<()> {
+        let mut outcome = Ok(());
+        while self.count > 0 {
+            outcome = outcome.and(self.next().map(drop));
+        }
+        outcome
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Nothing is written behind the back of whoever goes on, or removes the files. A failure was reported already, or
+        // comes after the one that is.
+        let _ = self.wait();
+    }
+}
+
+/// Sections for one partition.
+#[derive(Default)]
+struct Piece {
+    /// The first `skipped` bytes are nobody's: where pieces pass the page cache by, what is behind them begins where a block
+    /// may.
+    bytes: Vec<u8>,
+    skipped: usize,
+    content: Content,
+    marks: Vec<Mark>,
+}
+
+impl Piece {
+    fn held(&self) -> &[u8] {
+        self.bytes.get(self.skipped..).unwrap_or_default()
+    }
+
+    /// Takes the memory for `limit` bytes, unless it has it.
+    fn reserve(&mut self, limit: usize, spill: &Spill) {
+        if self.bytes.capacity() > 0 {
+            return;
+        }
+        let blocks = if spill.is_direct() { 2 * direct::BLOCK } else { 0 };
+        self.bytes.reserve_exact(limit.saturating_add(blocks));
+        self.skipped = if spill.is_direct() { direct::until_block(self.bytes.as_ptr()) } else { 0 };
+        self.bytes.resize(self.skipped, 0);
+    }
+
+    fn append(&mut self, spill: &Spill, partition: u32, beside: &mut Beside) -> Result<()> {
+        let (len, content) = (self.held().len(), std::mem::take(&mut self.content));
+        if let Some(place) = spill.place(partition, len as u64, content, &self.marks)? {
+            if let Some(threads) = spill.direct() {
+                self.bytes.resize(self.skipped + direct::whole_blocks(len as u64) as usize, 0);
+                let spare = if beside.count < IN_FLIGHT { Vec::new() } else { beside.next()? };
+                let (bytes, skipped) = (std::mem::replace(&mut self.bytes, spare), self.skipped);
+                self.skipped = direct::until_block(self.bytes.as_ptr()).min(self.bytes.len());
+                let sender = beside.sender.clone();
+                beside.count += 1;
+                threads.run(move || {
+                    let outcome = place.write(bytes.get(skipped..).unwrap_or_default());
+                    // Whoever waits for it is there.
+                    let _ = sender.send(outcome.map(|()| bytes));
+                });
+            } else {
+                place.write(self.held())?;
+            }
+        }
+        self.bytes.truncate(self.skipped);
+        self.marks.clear();
+        Ok(())
+    }
+}
+
+impl PartitionBuffers {
+    /// `limit` is the size of a piece in bytes.
+    pub fn new(partitions: u32, limit: usize) -> Self {
+        let pieces = (0..partitions).map(|_| Piece::default()).collect();
+        let (sender, written) = unbounded();
+        Self { pieces, limit, source: 0, beside: Beside { count: 0, sender, written } }
+    }
+
+    /// What is added from now on is of this source.
+    pub fn are_of(&mut self, source: u32) {
+        self.source = source;
+    }
+
+    /// Adds one section with its record of `digest`, appending the partition's piece when it is full.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io): the disk is full or fails; of a piece that was appended before, where others write
+    /// them.
+    pub fn add(&mut self, spill: &Spill, partition: u32, section: &[u8], digest: ContentDigest) -> Result<()> {
+        let Some(piece) = self.pieces.get_mut(partition as usize) else { return Ok(()) };
+        if piece.held().len() + section.len() > self.limit && !piece.held().is_empty() {
+            piece.append(spill, partition, &mut self.beside)?;
+        }
+        let one = Content { records: 1, digest };
+        if section.len() >= self.limit {
+            return spill.append(partition, section, one, &[Mark { at: 0, source: self.source }]);
+        }
+        piece.reserve(self.limit, spill);
+        let held = piece.held().len() as u64;
+        mark(&mut piece.marks, held, self.source);
+        piece.bytes.extend_from_slice(section);
+        piece.content.merge(one);
+        Ok(())
+    }
+
+    /// Appends everything that is left, and waits until all is written.
+    ///
+    /// # Errors
+    /// As [`PartitionBuffers::add`].
+    pub fn flush(&mut self, spill: &Spill) -> Result<()> {
+        for (partition, piece) in (0..).zip(&mut self.pieces) {
+            if !piece.held().is_empty() {
+                piece.append(spill, partition, &mut self.beside)?;
+            }
+        }
+        self.beside.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sort::spill::Extent;
+
+    /// A section of the length format is not needed here: partitions hold bytes.
+    fn piece(worker: u8, index: u32, len: usize) -> Vec<u8> {
+        let mut bytes = vec![worker; len.max(12)];
+        bytes[..8].copy_from_slice(&u64::from(len.max(12) as u32).to_le_bytes());
+        bytes[8..12].copy_from_slice(&index.to_le_bytes());
+        bytes
+    }
+
+    /// The pieces in a partition, as (worker, index, length).
+    fn read_back(spill: &Spill, partition: u32) -> Vec<(u8, u32, usize)> {
+        crate::handle_sigbus();
+        let buffer = spill.read_all(partition, None).expect("readable");
+        let mut rest = &buffer[..];
+        let mut found = Vec::new();
+        while let Some((head, _)) = behind_padding(buffer.len(), &mut rest) {
+            let len = u64::from_le_bytes(*head.first_chunk().expect("8 of 12")) as usize;
+            let index = u32::from_le_bytes(*head.last_chunk().expect("4 of 12"));
+            let worker = rest.get(12).copied().unwrap_or(u8::MAX);
+            assert!(rest[12..len].iter().all(|&byte| byte == worker), "pieces are mixed");
+            found.push((worker, index, len));
+            rest = &rest[len..];
+        }
+        found
+    }
+
+    /// The next piece of a partition of `len` bytes; the rest of a block holds none.
+    fn behind_padding<'b>(len: usize, rest: &mut &'b [u8]) -> Option<(&'b [u8; 12], &'b [u8])> {
+        if !rest.is_empty() && rest.iter().take(8).all(|&byte| byte == 0) {
+            let at = len - rest.len();
+            *rest = &rest[at.next_multiple_of(direct::BLOCK) - at..];
+        }
+        rest.split_first_chunk::<12>()
+    }
+
+    #[test]
+    fn what_several_workers_add_comes_back_whole_and_once() {
+        for cached in [true, false] {
+            several_workers_add(cached);
+        }
+    }
+
+    fn several_workers_add(cached: bool) {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let spill = Spill::new(dir.path().to_owned(), 3).cached(cached, 1 << 20, 4).expect("threads");
+        std::thread::scope(|scope| {
+            for worker in 0..4u8 {
+                let spill = &spill;
+                scope.spawn(move || {
+                    let mut pieces = PartitionBuffers::new(3, 4096);
+                    for index in 0..1000u32 {
+                        // Some are longer than a piece.
+                        let len = 20 + (index as usize * 37) % 300 + if index % 50 == 0 { 5000 } else { 0 };
+                        let piece = piece(worker, index, len);
+                        let digest = ContentDigest::of_section(&piece, 12);
+                        pieces.add(spill, index % 2, &piece, digest).expect("room");
+                    }
+                    pieces.flush(spill).expect("room");
+                });
+            }
+        });
+        for partition in 0..2 {
+            let mut found = read_back(&spill, partition);
+            found.sort_unstable();
+            let expected: Vec<_> = (0..4u8)
+                .flat_map(|worker| (0..1000u32).filter(|i| i % 2 == partition).map(move |index| (worker, index)))
+                .collect();
+            assert_eq!(found.iter().map(|(worker, index, _)| (*worker, *index)).collect::<Vec<_>>(), expected);
+            let mut content = Content::default();
+            let buffer = spill.read_all(partition, None).expect("readable");
+            let mut rest = &buffer[..];
+            while let Some((head, _)) = behind_padding(buffer.len(), &mut rest) {
+                let len = u64::from_le_bytes(*head.first_chunk().expect("8 of 12")) as usize;
+                content.add(ContentDigest::of_section(&rest[..len], 12));
+                rest = &rest[len..];
+            }
+            assert_eq!((content.records, spill.extent(partition).content()), (2000, content));
+        }
+        assert_eq!(spill.extent(2), Extent::default());
+        assert!(!dir.path().join("00002.part").exists(), "a partition without blocks has no file");
+    }
+}

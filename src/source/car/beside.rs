@@ -1,0 +1,154 @@
+//! A plain file that is read by threads ahead of the one that frames it.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{ErrorKind, Result};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, bounded};
+
+use crate::parallel::IoThreads;
+
+/// Pieces that are read at once, and the bytes of each.
+const IN_FLIGHT: usize = 8;
+const PIECE: usize = 512 << 10;
+
+/// What threads have read of a file, or are reading: the disk has several requests at a time, and no worker waits for one
+/// while others wait for it.
+pub(super) struct Beside {
+    threads: IoThreads,
+    file: Arc<File>,
+    pieces: VecDeque<Piece>,
+    /// Where the first piece begins, and where the next one will.
+    begins: u64,
+    asked: u64,
+}
+
+/// [`PIECE`] bytes of the file, or all up to its end.
+enum Piece {
+    Asked(Receiver<Result<Vec<u8>>>),
+    Read(Vec<u8>),
+}
+
+impl Beside {
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io): the system refuses a thread.
+    pub fn new(file: File) -> crate::error::Result<Self> {
+        let threads = IoThreads::start(IN_FLIGHT)?;
+        Ok(Self { threads, file: Arc::new(file), pieces: VecDeque::new(), begins: 0, asked: 0 })
+    }
+
+    /// Fills `buf` with the bytes from `at` on, as far as there are any; how many that are.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn fill(&mut self, buf: &mut [u8], at: u64) -> Result<usize> {
+        if at < self.begins || at > self.asked {
+            // Nobody waits for what is of another place.
+            self.pieces.clear();
+            (self.begins, self.asked) = (at, at);
+        }
+        let mut filled = 0;
+        while filled < buf.len() {
+            while self.pieces.len() < IN_FLIGHT {
+                self.ask(Vec::new());
+            }
+            let Some(front) = self.pieces.front_mut() else { break };
+            if let Piece::Asked(answer) = front {
+                let read = answer.recv().unwrap_or_else(|_| Err(ErrorKind::BrokenPipe.into()))?;
+                *front = Piece::Read(read);
+            }
+            let Piece::Read(bytes) = front else { break };
+            let from = usize::try_from(at + filled as u64 - self.begins).unwrap_or(usize::MAX);
+            let rest = bytes.get(from..).unwrap_or_default();
+            let len = rest.len().min(buf.len() - filled);
+            buf[filled..filled + len].copy_from_slice(&rest[..len]);
+            filled += len;
+            if from.saturating_add(len) >= bytes.len() {
+                if bytes.len() < PIECE {
+                    // The file ends here.
+                    break;
+                }
+                self.begins += PIECE as u64;
+                if let Some(Piece::Read(bytes)) = self.pieces.pop_front() {
+                    self.ask(bytes);
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Has the next piece read into memory that was used before.
+    fn ask(&mut self, mut bytes: Vec<u8>) {
+        bytes.resize(PIECE, 0);
+        let (answer, asked) = bounded(1);
+        let (file, at) = (Arc::clone(&self.file), self.asked);
+        self.asked += PIECE as u64;
+        self.pieces.push_back(Piece::Asked(asked));
+        self.threads.run(move || {
+            let read = read_at_most(&file, &mut bytes, at).map(|len| {
+                bytes.truncate(len);
+                bytes
+            });
+            // Nobody waits for it any more: the reader is elsewhere.
+            let _ = answer.send(read);
+        });
+    }
+}
+
+/// Reads until `buf` is full or the file ends; how much that was.
+///
+/// # Errors
+/// Those of the system.
+pub(super) fn read_at_most(file: &File, buf: &mut [u8], at: u64) -> Result<usize> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match file.read_at(&mut buf[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn what_is_filled_is_what_the_file_has_there(
+            len in prop_oneof![0..3 * PIECE, Just(0), Just(PIECE), Just(2 * PIECE), Just((IN_FLIGHT + 2) * PIECE + 1)],
+            steps in prop::collection::vec((0..3 * PIECE, prop::option::weighted(0.2, 0..12 * PIECE)), 1..20),
+        ) {
+            let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+            let file = tempfile::NamedTempFile::new().expect("a temporary file");
+            std::fs::write(file.path(), &bytes).expect("written");
+            let mut beside = Beside::new(file.reopen().expect("it is there")).expect("threads");
+            let mut at = 0;
+            for (want, seek) in steps {
+                at = seek.unwrap_or(at);
+                let mut found = vec![0; want];
+                let filled = beside.fill(&mut found, at as u64).expect("readable");
+                let expected = bytes.get(at..len.min(at + want)).unwrap_or_default();
+                prop_assert!(found[..filled] == *expected, "{} bytes at {} of {}", want, at, len);
+                at += filled;
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_an_error() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let unreadable = File::options().append(true).open(file.path()).expect("it is there");
+        let mut beside = Beside::new(unreadable).expect("threads");
+        let error = beside.fill(&mut [0; 10], 0).expect_err("it is open for writing only");
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+    }
+}
