@@ -1,11 +1,11 @@
-//! Files that pass the page cache by (`O_DIRECT`): what is written once and read once, or not soon, costs neither pages nor a
-//! copy of every byte, and leaves the memory that a small machine has to others.
+//! Files that bypass the page cache (`O_DIRECT`): what is written once and read once, or not soon, costs neither pages nor a
+//! copy of every byte, and leaves the memory of a small machine to others.
 //!
 //! Memory, lengths and places in the file are then multiples of a block. A file system that cannot do this, or wants larger
 //! blocks, has the same bytes through the page cache.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -18,7 +18,7 @@ pub(crate) const BLOCK: usize = 4096;
 /// Bytes that are copied at once to memory which a block may begin in.
 const COPY: usize = 1 << 20;
 
-/// Whether a file passes the page cache by from now on, where its file system can do so.
+/// Has a file bypass the page cache from now on, where its file system can do so, or not.
 pub(crate) fn set(file: &File, direct: bool) {
     let Ok(flags) = fcntl_getfl(file) else { return };
     if flags.contains(OFlags::DIRECT) != direct {
@@ -82,19 +82,15 @@ pub(crate) fn read_exact(file: &File, buffer: &mut Buffer, len: usize) -> Result
     Ok(())
 }
 
-/// What `act` does, through the page cache where the file system refuses the blocks.
+/// What `act` does; through the page cache where the file system refuses the blocks (`EINVAL`).
 fn or_cached<T>(file: &File, mut act: impl FnMut() -> Result<T>) -> Result<T> {
     match act() {
-        Err(error) if is_refusal(&error) => {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
             set(file, false);
             act()
         }
         outcome => outcome,
     }
-}
-
-fn is_refusal(error: &Error) -> bool {
-    error.kind() == ErrorKind::InvalidInput
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub(crate) mod borders;
 pub(crate) mod entries;
 pub mod key;
 pub(crate) mod pieces;
+pub(crate) mod referred;
 pub(crate) mod router;
 pub(crate) mod runs;
 pub(crate) mod spill;

@@ -12,20 +12,20 @@ pub(crate) struct PartitionBuffers {
     pieces: Vec<Piece>,
     limit: usize,
     source: u32,
-    beside: Beside,
+    in_flight: InFlight,
 }
 
 /// The memory of a piece that was written, or why it was not.
 type Written = Result<Vec<u8>>;
 
 /// Pieces that other threads write meanwhile; their memory comes back.
-struct Beside {
+struct InFlight {
     count: usize,
     sender: Sender<Written>,
     written: Receiver<Written>,
 }
 
-impl Beside {
+impl InFlight {
     /// The memory of a piece that is written by now.
     fn next(&mut self) -> Written {
         self.count -= 1;
@@ -43,7 +43,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for InFlight {
     fn drop(&mut self) {
         // Nothing is written behind the back of whoever goes on, or removes the files. A failure was reported already, or
         // comes after the one that is.
@@ -54,7 +54,7 @@ impl Drop for Beside {
 /// Sections for one partition.
 #[derive(Default)]
 struct Piece {
-    /// The first `skipped` bytes are nobody's: where pieces pass the page cache by, what is behind them begins where a block
+    /// The first `skipped` bytes are nobody's: where pieces bypass the page cache, what is behind them begins where a block
     /// may.
     bytes: Vec<u8>,
     skipped: usize,
@@ -78,16 +78,16 @@ impl Piece {
         self.bytes.resize(self.skipped, 0);
     }
 
-    fn append(&mut self, spill: &Spill, partition: u32, beside: &mut Beside) -> Result<()> {
+    fn append(&mut self, spill: &Spill, partition: u32, in_flight: &mut InFlight) -> Result<()> {
         let (len, content) = (self.held().len(), std::mem::take(&mut self.content));
         if let Some(place) = spill.place(partition, len as u64, content, &self.marks)? {
             if let Some(threads) = spill.direct() {
                 self.bytes.resize(self.skipped + direct::whole_blocks(len as u64) as usize, 0);
-                let spare = if beside.count < IN_FLIGHT { Vec::new() } else { beside.next()? };
+                let spare = if in_flight.count < IN_FLIGHT { Vec::new() } else { in_flight.next()? };
                 let (bytes, skipped) = (std::mem::replace(&mut self.bytes, spare), self.skipped);
                 self.skipped = direct::until_block(self.bytes.as_ptr()).min(self.bytes.len());
-                let sender = beside.sender.clone();
-                beside.count += 1;
+                let sender = in_flight.sender.clone();
+                in_flight.count += 1;
                 threads.run(move || {
                     let outcome = place.write(bytes.get(skipped..).unwrap_or_default());
                     // Whoever waits for it is there.
@@ -108,7 +108,7 @@ impl PartitionBuffers {
     pub fn new(partitions: u32, limit: usize) -> Self {
         let pieces = (0..partitions).map(|_| Piece::default()).collect();
         let (sender, written) = unbounded();
-        Self { pieces, limit, source: 0, beside: Beside { count: 0, sender, written } }
+        Self { pieces, limit, source: 0, in_flight: InFlight { count: 0, sender, written } }
     }
 
     /// What is added from now on is of this source.
@@ -124,7 +124,7 @@ impl PartitionBuffers {
     pub fn add(&mut self, spill: &Spill, partition: u32, section: &[u8], digest: ContentDigest) -> Result<()> {
         let Some(piece) = self.pieces.get_mut(partition as usize) else { return Ok(()) };
         if piece.held().len() + section.len() > self.limit && !piece.held().is_empty() {
-            piece.append(spill, partition, &mut self.beside)?;
+            piece.append(spill, partition, &mut self.in_flight)?;
         }
         let one = Content { records: 1, digest };
         if section.len() >= self.limit {
@@ -145,10 +145,10 @@ impl PartitionBuffers {
     pub fn flush(&mut self, spill: &Spill) -> Result<()> {
         for (partition, piece) in (0..).zip(&mut self.pieces) {
             if !piece.held().is_empty() {
-                piece.append(spill, partition, &mut self.beside)?;
+                piece.append(spill, partition, &mut self.in_flight)?;
             }
         }
-        self.beside.wait()
+        self.in_flight.wait()
     }
 }
 

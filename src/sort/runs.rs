@@ -278,9 +278,9 @@ mod tests {
     /// A digest and a block's bytes.
     type Pair = (Vec<u8>, Vec<u8>);
 
-    fn spill_of(dir: &std::path::Path, blocks: &[Pair]) -> Spill {
-        // In blocks of zeros and sections, as where memory is scarce, or without any.
-        let spill = Spill::new(dir.to_owned(), 1).cached(blocks.len().is_multiple_of(2), 1 << 20, 1).expect("threads");
+    /// A partition of `blocks`, in which zeros follow each section unless it is `cached`.
+    fn spill_of(dir: &std::path::Path, blocks: &[Pair], cached: bool) -> Spill {
+        let spill = Spill::new(dir.to_owned(), 1).cached(cached, 1 << 20, 1).expect("threads");
         for (digest, data) in blocks {
             let mut content = Content { records: 1, ..Content::default() };
             content.digest.add_record(digest, data);
@@ -295,8 +295,21 @@ mod tests {
 
     /// Sorts `blocks` outside of memory: the records in the order they come, and how many runs there were at first.
     fn sorted(blocks: &[Pair], memory: usize) -> (Vec<Pair>, usize) {
+        let (direct, _) = sorted_of(blocks, memory, false);
+        assert!(direct.is_sorted_by_key(|(key, _)| key), "out of order where they bypass the page cache");
+        let (cached, runs) = sorted_of(blocks, memory, true);
+        // Blocks of one key come in any order.
+        let ordered = |mut records: Vec<Pair>| {
+            records.sort();
+            records
+        };
+        assert!(ordered(direct) == ordered(cached.clone()), "other records where they bypass the page cache");
+        (cached, runs)
+    }
+
+    fn sorted_of(blocks: &[Pair], memory: usize, cached: bool) -> (Vec<Pair>, usize) {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let spill = spill_of(dir.path(), blocks);
+        let spill = spill_of(dir.path(), blocks, cached);
         let runs = runs(&spill, memory, u64::MAX);
         let first_runs = runs.write_runs().expect("room");
         let count = first_runs.len();
@@ -340,7 +353,7 @@ mod tests {
     fn a_partition_with_a_flipped_bit_is_refused_and_never_read_for_ever() {
         let blocks: Vec<Pair> = (0..40u8).map(|i| (vec![i; 12], vec![i; 300 + usize::from(i) * 9])).collect();
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let spill = spill_of(dir.path(), &blocks);
+        let spill = spill_of(dir.path(), &blocks, true);
         let path = dir.path().join("00000.part");
         let bytes = std::fs::read(&path).expect("written");
         // The heads of sections in full, of the rest a part.
@@ -361,6 +374,38 @@ mod tests {
                 assert!(records == blocks.len() && [1, 2, 3].iter().any(|of| is_byte_of_cid(&bytes, at, *of)), "{at}");
             }
         }
+    }
+
+    #[test]
+    fn a_flipped_bit_in_the_zeros_behind_a_section_changes_no_record() {
+        let blocks: Vec<Pair> = (0..4u8).map(|i| (vec![i; 12], vec![i; 300])).collect();
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let spill = spill_of(dir.path(), &blocks, false);
+        let path = dir.path().join("00000.part");
+        let bytes = std::fs::read(&path).expect("written");
+        assert_eq!(bytes.len(), 4 * direct::BLOCK);
+        let len = section(&blocks[0].0, &blocks[0].1).len();
+        let mut refused = 0;
+        for at in
+            (0..bytes.len()).filter(|at| at % direct::BLOCK >= len && (at % direct::BLOCK == len || at % 501 == 0))
+        {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at * 3 % 8);
+            std::fs::write(&path, &damaged).expect("damaged");
+            let mut found = Vec::new();
+            let outcome = runs(&spill, 64 << 10, 4096).sorted(|record, _| {
+                found.push((record.key().to_vec(), record.value().to_vec()));
+                Ok(())
+            });
+            match outcome {
+                Ok(()) => assert!(found == blocks, "{at}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("is damaged: partition 0"), "{at}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert_eq!(refused, 4, "of the first zero behind each section");
     }
 
     /// Whether byte `at` is the `of`-th byte of the CID, counted from 1, of a section of `bytes`.

@@ -5,7 +5,7 @@
 //! reads them back. Every worker collects pieces of its own and appends them whole; the file's length is the only
 //! thing they share.
 //!
-//! Where memory is scarce, pieces pass the page cache by ([`direct`]). Such a piece begins at a multiple of
+//! Where memory is scarce, pieces bypass the page cache ([`direct`]). Such a piece begins at a multiple of
 //! [`direct::BLOCK`], and zeros fill the rest of its last block: a section with a length of zero, which no CAR has before
 //! its end.
 //!
@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromZeros, IntoBytes};
 
 use crate::error::{Error, Result};
 use crate::external_sort::{Fixed, Sorter};
@@ -34,65 +34,19 @@ use crate::os::mmap::Mapped;
 use crate::os::private;
 use crate::parallel::IoThreads;
 use crate::sort::pieces::PartitionBuffers;
+use crate::sort::referred::{Reference, Referred};
 use crate::source::car::chunk::ChunkBytes;
 
 /// Bytes of a partition of fixed-size records that are read at once.
 const READ: usize = 1 << 20;
 
-/// The least limit of a piece that passes the page cache by, in bytes: smaller ones are better gathered by the system.
+/// The least limit of a piece that bypasses the page cache, in bytes: smaller ones are better gathered by the system.
 const LEAST_DIRECT: u64 = 128 << 10;
 
 /// Pieces of each worker that are being written at once: a disk is fast when it has many requests; and threads that wait for
 /// it, at the most.
 pub(crate) const IN_FLIGHT: usize = 4;
 const MOST_IN_FLIGHT: usize = 16;
-
-/// A section that stays in the source.
-#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct Reference {
-    /// Where it begins in the source.
-    pub at: u64,
-    /// Its length in bytes.
-    pub len: u32,
-    /// Which source, counted from 0.
-    pub source: u32,
-}
-
-/// The plain sources that partitions refer to.
-pub(crate) struct Referred {
-    pub sources: Vec<ReferredSource>,
-    /// Opens the source of that number again.
-    pub open: Box<dyn Fn(usize) -> Result<File> + Send + Sync>,
-}
-
-/// One of them.
-pub(crate) struct ReferredSource {
-    pub name: PathBuf,
-    pub bytes: u64,
-    /// Kept open, where there are few.
-    pub file: Option<File>,
-}
-
-impl Referred {
-    /// Reads bytes of one source, which is `open` for some of them.
-    fn read<'a>(&'a self, reference: Reference, into: &mut [u8], open: &mut Option<(u32, File)>) -> Result<()> {
-        let Reference { at, source, .. } = reference;
-        let Some(ReferredSource { name, file, .. }) = self.sources.get(source as usize) else { return Ok(()) };
-        let file: &'a File = match file {
-            Some(file) => file,
-            None => {
-                if open.as_ref().is_none_or(|(number, _)| *number != source) {
-                    *open = None;
-                    *open = Some((source, (self.open)(source as usize)?));
-                }
-                let Some((_, file)) = open else { return Ok(()) };
-                return file.read_exact_at(into, at).map_err(Error::io("read", name));
-            }
-        };
-        file.read_exact_at(into, at).map_err(Error::io("read", name))
-    }
-}
 
 /// From byte `at` of a partition on, or of what was loaded of it, sections are of this source; those before the first mark
 /// are of the first one.
@@ -159,7 +113,7 @@ pub(crate) struct Spill {
     partitions: Vec<Partition>,
     /// The source, where partitions refer to it.
     referred: Option<Referred>,
-    /// Where pieces pass the page cache by: what writes them.
+    /// Where pieces bypass the page cache: what writes them.
     direct: Option<IoThreads>,
 }
 
@@ -197,7 +151,7 @@ impl Spill {
         Self { referred, ..self }
     }
 
-    /// The same for `workers` with pieces of `piece` bytes, which pass the page cache by where they are not to be `cached`.
+    /// The same for `workers` with pieces of `piece` bytes, which bypass the page cache where they are not to be `cached`.
     ///
     /// # Errors
     /// [`Error::Io`]: the system refuses a thread.
@@ -207,12 +161,12 @@ impl Spill {
         Ok(Self { direct, ..self })
     }
 
-    /// Where pieces pass the page cache by: what writes them beside the workers.
+    /// Where pieces bypass the page cache: what writes them beside the workers.
     pub(super) fn direct(&self) -> Option<&IoThreads> {
         self.direct.as_ref()
     }
 
-    /// Whether pieces pass the page cache by: they are on the disk when they are written.
+    /// Whether pieces bypass the page cache: they are on the disk when they are written.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()
     }
@@ -588,7 +542,7 @@ mod tests {
         assert_eq!(error.to_string(), format!("delete {}", path.display()));
     }
 
-    /// A spill whose pieces pass the page cache by, unless they are `cached`.
+    /// A spill whose pieces bypass the page cache, unless they are `cached`.
     fn spill(dir: &Path, cached: bool) -> Spill {
         Spill::new(dir.to_owned(), 1).cached(cached, LEAST_DIRECT, 1).expect("threads")
     }

@@ -31,8 +31,9 @@ use crate::size::human;
 use crate::sort::entries::Entry as SortEntry;
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::pieces::PartitionBuffers;
+use crate::sort::referred::{Reference, Referred, ReferredSource};
 use crate::sort::router::{Framed, Router};
-use crate::sort::spill::{Reference, Referred, ReferredSource, Spill, source_at};
+use crate::sort::spill::{Spill, source_at};
 use crate::source::car::chunk::Chunk;
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
@@ -128,23 +129,21 @@ impl ReadContext<'_> {
         };
         let extents = before.map_or(&[][..], |(_, extents)| extents);
         let marks = before.map_or(&[][..], |_| &self.resumed.marks);
-        let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
-        // What comes over a network is made durable every moment, and would be in pieces of a few bytes, a block each.
-        let cached = self.sort.cached || self.sources.has_remote();
-        let spill = self.spill(&router, &chunks)?.cached(cached, piece_bytes, self.plan.threads)?;
-        let spill = spill.resume(extents, marks)?;
+        let spill = self.spill(&router, &chunks)?.resume(extents, marks)?;
         let known = before.map_or(&[][..], |_| &self.resumed.sources);
         let counts = Counts::new(chunks.sources(), known);
 
         let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
         let is_remote = self.sources.has_remote();
-        // Files that only refer to blocks are small. A network that is faster than the disk waits for it.
-        let by_bytes = spill.referred().is_none() && (is_remote || !spill.is_direct());
+        // Files that only refer to blocks are small. What bypasses the page cache is written without a checkpoint. A network
+        // that is faster than the disk waits for it.
+        let by_bytes = spill.referred().is_none() && !spill.is_direct();
         if spill.is_direct() && spilling {
-            chunks.read_beside()?;
+            chunks.start_readers()?;
         }
         let clock = Clock::new(chunks.taken() - first_bytes, by_bytes.then(|| router.partitions()));
         let clock = if is_remote { clock.of_network(self.plan.expected_bytes) } else { clock };
+        let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
         let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
         let are_mapped = if self.sources.are_several() { self.sources.are_plain() } else { chunks.is_mapped() };
         let room = Hold::room(self.sort.hold_bytes, piece_bytes);
@@ -252,7 +251,10 @@ impl ReadContext<'_> {
         let by_reference = self.resumed.by_reference.unwrap_or(self.sort.by_reference);
         let spill = Spill::new(self.spill_dir.to_owned(), router.partitions());
         let referred = if by_reference { self.referred(chunks)? } else { None };
-        Ok(spill.refer_to(referred))
+        let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
+        // What comes over a network has a checkpoint every moment, each with a block of padding for every partition.
+        let cached = self.sort.cached || self.sources.has_remote();
+        spill.refer_to(referred).cached(cached, piece_bytes, self.plan.threads)
     }
 
     /// The files that partitions refer to; `None` where the source is none.
@@ -313,9 +315,7 @@ impl ReadContext<'_> {
         let extents: Vec<_> =
             extents.iter().copied().filter(|(partition, _)| !self.resumed.is_built(*partition)).collect();
         let sources = earlier::all(chunks, self.resumed);
-        let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
-        let spill = self.spill(router, chunks)?.cached(self.sort.cached, piece_bytes, 1)?;
-        let spill = spill.resume(&extents, &self.resumed.marks)?;
+        let spill = self.spill(router, chunks)?.resume(&extents, &self.resumed.marks)?;
         let tail = Tail { padding };
         let (held, checkpoint) = (Held::Spilled(spill), *checkpoint);
         Ok(Some(Blocks { held, router: router.clone(), checkpoint, tail, sources }))

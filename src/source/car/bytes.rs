@@ -10,7 +10,7 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::error::{Error, Result};
 use crate::os::mmap::Mapped;
-use crate::source::car::beside::{Beside, read_at_most};
+use crate::source::car::read_ahead::{ReadAhead, read_at_most};
 use crate::source::foreign;
 use crate::source::input::ByteStream;
 
@@ -73,26 +73,27 @@ impl Bytes {
                 map.check()?;
                 Ok(len)
             }
-            Self::File { at, ahead: Ahead::Beside(beside), .. } => {
-                let filled = beside.fill(buf, *at).map_err(Error::io("read", name))?;
+            Self::File { at, ahead: Ahead::Threads(threads), .. } => {
+                let filled = threads.fill(buf, *at).map_err(Error::io("read", name))?;
                 *at += filled as u64;
                 Ok(filled)
             }
             Self::File { file, at, ahead: Ahead::Advised(advised) } => {
                 let filled = read_at_most(file, buf, *at).map_err(Error::io("read", name))?;
                 *at += filled as u64;
-                read_ahead(file, *at, advised);
+                advise(file, *at, advised);
                 Ok(filled)
             }
         }
     }
 }
 
-/// How the system, or others, read ahead of what reads a file.
+/// What reads a file ahead.
 pub(super) enum Ahead {
     /// The system was advised to read up to there.
     Advised(u64),
-    Beside(Beside),
+    /// Threads have read it up to some pieces ahead.
+    Threads(ReadAhead),
 }
 
 impl Default for Ahead {
@@ -106,9 +107,9 @@ impl Ahead {
     ///
     /// # Errors
     /// [`Error::Io`]: the system refuses a thread.
-    pub fn read_beside(&mut self, file: &File, name: &Path) -> Result<()> {
+    pub fn start_threads(&mut self, file: &File, name: &Path) -> Result<()> {
         let file = file.try_clone().map_err(Error::io("open", name))?;
-        *self = Self::Beside(Beside::new(file)?);
+        *self = Self::Threads(ReadAhead::new(file)?);
         Ok(())
     }
 }
@@ -133,7 +134,7 @@ fn to_the_end(stream: &mut dyn ByteStream, last: &mut [u8; 8]) -> Option<()> {
 }
 
 /// Advises the system to read ahead.
-pub(super) fn read_ahead(file: &File, at: u64, advised: &mut u64) {
+pub(super) fn advise(file: &File, at: u64, advised: &mut u64) {
     if at + READ_AHEAD / 2 > *advised {
         let from = (*advised).max(at);
         // Advice only: without it the next read waits for the disk.

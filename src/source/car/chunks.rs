@@ -15,7 +15,7 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash3_64;
 
-use super::bytes::{Ahead, Bytes, Nothing, read_ahead};
+use super::bytes::{Ahead, Bytes, Nothing, advise};
 use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
 use super::header::{Begins, begins_header};
 use super::metadata::{MAX_METADATA, Metadata};
@@ -105,10 +105,11 @@ pub(crate) struct Chunks {
     before: u64,
     /// Bytes of all roots.
     roots_bytes: u64,
-    /// Whether plain files are mapped, and whether a file may hold several CARs.
+    /// Whether plain files are mapped.
     maps: bool,
-    /// Whether plain files are read by threads beside the one that frames.
-    reads_beside: bool,
+    /// Whether threads read plain files ahead.
+    has_readers: bool,
+    /// Whether a file may hold several CARs.
     concatenated: bool,
     /// The index of a CARv2 ends the file: nobody loses blocks that stand behind it.
     index_is_last: bool,
@@ -152,7 +153,7 @@ impl Chunks {
             before: 0,
             roots_bytes: 0,
             maps: false,
-            reads_beside: false,
+            has_readers: false,
             concatenated: false,
             index_is_last: false,
             index_at: u64::MAX,
@@ -250,8 +251,8 @@ impl Chunks {
         if self.maps {
             self.map();
         }
-        if self.reads_beside {
-            self.read_beside()?;
+        if self.has_readers {
+            self.start_readers()?;
         }
         let read = &mut self.reads[self.source as usize];
         read.sum = self.sum.as_deref().cloned();
@@ -736,10 +737,10 @@ impl Chunks {
     ///
     /// # Errors
     /// [`Error::Io`]: the system refuses a thread.
-    pub fn read_beside(&mut self) -> Result<()> {
-        self.reads_beside = true;
+    pub fn start_readers(&mut self) -> Result<()> {
+        self.has_readers = true;
         match &mut self.bytes {
-            Bytes::File { file, ahead, .. } => ahead.read_beside(file, &self.name),
+            Bytes::File { file, ahead, .. } => ahead.start_threads(file, &self.name),
             Bytes::Mapped { .. } | Bytes::Stream(_) => Ok(()),
         }
     }
@@ -752,7 +753,7 @@ impl Chunks {
     /// The next chunk of a mapped file: as many whole sections as fill a chunk.
     fn mapped_chunk(&mut self) -> Result<Option<Chunk>> {
         let Bytes::Mapped { file, map, at, advised } = &mut self.bytes else { return Ok(None) };
-        read_ahead(file, *at as u64, advised);
+        advise(file, *at as u64, advised);
         let (map, start) = (Arc::clone(map), *at);
         let until = self.end.and_then(|end| usize::try_from(end).ok()).unwrap_or(map.len()).clamp(start, map.len());
         let mut window = self.limits.chunk;

@@ -12,7 +12,6 @@
 //! Specifications: <https://ipld.io/specs/transport/car/carv1/> and `/carv2/`. Read here without trust: every length
 //! has a cap, every number must be written minimally, and the end of the data inside anything is an error.
 
-mod beside;
 mod bytes;
 pub(crate) mod chunk;
 pub(crate) mod chunks;
@@ -21,6 +20,7 @@ mod header;
 pub(crate) mod metadata;
 pub(crate) mod pass_over;
 mod problem;
+mod read_ahead;
 mod section;
 pub(crate) mod sources;
 pub(crate) mod varint;

@@ -16,7 +16,7 @@ const PIECE: usize = 512 << 10;
 
 /// What threads have read of a file, or are reading: the disk has several requests at a time, and no worker waits for one
 /// while others wait for it.
-pub(super) struct Beside {
+pub(super) struct ReadAhead {
     threads: IoThreads,
     file: Arc<File>,
     pieces: VecDeque<Piece>,
@@ -31,7 +31,7 @@ enum Piece {
     Read(Vec<u8>),
 }
 
-impl Beside {
+impl ReadAhead {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io): the system refuses a thread.
     pub fn new(file: File) -> crate::error::Result<Self> {
@@ -130,12 +130,12 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
             let file = tempfile::NamedTempFile::new().expect("a temporary file");
             std::fs::write(file.path(), &bytes).expect("written");
-            let mut beside = Beside::new(file.reopen().expect("it is there")).expect("threads");
+            let mut read_ahead = ReadAhead::new(file.reopen().expect("it is there")).expect("threads");
             let mut at = 0;
             for (want, seek) in steps {
                 at = seek.unwrap_or(at);
                 let mut found = vec![0; want];
-                let filled = beside.fill(&mut found, at as u64).expect("readable");
+                let filled = read_ahead.fill(&mut found, at as u64).expect("readable");
                 let expected = bytes.get(at..len.min(at + want)).unwrap_or_default();
                 prop_assert!(found[..filled] == *expected, "{} bytes at {} of {}", want, at, len);
                 at += filled;
@@ -147,8 +147,8 @@ mod tests {
     fn a_file_that_cannot_be_read_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let unreadable = File::options().append(true).open(file.path()).expect("it is there");
-        let mut beside = Beside::new(unreadable).expect("threads");
-        let error = beside.fill(&mut [0; 10], 0).expect_err("it is open for writing only");
+        let mut read_ahead = ReadAhead::new(unreadable).expect("threads");
+        let error = read_ahead.fill(&mut [0; 10], 0).expect_err("it is open for writing only");
         assert_eq!(error.raw_os_error(), Some(libc::EBADF));
     }
 }
