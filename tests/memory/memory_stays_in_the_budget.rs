@@ -271,6 +271,16 @@ fn tiny_blocks_whose_entries_and_filters_outweigh_them() {
 }
 
 #[test]
+fn blocks_of_which_a_piece_of_memory_holds_one_and_not_two() {
+    let place = Place::new();
+    // Half a piece of 512 KiB, and a little more.
+    let source = made_up(&place, 4600, |i| noise(i, 32), 264_000);
+    let measured = keeps(&place, &source, Way::Pipe, 2048, 2, &["--verify", "none"]);
+    assert_eq!(measured.report["plan"]["sort"]["partitions"]["piece_bytes"], 512 << 10);
+    assert_eq!(measured.report["blocks"]["written"], 4600);
+}
+
+#[test]
 fn one_partition_of_four_times_the_budget() {
     // Nothing routes digests that begin alike to different partitions.
     let digest = |i| [&[7; 24][..], &u64::to_be_bytes(i)].concat();

@@ -80,11 +80,22 @@ struct Piece {
 }
 
 impl Piece {
-    /// Copies a section into the last of a partition's pieces, or into a new one of `room` bytes where it does not fit. Returns
-    /// which piece that is, and where in it the section begins.
-    fn copy(pieces: &mut Vec<Self>, slab: &mut Slab, room: usize, source: u32, section: &[u8]) -> Result<(u32, u32)> {
-        if pieces.last().is_none_or(|piece| piece.buffer.len() - piece.len < section.len()) {
-            let len = room.max(section.len());
+    fn free(&self) -> usize {
+        self.buffer.len() - self.len
+    }
+
+    /// Copies a section into the last of a partition's pieces, or into a new one of `room` bytes where it does not fit: what is
+    /// free in the last one then stays so, and is added to `unused`. Returns which piece that is, and where in it the section begins.
+    fn copy(
+        pieces: &mut Vec<Self>,
+        (slab, unused): (&mut Slab, &mut usize),
+        room: usize,
+        source: u32,
+        section: &[u8],
+    ) -> Result<(u32, u32)> {
+        if pieces.last().is_none_or(|piece| piece.free() < section.len()) {
+            *unused += pieces.last().map_or(0, Self::free);
+            let len = room.max(section.len()).next_multiple_of(LEAST_PIECE as usize);
             // Many partitions of a short source have little more than their first piece.
             let buffer = if pieces.is_empty() { Buffer::new(len)? } else { slab.cut(len)? };
             pieces.push(Self { buffer, len: 0, marks: Vec::new() });
@@ -116,6 +127,8 @@ pub(in crate::load) struct Hold {
     copies: Vec<Vec<Piece>>,
     /// What pieces are cut from.
     slab: Slab,
+    /// Bytes of pieces that stay free, and were not asked for yet.
+    unused: usize,
     /// Where blocks are copied, the bytes of a piece.
     room: Option<usize>,
     number: u32,
@@ -130,6 +143,7 @@ impl Hold {
             chunks: Vec::new(),
             copies: (0..partitions).map(|_| Vec::new()).collect(),
             slab: Slab::default(),
+            unused: 0,
             room,
             number,
             workers,
@@ -147,7 +161,7 @@ impl Hold {
     /// [`crate::Error::Io`]: the system gives no more memory.
     pub fn add(&mut self, route: Route, chunk: &Chunk, block: &Block<'_>, digest: ContentDigest) -> Result<()> {
         let partition = route.partition as usize;
-        let Self { entries, contents, copies, slab, .. } = self;
+        let Self { entries, contents, copies, slab, unused, .. } = self;
         let (Some(entries), Some(content), Some(copies)) =
             (entries.get_mut(partition), contents.get_mut(partition), copies.get_mut(partition))
         else {
@@ -155,7 +169,7 @@ impl Hold {
         };
         let (index, start) = match self.room {
             Some(room) => {
-                let (nth, start) = Piece::copy(copies, slab, room, chunk.source, block.whole())?;
+                let (nth, start) = Piece::copy(copies, (slab, unused), room, chunk.source, block.whole())?;
                 (nth * self.workers + self.number, start)
             }
             None => (chunk.index, block.section.start as u32),
@@ -163,6 +177,11 @@ impl Hold {
         entries.push(Entry::new(route.prefix, index, start));
         content.add(digest);
         Ok(())
+    }
+
+    /// Bytes that pieces take beside what was copied to them, since it was last asked; those at the end of each partition aside.
+    pub fn unused(&mut self) -> usize {
+        std::mem::take(&mut self.unused)
     }
 
     /// Keeps a chunk whose blocks were added and not copied.

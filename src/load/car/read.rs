@@ -493,7 +493,7 @@ impl<'a> Worker<'a> {
                 }
                 None => chunk.bytes.len(),
             };
-            let more = (bytes + entries) as u64;
+            let more = (bytes + entries + self.hold.unused()) as u64;
             let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
             if held <= shared.reading.sort.hold_bytes {
                 return Ok(false);
