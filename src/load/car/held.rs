@@ -88,7 +88,8 @@ impl Piece {
     /// free in the last one then stays so, and is added to `unused`. Returns which piece that is, and where in it the section begins.
     fn copy(
         pieces: &mut Vec<Self>,
-        (slab, unused): (&mut Slab, &mut usize),
+        slab: &mut Slab,
+        unused: &mut usize,
         room: usize,
         source: u32,
         section: &[u8],
@@ -127,7 +128,7 @@ pub(in crate::load) struct Hold {
     copies: Vec<Vec<Piece>>,
     /// What pieces are cut from.
     slab: Slab,
-    /// Bytes of pieces that stay free, and were not asked for yet.
+    /// Bytes that stay free in pieces which another one follows, and that nobody has taken into account yet.
     unused: usize,
     /// Where blocks are copied, the bytes of a piece.
     room: Option<usize>,
@@ -169,7 +170,7 @@ impl Hold {
         };
         let (index, start) = match self.room {
             Some(room) => {
-                let (nth, start) = Piece::copy(copies, (slab, unused), room, chunk.source, block.whole())?;
+                let (nth, start) = Piece::copy(copies, slab, unused, room, chunk.source, block.whole())?;
                 (nth * self.workers + self.number, start)
             }
             None => (chunk.index, block.section.start as u32),
@@ -179,7 +180,8 @@ impl Hold {
         Ok(())
     }
 
-    /// Bytes that pieces take beside what was copied to them, since it was last asked; those at the end of each partition aside.
+    /// Bytes that stay free in pieces which another one has followed since the last call: they are part of the budget like
+    /// the blocks. The last piece of each partition has its own share of the plan.
     pub fn unused(&mut self) -> usize {
         std::mem::take(&mut self.unused)
     }
