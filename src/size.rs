@@ -144,15 +144,24 @@ pub fn counted(number: u64, one: &str, more: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {more}", grouped(number)) }
 }
 
-/// A time that was measured, in the unit that suits: `12 µs`, `3.20 ms`, `45 ms`, `1.25 s`, `120 s`.
+/// A measured time in a suitable unit: `12 µs`, `3.20 ms`, `45 ms`, `1.25 s`, `2:00 min`, `3:33 h`.
 pub fn seconds(seconds: f64) -> String {
     match seconds {
         _ if seconds < 5e-7 => "0 s".into(),
         _ if seconds < 1e-3 => format!("{:.0} µs", seconds * 1e6),
         _ if seconds < 0.01 => format!("{:.2} ms", seconds * 1e3),
         _ if seconds < 1.0 => format!("{:.0} ms", seconds * 1e3),
-        _ if seconds < 100.0 => format!("{seconds:.2} s"),
-        _ => format!("{seconds:.0} s"),
+        _ if seconds < 59.995 => format!("{seconds:.2} s"),
+        _ => minutes(seconds.round() as u64),
+    }
+}
+
+/// Whole seconds as `12 s`, `12:35 min` or `3:33 h`.
+pub fn minutes(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02} h", seconds / 3600, seconds % 3600 / 60),
     }
 }
 
@@ -171,7 +180,10 @@ mod tests {
             (0.0032, "3.20 ms"),
             (0.045, "45 ms"),
             (1.25, "1.25 s"),
-            (120.4, "120 s"),
+            (59.99, "59.99 s"),
+            (59.999, "1:00 min"),
+            (120.4, "2:00 min"),
+            (7300.0, "2:01 h"),
         ] {
             assert_eq!(seconds(time), text);
         }

@@ -24,13 +24,15 @@ pub(super) struct Known<'a> {
     /// The memory that an import would take, in bytes.
     pub budget: u64,
     pub forecast: Option<&'a Forecast>,
+    /// True if a source is on the network: its blocks go through files so that the import can resume.
+    pub is_remote: bool,
 }
 
 /// All advice, the most important first.
 pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
     let mut all = Vec::new();
     let mut say = |id: &str, finding: String, remedy: String| all.push(Advice { id: id.into(), finding, remedy });
-    let Known { dir, file_system, disk, machine, budget, forecast } = known;
+    let Known { dir, file_system, disk, machine, budget, forecast, is_remote } = known;
 
     if disk.is_none() {
         say("unwritable", format!("{dir} cannot be written to"), format!("check who may: ls -ld {dir}; df -h {dir}"));
@@ -131,14 +133,21 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
         && let (Some(bytes), Some(available)) = (forecast.plan.expected_bytes, machine.available_bytes)
         && machine.cgroup_bytes.is_none_or(|limit| limit > bytes + bytes / 4)
         && available > bytes + bytes / 4
+        && !is_remote
+        && in_memory(bytes) > forecast.plan.memory
     {
         say(
             "spills",
             format!("{} go through files with {} of memory", human(bytes), human(forecast.plan.memory)),
-            format!("--memory {} keeps them in memory", rounded_down(bytes + bytes / 8 + (1 << 30))),
+            format!("--memory {} keeps them in memory", rounded_down(in_memory(bytes))),
         );
     }
     all
+}
+
+/// The memory that an import needs to keep `bytes` of blocks in memory.
+fn in_memory(bytes: u64) -> u64 {
+    bytes + bytes / 8 + (1 << 30)
 }
 
 /// A size as one would type it.
@@ -160,6 +169,7 @@ mod tests {
         disk: Option<DiskSpeed>,
         machine: MachineInfo,
         forecast: Option<Forecast>,
+        is_remote: bool,
     }
 
     impl Scene {
@@ -195,13 +205,16 @@ mod tests {
                     open_files_hard: Some(1 << 20),
                 },
                 forecast: None,
+                is_remote: false,
             }
         }
 
         fn ids(&self) -> Vec<String> {
-            let Self { file_system, disk, machine, forecast } = self;
+            let Self { file_system, disk, machine, forecast, is_remote } = self;
             let (disk, forecast) = (disk.as_ref(), forecast.as_ref());
-            let found = advise(&Known { dir: "/data", file_system, disk, machine, budget: 8 * GIB, forecast });
+            let is_remote = *is_remote;
+            let found =
+                advise(&Known { dir: "/data", file_system, disk, machine, budget: 8 * GIB, forecast, is_remote });
             for advice in &found {
                 assert!(!advice.finding.is_empty() && !advice.remedy.is_empty(), "{advice:?}");
             }
@@ -264,6 +277,12 @@ mod tests {
         let mut scene = Scene::good();
         scene.forecast = Some(Forecast { source: "s".into(), plan, prediction: None });
         assert_eq!(scene.ids(), ["space", "spills"]);
+        scene.is_remote = true;
+        assert_eq!(scene.ids(), ["space"], "a download spills so that it can resume");
+        scene.is_remote = false;
+        scene.forecast.iter_mut().for_each(|forecast| forecast.plan.memory = 6 * GIB);
+        assert_eq!(scene.ids(), ["space"], "the advice has been followed already");
+        scene.forecast.iter_mut().for_each(|forecast| forecast.plan.memory = GIB);
         scene.machine.available_bytes = Some(4 * GIB);
         assert_eq!(scene.ids(), ["space", "memory"], "it would not fit");
     }

@@ -5,6 +5,7 @@
 //! directory that is gone when it returns; what a killed process leaves, the next one removes.
 
 mod advice;
+mod assumed;
 mod disk;
 mod forecast;
 mod sample;
@@ -23,6 +24,10 @@ use crate::preset;
 use crate::progress::{CancellationToken, Observer, Phase, PhaseWeights, Progress, Silent};
 use crate::read;
 use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Rate};
+use crate::source::remote::is_remote;
+
+use assumed::Generated;
+pub use assumed::{AssumedSnapshot, Form};
 
 /// Blocks whose hashes are checked to see how fast that is, and bytes of each: the mean of mainnet.
 const BLOCKS: usize = 16 << 10;
@@ -39,8 +44,10 @@ pub struct DoctorOptions {
     pub dir: PathBuf,
     /// The import that is meant; its `db` does not count. Without a source there is no forecast.
     pub import: ImportOptions,
-    /// Whether there is a source in `import`.
+    /// True if `import` has a source.
     pub has_source: bool,
+    /// The snapshot to forecast if `import` has no source.
+    pub assumed: Option<AssumedSnapshot>,
     /// Cancelled by the caller to end it.
     pub stop: CancellationToken,
     /// The limits of open files as they were when these options were made: the program may raise them afterwards.
@@ -55,7 +62,14 @@ impl DoctorOptions {
         // An unused name: nothing is made under it.
         let db = dir.join(format!("bedload-doctor-{}", std::process::id()));
         let import = ImportOptions { dry_run: true, ..ImportOptions::new(source.unwrap_or_default(), db) };
-        Self { dir, import, has_source, stop: CancellationToken::default(), open_files: resources::open_files() }
+        Self {
+            dir,
+            import,
+            has_source,
+            assumed: None,
+            stop: CancellationToken::default(),
+            open_files: resources::open_files(),
+        }
     }
 }
 
@@ -82,8 +96,13 @@ const HASHING: u64 = 2;
 
 fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorReport> {
     let started = Instant::now();
-    let import = ImportOptions { stop: options.stop.clone(), ..options.import.without_secrets() };
-    let plan = if options.has_source { Some(planned(&import)?) } else { None };
+    let mut import = ImportOptions { stop: options.stop.clone(), ..options.import.without_secrets() };
+    let generated = options.assumed.map(|assumed| Generated::new(assumed, &options.stop)).transpose()?;
+    if let (Some(assumed), Some(generated)) = (options.assumed, &generated) {
+        import = ImportOptions { sources: vec![generated.path()], assumed_bytes: Some(assumed.bytes), ..import };
+    }
+    let has_source = options.has_source || generated.is_some();
+    let plan = if has_source { Some(planned(&import)?) } else { None };
     if plan.is_none() {
         // Without an import to be planned, the preset is validated all the same.
         let preset = import.overrides.preset_or(import.preset.as_deref(), preset::DEFAULT)?;
@@ -111,6 +130,10 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
         match sample::import(&import, plan, &place) {
             Ok(sample) => {
                 let write = disk.synced_write_bytes_per_second;
+                let sample = sample.map(|sample| match &generated {
+                    Some(generated) => generated.scale(sample, disk),
+                    None => sample,
+                });
                 prediction = sample.map(|sample| forecast::predict(plan, &sample, write));
             }
             Err(Error::Interrupted { .. }) => return Err(disk::interrupted()),
@@ -125,7 +148,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
             }
         }
     }
-    let source = import.source().display().to_string();
+    let source = options.assumed.map_or_else(|| import.source().display().to_string(), |assumed| assumed.to_string());
     let forecast = plan.map(|plan| Forecast { source, plan, prediction });
     let dir = place.path.display().to_string();
     let file_system = FileSystemInfo {
@@ -147,6 +170,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
         machine: &machine,
         budget,
         forecast: forecast.as_ref(),
+        is_remote: import.sources.iter().any(|source| is_remote(source)),
     }));
     Ok(DoctorReport {
         schema: DOCTOR_SCHEMA.into(),

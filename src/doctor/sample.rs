@@ -56,6 +56,7 @@ pub(super) struct Sample {
 }
 
 /// How long it takes to read the whole source of a sample.
+#[derive(Default)]
 pub(super) struct Source {
     /// Seconds when nothing else is to do.
     pub seconds: f64,
@@ -165,8 +166,7 @@ fn open(options: &ImportOptions, plan: &Plan) -> Result<input::Input> {
 /// and how many bytes these are.
 fn hold(chunks: &mut Chunks, limit: u64) -> Result<(File, u64)> {
     let failed = |error: std::io::Error| Error::io("hold a sample in", "memory")(error);
-    let memory = rustix::fs::memfd_create("bedload-sample", rustix::fs::MemfdFlags::CLOEXEC);
-    let mut memory = File::from(memory.map_err(|error| failed(error.into()))?);
+    let mut memory = file_in_memory("bedload-sample").map_err(failed)?;
     memory.write_all(&header_bytes(std::iter::empty())).map_err(failed)?;
     let (started, mut bytes, mut spare) = (Instant::now(), 0, None);
     while bytes < limit && started.elapsed() < TIME {
@@ -176,6 +176,11 @@ fn hold(chunks: &mut Chunks, limit: u64) -> Result<(File, u64)> {
         spare = chunk.bytes.release();
     }
     Ok((memory, bytes))
+}
+
+/// A file without a name that is held in memory.
+pub(super) fn file_in_memory(name: &str) -> std::io::Result<File> {
+    Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
 }
 
 /// Seconds to read `size` bytes of a file, from pieces that are spread over it: as far as it is in the page cache, so
@@ -206,6 +211,7 @@ fn import_into_scratch(options: ImportOptions, place: &FileSystem) -> Result<Opt
         replace: false,
         restart: false,
         dry_run: false,
+        assumed_bytes: None,
         ..options
     };
     Ok(match crate::load::import(&options, &Silent)? {

@@ -104,6 +104,13 @@ impl OpenSource {
             Opened::Log(log) => (log.compression, log.size, None, !log.is_piped()),
             Opened::Other(input) => (input.compression, input.size, input.blocks, matches!(input.body, Body::File(_))),
         };
+        let (size, blocks) = match (options.assumed_bytes, size) {
+            (Some(assumed), Some(real)) => {
+                let scale = |blocks: u64| (blocks as f64 / real.max(1) as f64 * assumed as f64) as u64;
+                (Some(assumed), blocks.map(scale))
+            }
+            _ => (size, blocks),
+        };
         let sources = Arc::clone(sources);
         let is_exact = match sources.are_several() {
             true => sources.need_no_decompression(),

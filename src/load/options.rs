@@ -85,6 +85,9 @@ pub struct ImportOptions {
     /// What the bytes of the source must sum to: `sha256:` and the digits, or a file or URL that has them. Defaults to what
     /// the publisher has put beside a file on the network.
     pub(crate) checksum: Option<String>,
+    /// Bytes that the plan assumes for the source instead of its own size.
+    #[setters(skip)]
+    pub(crate) assumed_bytes: Option<u64>,
     /// Cancelled by the caller to end the import.
     pub(crate) stop: CancellationToken,
 }
@@ -203,6 +206,7 @@ impl ImportOptions {
             overrides: Overrides::default(),
             network: NetworkOptions::default(),
             checksum: None,
+            assumed_bytes: None,
             stop: CancellationToken::default(),
         }
     }

@@ -112,7 +112,7 @@ pub struct Rate {
 /// What an import would take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
-    /// The snapshot as it was named.
+    /// The snapshot as it was named, or the assumed size and form.
     pub source: String,
     /// How it would be done.
     pub plan: Plan,

@@ -222,6 +222,26 @@ fn too_little_room_memory_and_descriptors_are_reported_with_a_remedy() {
 }
 
 #[test]
+fn doctor_forecasts_a_size_without_a_snapshot() {
+    let place = Place::new();
+    let data = dir(&place, "data");
+    for (form, times) in [("car", 1), ("car.zst", 3), ("forest.car.zst", 3), ("block-log", 1)] {
+        let report = run(doctor(&place, &data, &["--memory", "96MiB", "--size", "80GiB", "--form", form]));
+        assert_eq!(report.code, Some(0), "{report:?}");
+        is_empty(&data);
+        assert_eq!(report.text("/forecast/source"), format!("80.0 GiB of {form} (assumed)"));
+        assert_eq!(report.number("/forecast/plan/expected_bytes"), times * (80 << 30), "{form}");
+        assert!(report.number("/forecast/prediction/peak_disk_bytes") > 80 << 30, "{form}");
+        // No disk writes 80 GiB in a second.
+        assert!(number(&report, "/forecast/prediction/seconds/total") > 1.0, "{form}");
+    }
+    let both = run(doctor(&place, &data, &["--size", "1GiB", plain().file.to_str().expect("text")]));
+    assert_eq!(both.code, Some(2), "{both:?}");
+    let form = run(doctor(&place, &data, &["--form", "car.zst"]));
+    assert_eq!(form.code, Some(2), "{form:?}");
+}
+
+#[test]
 fn a_snapshot_that_is_none_is_bad_input() {
     let place = Place::new();
     let file = place.file("s.car", b"this is not a snapshot at all");

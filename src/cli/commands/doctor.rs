@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::doctor::{DoctorOptions, diagnose};
+use crate::doctor::{AssumedSnapshot, DoctorOptions, Form, diagnose};
 use crate::load::PlanChoice;
 use crate::preset::Overrides;
 
@@ -21,6 +21,12 @@ pub struct Args {
     /// A snapshot to choose a plan for and to forecast the import of
     #[arg(value_name = "SNAPSHOT")]
     pub source: Option<PathBuf>,
+    /// Forecast an import of a snapshot file of this size, without a snapshot
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, conflicts_with = "source")]
+    pub size: Option<u64>,
+    /// Form of the snapshot that --size assumes
+    #[arg(long, value_name = "FORM", default_value = "car", value_parser = values::one_of(&Form::ALL), requires = "size")]
+    pub form: Form,
     /// Directory of the database, or of the future one
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
@@ -48,6 +54,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = DoctorOptions::new(&args.dir, args.source.clone());
+    options.assumed = args.size.map(|bytes| AssumedSnapshot { bytes, form: args.form });
     crate::raise_open_files();
     options.import.memory = args.memory;
     options.import.threads = args.threads.map(usize::from);

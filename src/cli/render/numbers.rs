@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 /// A phase that is shorter, in seconds, would be shown as 0.0.
 pub const SHORT: f64 = 0.05;
 
+/// A longer time, in seconds, is printed in minutes: `60.0 s` is not.
+const MINUTE: f64 = 59.95;
+
 /// The heights of a sparkline.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -31,19 +34,14 @@ pub fn percent(done: f64) -> u64 {
     (done * 100.0) as u64
 }
 
-/// How long something took, in seconds with one digit: `12.3 s`; what would be 0.0 in a smaller unit.
+/// A measured time with one digit: `12.3 s`; below [`SHORT`] in a smaller unit, from a minute on as `2:05 min`.
 pub fn took(seconds: f64) -> String {
-    if seconds < SHORT { size::seconds(seconds) } else { format!("{seconds:.1} s") }
+    if (SHORT..MINUTE).contains(&seconds) { format!("{seconds:.1} s") } else { size::seconds(seconds) }
 }
 
-/// `12 s`, `12:35 min` or `3:33 h`
+/// A time rounded up to whole seconds: `12 s`, `12:35 min` or `3:33 h`.
 pub fn duration(seconds: f64) -> String {
-    let seconds = seconds.ceil() as u64;
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
-        _ => format!("{}:{:02} h", seconds / 3600, seconds % 3600 / 60),
-    }
+    size::minutes(seconds.ceil() as u64)
 }
 
 /// `0:12`, `12:35` or `3:33:07`: how long something has run
@@ -86,7 +84,9 @@ pub fn sparkline(rates: &[f64], columns: usize) -> String {
 pub fn phases(seconds: &Map<String, Value>) -> String {
     let phase = |name: &&str| {
         let took = seconds.get(*name)?.as_f64()?;
-        (took >= SHORT).then(|| format!("{name} {took:.1}"))
+        (took >= SHORT).then(|| {
+            if took < MINUTE { format!("{name} {took:.1}") } else { format!("{name} {}", size::seconds(took)) }
+        })
     };
     ["read", "build", "ingest", "compact", "check"].iter().filter_map(phase).collect::<Vec<_>>().join(", ")
 }
@@ -129,6 +129,15 @@ mod tests {
         {
             assert_eq!(duration(seconds), text);
         }
+    }
+
+    #[test]
+    fn times_over_a_minute_are_minutes() {
+        for (seconds, text) in [(0.004, "4.00 ms"), (59.94, "59.9 s"), (59.96, "1:00 min"), (3725.0, "1:02 h")] {
+            assert_eq!(took(seconds), text);
+        }
+        let times = serde_json::json!({ "read": 5.04, "build": 75.0 });
+        assert_eq!(phases(times.as_object().expect("an object")), "read 5.0, build 1:15 min");
     }
 
     #[test]
