@@ -91,15 +91,33 @@ pub fn load(path: &Path) -> Result<BenchReport> {
     })
 }
 
-/// What the comparison there and this one do not have in common.
+/// Describes each property in which two comparisons differ.
 fn differences(there: &Map<String, Value>, here: &Map<String, Value>) -> Vec<String> {
     let names = here.keys().chain(there.keys().filter(|name| !here.contains_key(*name)));
     let of = |map: &Map<String, Value>, name: &String| map.get(name).cloned().unwrap_or(Value::Null);
-    names
-        .map(|name| (name, of(there, name), of(here, name)))
-        .filter(|(_, there, here)| there != here)
-        .map(|(name, there, here)| format!("{name} was {there}, is {here}"))
-        .collect()
+    let describe = |name: &String| {
+        let (there, here) = (of(there, name), of(here, name));
+        let (was, is) = (in_words(&there), in_words(&here));
+        let label = name.replace('_', " ");
+        match (there == here, was == is) {
+            (true, _) => None,
+            (false, false) => Some(format!("{label}: {was} there, {is} here")),
+            (false, true) => Some(format!("{label}: {is}, with other options")),
+        }
+    };
+    names.filter_map(describe).collect()
+}
+
+/// A value of an identity as text; of a variant its name.
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(in_words).collect::<Vec<_>>().join(", "),
+        Value::Object(map) => map.get("name").map_or_else(|| value.to_string(), in_words),
+        Value::Number(number) => number.to_string(),
+    }
 }
 
 /// Records what a folder is for; what was begun there before must be the same.
@@ -117,7 +135,7 @@ pub(super) fn claim(path: &Path, identity: &Map<String, Value>, what: &str) -> R
             Err(Error::State {
                 path: path.parent().unwrap_or(path).to_owned(),
                 reason: format!("holds another {what}: {}", differences.join("; ")),
-                hint: "give the same command again to go on with it, or another --out".into(),
+                hint: "run the same command again to resume it, or choose another --out".into(),
             })
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -221,7 +239,23 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         Store::open(dir.path(), &identity("a,b")).map(|_| ()).expect("a new one");
         let Err(error) = Store::open(dir.path(), &identity("a,c")) else { panic!("taken for the same") };
-        assert!(error.to_string().ends_with("holds another comparison: presets was \"a,b\", is \"a,c\""), "{error}");
+        assert!(error.to_string().ends_with("holds another comparison: presets: a,b there, a,c here"), "{error}");
+    }
+
+    #[test]
+    fn comparison_differences_name_presets() {
+        let identity = |names: &[&str], digest: &str| {
+            let variant = |name: &&str| serde_json::json!({ "name": name, "preset_text": digest, "set": [] });
+            let variants: Vec<Value> = names.iter().map(variant).collect();
+            let value = serde_json::json!({ "variants": variants, "cold": false, "limit_memory": null });
+            value.as_object().expect("an object").clone()
+        };
+        let there = identity(&["ingest", "memtable"], "aa");
+        assert_eq!(differences(&there, &there), Vec::<String>::new());
+        let other = differences(&there, &identity(&["ingest"], "aa"));
+        assert_eq!(other, ["variants: ingest, memtable there, ingest here"]);
+        let changed = differences(&there, &identity(&["ingest", "memtable"], "bb"));
+        assert_eq!(changed, ["variants: ingest, memtable, with other options"]);
     }
 
     #[test]

@@ -36,7 +36,11 @@ pub fn percent(done: f64) -> u64 {
 
 /// A measured time with one digit: `12.3 s`; below [`SHORT`] in a smaller unit, from a minute on as `2:05 min`.
 pub fn took(seconds: f64) -> String {
-    if (SHORT..MINUTE).contains(&seconds) { format!("{seconds:.1} s") } else { size::seconds(seconds) }
+    match seconds {
+        _ if seconds < SHORT => size::seconds(seconds),
+        _ if seconds < MINUTE => format!("{seconds:.1} s"),
+        _ => size::minutes(seconds.round() as u64),
+    }
 }
 
 /// A time rounded up to whole seconds: `12 s`, `12:35 min` or `3:33 h`.

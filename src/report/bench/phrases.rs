@@ -91,6 +91,32 @@ pub(super) fn ratio(ratio: &Ratio) -> String {
     }
 }
 
+/// The ratio of two times whose interval is wider than this says nothing: its end over its beginning.
+const NOISY: f64 = 4.0;
+
+fn is_noisy(ratio: &Ratio) -> bool {
+    ratio.low.zip(ratio.high).is_some_and(|(low, high)| high > low * NOISY)
+}
+
+/// The time against the copy, unless the copy varied too much.
+fn to_copy(figures: &VariantFigures) -> String {
+    match &figures.to_copy {
+        None => NOTHING.into(),
+        Some(found) if is_noisy(found) => "cp too noisy".into(),
+        Some(found) => ratio(found),
+    }
+}
+
+/// Warns if the copies took too different times to compare with.
+fn noisy_copy(report: &BenchReport) -> Option<String> {
+    let is_noisy = report.figures.variants.iter().filter_map(|it| it.to_copy.as_ref()).any(is_noisy);
+    let copy = report.figures.copy.as_ref().filter(|_| is_noisy)?;
+    let (min, max) = (seconds(copy.min), seconds(copy.max));
+    Some(format!(
+        "the copy of the snapshot took {min} to {max}: too noisy to compare imports with; add rounds with --runs"
+    ))
+}
+
 /// By what variants are compared: with the scan where it was measured.
 pub(super) fn total_key(report: &BenchReport) -> &'static str {
     let scanned = report.figures.variants.iter().any(|it| it.metrics.contains_key("total_seconds"));
@@ -136,7 +162,7 @@ fn columns_of(report: &BenchReport, all: &[&VariantFigures]) -> Columns {
         ("import", medians("import_seconds")),
         ("compact", medians("compact_seconds")),
         ("scan", medians("scan_seconds")),
-        ("wall / cp", all.iter().map(|it| it.to_copy.as_ref().map_or(NOTHING.into(), ratio)).collect()),
+        ("wall / cp", all.iter().map(|it| to_copy(it)).collect()),
         ("CPU", medians("cpu_seconds")),
         ("memory", medians("peak_rss_bytes")),
         ("size", medians("disk_bytes")),
@@ -220,6 +246,7 @@ pub fn warnings(report: &BenchReport) -> Vec<String> {
         }
     }
     lines.extend(uneven_scans(&report.figures.variants));
+    lines.extend(noisy_copy(report));
     lines.extend(cold_only_at_first(report));
     let mut notes: Vec<String> = Vec::new();
     for run in &report.runs {

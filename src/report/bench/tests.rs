@@ -150,7 +150,7 @@ fn medians_in_plots_are_those_of_the_tables() {
     for (index, name) in cells("preset").iter().enumerate().take(2) {
         let (total, size) = (&cells("total")[index], &cells("size")[index]);
         let dot = format!("<title>{name}: {total}, {size}</title>");
-        assert_eq!(page.matches(&dot).count(), 1, "{dot}");
+        assert_eq!(page.matches(&dot).count(), 2, "{dot} in the wide and the narrow chart");
         assert!(
             bars.iter().any(|bar| bar.starts_with(&format!("{name}<")) && bar.contains(&format!("<span>{total}<")))
         );
@@ -165,9 +165,9 @@ fn medians_in_plots_are_those_of_the_tables() {
             assert!(page.contains(&format!("<title>{state}: 99.9 % within {}</title>", of("p999"))));
         }
     }
-    // Each run is a dot of its own.
-    assert_eq!(page.matches("<circle class=\"run\"").count(), 4);
-    assert_eq!(page.matches("<circle class=\"best\"").count(), 1, "one is faster, and both are as large");
+    // Each run has a dot in the wide and in the narrow chart.
+    assert_eq!(page.matches("<circle class=\"run\"").count(), 8);
+    assert_eq!(page.matches("<circle class=\"best\"").count(), 2, "one is faster, and both are as large");
 }
 
 #[test]
@@ -256,6 +256,22 @@ fn a_comparison_without_any_run_is_shown_all_the_same() {
     assert!(markdown(&report).contains("| ingest |"));
     assert_eq!(csv(&report).lines().count(), 1);
     assert!(html(&report).ends_with("</html>\n"));
+}
+
+#[test]
+fn noisy_copies_are_reported_as_noise() {
+    let mut report = report();
+    report.runs.retain(|run| run.variant != COPY);
+    report.runs.extend([(0, 0.129), (1, 0.206), (2, 1.27)].map(|(round, seconds)| copy(round, seconds)));
+    crate::bench::analyse_again(&mut report, None, None).expect("analysed");
+    for text in [markdown(&report), html(&report)] {
+        assert!(text.contains("cp too noisy"), "{text}");
+        assert!(
+            text.contains("the copy of the snapshot took 129 ms to 1.27 s: too noisy to compare imports with"),
+            "{text}"
+        );
+    }
+    assert!(!markdown(&self::report()).contains("noisy"));
 }
 
 #[test]

@@ -16,8 +16,11 @@ pub(super) struct Frame {
 /// One of many beside each other.
 pub(super) const PANEL: Frame = Frame { width: 340.0, height: 208.0 };
 
-/// One that has the page's width to itself.
+/// A chart that fills the page's width.
 pub(super) const WIDE: Frame = Frame { width: 720.0, height: 330.0 };
+
+/// The same chart on a telephone, where the wide one would be too small to read.
+pub(super) const NARROW: Frame = Frame { width: 340.0, height: 300.0 };
 
 /// Room beside and above the axes.
 const LEFT: f64 = 52.0;
@@ -25,9 +28,44 @@ const RIGHT: f64 = 18.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 38.0;
 
-/// Widths of a letter and of a line of text, by which labels keep out of each other's way.
-const LETTER: f64 = 6.0;
-const LINE: f64 = 12.0;
+/// Width of a letter (of a bold, wide font) and height of a line, which tell whether labels overlap.
+const LETTER: f64 = 7.0;
+const LINE: f64 = 13.0;
+
+/// Distance from the centre of a dot to its label, and half the room that a dot itself takes.
+const GAP: f64 = 8.0;
+const DOT: f64 = 6.0;
+
+/// A rectangle of a drawing that is in use.
+#[derive(Clone, Copy)]
+struct Area {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Area {
+    fn around(x: f64, y: f64, half_width: f64, half_height: f64) -> Self {
+        Self { left: x - half_width, right: x + half_width, top: y - half_height, bottom: y + half_height }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
+    }
+
+    fn is_inside(&self, other: &Self) -> bool {
+        self.left >= other.left && self.right <= other.right && self.top >= other.top && self.bottom <= other.bottom
+    }
+}
+
+/// Finds room for the label of the dot at `(x, y)`: right of it, left, above or below.
+fn place_label(label: &str, (x, y): (f64, f64), within: &Area, taken: &[Area]) -> Option<Area> {
+    let half = label.chars().count() as f64 * LETTER / 2.0;
+    let centres = [(x + GAP + half, y), (x - GAP - half, y), (x, y - GAP - LINE / 2.0), (x, y + GAP + LINE / 2.0)];
+    let areas = centres.map(|(x, y)| Area::around(x, y, half, LINE / 2.0));
+    areas.into_iter().find(|area| area.is_inside(within) && !taken.iter().any(|other| other.overlaps(area)))
+}
 
 /// One axis.
 pub(super) struct Axis {
@@ -95,6 +133,7 @@ pub(super) struct Series<'a> {
 }
 
 /// One point with a name.
+#[derive(Clone)]
 pub(super) struct Dot<'a> {
     /// Its class in the style sheet.
     pub class: &'a str,
@@ -162,23 +201,19 @@ pub(super) fn panel(frame: Frame, title: &str, x: &Axis, y: &Axis, drawing: &Dra
         }
         let _ = write!(svg, "<path class=\"{class}\" d=\"{path}\"/>");
     }
-    let mut taken: Vec<(f64, f64, f64)> = Vec::new();
+    let within = Area { left: LEFT, right: width, top: TOP - LINE / 2.0, bottom };
+    let labelled = drawing.dots.iter().filter(|dot| dot.label.is_some());
+    let mut taken: Vec<Area> = labelled.map(|dot| Area::around(across(dot.at.0), up(dot.at.1), DOT, DOT)).collect();
     for Dot { class, at, title, label } in &drawing.dots {
         let (at_x, at_y) = (across(at.0), up(at.1));
         let _ = write!(svg, "<circle class=\"{class}\" cx=\"{at_x:.1}\" cy=\"{at_y:.1}\"><title>");
         let _ = Escape.write_escaped_str(&mut svg, title);
         svg.push_str("</title></circle>");
         let Some(label) = label else { continue };
-        let long = label.chars().count() as f64 * LETTER;
-        let from = if at_x + 8.0 + long > width { at_x - 8.0 - long } else { at_x + 8.0 };
-        let collides = |(other, to, other_y): &(f64, f64, f64)| {
-            from < *to && from + long > *other && (at_y - other_y).abs() < LINE
-        };
-        if from < LEFT || taken.iter().any(collides) {
-            continue;
-        }
-        taken.push((from, from + long, at_y));
-        let _ = write!(svg, "<text x=\"{from:.1}\" y=\"{:.1}\" class=\"{class}\">", at_y + 3.5);
+        let Some(area) = place_label(label, (at_x, at_y), &within, &taken) else { continue };
+        taken.push(area);
+        let (x, y) = (f64::midpoint(area.left, area.right), f64::midpoint(area.top, area.bottom) + 3.5);
+        let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" class=\"{class}\">");
         let _ = Escape.write_escaped_str(&mut svg, label);
         svg.push_str("</text>");
     }
@@ -231,13 +266,31 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_dots_keep_out_of_each_others_way_and_are_no_markup() {
+    fn dot_labels_do_not_overlap() {
+        let within = Area { left: LEFT, right: 340.0, top: TOP, bottom: 262.0 };
+        let dots: Vec<(f64, f64)> =
+            (0..40).map(|i| (f64::from(i * 37 % 280) + LEFT, f64::from(i * 53 % 230) + 25.0)).collect();
+        let mut taken: Vec<Area> = dots.iter().map(|(x, y)| Area::around(*x, *y, DOT, DOT)).collect();
+        for at in &dots {
+            taken.extend(place_label("ingest-zstd", *at, &within, &taken));
+        }
+        assert!(taken.len() > 44, "{} labels have a place", taken.len() - 40);
+        for (index, area) in taken.iter().enumerate().skip(40) {
+            assert!(area.is_inside(&within));
+            assert!(!taken.iter().take(index).any(|other| other.overlaps(area)), "label {index}");
+        }
+    }
+
+    #[test]
+    fn dot_labels_are_escaped() {
         let axis = Axis::linear(10.0, 5.0, "s", |it| format!("{it}"));
         let dot = |label, at| Dot { class: "dot", at, title: "<b>".into(), label: Some(label) };
-        let dots = vec![dot("a<b", (5.0, 5.0)), dot("hidden", (5.1, 5.0)), dot("at-the-right-end", (10.0, 8.0))];
-        let svg = panel(WIDE, "t", &axis, &axis, &Drawing { dots, ..Drawing::default() });
-        assert_eq!(svg.matches("<circle").count(), 3);
-        assert!(svg.contains(">a&lt;b</text>") && svg.contains("<title>&lt;b&gt;</title>"), "{svg}");
-        assert!(!svg.contains(">hidden<") && svg.contains(">at-the-right-end<"), "{svg}");
+        let dots = vec![dot("a<b", (5.0, 5.0)), dot("at-the-right-end", (10.0, 8.0))];
+        for frame in [WIDE, NARROW] {
+            let svg = panel(frame, "t", &axis, &axis, &Drawing { dots: dots.clone(), ..Drawing::default() });
+            assert_eq!(svg.matches("<circle").count(), 2);
+            assert!(svg.contains(">a&lt;b</text>") && svg.contains("<title>&lt;b&gt;</title>"), "{svg}");
+            assert!(svg.contains(">at-the-right-end<"), "{svg}");
+        }
     }
 }

@@ -32,7 +32,7 @@ struct Page<'a> {
     columns: Vec<(&'static str, Vec<String>)>,
     orders: Vec<Order>,
     /// Size against time.
-    scatter: Option<String>,
+    scatter: Option<[String; 2]>,
     /// The phases that are long enough to be seen, and a bar of them for each variant.
     phases: Vec<(&'static str, &'static str)>,
     bars: Vec<Figure<'a>>,

@@ -4,11 +4,11 @@ use super::super::metrics::{Unit, metric};
 use super::super::phrases::{total_key, value};
 use super::super::results::BenchReport;
 use super::super::run::Run;
-use super::chart::{Axis, Dot, Drawing, Series, WIDE, panel};
+use super::chart::{Axis, Dot, Drawing, NARROW, Series, WIDE, panel};
 use super::sections::{number, size_unit};
 
-/// The variants' medians of time and size, with every single run; `None` where nothing has both.
-pub(super) fn scatter(report: &BenchReport) -> Option<String> {
+/// A wide and a narrow chart of the variants' medians of time and size, with every single run; `None` if no variant has both.
+pub(super) fn scatter(report: &BenchReport) -> Option<[String; 2]> {
     let time = metric(total_key(report))?;
     let size = metric("disk_bytes")?;
     let of_run = |run: &Run| Some((time.of(run)?, size.of(run)?));
@@ -53,7 +53,7 @@ pub(super) fn scatter(report: &BenchReport) -> Option<String> {
     let x = Axis::linear(slowest, 6.0, &format!("{}, in seconds", time.label), number);
     let y = Axis::linear(largest / unit, 5.0, &format!("size of the database, in {name}"), number);
     let drawing = Drawing { series, dots, ..Drawing::default() };
-    Some(panel(WIDE, "size of the database against time", &x, &y, &drawing))
+    Some([WIDE, NARROW].map(|frame| panel(frame, "size of the database against time", &x, &y, &drawing)))
 }
 
 /// Those that no other is better than in one and at least as good as in the other, by the first.
