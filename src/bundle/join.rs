@@ -57,7 +57,7 @@ pub(crate) struct JoinOptions {
 pub(super) fn put(target: &Target<'_>, part: &Bundle, shard: &ShardReport) -> Result<String> {
     let set = set_of(&part.record, shard);
     let name = name(&set, shard.number);
-    let bytes = sealed(serde_json::to_vec_pretty(part).unwrap_or_default());
+    let bytes = sealed(part, Path::new(&name))?;
     // What no join would take is not published.
     read(&bytes).map_err(|problem| Error::bad_input(Path::new(&name), None, problem))?;
     target.put(&name, &bytes)?;

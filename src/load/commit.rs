@@ -60,7 +60,7 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
     }
     let mut report = report()?;
     measure(progress, &mut report);
-    let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
+    let record = sealed(&report, &target.working().join(RECORD_FILE))?;
     write_synced(target.working(), RECORD_FILE, &record)?;
     failpoint::reach("recorded");
     sync(target)?;
@@ -305,6 +305,7 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
             hint: "look at what it is; the same command goes on and replaces it".into(),
         });
     }
+    old.check_not_open_here()?;
     journal.append(&Entry::Exchanging { record: checksum(record) })?;
     failpoint::reach("exchanging");
     std::fs::rename(&target.staging, &target.swap).map_err(Error::io("rename", &target.staging))?;

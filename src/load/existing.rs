@@ -36,7 +36,7 @@ use crate::load::database_state::DatabaseState;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::target::SUMS;
 use crate::load::target::Target;
-use crate::os::files::{UNFINISHED, is_same, open_regular, sync_dir, unfinished_name, write_synced};
+use crate::os::files::{UNFINISHED, count_descriptors, is_same, open_regular, sync_dir, unfinished_name, write_synced};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
@@ -103,10 +103,16 @@ impl Kind {
 impl<'a> Existing<'a> {
     /// Takes the lock of the database, as RocksDB does.
     ///
+    /// The lock belongs to the process. If this process has the database open already, taking the lock would succeed, and
+    /// closing any descriptor of the file would release the lock of that database. So the file is not even opened then.
+    ///
     /// # Errors
-    /// [`Error::State`]: another process has it open; [`Error::Io`]: the system refuses it.
+    /// [`Error::State`]: this process or another one has it open; [`Error::Io`]: the system refuses it.
     pub fn lock(target: &'a Target) -> Result<Self> {
         let path = target.db.join("LOCK");
+        if count_descriptors(&path) > 0 {
+            return Err(Error::open_here(&target.db));
+        }
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let file = opened.map_err(Error::io("open", &path))?;
         let existing = Self { target, file, opened: AtomicBool::new(false) };
@@ -114,7 +120,7 @@ impl<'a> Existing<'a> {
         Ok(existing)
     }
 
-    /// Checks that no other process has the database open, and keeps no lock: a check before the source is opened, which may
+    /// Checks that no process has the database open, and keeps no lock: a check before the source is opened, which may
     /// be a pipe that is slow to begin.
     ///
     /// # Errors
@@ -131,6 +137,17 @@ impl<'a> Existing<'a> {
         let path = self.target.db.join("LOCK");
         let mine = self.file.metadata().map_err(Error::io("look at", &path))?;
         Ok(path.symlink_metadata().is_ok_and(|there| (there.dev(), there.ino()) == (mine.dev(), mine.ino())))
+    }
+
+    /// Checks that this process has not opened the database since it was locked.
+    ///
+    /// # Errors
+    /// [`Error::State`]: it has.
+    pub fn check_not_open_here(&self) -> Result<()> {
+        match count_descriptors(&self.target.db.join("LOCK")) {
+            0 | 1 => Ok(()),
+            _ => Err(Error::open_here(&self.target.db)),
+        }
     }
 
     /// Takes the lock again after RocksDB has closed the database.

@@ -209,12 +209,17 @@ const SEAL: &[u8] = b",\n  \"checksum\": \"";
 /// The bytes behind it.
 const END: &[u8] = b"\"\n}";
 
-/// The text of a record with its checksum. `report` is an object as `serde_json` prints it for people.
-pub(crate) fn sealed(mut report: Vec<u8>) -> Vec<u8> {
+/// Serialises `report`, an object, with its checksum as the last field, to be written to `path`.
+///
+/// # Errors
+/// [`Error::Io`]: it cannot be serialised.
+pub(crate) fn sealed(report: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec_pretty(report);
+    let mut report = json.map_err(|error| Error::io("write", path)(error.into()))?;
     // The object's end moves behind one more field.
     report.truncate(report.strip_suffix(b"\n}").map_or(report.len(), <[u8]>::len));
     let checksum = checksum(&report);
-    [&report, SEAL, checksum.as_bytes(), END].concat()
+    Ok([&report, SEAL, checksum.as_bytes(), END].concat())
 }
 
 /// What was sealed, as `serde_json` prints it; `None` where it is not as it was.
@@ -254,4 +259,26 @@ pub(crate) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &st
         });
     }
     Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A report that cannot be serialised.
+    struct Broken;
+
+    impl Serialize for Broken {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> std::result::Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no JSON"))
+        }
+    }
+
+    #[test]
+    fn unserialisable_record_is_an_error() {
+        let error = sealed(&Broken, Path::new("db/BEDLOAD.json")).expect_err("nothing to write");
+        assert_eq!(error.to_string(), "cannot write db/BEDLOAD.json: no JSON");
+        let record = sealed(&serde_json::json!({ "blocks": 7 }), Path::new("")).expect("a record");
+        assert_eq!(unsealed(&record).as_deref(), Some(&b"{\n  \"blocks\": 7\n}"[..]));
+    }
 }

@@ -10,6 +10,7 @@ mod bad_input_is_refused;
 mod bare_digests_name_their_functions;
 mod every_kind_of_car;
 mod hard_keys;
+mod host_process;
 mod many_sources;
 mod old_nodes_lose_nothing;
 mod presets_load_the_same_database;
