@@ -21,7 +21,9 @@ use crate::chain::Family;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::files::read_regular;
-use crate::report::{BlockRef, F3Report, FamilyReport, LogLayout, LogVerified, Packings, Part, RecordedFile};
+use crate::report::{
+    BlockRef, F3Report, FamilyReport, Head, LogLayout, LogVerified, NewestSnapshot, Packings, Part, RecordedFile,
+};
 use crate::rocks::{Level, no_database};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
@@ -55,6 +57,12 @@ pub struct ImportRecord {
     pub digest: ContentDigest,
     /// Where the blocks came from.
     pub source: RecordedSource,
+    /// The head of the chain, where a snapshot names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) head: Option<Head>,
+    /// The snapshot whose roots readers begin at, where an older one was added later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) newest: Option<NewestSnapshot>,
     /// The CARs, where there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<RecordedCar>,
@@ -143,9 +151,10 @@ pub struct RecordedLog {
 }
 
 impl ImportRecord {
-    /// The roots of the snapshot.
+    /// The roots of the newest snapshot.
     pub fn roots(&self) -> Vec<RawCid> {
-        self.source.roots.iter().filter_map(|root| root.parse().ok()).collect()
+        let roots = self.newest.as_ref().map_or(&self.source.roots, |newest| &newest.roots);
+        roots.iter().filter_map(|root| root.parse().ok()).collect()
     }
 
     /// The chain, and the version of its log: how its blocks are read.
@@ -160,8 +169,27 @@ impl ImportRecord {
 
     /// The CIDs of the blocks that were left out.
     pub(crate) fn left_out(&self) -> HashSet<Vec<u8>> {
-        let cids = self.f3.iter().filter_map(|f3| f3.cid.parse::<RawCid>().ok());
+        let newest = self.newest.iter().flat_map(|newest| &newest.f3);
+        let cids = self.f3.iter().chain(newest).filter_map(|f3| f3.cid.parse::<RawCid>().ok());
         cids.map(|cid| cid.as_bytes().to_vec()).collect()
+    }
+
+    /// Returns the newest snapshot of the database if it stays the newest one when a snapshot with these roots and this head
+    /// is added. Without heads to compare, the snapshot that was added last is the newest.
+    pub(crate) fn newest_after(&self, roots: &[String], head: Option<&Head>) -> Option<NewestSnapshot> {
+        let is_newest = match (&self.head, head) {
+            (Some(own), Some(head)) => own.chain == head.chain && own.height > head.height,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => roots.is_empty(),
+        };
+        let own = || NewestSnapshot {
+            path: self.source.path.clone(),
+            roots: self.source.roots.clone(),
+            f3: self.f3.clone(),
+        };
+        let newest = is_newest.then(|| self.newest.clone().unwrap_or_else(own));
+        newest.filter(|newest| !newest.roots.is_empty())
     }
 
     /// Reads the record of the database in `db`; `None` when it has none.

@@ -8,6 +8,7 @@ mod adding_to_a_database;
 mod bad_blocks_are_refused;
 mod bad_input_is_refused;
 mod bare_digests_name_their_functions;
+mod database_updates;
 mod every_kind_of_car;
 mod hard_keys;
 mod host_process;
