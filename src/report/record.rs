@@ -183,11 +183,8 @@ impl ImportRecord {
             (None, Some(_)) => false,
             (None, None) => roots.is_empty(),
         };
-        let own = || NewestSnapshot {
-            path: self.source.path.clone(),
-            roots: self.source.roots.clone(),
-            f3: self.f3.clone(),
-        };
+        let own =
+            || NewestSnapshot { path: self.source.path.clone(), roots: self.source.roots.clone(), f3: self.f3.clone() };
         let newest = is_newest.then(|| self.newest.clone().unwrap_or_else(own));
         newest.filter(|newest| !newest.roots.is_empty())
     }

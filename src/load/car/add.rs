@@ -72,8 +72,7 @@ fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result
     let reader = Reader::open(scratch, &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
     let files = reader.files()?;
     let held = existing.held(family)?;
-    let new =
-        || Comparison { job, held: &held, batch: Vec::new(), bytes: 0, content: Content::default(), existing: 0 };
+    let new = || Comparison { job, held: &held, batch: Vec::new(), bytes: 0, content: Content::default(), existing: 0 };
     let parts = job.scan(&reader, &files, family).visit(new).map_err(|error| job.damaged(error))?;
     let mut found = Content::default();
     parts.iter().for_each(|part| found.merge(part.content));
