@@ -178,6 +178,9 @@ impl Error {
         if message.contains(LOCKED) {
             return Self::open_elsewhere(path, None);
         }
+        if message.contains(LOCKED_HERE) {
+            return Self::open_here(path);
+        }
         match errno_of(&message) {
             Some(errno) => Self::io(action, path)(errno.into()),
             None => Self::Rocks { action, path: path.to_owned(), message },
@@ -192,6 +195,15 @@ impl Error {
             path: db.to_owned(),
             reason: "another process has the database open".into(),
             hint: format!("stop the node{process}, then run the same command again"),
+        }
+    }
+
+    /// The process that embeds the library has the database open itself.
+    pub(crate) fn open_here(db: &Path) -> Self {
+        Self::State {
+            path: db.to_owned(),
+            reason: "this process has the database open".into(),
+            hint: "close the database before the import, and open it again after it".into(),
         }
     }
 
@@ -260,6 +272,9 @@ impl Error {
 
 /// The words of RocksDB for a database that another process has open.
 const LOCKED: &str = "While lock file";
+
+/// RocksDB's words for a database that this process has open.
+const LOCKED_HERE: &str = "lock hold by current process";
 
 /// The system's error in a message of RocksDB, which reports errors as text only, with the C library's words.
 pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {

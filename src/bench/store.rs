@@ -72,7 +72,8 @@ impl Store {
 
 /// Writes a report in all its forms.
 fn save(dir: &Path, report: &BenchReport) -> Result<()> {
-    replace(&dir.join("results.json"), &serde_json::to_vec_pretty(report).unwrap_or_default())?;
+    let results = dir.join("results.json");
+    replace(&results, &serde_json::to_vec_pretty(report).map_err(not_serialised(&results))?)?;
     replace(&dir.join("report.md"), markdown(report).as_bytes())?;
     replace(&dir.join("report.csv"), csv(report).as_bytes())?;
     replace(&dir.join("report.html"), html(report).as_bytes())
@@ -139,7 +140,7 @@ pub(super) fn claim(path: &Path, identity: &Map<String, Value>, what: &str) -> R
             })
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            replace(path, &serde_json::to_vec_pretty(identity).unwrap_or_default())
+            replace(path, &serde_json::to_vec_pretty(identity).map_err(not_serialised(path))?)
         }
         Err(error) => Err(Error::io("read", path)(error)),
     }
@@ -184,7 +185,7 @@ impl<T: Serialize + DeserializeOwned> RunLog<T> {
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
     pub fn append(&mut self, run: &T) -> Result<()> {
-        let mut line = serde_json::to_vec(run).unwrap_or_default();
+        let mut line = serde_json::to_vec(run).map_err(not_serialised(&self.path))?;
         line.push(b'\n');
         let write = |file: &mut File| {
             file.write_all(&line)?;
@@ -192,6 +193,11 @@ impl<T: Serialize + DeserializeOwned> RunLog<T> {
         };
         write(&mut self.file).map_err(Error::io("write", &self.path))
     }
+}
+
+/// Returns the error for a value that cannot be serialised.
+fn not_serialised(path: &Path) -> impl FnOnce(serde_json::Error) -> Error {
+    move |error| Error::io("write", path)(error.into())
 }
 
 /// Puts a new file in the place of an old one, whole or not at all.

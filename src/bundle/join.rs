@@ -57,7 +57,7 @@ pub(crate) struct JoinOptions {
 pub(super) fn put(target: &Target<'_>, part: &Bundle, shard: &ShardReport) -> Result<String> {
     let set = set_of(&part.record, shard);
     let name = name(&set, shard.number);
-    let bytes = sealed(serde_json::to_vec_pretty(part).unwrap_or_default());
+    let bytes = sealed(part, Path::new(&name))?;
     // What no join would take is not published.
     read(&bytes).map_err(|problem| Error::bad_input(Path::new(&name), None, problem))?;
     target.put(&name, &bytes)?;
@@ -194,7 +194,7 @@ fn agreed(record: &ImportReport) -> ImportReport {
     for source in std::iter::once(&mut record.source).chain(&mut record.sources) {
         (source.path, source.remote, source.blocks) = (String::new(), None, None);
     }
-    record.blocks = Blocks { read: 0, written: 0, duplicate: 0 };
+    record.blocks = Blocks { read: 0, written: 0, duplicate: 0, existing: None };
     (record.payload_bytes, record.digest, record.rocksdb_bytes_written) = Default::default();
     (record.missing_roots, record.first_missing_roots, record.head) = Default::default();
     record.hash_functions = record.hash_functions.map(|_| Vec::new());

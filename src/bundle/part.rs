@@ -118,7 +118,7 @@ impl Selection {
             let mut content = Content::default();
             taken.iter().for_each(|file| content.merge(file.content()));
             record.digest = content.digest;
-            record.blocks = Blocks { read: content.records, written: content.records, duplicate: 0 };
+            record.blocks = Blocks { read: content.records, written: content.records, duplicate: 0, existing: None };
             // These are of the whole snapshots.
             record.sources.iter_mut().for_each(|source| source.blocks = None);
             record.links = None;

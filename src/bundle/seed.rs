@@ -167,7 +167,7 @@ impl Fetch for Fetcher<'_> {
             return Err(Error::State {
                 path: db.to_owned(),
                 reason: "is no database of bedload that could be brought up to date".into(),
-                hint: "leave --into-existing out to make a new one".into(),
+                hint: "leave --update out to make a new one".into(),
             });
         }
         *self.own.lock() = reuse::files_of(db, self.files)?;

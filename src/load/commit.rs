@@ -17,7 +17,7 @@ use crate::load::target::Target;
 use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
-use crate::report::record::{checksum, sealed};
+use crate::report::record::{ImportRecord, checksum, sealed};
 use crate::report::{
     Blocks, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, ShardReport,
     SourceInfo, Versions, rfc3339,
@@ -60,7 +60,7 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
     }
     let mut report = report()?;
     measure(progress, &mut report);
-    let record = sealed(serde_json::to_vec_pretty(&report).unwrap_or_default());
+    let record = sealed(&report, &target.working().join(RECORD_FILE))?;
     write_synced(target.working(), RECORD_FILE, &record)?;
     failpoint::reach("recorded");
     sync(target)?;
@@ -87,6 +87,9 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         // What happened, not what was expected; of what the plan left open only what came about.
         (sort.spill, sort.may_spill) = (loaded.spilled, sort.may_spill && loaded.spilled);
     }
+    let head = complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log));
+    let before = if options.into_existing { ImportRecord::load(target.working())? } else { None };
+    let newest = before.as_ref().and_then(|record| record.newest_after(&source.roots, head.as_ref()));
     // The functions of records that were there before are not known.
     let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;
     Ok(ImportReport {
@@ -95,7 +98,8 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         resumed: job.resumes(),
         source,
         sources: rows(job.sources, &loaded.sources),
-        head: complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log)),
+        head: if newest.is_some() { before.and_then(|record| record.head) } else { head },
+        newest,
         missing_roots: complete.missing_roots,
         first_missing_roots: complete.first_missing_roots,
         links: complete.links,
@@ -106,7 +110,12 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         replaced: job.replaced.is_some(),
         key: if loaded.log.is_some() { KeyLayout::Number } else { options.key },
         verified: options.verify,
-        blocks: Blocks { read: loaded.blocks, written: loaded.records, duplicate: loaded.duplicates },
+        blocks: Blocks {
+            read: loaded.blocks,
+            written: loaded.records,
+            duplicate: loaded.duplicates,
+            existing: options.into_existing.then_some(loaded.existing),
+        },
         payload_bytes: loaded.payload,
         digest: loaded.digest,
         f3: loaded.f3,
@@ -206,6 +215,7 @@ fn rows(all: &Sources, sources: &[(SourceRead, u64)]) -> Vec<SourceInfo> {
             read: source.blocks,
             written: source.blocks.saturating_sub(*duplicate),
             duplicate: *duplicate,
+            existing: None,
         }),
         remote: all.remote_info(number),
         checksum: source.sum.as_ref().map(ChecksumInfo::of),
@@ -305,6 +315,7 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
             hint: "look at what it is; the same command goes on and replaces it".into(),
         });
     }
+    old.check_not_open_here()?;
     journal.append(&Entry::Exchanging { record: checksum(record) })?;
     failpoint::reach("exchanging");
     std::fs::rename(&target.staging, &target.swap).map_err(Error::io("rename", &target.staging))?;

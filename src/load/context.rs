@@ -60,6 +60,8 @@ pub(super) struct Loaded {
     /// Records in the database that came from this source.
     pub records: u64,
     pub duplicates: u64,
+    /// Of these records, how many an existing database held before.
+    pub existing: u64,
     pub digest: ContentDigest,
     pub levels: Vec<Level>,
     /// Bytes of SST files and WAL that were written; `None` where others may have written too.

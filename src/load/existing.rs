@@ -34,13 +34,16 @@ use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
 use crate::load::database_state::DatabaseState;
 use crate::load::journal::{Entry, Journal, ResumedState};
+use crate::load::options::ImportOptions;
 use crate::load::target::SUMS;
 use crate::load::target::Target;
-use crate::os::files::{UNFINISHED, is_same, open_regular, sync_dir, unfinished_name, write_synced};
+use crate::os::files::{UNFINISHED, count_descriptors, is_same, open_regular, sync_dir, unfinished_name, write_synced};
+use crate::report::record::ImportRecord;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store};
 use crate::schema::RECORD_FILE;
+use crate::sort::key::KeyLayout;
 
 /// The reason in the error for a checkpoint with missing or changed files.
 const NOT_WHOLE: &str = "its files are not what was put there";
@@ -100,13 +103,68 @@ impl Kind {
     }
 }
 
+/// Completes the options of an import into an existing database: what the caller did not choose is as its record says.
+///
+/// # Errors
+/// As [`check_layout`].
+pub(super) fn with_recorded_layout(mut options: ImportOptions) -> Result<ImportOptions> {
+    // Target::new refuses both.
+    if !options.into_existing || options.replace {
+        return Ok(options);
+    }
+    if let Some(record) = ImportRecord::load(&options.db)?.filter(|record| record.log.is_none()) {
+        if !options.is_key_given {
+            options.key = record.key;
+        }
+        if !options.is_column_family_given {
+            options.overrides.column_family.get_or_insert_with(|| record.column_family.clone());
+            options.column_family = record.column_family;
+        }
+    }
+    check_layout(&options)?;
+    Ok(options)
+}
+
+/// Checks that the import would store its blocks where and as the record of the existing database says: readers find only
+/// such blocks.
+///
+/// # Errors
+/// [`Error::State`]: it would not; [`Error::Io`]: the record cannot be read.
+pub(super) fn check_layout(options: &ImportOptions) -> Result<()> {
+    let Some(record) = ImportRecord::load(&options.db)? else { return Ok(()) };
+    let (key, family) = (options.key.name(), &options.column_family);
+    let (recorded_key, recorded_family) = (record.key.name(), &record.column_family);
+    let (reason, hint) = match () {
+        () if record.log.is_some() || record.key == KeyLayout::Number => (
+            "holds the blocks of a block log, to which nothing can be added".into(),
+            "import into a new database: choose another --db".into(),
+        ),
+        () if key != recorded_key => (
+            format!("stores its blocks by {recorded_key}, and the import would store them by {key}"),
+            format!("leave --key out to store the new blocks by {recorded_key}, or choose another --db"),
+        ),
+        () if family != recorded_family => (
+            format!("stores its blocks in the column family `{recorded_family}`, and the import would use `{family}`"),
+            format!("leave --column-family out to use `{recorded_family}`, or choose another --db"),
+        ),
+        () => return Ok(()),
+    };
+    Err(Error::State { path: options.db.clone(), reason, hint })
+}
+
 impl<'a> Existing<'a> {
     /// Takes the lock of the database, as RocksDB does.
     ///
+    /// The lock belongs to the process. If this process has the database open already, taking the lock would succeed, and
+    /// closing any descriptor of the file would release the lock of that database. So the file is not even opened then.
+    ///
     /// # Errors
-    /// [`Error::State`]: another process has it open; [`Error::Io`]: the system refuses it.
+    /// [`Error::State`]: this process or another one has it open; [`Error::Io`]: the system refuses it.
     pub fn lock(target: &'a Target) -> Result<Self> {
         let path = target.db.join("LOCK");
+        if count_descriptors(&path) > 0 {
+            return Err(Error::open_here(&target.db));
+        }
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let file = opened.map_err(Error::io("open", &path))?;
         let existing = Self { target, file, opened: AtomicBool::new(false) };
@@ -114,7 +172,7 @@ impl<'a> Existing<'a> {
         Ok(existing)
     }
 
-    /// Checks that no other process has the database open, and keeps no lock: a check before the source is opened, which may
+    /// Checks that no process has the database open, and keeps no lock: a check before the source is opened, which may
     /// be a pipe that is slow to begin.
     ///
     /// # Errors
@@ -131,6 +189,17 @@ impl<'a> Existing<'a> {
         let path = self.target.db.join("LOCK");
         let mine = self.file.metadata().map_err(Error::io("look at", &path))?;
         Ok(path.symlink_metadata().is_ok_and(|there| (there.dev(), there.ino()) == (mine.dev(), mine.ino())))
+    }
+
+    /// Checks that this process has not opened the database since it was locked.
+    ///
+    /// # Errors
+    /// [`Error::State`]: it has.
+    pub fn check_not_open_here(&self) -> Result<()> {
+        match count_descriptors(&self.target.db.join("LOCK")) {
+            0 | 1 => Ok(()),
+            _ => Err(Error::open_here(&self.target.db)),
+        }
     }
 
     /// Takes the lock again after RocksDB has closed the database.

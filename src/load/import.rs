@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::commit::{commit, of_all};
 use crate::load::context::{Job, Loaded};
-use crate::load::existing::Existing;
+use crate::load::existing::{Existing, check_layout, with_recorded_layout};
 use crate::load::identity::{self, Identity};
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::links::LinkList;
@@ -60,9 +60,11 @@ pub(crate) fn import_and_publish(
 }
 
 fn run(options: &ImportOptions, publish: Option<&dyn Publish>, observer: &dyn Observer) -> Result<Outcome> {
-    let options = &options.without_secrets();
     let progress = Progress::new(observer);
-    progress.sampled(|| Import { options, progress: &progress }.run(publish))
+    progress.sampled(|| {
+        let options = &with_recorded_layout(options.without_secrets())?;
+        Import { options, progress: &progress }.run(publish)
+    })
 }
 
 /// The result of an import without an error.
@@ -279,6 +281,9 @@ impl Import<'_> {
         let there = (paths.into_existing || paths.has_old()).then(|| Existing::lock(&paths));
         let there = there.transpose().or_else(|error| target.remove_if_unused().and(Err(error)))?;
         let existing = there.as_ref().filter(|_| paths.into_existing);
+        if existing.is_some() {
+            check_layout(self.options).or_else(|error| target.remove_if_unused().and(Err(error)))?;
+        }
         if let Some(old) = there.as_ref().filter(|_| !paths.into_existing) {
             let checked = old.can_go().and_then(|()| target.check_exchange());
             checked.or_else(|error| target.remove_if_unused().and(Err(error)))?;

@@ -33,10 +33,18 @@ pub struct ImportOptions {
     /// Threads that read and check and, with the ingest loader, build SST files. Overrides the preset's
     /// `load.ingest.threads`, which is the default. The memtable loader's writers are `load.write.writer_threads`.
     pub(crate) threads: Option<usize>,
-    /// The key that a block is stored under. Defaults to the CID.
+    /// The key that a block is stored under.
+    #[setters(skip)]
     pub(crate) key: KeyLayout,
-    /// The column family that takes the blocks. Defaults to `default`.
+    /// True if the caller chose the key.
+    #[setters(skip)]
+    pub(crate) is_key_given: bool,
+    /// The column family that takes the blocks.
+    #[setters(skip)]
     pub(crate) column_family: String,
+    /// True if the caller chose the column family.
+    #[setters(skip)]
+    pub(crate) is_column_family_given: bool,
     /// Whether every block is checked against its hash. Defaults to `true`; `false` is written into the report.
     pub(crate) verify: bool,
     /// Whether one file may hold several CARs, one behind the other. Defaults to an error that says so.
@@ -56,7 +64,7 @@ pub struct ImportOptions {
     pub(crate) work_dir: Option<PathBuf>,
     /// Whether blocks go through memory or through files. Defaults to what fits.
     pub(crate) plan: PlanChoice,
-    /// Add to an existing database.
+    /// Add to an existing database. No process, the caller's own among them, may have it open.
     pub(crate) into_existing: bool,
     /// Let the new database take the place of the RocksDB database that has its name, which is removed then. No process,
     /// the caller's own among them, may have that one open.
@@ -185,7 +193,9 @@ impl ImportOptions {
             memory: None,
             threads: None,
             key: KeyLayout::Cid,
+            is_key_given: false,
             column_family: "default".into(),
+            is_column_family_given: false,
             verify: true,
             concatenated: false,
             null_padding: NullPadding::Error,
@@ -209,6 +219,18 @@ impl ImportOptions {
             assumed_bytes: None,
             stop: CancellationToken::default(),
         }
+    }
+
+    /// The key that a block is stored under. Defaults to the layout that the existing database records, or else to the CID.
+    #[must_use]
+    pub fn key(self, value: impl Into<KeyLayout>) -> Self {
+        Self { key: value.into(), is_key_given: true, ..self }
+    }
+
+    /// The column family that takes the blocks. Defaults to the one that the existing database records, or else to `default`.
+    #[must_use]
+    pub fn column_family(self, value: impl Into<String>) -> Self {
+        Self { column_family: value.into(), is_column_family_given: true, ..self }
     }
 
     /// The only source, or the first one.

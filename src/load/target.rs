@@ -44,6 +44,9 @@ pub(super) const SUMS: &str = "sums";
 /// RocksDB's directory for a WAL that is kept.
 const ARCHIVE: &str = "archive";
 
+/// Files that other programs leave in a database that they have opened: the settings of Python's rocksdict.
+const COMPANIONS: [&str; 1] = ["rocksdict-config.json"];
+
 /// What the names of directories with partitions end with, in a work directory.
 /// Characters in the name of a directory of partitions that nobody foresees.
 const SPILL_RANDOM: usize = 16;
@@ -609,6 +612,7 @@ fn is_ours(name: &str) -> bool {
         || is_partition(name)
         || name.ends_with(UNFINISHED)
         || [RECORD_FILE, SUMS, ARCHIVE].contains(&name)
+        || COMPANIONS.contains(&name)
 }
 
 /// A file in a directory, or below it, that is not of an import by its name.
@@ -642,6 +646,7 @@ fn first_foreign(db: &Path) -> Result<Option<PathBuf>> {
             ARCHIVE if is_dir => first_foreign(&path)?,
             _ if is_dir => Some(path),
             RECORD_FILE => None,
+            _ if COMPANIONS.contains(&name) => None,
             _ => (!is_database_file(name) && !name.ends_with(UNFINISHED)).then_some(path),
         };
         if found.is_some() {

@@ -1,6 +1,6 @@
 //! Files that appear under their names complete or not at all; reading of regular files only.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -54,6 +54,15 @@ pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// Whether two names are of the same place, whatever links lead there. Those that lead nowhere are of none.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// Returns the number of this process's open descriptors that refer to the file at `path`. Without /proc it returns 0.
+pub(crate) fn count_descriptors(path: &Path) -> usize {
+    let Ok(there) = path.metadata() else { return 0 };
+    let descriptors = Path::new("/proc/self/fd").read_dir().into_iter().flatten().flatten();
+    let inode = |file: &Metadata| (file.dev(), file.ino());
+    // Each entry is a link to the open file, which `metadata` follows.
+    descriptors.filter(|entry| entry.path().metadata().is_ok_and(|open| inode(&open) == inode(&there))).count()
 }
 
 /// Exchanges two names in one step: a crash leaves both as they were, or both exchanged.

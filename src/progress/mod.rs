@@ -5,6 +5,7 @@ mod eta;
 mod rates;
 mod throughput;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -222,7 +223,7 @@ pub enum Event {
 }
 
 /// Receives the progress of an import: events from the thread that runs it, samples from a thread of bedload's own. Both
-/// methods must return quickly.
+/// methods must return quickly. If one of them panics, the import continues and calls neither of them again.
 ///
 /// ```
 /// use bedload::progress::{Event, Observer, Sample};
@@ -284,6 +285,8 @@ const MAX_SAMPLES: usize = 512;
 /// The counters of one import, and its clock.
 pub(crate) struct Progress<'a> {
     observer: &'a dyn Observer,
+    /// True once the observer has panicked: nothing more is reported to it.
+    has_observer_panicked: AtomicBool,
     start: Instant,
     phase: AtomicU8,
     bytes: AtomicU64,
@@ -314,6 +317,7 @@ impl<'a> Progress<'a> {
     pub fn new(observer: &'a dyn Observer) -> Self {
         Self {
             observer,
+            has_observer_panicked: AtomicBool::new(false),
             start: Instant::now(),
             phase: AtomicU8::new(Phase::Plan as u8),
             bytes: AtomicU64::new(0),
@@ -341,7 +345,7 @@ impl<'a> Progress<'a> {
         self.total.store(total.unwrap_or(u64::MAX), Ordering::Relaxed);
         times.eta.begin(phase, self.start.elapsed().as_secs_f64(), cpu);
         drop(times);
-        self.observer.event(&Event::Phase { phase });
+        self.report(&Event::Phase { phase });
     }
 
     /// Ends the current phase.
@@ -355,11 +359,20 @@ impl<'a> Progress<'a> {
         drop(times);
         let Sample { phase, bytes, blocks, .. } = sample;
         let earlier_bytes = self.earlier.swap(0, Ordering::Relaxed);
-        self.observer.event(&Event::PhaseDone { phase, seconds, bytes, blocks, earlier_bytes });
+        self.report(&Event::PhaseDone { phase, seconds, bytes, blocks, earlier_bytes });
     }
 
     pub fn report(&self, event: &Event) {
-        self.observer.event(event);
+        self.call_observer(|observer| observer.event(event));
+    }
+
+    /// Calls the observer. A panic in it must not lose the result of the work: it is caught, and ends the reporting.
+    fn call_observer(&self, call: impl FnOnce(&dyn Observer)) {
+        if !self.has_observer_panicked.load(Ordering::Relaxed)
+            && catch_unwind(AssertUnwindSafe(|| call(self.observer))).is_err()
+        {
+            self.has_observer_panicked.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Sets how many blocks this phase will have, where an index says so.
@@ -498,7 +511,7 @@ impl<'a> Progress<'a> {
                 while is_over.recv_timeout(INTERVAL) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
                     let sample = self.sample();
                     self.keep(sample);
-                    self.observer.sample(&sample);
+                    self.call_observer(|observer| observer.sample(&sample));
                 }
             };
             // Without a thread for it there are no samples; the work goes on.

@@ -37,9 +37,12 @@ pub struct ImportReport {
     /// Each of several sources by itself, in the order in which they were read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceInfo>,
-    /// The head of the chain, where the source names it.
+    /// The head of the chain, where the source names it; that of `newest` where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
+    /// The snapshot whose roots readers begin at, where an older one was added to its database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<NewestSnapshot>,
     /// How many roots are neither among the blocks nor in the database.
     #[serde(default)]
     pub missing_roots: u64,
@@ -279,7 +282,7 @@ pub struct F3Report {
 }
 
 /// The head of a chain.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Head {
     /// `filecoin`, `steem`, `hive` or `antelope`.
@@ -310,6 +313,19 @@ pub(crate) fn rfc3339(timestamp: u64) -> Option<String> {
     let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(timestamp))?;
     let mut text = String::new();
     write!(text, "{}", humantime::format_rfc3339_seconds(time)).ok().map(|()| text)
+}
+
+/// A snapshot that was imported before an older one was added to its database.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct NewestSnapshot {
+    /// Its path as the user gave it.
+    pub path: String,
+    /// Its roots, as CIDs in their usual text form.
+    pub roots: Vec<String>,
+    /// Its F3 data, where they were not stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub f3: Vec<F3Report>,
 }
 
 /// What the blocks of a CAR link to.
@@ -407,6 +423,9 @@ pub struct Blocks {
     pub written: u64,
     /// In the source more than once.
     pub duplicate: u64,
+    /// Of those written, how many an existing database held before; only with `into_existing`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub existing: Option<u64>,
 }
 
 /// What ran.

@@ -28,8 +28,8 @@ pub(crate) use doctor::{
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
-    Blocks, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
-    RemoteInfo, SourceInfo, Versions,
+    Blocks, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, NewestSnapshot, OptionRow,
+    RecordedFile, RemoteInfo, SourceInfo, Versions,
 };
 pub(crate) use import::{Part, SCHEMA, ShardReport, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;

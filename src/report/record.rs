@@ -21,7 +21,9 @@ use crate::chain::Family;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::files::read_regular;
-use crate::report::{BlockRef, F3Report, FamilyReport, LogLayout, LogVerified, Packings, Part, RecordedFile};
+use crate::report::{
+    BlockRef, F3Report, FamilyReport, Head, LogLayout, LogVerified, NewestSnapshot, Packings, Part, RecordedFile,
+};
 use crate::rocks::{Level, no_database};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
@@ -55,6 +57,12 @@ pub struct ImportRecord {
     pub digest: ContentDigest,
     /// Where the blocks came from.
     pub source: RecordedSource,
+    /// The head of the chain, where a snapshot names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) head: Option<Head>,
+    /// The snapshot whose roots readers begin at, where an older one was added later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) newest: Option<NewestSnapshot>,
     /// The CARs, where there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<RecordedCar>,
@@ -143,9 +151,10 @@ pub struct RecordedLog {
 }
 
 impl ImportRecord {
-    /// The roots of the snapshot.
+    /// The roots of the newest snapshot.
     pub fn roots(&self) -> Vec<RawCid> {
-        self.source.roots.iter().filter_map(|root| root.parse().ok()).collect()
+        let roots = self.newest.as_ref().map_or(&self.source.roots, |newest| &newest.roots);
+        roots.iter().filter_map(|root| root.parse().ok()).collect()
     }
 
     /// The chain, and the version of its log: how its blocks are read.
@@ -160,8 +169,24 @@ impl ImportRecord {
 
     /// The CIDs of the blocks that were left out.
     pub(crate) fn left_out(&self) -> HashSet<Vec<u8>> {
-        let cids = self.f3.iter().filter_map(|f3| f3.cid.parse::<RawCid>().ok());
+        let newest = self.newest.iter().flat_map(|newest| &newest.f3);
+        let cids = self.f3.iter().chain(newest).filter_map(|f3| f3.cid.parse::<RawCid>().ok());
         cids.map(|cid| cid.as_bytes().to_vec()).collect()
+    }
+
+    /// Returns the newest snapshot of the database if it stays the newest one when a snapshot with these roots and this head
+    /// is added. Without heads to compare, the snapshot that was added last is the newest.
+    pub(crate) fn newest_after(&self, roots: &[String], head: Option<&Head>) -> Option<NewestSnapshot> {
+        let is_newest = match (&self.head, head) {
+            (Some(own), Some(head)) => own.chain == head.chain && own.height > head.height,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => roots.is_empty(),
+        };
+        let own =
+            || NewestSnapshot { path: self.source.path.clone(), roots: self.source.roots.clone(), f3: self.f3.clone() };
+        let newest = is_newest.then(|| self.newest.clone().unwrap_or_else(own));
+        newest.filter(|newest| !newest.roots.is_empty())
     }
 
     /// Reads the record of the database in `db`; `None` when it has none.
@@ -209,12 +234,17 @@ const SEAL: &[u8] = b",\n  \"checksum\": \"";
 /// The bytes behind it.
 const END: &[u8] = b"\"\n}";
 
-/// The text of a record with its checksum. `report` is an object as `serde_json` prints it for people.
-pub(crate) fn sealed(mut report: Vec<u8>) -> Vec<u8> {
+/// Serialises `report`, an object, with its checksum as the last field, to be written to `path`.
+///
+/// # Errors
+/// [`Error::Io`]: it cannot be serialised.
+pub(crate) fn sealed(report: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec_pretty(report);
+    let mut report = json.map_err(|error| Error::io("write", path)(error.into()))?;
     // The object's end moves behind one more field.
     report.truncate(report.strip_suffix(b"\n}").map_or(report.len(), <[u8]>::len));
     let checksum = checksum(&report);
-    [&report, SEAL, checksum.as_bytes(), END].concat()
+    Ok([&report, SEAL, checksum.as_bytes(), END].concat())
 }
 
 /// What was sealed, as `serde_json` prints it; `None` where it is not as it was.
@@ -254,4 +284,26 @@ pub(crate) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &st
         });
     }
     Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A report that cannot be serialised.
+    struct Broken;
+
+    impl Serialize for Broken {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> std::result::Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no JSON"))
+        }
+    }
+
+    #[test]
+    fn unserialisable_record_is_an_error() {
+        let error = sealed(&Broken, Path::new("db/BEDLOAD.json")).expect_err("nothing to write");
+        assert_eq!(error.to_string(), "cannot write db/BEDLOAD.json: no JSON");
+        let record = sealed(&serde_json::json!({ "blocks": 7 }), Path::new("")).expect("a record");
+        assert_eq!(unsealed(&record).as_deref(), Some(&b"{\n  \"blocks\": 7\n}"[..]));
+    }
 }

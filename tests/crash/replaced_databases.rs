@@ -207,6 +207,19 @@ fn only_a_database_is_replaced_and_nothing_else_is_removed() {
     assert!(said.contains("is a mount point, whose name cannot be given to another directory"), "{said}");
 }
 
+/// Python's rocksdict leaves its settings in a database that it has opened.
+#[test]
+fn replace_accepts_the_file_of_rocksdict() {
+    let place = Place::in_memory();
+    let case = replacing(&place.path(""), small(), Way::Memory);
+    put_old(&case, true);
+    let companion = case.db.join("rocksdict-config.json");
+    std::fs::write(&companion, "{\"raw_mode\":true}").expect("written");
+    case.finishes();
+    assert!(is_new(&case, "replaced") && !companion.exists());
+    case.says_nothing_is_left();
+}
+
 impl Case {
     #[track_caller]
     fn says_nothing_is_left(&self) {

@@ -84,7 +84,7 @@ fn each_of_many_files_is_compared() {
     std::fs::write(to.join("latest"), &id).expect("written");
     seed(&to, &y).arg(&["--restart"]).succeeds();
     // An update finds each of them in the database.
-    assert_eq!(seed(&to, &y).arg(&["--into-existing"]).succeeds().text("/digest"), plain().digest);
+    assert_eq!(seed(&to, &y).arg(&["--update"]).succeeds().text("/digest"), plain().digest);
 }
 
 fn files_that_are_no_tables_are_refused_before_anything_is_ingested() {

@@ -52,12 +52,12 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice())]
     pub plan: PlanChoice,
 
-    /// Store blocks under their cid, multihash or digest
-    #[arg(long, value_name = "LAYOUT", default_value = "cid", hide_possible_values = true, value_parser = values::key_layout(), help_heading = "Database")]
-    pub key: KeyLayout,
-    /// The column family of the blocks
-    #[arg(long, value_name = "NAME", default_value = "default", help_heading = "Database")]
-    pub column_family: String,
+    /// Store blocks under their cid, multihash or digest [default: cid]
+    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = values::key_layout(), help_heading = "Database")]
+    pub key: Option<KeyLayout>,
+    /// The column family of the blocks [default: default]
+    #[arg(long, value_name = "NAME", help_heading = "Database")]
+    pub column_family: Option<String>,
     /// Add to an existing database, then compact it
     #[arg(long, help_heading = "Database")]
     pub into_existing: bool,
@@ -250,8 +250,8 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
     options.discard = args.db.is_none();
     options.work_dir.clone_from(&args.work_dir);
     options.plan = args.plan;
-    options.key = args.key;
-    options.column_family.clone_from(&args.column_family);
+    options = args.key.into_iter().fold(options, ImportOptions::key);
+    options = args.column_family.iter().fold(options, ImportOptions::column_family);
     options.into_existing = args.into_existing;
     options.replace = args.replace;
     options.restart = args.restart;
@@ -270,7 +270,7 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
     options.overrides = Overrides {
         set: args.set.clone(),
         options_file: args.options_file.clone(),
-        column_family: Some(args.column_family.clone()),
+        column_family: args.column_family.clone(),
         ..Overrides::from_environment()
     };
     if let Some(size) = args.max_block_size {

@@ -47,7 +47,7 @@ pub struct Args {
     /// The database that comes of it takes the place of DIR in one step, as with --replace. One that a node has written to
     /// is refused.
     #[arg(long, conflicts_with = "replace")]
-    pub into_existing: bool,
+    pub update: bool,
     /// Take the place of the database DIR, which is then removed
     #[arg(long)]
     pub replace: bool,
@@ -113,7 +113,7 @@ fn options(args: &Args, places: Vec<PathBuf>) -> Result<SeedOptions, Error> {
         bundle: args.bundle.clone(),
         part: Selection { families: args.column_family.clone(), range: args.only_range.clone() },
         trusted: args.trust.iter().map(|key| TrustedKey::find(key)).collect::<Result<_, Error>>()?,
-        update: args.into_existing,
+        update: args.update,
         import,
     })
 }

@@ -30,6 +30,7 @@ pub fn text(report: &ExportReport) -> String {
         Some(false) | None => "",
     };
     rows.add("blocks", format!("{}, {}{whole}", grouped(report.blocks), human(report.payload_bytes)));
+    rows.add_some("left out", report.left_out.filter(|&count| count > 0).map(left_out));
     rows.add("digest", report.digest.to_string());
     if report.missing > 0 {
         rows.add("missing", missing(report.missing, report.missing_allowed));
@@ -47,6 +48,12 @@ pub fn text(report: &ExportReport) -> String {
         rows.add_lines(&format!("  missing: {}{from}{epoch}\n", block.cid));
     }
     rows.into_text()
+}
+
+/// The records that no root leads to.
+fn left_out(count: u64) -> String {
+    let records = counted(count, "record", "records");
+    format!("{records} that these roots do not lead to; --root names more roots, --all exports every record")
 }
 
 /// The rows of a block log.

@@ -32,9 +32,12 @@ pub fn text(report: &ImportReport) -> String {
         rows.add("written", super::bundle::written(bundle));
     }
     let blocks = &report.blocks;
-    let Blocks { read, written, duplicate } = *blocks;
-    let numbers = [read, written, duplicate].map(grouped);
-    rows.add("blocks", format!("{} read, {} written, {} duplicate", numbers[0], numbers[1], numbers[2]));
+    let Blocks { read, written, duplicate, existing } = *blocks;
+    let written = match existing {
+        Some(existing) => format!("{} new, {} existing", grouped(written.saturating_sub(existing)), grouped(existing)),
+        None => format!("{} written", grouped(written)),
+    };
+    rows.add("blocks", format!("{} read, {written}, {} duplicate", grouped(read), grouped(duplicate)));
     if report.sources.len() > 1 {
         let more = report.sources.len().saturating_sub(MOST_SOURCES);
         let more = (more > 0).then(|| format!("{} more, which the report as JSON has", grouped(more as u64)));
@@ -78,6 +81,7 @@ pub fn text(report: &ImportReport) -> String {
     }
     rows.add("time", time(report));
     rows.add_some("head", report.head.as_ref().filter(|_| report.log.is_none()).map(head));
+    rows.add_some("newest", report.newest.as_ref().map(|newest| format!("{}: its head and roots stay", newest.path)));
     if let Some(log) = &report.log {
         add_log(&mut rows, log);
     }

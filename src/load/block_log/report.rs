@@ -59,6 +59,7 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         spilled: false,
         records,
         duplicates: 0,
+        existing: 0,
         digest,
         levels,
         memtable: None,

@@ -19,10 +19,11 @@ use crate::rocks::{Level, Reader, ReaderOptions, Store, Visit};
 const LOOKED_UP: usize = 256;
 const LOOKED_UP_BYTES: usize = 1 << 20;
 
-/// Ingests the files into an existing database, above its own, and compacts it.
-pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<Vec<Level>> {
+/// Ingests the files into an existing database, above its own, and compacts it. Returns its levels, and how many of the
+/// records it held before.
+pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<(Vec<Level>, u64)> {
     existing.keep()?;
-    let missing = compare(job, built, existing)?;
+    let before = compare(job, built, existing)?;
     job.progress.begin(Phase::Ingest, None);
     let store = existing.open(job.loading, &job.options.column_family, job.journal, None)?;
     // Its keys may overlap the files: they go above, with a sequence number of their own. The files stay, so that the
@@ -36,7 +37,7 @@ pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existin
         fail_if_not_bottommost_level: false,
         ..job.preset.ingest()
     };
-    if missing {
+    if before < built.tally.records {
         failpoint::reach("ingesting");
         store.ingest(&job.options.column_family, paths(job, built), &settings)?;
         failpoint::reach("ingest");
@@ -50,15 +51,15 @@ pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existin
     let levels = store.levels(&job.options.column_family)?;
     drop(store);
     existing.lock_again()?;
-    Ok(levels)
+    Ok((levels, before))
 }
 
 /// Reads the files back, which must hold what was built, and compares each record with those that the database held.
-/// Returns whether it lacked a key.
+/// Returns how many the database held.
 ///
 /// # Errors
 /// [`Error::BadInput`]: the database has another block under a key; [`Error::State`], [`Error::Rocks`]: files are damaged.
-fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<bool> {
+fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<u64> {
     let Job { options, target, progress, .. } = *job;
     progress.begin(Phase::Check, None);
     let family = &options.column_family;
@@ -71,8 +72,7 @@ fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result
     let reader = Reader::open(scratch, &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
     let files = reader.files()?;
     let held = existing.held(family)?;
-    let new =
-        || Comparison { job, held: &held, batch: Vec::new(), bytes: 0, content: Content::default(), missing: false };
+    let new = || Comparison { job, held: &held, batch: Vec::new(), bytes: 0, content: Content::default(), existing: 0 };
     let parts = job.scan(&reader, &files, family).visit(new).map_err(|error| job.damaged(error))?;
     let mut found = Content::default();
     parts.iter().for_each(|part| found.merge(part.content));
@@ -82,7 +82,7 @@ fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result
     }
     drop(reader);
     target.remove_dir(scratch)?;
-    Ok(parts.iter().any(|part| part.missing))
+    Ok(parts.iter().map(|part| part.existing).sum())
 }
 
 fn paths(job: &Job<'_>, built: &FamilyDone) -> Vec<PathBuf> {
@@ -96,8 +96,8 @@ struct Comparison<'a> {
     batch: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
     content: Content,
-    /// Whether the database lacked a key.
-    missing: bool,
+    /// Records that the database held before.
+    existing: u64,
 }
 
 impl Visit for Comparison<'_> {
@@ -110,16 +110,16 @@ impl Visit for Comparison<'_> {
 
     fn end(&mut self) -> Result<()> {
         let keys: Vec<&[u8]> = self.batch.iter().map(|(key, _)| &key[..]).collect();
-        let mut held = vec![false; keys.len()];
+        let mut existing = 0;
         self.held.look_up(&keys, true, |index, value| {
-            held[index] = true;
+            existing += 1;
             if self.batch[index].1 == value {
                 Ok(())
             } else {
                 Err(conflict(&self.job.sources.shown(), keys[index], None))
             }
         })?;
-        self.missing |= held.contains(&false);
+        self.existing += existing;
         self.batch.clear();
         self.bytes = 0;
         Ok(())

@@ -9,6 +9,7 @@ use crate::report::{Head, LinkReport, rfc3339};
 use crate::rocks::{Reader, ReaderOptions, Visit};
 use crate::sort::key::KeyLayout;
 use crate::sort::router::Router;
+use crate::source::car::metadata::Metadata;
 use crate::source::car::{CarProblem, RawCid, read_cid};
 
 /// How many missing roots and links are named.
@@ -90,17 +91,19 @@ fn judge(job: &Job<'_>, required: bool, problem: CarProblem) -> Result<()> {
     Ok(())
 }
 
-/// Looks the roots up; those that are headers of a Filecoin chain are its head.
+/// Looks the roots up. Those that are headers of a Filecoin chain are its head; the metadata of a snapshot of version 2 name
+/// the headers instead.
 fn look_for_roots(job: &Job<'_>, reader: &Reader, roots: &[RawCid], found: &mut Completeness) -> Result<()> {
     let (layout, family) = (job.options.key, &job.options.column_family);
-    let mut head = None;
+    let (mut head, mut named) = (None, Vec::new());
+    let header = |block: &[u8]| chain_header(block).map(|header| (header.height, header.timestamp));
     for roots in roots.chunks(LOOKED_UP) {
         let keys: Vec<&[u8]> = roots.iter().map(|root| key_of(layout, root)).collect();
         for (root, value) in roots.iter().zip(reader.get_many(family, &keys, false)?) {
             match value.map_err(|error| job.damaged(error))? {
                 Some(block) => {
-                    let header = chain_header(block.as_ref()).map(|header| (header.height, header.timestamp));
-                    head = head.max(header);
+                    head = head.max(header(block.as_ref()));
+                    named.extend(Metadata::read(block.as_ref()).map(|metadata| metadata.head_tipset));
                 }
                 // Its block is in the root itself.
                 None if read_cid(root.as_bytes()).is_ok_and(|span| span.is_some_and(|span| span.hash == IDENTITY)) => {}
@@ -111,6 +114,13 @@ fn look_for_roots(job: &Job<'_>, reader: &Reader, roots: &[RawCid], found: &mut 
                     }
                 }
             }
+        }
+    }
+    for named in named.concat().chunks(LOOKED_UP) {
+        let keys: Vec<&[u8]> = named.iter().map(|cid| key_of(layout, cid)).collect();
+        for value in reader.get_many(family, &keys, false)? {
+            let block = value.map_err(|error| job.damaged(error))?;
+            head = head.max(block.and_then(|block| header(block.as_ref())));
         }
     }
     if let Some((height, timestamp)) = head {

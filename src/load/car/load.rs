@@ -52,7 +52,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     let bytes = built.files.iter().map(|file| file.bytes).sum();
     let tally = built.tally;
     let sources = with_repeats(blocks.sources, &built.repeats);
-    let levels = into_database(job, built)?;
+    let (levels, existing) = into_database(job, built)?;
     Ok(Loaded {
         blocks: blocks.checkpoint.blocks,
         payload: blocks.checkpoint.payload,
@@ -61,6 +61,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         spilled,
         records: tally.records,
         duplicates: tally.duplicates,
+        existing,
         digest: tally.digest,
         levels,
         rocksdb_written: (!options.into_existing).then_some(bytes),
@@ -72,13 +73,14 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     })
 }
 
-/// Ingests what was built into the database, a new or an existing one. Returns its levels.
-fn into_database(job: &Job<'_>, built: FamilyDone) -> Result<Vec<Level>> {
+/// Ingests what was built into the database, a new or an existing one. Returns its levels, and how many of the records it
+/// held before.
+fn into_database(job: &Job<'_>, built: FamilyDone) -> Result<(Vec<Level>, u64)> {
     job.progress.begin(Phase::Ingest, None);
     if let Some(existing) = job.existing {
         return add(job, &built, existing);
     }
     let family = (job.options.column_family.as_str(), built);
     let reports = ingest(job, &ColumnFamilies::of_car(job), slice::from_ref(&family))?;
-    Ok(reports.into_iter().next().map(|report| report.levels).unwrap_or_default())
+    Ok((reports.into_iter().next().map(|report| report.levels).unwrap_or_default(), 0))
 }

@@ -13,7 +13,7 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::{BlockReader, conflict};
 use crate::load::car::counts::Counts;
 use crate::load::car::earlier;
-use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, key_hash};
+use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, Sum, key_hash};
 use crate::load::checkpoint::Clock;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
@@ -69,7 +69,8 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let f3 = f3::report(job, &written.sources)?;
     let compacted = compact(job, store, &families, &meter)?;
     failpoint::reach("compacted");
-    let (records, repeats) = check(job, &compacted, &written, &fingerprints, held)?;
+    let noted = check(job, &compacted, &written, &fingerprints, held)?;
+    let records = noted.records;
     failpoint::reach("checked");
     let (memtable, rocksdb_written) = report(&meter, written.batches, compacted.level0_files);
     Ok(Loaded {
@@ -80,26 +81,27 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
         spilled: false,
         records: records.records,
         duplicates: written.blocks.saturating_sub(records.records),
+        existing: records.records.saturating_sub(noted.fresh.records),
         digest: records.digest,
         levels: compacted.levels(&options.column_family),
         rocksdb_written: (!options.into_existing).then_some(rocksdb_written),
         memtable: Some(memtable),
         f3,
         log: None,
-        sources: with_repeats(written.sources, &repeats),
+        sources: with_repeats(written.sources, &noted.repeats.into_iter().collect::<Vec<_>>()),
         routed: None,
     })
 }
 
 /// Compares the blocks that were read with the fingerprints, and the distinct records of these with what the finished
-/// database has more than before. Returns the distinct records.
+/// database has more than before. Returns the sum of the fingerprints.
 fn check(
     job: &Job<'_>,
     compacted: &Compacted,
     written: &Written,
     fingerprints: &Fingerprints,
     held: Option<&Held>,
-) -> Result<(Content, Vec<(u32, u64)>)> {
+) -> Result<Sum> {
     let Job { options, progress, target, .. } = *job;
     let family = &options.column_family;
     progress.begin(Phase::Check, held.is_none().then_some(written.payload));
@@ -123,7 +125,7 @@ fn check(
     }
     let (found, _) = job.scan(&compacted.reader, &compacted.files, family).content()?;
     check_content(job, found, expected)?;
-    Ok((noted.records, noted.repeats.into_iter().collect()))
+    Ok(noted)
 }
 
 /// Adapts an error: an existing database is changed when this stops; the work of an earlier run may be damaged.

@@ -133,6 +133,7 @@ impl<'a> LogExport<'a> {
             bytes,
             digest: sum.digest,
             all_records: Some(all_records),
+            left_out: None,
             missing: 0,
             missing_allowed: 0,
             first_missing: Vec::new(),

@@ -184,6 +184,11 @@ fn write_car<W: Write + Send>(
     })?;
     let Sum { blocks, payload, car_bytes, digest, selected } = sum;
     let all_records = whole.map(|record| record.blocks.written == blocks && record.digest == digest);
+    let left_out = match (&options.selection, whole) {
+        (Selection::Linked, Some(record)) => Some(record.blocks.written.saturating_sub(blocks)),
+        (Selection::Linked, None) => Some(this.reader.entries(&this.family)?.saturating_sub(blocks)),
+        _ => None,
+    };
     let Selected { missing, malformed } = selected;
     Ok(ExportReport {
         schema: EXPORT_SCHEMA.into(),
@@ -198,6 +203,7 @@ fn write_car<W: Write + Send>(
         bytes: shipped,
         digest,
         all_records,
+        left_out,
         missing: missing.total,
         missing_allowed: missing.allowed,
         first_missing: missing.first,

@@ -1,0 +1,276 @@
+//! `--into-existing` stores blocks where the database records them, counts them, and keeps the newest head and roots.
+
+use std::path::{Path, PathBuf};
+
+use bedload::progress::Silent;
+use bedload::{ImportOptions, KeyLayout, Outcome};
+use ipld_core::ipld::Ipld;
+use predicates::str::contains;
+use serde_json::{Value, json};
+
+use crate::common::car::*;
+use crate::common::database::json as read;
+use crate::common::log;
+use crate::common::model::{Key, Model, records};
+use crate::common::run::{Done, Place, import, program};
+
+fn some(numbers: std::ops::Range<u64>) -> Vec<Block> {
+    numbers.map(|number| block(&noise(number, 300))).collect()
+}
+
+/// The database was refused before the source was opened, and is as it was.
+#[track_caller]
+fn is_refused(place: &Place, args: &[&str], reason: &str, hint: &str) {
+    let db = place.path("db");
+    let before = std::fs::read(db.join("CURRENT")).expect("a database");
+    for dry in [&[][..], &["--dry-run"]] {
+        let done = import(place, "nosuch.car").args(&["--into-existing"]).args(args).args(dry).run();
+        assert_eq!(done.code, Some(4), "{done:?}");
+        assert!(done.text("/error").contains(reason), "{done:?}");
+        assert!(done.hint().starts_with(hint), "{done:?}");
+        assert_eq!(std::fs::read(db.join("CURRENT")).expect("a database"), before);
+        assert!(!place.path("db.partial").exists(), "something is left of the work");
+    }
+}
+
+#[track_caller]
+fn is_valid(db: &Path) {
+    assert_eq!(read(&["verify"], db, &[], 0)["valid"], true);
+}
+
+#[test]
+fn other_keys_than_recorded_are_refused() {
+    let place = Place::new();
+    let (old, new) = (some(0..50), some(40..90));
+    let model = Model::new(&some(0..90), Key::Digest);
+    import(&place, place.file("old.car", &rooted(&old))).key(Key::Digest).holds(&old);
+    let reason = "stores its blocks by digest, and the import would store them by cid";
+    is_refused(&place, &["--key", "cid"], reason, "leave --key out to store the new blocks by digest");
+    is_refused(&place, &["--key", "multihash"], "would store them by multihash", "leave --key out");
+    let new = place.file("new.car", &rooted(&new));
+    for way in [&[][..], &["--key", "digest"], &["--preset", "memtable"]] {
+        let done = import(&place, &new).args(&["--into-existing"]).args(way).run();
+        done.succeeded_in_existing();
+        assert_eq!(done.text("/key"), "digest", "{way:?}");
+        assert!(records(&done.db) == model.records, "{way:?}");
+        is_valid(&done.db);
+    }
+}
+
+#[test]
+fn other_families_than_recorded_are_refused() {
+    let place = Place::new();
+    let db = place.path("db");
+    let old = place.file("old.car", &rooted(&some(0..50)));
+    let new = place.file("new.car", &rooted(&some(40..90)));
+    import(&place, &old).args(&["--column-family", "blocks"]).run().succeeded();
+    let reason = "stores its blocks in the column family `blocks`, and the import would use `default`";
+    is_refused(&place, &["--column-family", "default"], reason, "leave --column-family out to use `blocks`");
+    // The library takes the recorded family as the command line does.
+    let refused = ImportOptions::new(&new, &db).into_existing(true).column_family("others");
+    let error = bedload::import(&refused, &Silent).expect_err("another family");
+    assert!(error.to_string().contains("would use `others`"), "{error}");
+    let refused = ImportOptions::new(&new, &db).into_existing(true).key(KeyLayout::Digest);
+    let error = bedload::import(&refused, &Silent).expect_err("other keys");
+    assert!(error.to_string().contains("would store them by digest"), "{error}");
+    let Outcome::Imported(report) =
+        bedload::import(&ImportOptions::new(&new, &db).into_existing(true), &Silent).expect("imported")
+    else {
+        panic!("no dry run was asked for")
+    };
+    assert_eq!(report.column_family, "blocks");
+    let verified = read(&["verify"], &db, &[], 0);
+    assert_eq!((&verified["valid"], &verified["records"]), (&json!(true), &json!(90)));
+}
+
+#[test]
+fn database_of_a_block_log_takes_nothing() {
+    let place = Place::new();
+    let log = place.file("block_log", &log::raw(&log::steem(1, 30, 1)));
+    import(&place, &log).run().succeeded();
+    let reason = "holds the blocks of a block log, to which nothing can be added";
+    is_refused(&place, &[], reason, "import into a new database");
+    is_refused(&place, &["--key", "digest", "--column-family", "blocks"], reason, "import into a new database");
+    is_valid(&place.path("db"));
+}
+
+/// The record may change between the first check and the lock.
+#[test]
+fn layout_is_checked_again_under_the_lock() {
+    let place = Place::new();
+    let (old, new) = (some(0..50), place.file("new.car", &rooted(&some(40..90))));
+    import(&place, place.file("old.car", &rooted(&old))).run().succeeded();
+    let other = Place::new();
+    import(&other, place.path("old.car")).key(Key::Digest).holds(&old);
+    let observer = Replaces { from: other.path("db"), to: place.path("db") };
+    let error = bedload::import(&ImportOptions::new(&new, place.path("db")).into_existing(true), &observer);
+    let error = error.expect_err("another database by now").to_string();
+    assert!(error.contains("stores its blocks by digest, and the import would store them by cid"), "{error}");
+    is_valid(&place.path("db"));
+}
+
+/// Puts another database in the place of the existing one once the plan is made.
+struct Replaces {
+    from: PathBuf,
+    to: PathBuf,
+}
+
+impl bedload::progress::Observer for Replaces {
+    fn event(&self, event: &bedload::progress::Event) {
+        if matches!(event, bedload::progress::Event::Planned { .. }) {
+            std::fs::remove_dir_all(&self.to).expect("removed");
+            std::fs::rename(&self.from, &self.to).expect("renamed");
+        }
+    }
+}
+
+/// The counts of the report: read, new, existing, duplicate.
+#[track_caller]
+fn counts(done: &Done) -> [u64; 4] {
+    done.succeeded_in_existing();
+    let [read, written, existing, duplicate] =
+        ["read", "written", "existing", "duplicate"].map(|name| done.number(&format!("/blocks/{name}")));
+    [read, written - existing, existing, duplicate]
+}
+
+/// An import that brought nothing new reported that its blocks were written and none was a duplicate.
+#[test]
+fn new_and_existing_blocks_are_counted() {
+    for way in [&[][..], &["--preset", "memtable"]] {
+        let place = Place::new();
+        let done = import(&place, place.file("old.car", &rooted(&some(0..200)))).args(way).run();
+        assert_eq!(done.json["blocks"].get("existing"), None);
+        let twice = [some(150..300), some(150..160)].concat();
+        let new = place.file("new.car", &rooted(&twice));
+        let add = || import(&place, &new).args(&["--into-existing"]).args(way).run();
+        assert_eq!(counts(&add()), [160, 100, 50, 10], "{way:?}");
+        let again = add();
+        assert_eq!(counts(&again), [160, 0, 150, 10], "{way:?}");
+        let mut command = program();
+        command.args(["import", "--into-existing"]).arg(&new).arg("--db").arg(&again.db).args(way);
+        command.assert().success().stdout(contains("160 read, 0 new, 150 existing, 10 duplicate"));
+    }
+}
+
+/// The header of a Filecoin block.
+fn header(height: u64) -> Block {
+    let link = |number: u64| Ipld::Link(cid::Cid::try_from(&block(&noise(number, 9)).0[..]).expect("a CID"));
+    let bytes = Ipld::Bytes(vec![0, 1]);
+    let fields = vec![
+        bytes.clone(),
+        Ipld::List(vec![bytes.clone()]),
+        Ipld::List(vec![Ipld::Integer(1), bytes.clone()]),
+        Ipld::List(vec![]),
+        Ipld::List(vec![Ipld::List(vec![bytes.clone()])]),
+        Ipld::List(vec![link(height + 1_000_000)]),
+        bytes.clone(),
+        Ipld::Integer(height.into()),
+        link(1),
+        link(2),
+        link(3),
+        Ipld::Null,
+        Ipld::Integer(1_700_000_000),
+        bytes.clone(),
+        Ipld::Integer(0),
+        bytes,
+    ];
+    block(&serde_ipld_dagcbor::to_vec(&Ipld::List(fields)).expect("encoded"))
+}
+
+/// A snapshot of version 2 (FRC-0108): its root is metadata, which name the head and the F3 data.
+fn version_2(height: u64) -> (Vec<u8>, Block) {
+    let (f3, head) = (blake(RAW, &noise(height, 500)), header(height));
+    let link = |block: &Block| Ipld::Link(cid::Cid::try_from(&block.0[..]).expect("a CID"));
+    let fields =
+        [("F3Data", link(&f3)), ("HeadTipsetKey", Ipld::List(vec![link(&head)])), ("Version", Ipld::Integer(2))];
+    let map = Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+    let metadata = block(&serde_ipld_dagcbor::to_vec(&map).expect("encoded"));
+    let root = metadata.0.clone();
+    (car(&[root], &[metadata, f3.clone(), head]), f3)
+}
+
+fn record(db: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("a record")).expect("JSON")
+}
+
+#[test]
+fn older_snapshot_keeps_the_newer_head() {
+    let place = Place::new();
+    let db = place.path("db");
+    let add = |path: &Path| {
+        let done = import(&place, path).args(&["--f3", "skip", "--into-existing"]).run();
+        done.succeeded_in_existing();
+        done
+    };
+    let file = |height: u64| place.file(&format!("{height}.car"), &version_2(height).0);
+    let newer = file(900);
+    let first = import(&place, &newer).args(&["--f3", "skip"]).run();
+    assert_eq!(first.number("/head/height"), 900);
+    let headless = place.file("headless.car", &rooted(&some(0..5)));
+    for older in [file(500), headless, file(899)] {
+        let done = add(&older);
+        assert_eq!(done.number("/head/height"), 900, "{}", older.display());
+        assert_eq!(done.text("/newest/path"), newer.to_str().expect("text"));
+        assert_eq!(done.json["newest"]["roots"], first.json["source"]["roots"]);
+        assert_eq!(done.json["newest"]["f3"], first.json["f3"]);
+        assert_eq!((&record(&db)["newest"], &record(&db)["head"]), (&done.json["newest"], &first.json["head"]));
+    }
+    // The F3 data of the newest snapshot are known to be left out.
+    let walked = read(&["walk"], &db, &[], 3);
+    let missing = walked["first_missing"].as_array().expect("a list");
+    assert!(missing.iter().all(|it| it["cid"] != first.json["f3"][0]["cid"]), "{walked:#}");
+    let newest = add(&file(901));
+    assert_eq!((newest.number("/head/height"), newest.json.get("newest")), (901, None));
+}
+
+#[test]
+fn without_heads_the_last_roots_are_recorded() {
+    let place = Place::new();
+    let with_root = |range| place.file("x.car", &rooted(&some(range)));
+    import(&place, with_root(0..5)).run().succeeded();
+    let done = import(&place, with_root(5..9)).args(&["--into-existing"]).run();
+    assert_eq!((done.code, done.json.get("newest")), (Some(0), None));
+    let rootless = place.file("rootless.car", &car(&[], &some(9..12)));
+    let kept = import(&place, rootless).args(&["--into-existing"]).run();
+    assert_eq!((kept.code, &kept.json["newest"]["roots"]), (Some(0), &done.json["source"]["roots"]));
+}
+
+#[test]
+fn export_says_what_it_leaves_out() {
+    let place = Place::new();
+    let generated = |size: &str| {
+        let path = place.path(&format!("{size}.car"));
+        program().arg("generate").arg(&path).args(["--size", size, "--quiet"]).assert().success();
+        path
+    };
+    let (older, newer) = (generated("1MiB"), generated("3MiB"));
+    let first = import(&place, &newer).run();
+    let whole = place.path("whole.car");
+    assert_eq!(read(&["export", whole.to_str().expect("text")], &first.db, &[], 0)["left_out"], 0);
+    let added = import(&place, &older).args(&["--into-existing"]).run();
+    let [_, new, existing, _] = counts(&added);
+    assert!(new > 100, "{new} new, {existing} existing");
+    let back = place.path("back.car");
+    let report = read(&["export", back.to_str().expect("text")], &added.db, &[], 0);
+    assert_eq!(report["roots"], first.json["source"]["roots"]);
+    assert_eq!((&report["blocks"], &report["left_out"]), (&first.json["blocks"]["written"], &json!(new)));
+    let text =
+        format!("left out  {new} records that these roots do not lead to; --root names more roots, --all exports");
+    let mut command = program();
+    command.args(["export", "--progress", "off"]).arg(place.path("text.car")).arg("--db").arg(&added.db);
+    command.assert().success().stdout(contains(text));
+    let all = read(&["export", "--all", place.path("all.car").to_str().expect("text")], &added.db, &[], 0);
+    assert_eq!(all["left_out"], Value::Null);
+    assert_eq!(all["blocks"].as_u64(), first.json["blocks"]["written"].as_u64().map(|blocks| blocks + new));
+}
+
+#[test]
+fn database_that_was_added_to_is_not_published() {
+    let place = Place::new();
+    let (old, new) = (place.file("old.car", &rooted(&some(0..5))), place.file("new.car", &rooted(&some(5..9))));
+    import(&place, &old).run().succeeded();
+    import(&place, &new).args(&["--into-existing"]).run().succeeded_in_existing();
+    let mut command = program();
+    command.arg("bundle").arg("--db").arg(place.path("db")).arg("--to").arg(place.path("to"));
+    command.assert().code(4).stderr(contains("holds what was there before its import as well"));
+}
