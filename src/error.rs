@@ -93,6 +93,16 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// A verification found no damage, and nothing shows that all imported records are there; the report has the details.
+    #[error("verify {}: intact but not confirmed: {reason}", path.display())]
+    NotConfirmed {
+        /// The database.
+        path: PathBuf,
+        /// Why it is not confirmed.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// The key or block that was looked up is not in the database.
     #[error("get from {}: {reason}", path.display())]
     NotFound {
@@ -102,6 +112,12 @@ pub enum Error {
         reason: String,
         /// What to do about it.
         hint: String,
+    },
+    /// The directory of a database was replaced or moved while it was read: nothing that was found is reported.
+    #[error("{}: the database was replaced or moved while it was read", path.display())]
+    Replaced {
+        /// The database.
+        path: PathBuf,
     },
     /// The user or the embedding program cancelled the work; the same command continues from here.
     #[error("interrupted")]
@@ -207,6 +223,14 @@ impl Error {
         }
     }
 
+    /// A memory budget below the least that a command works with.
+    pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
+        Self::Usage {
+            reason: format!("a memory budget of {} is too small to work with", human(memory)),
+            hint: format!("give --memory {} or more", human(least).replace(".0 ", "")),
+        }
+    }
+
     /// A bad input, at a place in it.
     pub(crate) fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Into<Cause>) -> Self {
         Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
@@ -240,7 +264,12 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,
-            Self::Io { .. } | Self::NoSpace { .. } | Self::Rocks { .. } | Self::NotFound { .. } => Exit::Failed,
+            Self::Io { .. }
+            | Self::NoSpace { .. }
+            | Self::Rocks { .. }
+            | Self::NotFound { .. }
+            | Self::NotConfirmed { .. }
+            | Self::Replaced { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,
@@ -261,9 +290,11 @@ impl Error {
                 || "the message is RocksDB's own; `bedload verify` tells whether a database is valid".into(),
                 |errno| io_hint(&errno.into(), path, false),
             ),
+            Self::Replaced { .. } => "run the same command again: it reads the database that is there now".into(),
             Self::State { hint, .. }
             | Self::Usage { hint, .. }
             | Self::VerificationFailed { hint, .. }
+            | Self::NotConfirmed { hint, .. }
             | Self::NotFound { hint, .. }
             | Self::Interrupted { hint } => hint.clone(),
         }

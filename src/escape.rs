@@ -4,6 +4,7 @@
 //! Everything that is printed for people passes this module.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// A text in which every character that controls a terminal, or that hides or reorders what is beside it, is written as
 /// `\\u{1b}`. Line breaks and tabs stay.
@@ -32,6 +33,16 @@ pub fn shown_json(document: &str) -> Cow<'_, str> {
     escaped(document, |c| steers(c) && c != '\n', escape)
 }
 
+/// A path as one word of a shell's command line.
+pub(crate) fn shell_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
+        true => text.into_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 fn escaped(text: &str, must: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.contains(&must) {
         return text.into();
@@ -51,6 +62,16 @@ fn steers(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_single_words_of_a_shell() {
+        let word = |path: &str| shell_word(Path::new(path));
+        assert_eq!(
+            (word("/data/x-1.car"), word("/my data/it's")),
+            ("/data/x-1.car".into(), r"'/my data/it'\''s'".into())
+        );
+        assert_eq!(word("$(x)"), "'$(x)'");
+    }
 
     #[test]
     fn what_steers_is_spelled_out_and_all_else_stays() {

@@ -43,10 +43,11 @@ use self::measure::{Runner, Turn, WorkDir};
 use self::pace::Pace;
 use self::store::Store;
 use crate::error::{Error, Result};
+use crate::load::planner::MIN_MEMORY;
 use crate::progress::Silent;
 use crate::read::inspect::{InspectOptions, inspect};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
-use crate::size::counted;
+use crate::size::{counted, human};
 use crate::source::remote::take_secrets;
 
 /// Receives the progress of a comparison.
@@ -122,6 +123,12 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         return Err(Error::Usage {
             reason: "--node-ops reads the keys that --lookups draws".into(),
             hint: "give --lookups 1 or more, or leave out --node-ops".into(),
+        });
+    }
+    if let Some(limit) = options.limit_memory.filter(|limit| *limit < MIN_MEMORY) {
+        return Err(Error::Usage {
+            reason: format!("a limit of {} is less memory than any import works with", human(limit)),
+            hint: format!("give --limit-memory {} or more", human(MIN_MEMORY).replace(".0 ", "")),
         });
     }
     let source = snapshot::probe(&options.source, &options.network)?;

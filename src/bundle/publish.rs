@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::os::files::open_regular;
+use crate::os::watched_dir::WatchedDir;
 use crate::parallel;
 use crate::preset::Loader;
 use crate::progress::{CancellationToken, Observer, Phase, Progress};
@@ -21,7 +22,7 @@ use crate::report::record::ImportRecord;
 use crate::report::{BUNDLED_SCHEMA, BundleReport, ImportReport, Plan};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::releases::Release;
-use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, options, options_of};
+use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, no_database, options, options_of};
 use crate::source::remote::{NetworkOptions, is_remote};
 
 /// What to publish, and where.
@@ -52,7 +53,8 @@ struct Verified {
 /// [`Error::State`]: the database was not made by ingesting, or a node has written to it; [`Error::BadInput`]: it is
 /// damaged; [`Error::Usage`]: nothing can be written there; [`Error::Io`], [`Error::Rocks`], [`Error::Interrupted`].
 pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result<BundleReport> {
-    let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
+    let dir = WatchedDir::open(&options.db);
+    let (report, seconds) = Progress::timed(observer, |progress| dir.guard(|| run(options, progress)))?;
     Ok(BundleReport { seconds, ..report })
 }
 
@@ -176,6 +178,9 @@ fn record(db: &Path) -> Result<ImportReport> {
     let refused =
         |reason: &str, hint: &str| Err(Error::State { path: db.to_owned(), reason: reason.into(), hint: hint.into() });
     let Some((record, is_sealed)) = ImportRecord::load_sealed(db)? else {
+        if !db.join("CURRENT").exists() {
+            return Err(no_database(db));
+        }
         return refused("has no BEDLOAD.json: no import has made it", "bundle a database that `bedload import` made");
     };
     let whole = ImportRecord::load_as::<ImportReport>(db).ok().flatten().map(|(report, _)| report);

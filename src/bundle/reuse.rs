@@ -50,7 +50,7 @@ pub(super) fn files_of(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize
         let (first, last) = (key(&wanted.first), key(&wanted.last));
         let found = files.iter().find(|file| {
             (&file.family, &file.smallest, &file.largest) == (&wanted.column_family, &first, &last)
-                && (file.size, file.entries) == (wanted.bytes, wanted.records)
+                && (file.size, file.counts.entries) == (wanted.bytes, wanted.records)
         });
         found.map(|file| file.path.clone())
     };

@@ -180,10 +180,12 @@ impl Fetch for Fetcher<'_> {
         self.is_remote.then(|| Box::new(now) as Box<dyn Fn() -> Network + Send>)
     }
 
-    fn misdescribed(&self, number: usize, what: String) -> Error {
-        let shown =
-            self.places.first().zip(self.files.get(number)).map(|(place, wanted)| place.at(&file(&wanted.name)).0);
-        Error::bad_input(&shown.unwrap_or_default(), None, BundleProblem::Content { what })
+    fn misdescribed(&self, number: Option<usize>, what: String) -> Error {
+        let Some(place) = self.places.first() else { return Error::interrupted() };
+        match number.and_then(|number| self.files.get(number)) {
+            Some(wanted) => Error::bad_input(&place.at(&file(&wanted.name)).0, None, BundleProblem::Content { what }),
+            None => Error::bad_input(&place.root, None, BundleProblem::Form { reason: what }),
+        }
     }
 
     fn fetch(&self, number: usize, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {

@@ -70,18 +70,31 @@ pub enum ColorChoice {
 impl Globals {
     /// Whether standard error gets colours.
     pub fn color_on_stderr(&self) -> bool {
+        self.color_on(&io::stderr())
+    }
+
+    /// Whether standard output gets colours.
+    pub fn color_on_stdout(&self) -> bool {
+        self.color_on(&io::stdout())
+    }
+
+    fn color_on(&self, stream: &impl IsTerminal) -> bool {
         match self.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => stderr_supports_color(),
+            ColorChoice::Auto => supports_color(stream),
         }
     }
 }
 
 /// Whether standard error is a terminal that shows colours, and the environment does not forbid them.
 pub fn stderr_supports_color() -> bool {
+    supports_color(&io::stderr())
+}
+
+fn supports_color(stream: &impl IsTerminal) -> bool {
     let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
-    io::stderr().is_terminal() && unset("NO_COLOR") && !is_dumb()
+    stream.is_terminal() && unset("NO_COLOR") && !is_dumb()
 }
 
 /// Whether the terminal cannot move its cursor.

@@ -153,9 +153,9 @@ pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Re
     }
 }
 
-/// The error of a snapshot that would be written to a terminal.
-pub fn refuse_terminal() -> anyhow::Error {
-    let reason = "a snapshot cannot go to a terminal".into();
+/// The error for bytes that would be written to a terminal.
+pub fn refuse_terminal(what: &str) -> anyhow::Error {
+    let reason = format!("{what} cannot go to a terminal");
     Error::Usage { reason, hint: "name a file, or pipe the output into a command".into() }.into()
 }
 
@@ -190,7 +190,10 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
     // A report of what was found has been printed already.
     if globals.json
         && !error.is::<Reported>()
-        && !matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. } | Error::NotFound { .. }))
+        && !matches!(
+            error.downcast_ref(),
+            Some(Error::VerificationFailed { .. } | Error::NotConfirmed { .. } | Error::NotFound { .. })
+        )
     {
         let _ = print_json(&error_document(&format!("{error:#}"), &hint, exit));
     }

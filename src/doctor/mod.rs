@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::hash::{Checker, Claim, Function};
+use crate::load::planner::MIN_MEMORY;
 use crate::load::{ImportOptions, Outcome, Plan};
 use crate::os::file_system::FileSystem;
 use crate::os::resources;
@@ -107,6 +108,9 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
         // Without an import to be planned, the preset is validated all the same.
         let preset = import.overrides.preset_or(import.preset.as_deref(), preset::DEFAULT)?;
         preset::resolve(&preset, &import.overrides)?;
+        if let Some(memory) = import.memory.filter(|memory| *memory < MIN_MEMORY) {
+            return Err(Error::memory_too_small(memory, MIN_MEMORY));
+        }
     }
     let place = FileSystem::of(&options.dir)?;
     let machine = machine(options.open_files);

@@ -260,10 +260,7 @@ pub(super) fn check_memory(options: &ImportOptions) -> Result<()> {
     if memory >= MIN_MEMORY {
         return Ok(());
     }
-    Err(Error::Usage {
-        reason: format!("a memory budget of {} is too small to work with", human(memory)),
-        hint: format!("give --memory {} or more", human(MIN_MEMORY).replace(".0 ", "")),
-    })
+    Err(Error::memory_too_small(memory, MIN_MEMORY))
 }
 
 /// Chooses a plan for `expected` bytes of decompressed source; `exact` says whether that is its true size.

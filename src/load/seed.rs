@@ -34,7 +34,11 @@ use crate::progress::{Event, Network, Observer, Phase, Progress};
 use crate::report::{ImportReport, LogPlan, Method, Plan};
 use crate::rocks::settings::IngestSettings;
 use crate::rocks::{DataFile, Reader, ReaderOptions, Store};
+use crate::schema::{BLOCK_IDS, NUMBER, TRANSACTIONS};
 use crate::source::car::RawCid;
+
+/// The bytes of kind and sequence number that RocksDB appends to each key.
+const KEY_TRAILER: u64 = 8;
 
 /// What a database is made of.
 pub(crate) struct Seed<'a> {
@@ -73,8 +77,8 @@ pub(crate) trait Fetch: Sync {
     /// What the network gives; `None` where nothing comes from there.
     fn network(&self) -> Option<Box<dyn Fn() -> Network + Send>>;
 
-    /// The error for a file that is not what the bundle says.
-    fn misdescribed(&self, number: usize, what: String) -> Error;
+    /// The error for a file that the bundle describes wrongly, or for the record where `number` is `None`.
+    fn misdescribed(&self, number: Option<usize>, what: String) -> Error;
 
     /// Puts the file of this number to `path`, where none is, verified and synced. Calls `came` with bytes that have come.
     ///
@@ -276,7 +280,7 @@ fn check_files(job: &Job<'_>, families: &ColumnFamilies<'_>, seed: &Seed<'_>, fe
             if let Err(Error::Rocks { message, .. }) = store.ingest(name, vec![path(number, file)], &settings)
                 && errno_of(&message).is_none()
             {
-                return Err(fetch.misdescribed(number, format!("RocksDB does not ingest it: {message}")));
+                return Err(fetch.misdescribed(Some(number), format!("RocksDB does not ingest it: {message}")));
             }
         }
         return Err(error);
@@ -289,30 +293,77 @@ fn check_files(job: &Job<'_>, families: &ColumnFamilies<'_>, seed: &Seed<'_>, fe
     for name in families.names() {
         let own = seed.files.iter().enumerate().filter(|(_, file)| file.family == name);
         let mut found = there.iter().filter(|file| file.family == name);
+        let (mut records, mut value_bytes) = (0, 0);
         for (number, file) in own {
-            let Some(found) = found.next() else {
-                return Err(fetch.misdescribed(number, "it has no records".into()));
-            };
-            let hex = |key: &[u8]| data_encoding::HEXLOWER.encode(key);
-            let differs = |field: &str, says: &dyn Display, has: &dyn Display| {
-                Err(fetch.misdescribed(number, format!("{field} says {says}, the file has {has}")))
-            };
-            let (first, last) = &file.keys;
-            match () {
-                () if found.deletions > 0 => {
-                    return Err(fetch.misdescribed(number, format!("it has {} deletions", found.deletions)));
+            let fault = match found.next() {
+                Some(found) => {
+                    records += found.counts.entries;
+                    value_bytes += found.counts.raw_value_bytes;
+                    fault_of(file, found, seed.record.log.is_some())
                 }
-                () if found.entries != file.content.records => {
-                    return differs("records", &file.content.records, &found.entries);
-                }
-                () if found.smallest != *first => return differs("first", &hex(first), &hex(&found.smallest)),
-                () if found.largest != *last => return differs("last", &hex(last), &hex(&found.largest)),
-                () => {}
+                None => Some("it has no records".into()),
+            };
+            if let Some(fault) = fault {
+                return Err(fetch.misdescribed(Some(number), fault));
             }
+        }
+        let record = seed.record;
+        let (field, declared) = match name {
+            BLOCK_IDS if record.log.is_some() => ("the count of block numbers", records * NUMBER as u64),
+            TRANSACTIONS if record.log.is_some() => ("the count of transactions", records * 2 * NUMBER as u64),
+            // A part has the record of the whole bundle.
+            _ if record.part.is_some() => continue,
+            _ => ("payload_bytes", record.payload_bytes),
+        };
+        // The payload is of all blocks that were read, duplicates included.
+        let has_duplicates = name == record.column_family && record.blocks.duplicate > 0;
+        if value_bytes != declared && !(has_duplicates && value_bytes < declared) {
+            let what = format!("{field} says {declared} bytes, the values of {name} have {value_bytes}");
+            return Err(fetch.misdescribed(None, what));
         }
     }
     drop(reader);
     target.remove_dir(scratch)
+}
+
+/// The first difference between the properties of a file and its description. All keys of a family of a block log have
+/// the same length.
+fn fault_of(file: &SeedFile, found: &DataFile, is_log: bool) -> Option<String> {
+    let (counts, (first, last)) = (&found.counts, &file.keys);
+    let unwanted = [
+        (counts.range_deletions, "deletions of ranges"),
+        (counts.deletions, "deletions"),
+        (counts.merge_operands, "merge operands"),
+    ];
+    if let Some((count, what)) = unwanted.into_iter().find(|(count, _)| *count > 0) {
+        return Some(format!("it has {count} {what}"));
+    }
+    let differs =
+        |field: &str, says: &dyn Display, has: &dyn Display| Some(format!("{field} says {says}, the file has {has}"));
+    let records = file.content.records;
+    if counts.entries != records {
+        return differs("records", &records, &counts.entries);
+    }
+    if found.smallest != *first {
+        return differs("first", &HEXLOWER.encode(first), &HEXLOWER.encode(&found.smallest));
+    }
+    if found.largest != *last {
+        return differs("last", &HEXLOWER.encode(last), &HEXLOWER.encode(&found.largest));
+    }
+    // The first and the last key are known, every other one has a byte at least.
+    let ends = if records == 1 { first.len() } else { first.len() + last.len() } as u64;
+    let least = records.saturating_mul(KEY_TRAILER).saturating_add(ends + records.saturating_sub(2));
+    let exact = (records <= 2).then_some(least);
+    let exact = exact.or_else(|| is_log.then(|| records.saturating_mul(KEY_TRAILER + first.len() as u64)));
+    match exact {
+        Some(exact) if counts.raw_key_bytes != exact => {
+            differs("the keys", &format_args!("{exact} bytes"), &counts.raw_key_bytes)
+        }
+        _ if counts.raw_key_bytes < least => {
+            differs("the keys", &format_args!("{least} bytes or more"), &counts.raw_key_bytes)
+        }
+        _ => None,
+    }
 }
 
 /// All files of a column family.

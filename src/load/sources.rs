@@ -4,9 +4,7 @@
 //! was looked at before, or an error.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +18,7 @@ use crate::parallel;
 use crate::progress::Network;
 use crate::report::RemoteInfo;
 use crate::source::block_log::{PEEK, is_block_log, is_log_directory, is_set};
-use crate::source::car::CarProblem;
+use crate::source::car::cars_in;
 use crate::source::car::sources::Following;
 use crate::source::input::{self, Compression, Input, InputOptions, Look, Remote, STDIN};
 use crate::source::remote::is_remote;
@@ -30,9 +28,6 @@ pub(in crate::load) const MAX_SOURCES: usize = 1 << 16;
 
 /// Files on the network that are looked at at once.
 const LOOKS: usize = 16;
-
-/// What the names of CARs end in, compressed or not.
-const ENDINGS: [&[u8]; 5] = [b".car", b".car.zst", b".car.gz", b".car.xz", b".car.lz4"];
 
 /// The sources in the caller's order; directories are replaced by the CARs in them.
 pub(super) struct Sources {
@@ -275,36 +270,9 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
             names.push(path.clone());
             continue;
         }
-        let found = cars_in(path)?;
-        if found.is_empty() {
-            return Err(Error::bad_input(path, None, CarProblem::NothingInDirectory));
-        }
-        names.extend(found);
+        names.extend(cars_in(path)?);
     }
     Ok(names)
-}
-
-/// The files of a directory that are named like CARs, in the order of their names.
-fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in dir.read_dir().map_err(Error::io("list", dir))? {
-        let path = entry.map_err(Error::io("list", dir))?.path();
-        let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
-        let is_car = |ending: &&[u8]| {
-            name.len() > ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending)
-        };
-        // Hidden files are unfinished downloads, as a shell's `*.car` leaves them out too; so are folders of any name.
-        if name.starts_with(b".") || !ENDINGS.iter().any(is_car) || path.is_dir() {
-            continue;
-        }
-        // Left out, a pipe would be missing in silence, and so would a link to a volume that is not mounted.
-        if path.metadata().is_ok_and(|there| !there.is_file()) {
-            return Err(Error::bad_input(&path, None, CarProblem::NoFileInDirectory));
-        }
-        found.push(path);
-    }
-    found.sort();
-    Ok(found)
 }
 
 fn look_at(

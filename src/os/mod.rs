@@ -8,3 +8,4 @@ pub(crate) mod mmap;
 pub(crate) mod private;
 pub mod resources;
 pub(crate) mod scratch_dir;
+pub(crate) mod watched_dir;

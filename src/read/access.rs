@@ -1,17 +1,27 @@
 //! Options that all read commands share: resources, and where the blocks of a database are stored.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use derive_setters::Setters;
 
+use super::get::read_multihash;
+use crate::error::{Error, Result};
 use crate::os::resources;
 use crate::progress::CancellationToken;
 use crate::report::KeyFrom;
 use crate::report::record::ImportRecord;
+use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
+use crate::source::car::RawCid;
 
 /// Memory where the system does not say how much there is, in bytes.
 const SOME_MEMORY: u64 = 1 << 30;
+
+/// The least memory that a command which reads works with, in bytes.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+/// The lengths of digests that blocks are stored under, in bytes.
+const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 
 /// The resources of a command. The defaults depend on the machine.
 #[derive(Debug, Clone, Default, Setters)]
@@ -33,8 +43,15 @@ impl Resources {
         self.threads.unwrap_or_else(crate::parallel::cores).max(1)
     }
 
-    pub(super) fn memory_budget(&self) -> u64 {
-        self.memory.or_else(|| resources::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY)
+    /// The budget in bytes.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: the caller has given less than [`LEAST_MEMORY`].
+    pub(super) fn memory_budget(&self) -> Result<u64> {
+        if let Some(memory) = self.memory.filter(|memory| *memory < LEAST_MEMORY) {
+            return Err(Error::memory_too_small(memory, LEAST_MEMORY));
+        }
+        Ok(self.memory.or_else(|| resources::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY))
     }
 
     pub(super) fn scratch_parent(&self) -> PathBuf {
@@ -54,19 +71,82 @@ pub struct Location {
     pub(crate) column_family: Option<String>,
 }
 
-impl Location {
+/// The place of the blocks in a database.
+pub(super) struct Place {
+    pub family: String,
     /// What blocks are stored under, and how that is known.
-    pub(super) fn layout(&self, record: Option<&ImportRecord>) -> (KeyLayout, KeyFrom) {
-        match (self.key, record) {
+    pub layout: KeyLayout,
+    pub known_from: KeyFrom,
+}
+
+impl Location {
+    /// Decides where the blocks of the database in `db` are. Without a record the first and the last key must fit the
+    /// layout; `reader` reads them.
+    ///
+    /// # Errors
+    /// [`Error::State`]: the record, or the keys, say otherwise than the caller; [`Error::Rocks`]: a key cannot be read.
+    pub(super) fn find(&self, db: &Path, record: Option<&ImportRecord>, reader: Option<&Reader>) -> Result<Place> {
+        let conflict = |reason: String, hint: &str| Error::State { path: db.to_owned(), reason, hint: hint.into() };
+        if let Some(record) = record {
+            if self.key.is_some_and(|key| key != record.key) {
+                let reason = format!("the keys of this database are {}", plural(record.key));
+                return Err(conflict(reason, "leave --key out: BEDLOAD.json says what the keys are"));
+            }
+            let own = &record.column_family;
+            if let Some(family) = self.column_family.as_ref().filter(|family| *family != own) {
+                let reason = format!("the blocks of this database are in the column family {own}, not in {family}");
+                return Err(conflict(reason, "leave --column-family out: BEDLOAD.json names it"));
+            }
+        }
+        let recorded = || record.map(|record| record.column_family.clone());
+        let family = self.column_family.clone().or_else(recorded).unwrap_or_else(|| "default".into());
+        let (layout, known_from) = match (self.key, record) {
             (Some(key), _) => (key, KeyFrom::Caller),
             (None, Some(record)) => (record.key, KeyFrom::Record),
             (None, None) => (KeyLayout::default(), KeyFrom::Assumed),
+        };
+        if let (None, Some(reader)) = (record, reader)
+            && let Some(other) = other_layout(layout, &end_keys(reader, &family)?)
+        {
+            let reason = format!("the keys of this database are {}", plural(other));
+            return Err(conflict(reason, &format!("give --key {}", other.name())));
         }
+        Ok(Place { family, layout, known_from })
     }
+}
 
-    /// The column family.
-    pub(super) fn family(&self, record: Option<&ImportRecord>) -> String {
-        let recorded = || record.map(|record| record.column_family.clone());
-        self.column_family.clone().or_else(recorded).unwrap_or_else(|| "default".into())
+/// The keys of a layout, as a message names them.
+fn plural(layout: KeyLayout) -> &'static str {
+    match layout {
+        KeyLayout::Cid => "CIDs",
+        KeyLayout::Multihash => "multihashes",
+        KeyLayout::Digest => "digests",
+        KeyLayout::Number => "block numbers",
     }
+}
+
+/// The first and the last key of a column family.
+fn end_keys(reader: &Reader, family: &str) -> Result<Vec<Vec<u8>>> {
+    let mut scan = reader.pick(family)?;
+    scan.seek(&[]);
+    let first = scan.item().map(|(key, _)| key.to_vec());
+    scan.seek_to_last();
+    Ok(first.into_iter().chain(scan.item().map(|(key, _)| key.to_vec())).collect())
+}
+
+/// The layout that all of `keys` have, if none of them has `layout`. Digests are known by their usual lengths.
+fn other_layout(layout: KeyLayout, keys: &[Vec<u8>]) -> Option<KeyLayout> {
+    let is_cid = |key: &[u8]| RawCid::from_bytes(key).is_ok();
+    let is_multihash = |key: &[u8]| read_multihash(key).is_some();
+    let fits = |layout: KeyLayout, key: &[u8]| match layout {
+        KeyLayout::Cid => is_cid(key),
+        KeyLayout::Multihash => is_multihash(key),
+        KeyLayout::Digest => DIGESTS.contains(&key.len()) && !is_cid(key) && !is_multihash(key),
+        KeyLayout::Number => false,
+    };
+    if keys.is_empty() || keys.iter().any(|key| fits(layout, key)) {
+        return None;
+    }
+    let others = [KeyLayout::Cid, KeyLayout::Multihash, KeyLayout::Digest];
+    others.into_iter().find(|other| keys.iter().all(|key| fits(*other, key)))
 }

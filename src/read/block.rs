@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::chain::{self, ChainProblem, Family, Header, Id};
 use crate::error::{Error, Result};
+use crate::os::watched_dir::WatchedDir;
 use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
@@ -17,6 +18,7 @@ const NUMBER_DIGITS: usize = 10;
 
 /// A database to look blocks up in.
 pub struct BlockLookup {
+    dir: WatchedDir,
     reader: Reader,
     /// What the chain is: it says how headers are read.
     pub family: Family,
@@ -42,22 +44,36 @@ impl BlockLookup {
     ///
     /// # Errors
     /// [`Error::State`]: there is no database, or its record is damaged; [`Error::Rocks`] or [`Error::Io`]: it cannot
-    /// be opened.
+    /// be opened; [`Error::Replaced`].
     pub fn open(db: &Path) -> Result<Option<Self>> {
-        let Some(record) = ImportRecord::load(db)?.filter(|record| record.key == KeyLayout::Number) else {
+        let dir = WatchedDir::open(db);
+        let Some(record) = dir.guard(|| ImportRecord::load(db))?.filter(|record| record.key == KeyLayout::Number)
+        else {
             return Ok(None);
         };
         let (family, version) = record.chain();
-        let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
-        Ok(Some(Self { reader, family, version }))
+        let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
+        let reader = dir.guard(|| Reader::open(db, &how))?;
+        // The record and the files are of the same database.
+        dir.check()?;
+        Ok(Some(Self { dir, reader, family, version }))
     }
 
     /// Looks up a block by a number in decimal, or by an id in hex: its own, or that of a transaction in it. `None` when
     /// it is not there.
     ///
     /// # Errors
-    /// [`Error::Usage`]: the text is none of these; [`Error::Rocks`] or [`Error::Io`]: the block cannot be read.
+    /// [`Error::Usage`]: the text is none of these; [`Error::Rocks`] or [`Error::Io`]: the block cannot be read;
+    /// [`Error::Replaced`].
     pub fn get(&self, text: &str) -> Result<Option<FoundBlock>> {
+        let found = self.dir.guard(|| self.find(text))?;
+        if found.is_none() {
+            self.dir.check()?;
+        }
+        Ok(found)
+    }
+
+    fn find(&self, text: &str) -> Result<Option<FoundBlock>> {
         let text = text.trim();
         if text.len() <= NUMBER_DIGITS && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return match text.parse() {
@@ -99,13 +115,15 @@ impl BlockLookup {
     /// # Errors
     /// [`Error::Rocks`] or [`Error::Io`]: they cannot be read.
     pub(crate) fn bounds(&self) -> Result<Option<(u32, u32)>> {
-        let mut scan = self.reader.pick("default")?;
-        scan.seek(&[]);
-        let first = scan.item().and_then(|(key, _)| number_at(key, 0));
-        scan.seek_to_last();
-        let last = scan.item().and_then(|(key, _)| number_at(key, 0));
-        scan.status()?;
-        Ok(first.zip(last))
+        self.dir.guard(|| {
+            let mut scan = self.reader.pick("default")?;
+            scan.seek(&[]);
+            let first = scan.item().and_then(|(key, _)| number_at(key, 0));
+            scan.seek_to_last();
+            let last = scan.item().and_then(|(key, _)| number_at(key, 0));
+            scan.status()?;
+            Ok(first.zip(last))
+        })
     }
 
     /// Whether ids of blocks are looked up.

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use super::access::Location;
+use super::access::{Location, Place};
 use super::dag_json::{dag_json, header_json};
 use super::header::chain_header;
 use super::links::{codec, links};
 use crate::error::{Error, Result};
+use crate::os::watched_dir::WatchedDir;
 use crate::progress::CancellationToken;
 use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
@@ -38,6 +39,7 @@ const MAX_LINKED: usize = 256;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Lookup {
+    dir: WatchedDir,
     reader: Reader,
     family: String,
     layout: KeyLayout,
@@ -76,14 +78,16 @@ impl Lookup {
     /// Opens the database in `db`.
     ///
     /// # Errors
-    /// [`Error::State`]: there is no database, or its record is damaged; [`Error::Rocks`] or [`Error::Io`]: it cannot
-    /// be opened.
+    /// [`Error::State`]: there is no database, its record is damaged, or its blocks are elsewhere; [`Error::Rocks`] or
+    /// [`Error::Io`]: it cannot be opened; [`Error::Replaced`].
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
-        let record = ImportRecord::load(db)?;
-        let reader = Reader::open(db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
-        let family = location.family(record.as_ref());
-        let layout = location.layout(record.as_ref()).0;
-        Ok(Self { reader, family, layout, roots: record.map(|record| record.roots()).unwrap_or_default() })
+        let dir = WatchedDir::open(db);
+        let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
+        let (record, reader) = dir.guard(|| Ok((ImportRecord::load(db)?, Reader::open(db, &how)?)))?;
+        let Place { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
+        // The record and the files are of the same database.
+        dir.check()?;
+        Ok(Self { dir, reader, family, layout, roots: record.map(|record| record.roots()).unwrap_or_default() })
     }
 
     /// Reads a key as people write it: the key's own bytes as hex, or a CID in any multibase or as hex; where keys are
@@ -210,8 +214,17 @@ impl Lookup {
     /// Looks up blocks; in the order of `wanted`, `None` for what is not there.
     ///
     /// # Errors
-    /// [`Error::State`]: there is no such column family; [`Error::Rocks`] or [`Error::Io`]: a block cannot be read.
+    /// [`Error::State`]: there is no such column family; [`Error::Rocks`] or [`Error::Io`]: a block cannot be read;
+    /// [`Error::Replaced`].
     pub fn get(&self, wanted: &[Wanted]) -> Result<Vec<Option<Found>>> {
+        let found = self.dir.guard(|| self.get_each(wanted))?;
+        if found.iter().any(Option::is_none) {
+            self.dir.check()?;
+        }
+        Ok(found)
+    }
+
+    fn get_each(&self, wanted: &[Wanted]) -> Result<Vec<Option<Found>>> {
         let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
         // Nearly always one round: what is there is mostly there under the first reading.
         for round in 0.. {

@@ -7,6 +7,7 @@ use super::advice;
 use derive_setters::Setters;
 
 use crate::error::Result;
+use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
 use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
@@ -57,9 +58,10 @@ impl StatOptions {
 /// # Errors
 /// [`Error::State`](crate::Error::State): there is no database, or its record is damaged;
 /// [`Error::Rocks`](crate::Error::Rocks) or [`Error::Io`](crate::Error::Io): it cannot be read;
-/// [`Error::Interrupted`](crate::Error::Interrupted).
+/// [`Error::Replaced`](crate::Error::Replaced); [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn stat(options: &StatOptions, observer: &dyn Observer) -> Result<StatReport> {
-    Progress::timed(observer, |progress| run(options, progress)).map(|(report, _)| report)
+    let dir = WatchedDir::open(&options.db);
+    Progress::timed(observer, |progress| dir.guard(|| run(options, progress))).map(|(report, _)| report)
 }
 
 fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {

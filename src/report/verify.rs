@@ -21,6 +21,10 @@ pub struct VerifyReport {
     pub db: String,
     /// Whether nothing is wrong with it, as far as was verified.
     pub valid: bool,
+    /// The conclusion.
+    pub verdict: VerifyVerdict,
+    /// Why nothing confirms that every record of the import is there; `null` unless `verdict` is `intact`.
+    pub not_confirmed: Option<String>,
     /// The column family that holds the blocks.
     pub column_family: String,
     /// What a block is stored under.
@@ -54,6 +58,19 @@ pub struct VerifyReport {
     pub warnings: Vec<Advice>,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// The conclusion of a verification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum VerifyVerdict {
+    /// Every record of the import is there as it was written, and nothing is damaged.
+    Confirmed,
+    /// Nothing that was read is damaged. Records of the import may be missing.
+    Intact,
+    /// Something is damaged, or records of the import are missing.
+    Damaged,
 }
 
 /// Where the key layout is known from.

@@ -92,8 +92,7 @@ mod tests {
             size,
             smallest,
             largest,
-            entries: 1,
-            deletions: 0,
+            counts: Default::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Read-only means that nothing is written, not even a log, that no lock is taken, and that a node may go on using the
 //! database meanwhile; what it writes after the opening is not seen.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -70,9 +71,23 @@ pub(crate) struct DataFile {
     pub smallest: Vec<u8>,
     /// The last key in it.
     pub largest: Vec<u8>,
-    /// Entries in it, and how many of them are deletions.
+    /// The counts in its properties; zeros unless [`Reader::counted_files`] has read them.
+    pub counts: FileCounts,
+}
+
+/// The counts that the properties of an SST file declare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct FileCounts {
+    /// All entries: records, deletions and merge operands.
     pub entries: u64,
+    /// Deletions of one key and of ranges.
     pub deletions: u64,
+    pub range_deletions: u64,
+    pub merge_operands: u64,
+    /// Bytes of all keys, each with RocksDB's trailer of 8 bytes.
+    pub raw_key_bytes: u64,
+    /// Bytes of all values before compression.
+    pub raw_value_bytes: u64,
 }
 
 impl DataFile {
@@ -230,33 +245,38 @@ impl Reader {
             size: file.size as u64,
             smallest: file.start_key.unwrap_or_default(),
             largest: file.end_key.unwrap_or_default(),
-            entries: file.num_entries,
-            deletions: file.num_deletions,
+            counts: FileCounts::default(),
         };
         Ok(files.into_iter().map(data_file).collect())
     }
 
-    /// The same with entries and deletions of each file, which RocksDB itself loads for twenty of them alone. No key may be in
-    /// two files of a column family.
+    /// The SST files with the counts of their properties. No key may be in two files of a column family.
     ///
     /// # Errors
     /// [`Error::Rocks`]: a file cannot be read.
     pub fn counted_files(&self) -> Result<Vec<DataFile>> {
         let mut files = self.files()?;
-        for file in files.iter_mut().filter(|file| file.entries == 0) {
+        for file in &mut files {
             let found = Arc::new(OnceLock::new());
             let mut options = scan_options();
             options.set_iterate_upper_bound([file.largest.as_slice(), &[0]].concat());
             let first = Arc::clone(&found);
-            // Only the first is of the file that the key is in; none is read.
+            // The first table that RocksDB asks about has the key. The filter skips all tables, so no record is read.
             options.set_table_filter(move |table| {
-                first.get_or_init(|| (table.num_entries(), table.num_deletions()));
+                first.get_or_init(|| FileCounts {
+                    entries: table.num_entries(),
+                    deletions: table.num_deletions(),
+                    range_deletions: table.num_range_deletions(),
+                    merge_operands: table.num_merge_operands(),
+                    raw_key_bytes: table.raw_key_size(),
+                    raw_value_bytes: table.raw_value_size(),
+                });
                 false
             });
             let mut iterator = self.db.raw_iterator_cf_opt(self.family(&file.family)?, options);
             iterator.seek(&file.smallest);
             iterator.status().map_err(wrap("read from", &file.path))?;
-            (file.entries, file.deletions) = found.get().copied().unwrap_or_default();
+            file.counts = found.get().copied().unwrap_or_default();
         }
         Ok(files)
     }
@@ -355,7 +375,12 @@ pub(crate) fn no_database(path: &Path) -> Error {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let found = path.metadata();
-    let is_absent = matches!(&found, Err(error) if error.kind() == std::io::ErrorKind::NotFound);
+    let inside = path.join("CURRENT").symlink_metadata();
+    let refusal = found.as_ref().err().or(inside.as_ref().err());
+    if refusal.is_some_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+        return Error::io("read", path)(ErrorKind::PermissionDenied.into());
+    }
+    let is_absent = matches!(&found, Err(error) if error.kind() == ErrorKind::NotFound);
     let reason = match &found {
         Ok(there) if there.is_file() && is_snapshot(path) => "is a snapshot, no database".into(),
         Ok(there) if there.is_file() => "is a file, no database".into(),

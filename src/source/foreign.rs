@@ -80,9 +80,13 @@ pub(crate) fn is_snapshot(path: &Path) -> bool {
     let mut head = [0; 64];
     let got = open_regular(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
     let head = head.get(..got).unwrap_or_default();
+    is_compressed(head) || has_header_fields(head)
+}
+
+/// Whether `head` has a field of a CAR's header, in CBOR. A header with many roots has `version` far behind.
+pub(crate) fn has_header_fields(head: &[u8]) -> bool {
     let has = |field: &[u8]| memchr::memmem::find(head, field).is_some();
-    // The fields of a CAR's header, in CBOR; a header with many roots has `version` far behind.
-    is_compressed(head) || has(b"\x65roots") || has(b"\x67version")
+    has(b"\x65roots") || has(b"\x67version")
 }
 
 /// Whether these are places of blocks in a log, each 8 bytes: the first block is at the start of a log of Steem and Hive.

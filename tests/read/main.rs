@@ -7,6 +7,8 @@ mod damage_never_spins;
 mod export_brings_it_back;
 mod get_prints_blocks;
 mod inspect_reports_what_is_in_a_snapshot;
+mod locations;
+mod replacements;
 mod stat_shows_a_database;
 mod verify_after_a_node;
 mod verify_finds_every_fault;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::Needs;
 use crate::common::bundle::*;
+use crate::common::car::{block, car};
 use crate::common::crash::{plain, small};
 use crate::common::run::{Place, bedload, import};
 use crate::common::store::{Answer, Store};
@@ -16,6 +17,8 @@ tests! {
         what_the_files_themselves_say_is_compared_before_anything_is_ingested,
         each_of_many_files_is_compared,
         files_that_are_no_tables_are_refused_before_anything_is_ingested,
+        seed_rejects_files_with_merge_operands,
+        seed_rejects_a_wrong_count_of_payload_bytes,
         a_record_that_contradicts_itself_is_refused,
         a_log_that_contradicts_its_record_is_refused,
         a_description_has_one_form,
@@ -104,6 +107,74 @@ fn files_that_are_no_tables_are_refused_before_anything_is_ingested() {
     nothing_is_ingested(&y);
     // The same command finds the same.
     seed(&to, &y).refused(3, "RocksDB does not ingest it");
+}
+
+/// Puts the SST that `write` makes of the records of a bundle's second file in place of that file.
+fn replace_second_file(to: &Path, db: &Path, write: impl Fn(&mut rust_rocksdb::SstFileWriter, &[u8], &[u8])) -> String {
+    let key = |end: &str| {
+        let hex = described(to)["files"][1][end].as_str().expect("a key").to_owned();
+        data_encoding::HEXLOWER.decode(hex.as_bytes()).expect("hex")
+    };
+    let (first, last) = (key("first"), key("last"));
+    let options = rust_rocksdb::Options::default();
+    let source = rust_rocksdb::DB::open_for_read_only(&options, db, false).expect("open");
+    let sst = to.join("made.sst");
+    let mut writer = rust_rocksdb::SstFileWriter::create(&options);
+    writer.open(&sst).expect("created");
+    let from = rust_rocksdb::IteratorMode::From(&first, rust_rocksdb::Direction::Forward);
+    for record in source.iterator(from) {
+        let (key, value) = record.expect("read");
+        if *key > *last {
+            break;
+        }
+        write(&mut writer, &key, &value);
+    }
+    writer.finish().expect("finished");
+    let bytes = std::fs::read(&sst).expect("a file");
+    let sum = blake3::hash(&bytes).to_hex().to_string();
+    std::fs::rename(&sst, to.join("files").join(format!("{sum}.sst"))).expect("moved");
+    alter(to, |described| {
+        let file = &mut described["files"][1];
+        (file["name"], file["blake3"], file["bytes"]) =
+            (json!(format!("{sum}.sst")), json!(sum), json!(bytes.len() as u64));
+    });
+    sum
+}
+
+/// Such files were ingested, and RocksDB could not read the database: no merge operator is set.
+fn seed_rejects_files_with_merge_operands() {
+    let place = Place::new();
+    let db = imported(&place, plain());
+    let (to, y) = (place.path("bundles"), place.path("y"));
+    bundle(&db, &to).succeeds();
+    let sum = replace_second_file(&to, &db, |writer, key, value| writer.merge(key, value).expect("written"));
+    let refused = seed(&to, &y).refused(3, "merge operands");
+    assert!(refused.text("/error").contains(&sum), "{refused:?}");
+    nothing_is_ingested(&y);
+}
+
+fn seed_rejects_a_wrong_count_of_payload_bytes() {
+    let place = Place::new();
+    // Blocks without duplicates, whose bytes are exactly those of the records.
+    let car =
+        place.file("distinct.car", &car(&[], &(0..4000u32).map(|it| block(&it.to_le_bytes())).collect::<Vec<_>>()));
+    let done = import(&place, &car).args(&["--set", "load.ingest.sst_size=64K"]).run();
+    let (db, to, y) = (done.db, place.path("bundles"), place.path("y"));
+    bundle(&db, &to).succeeds();
+    let id = latest(&to);
+    for declared in [15_999, 16_001] {
+        alter(&to, set("/record/payload_bytes", json!(declared)));
+        let words = format!("payload_bytes says {declared} bytes, the values of default have 16000");
+        seed(&to, &y).refused(3, &words);
+        nothing_is_ingested(&y);
+        std::fs::write(to.join("latest"), &id).expect("written");
+    }
+    // The record is right, and the values of one file are longer.
+    replace_second_file(&to, &db, |writer, key, value| {
+        writer.put(key, [value, b"!"].concat()).expect("written");
+    });
+    seed(&to, &y).arg(&["--restart"]).refused(3, "payload_bytes says 16000 bytes, the values of default have 1");
+    nothing_is_ingested(&y);
 }
 
 /// Each is refused before anything is fetched.

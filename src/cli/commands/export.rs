@@ -103,7 +103,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (db, file) = args.split()?;
     let to_stdout = file == Path::new("-");
     if to_stdout && io::stdout().is_terminal() {
-        return Err(output::refuse_terminal());
+        return Err(output::refuse_terminal("a snapshot"));
     }
     let options = options(args, db)?;
     if to_stdout && args.report.as_deref() == Some(Path::new("-")) {

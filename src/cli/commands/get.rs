@@ -1,6 +1,6 @@
 //! `bedload get`: single blocks.
 
-use std::io::{BufRead, BufWriter, Write};
+use std::io::{BufRead, BufWriter, IsTerminal, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use data_encoding::HEXLOWER;
 use crate::cli::args::LocationArgs;
 use crate::cli::globals::Globals;
 use crate::cli::log::{self, Level};
+use crate::cli::output;
 use crate::cli::render::block::{document, header_fields};
 use crate::cli::render::screen;
 use crate::cli::signals;
@@ -151,6 +152,10 @@ fn all_found(db: &Path, missing: u64, requested: u64, hint: &str) -> anyhow::Res
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (db, keys) = args.split()?;
+    // Bytes of a block may be escape sequences.
+    if args.form_or(Form::Hex) == Form::Raw && !globals.json && std::io::stdout().is_terminal() {
+        return Err(output::refuse_terminal("the bytes of a block"));
+    }
     let stop = CancellationToken::default();
     signals::cancel_on_signals(&stop, "nothing was changed; run it again")?;
     if args.location.key.is_none()

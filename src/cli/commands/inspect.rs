@@ -1,12 +1,13 @@
 //! `bedload inspect`: what is in a snapshot.
 
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::read::inspect::{InspectOptions, inspect, list};
-use crate::source::car::NullPadding;
-use crate::source::remote::shown_path as shown;
+use crate::source::block_log::is_log_directory;
+use crate::source::car::{NullPadding, cars_in};
+use crate::source::remote::{is_remote, shown_path as shown};
 
 use crate::cli::args::{NetworkArgs, ResourceArgs};
 use crate::cli::globals::Globals;
@@ -19,7 +20,7 @@ use crate::cli::{output, progress, values};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload inspect --full snapshot.forest.car.zst")]
 pub struct Args {
-    /// The snapshot: a file, a URL, or `-` for standard input
+    /// The snapshot: a file, a directory of CARs or of a block log, a URL, or `-` for standard input
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// Read everything: count blocks, sizes and codecs, and check every block against its hash
@@ -43,25 +44,54 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
+    let sources = sources(&args.source)?;
+    if args.list && sources.len() > 1 {
+        return Err(Error::Usage {
+            reason: format!("--list is of one snapshot, and {} has {}", args.source.display(), sources.len()),
+            hint: "name one of them".into(),
+        }
+        .into());
+    }
     let mut options = InspectOptions::new(&args.source);
     options.full = args.full;
     options.null_padding = args.null_padding;
     options.resources = args.resources.resources()?;
     options.dictionaries.clone_from(&args.dictionaries);
     options.network = args.network.options(Some(&args.source))?;
+    // Each CAR of a directory is inspected, and the first damage reported at the end.
+    let mut damaged = Ok(());
+    for source in sources {
+        options.source = source;
+        match inspect_one(&options, args, globals) {
+            Err(error) if matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. })) => {
+                damaged = damaged.and(Err(error));
+            }
+            inspected => inspected?,
+        }
+    }
+    damaged
+}
+
+/// The source itself, or the CARs of a directory.
+fn sources(source: &Path) -> crate::Result<Vec<PathBuf>> {
+    let is_dir = source != Path::new("-") && !is_remote(source) && source.is_dir();
+    if is_dir && !is_log_directory(source) { cars_in(source) } else { Ok(vec![source.to_owned()]) }
+}
+
+fn inspect_one(options: &InspectOptions, args: &Args, globals: &Globals) -> anyhow::Result<()> {
     // What is said of it below has no secrets.
-    let source = shown(&args.source);
+    let source = shown(&options.source);
     if args.list {
-        list(&options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?;
+        list(options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?;
         return Ok(());
     }
     let report = if args.full {
         let observer = progress::renderer(globals);
-        let report = inspect(&options, observer.as_ref());
+        let report = inspect(options, observer.as_ref());
         observer.finish();
         report?
     } else {
-        inspect(&options, &crate::progress::Silent)?
+        inspect(options, &crate::progress::Silent)?
     };
     if globals.json {
         output::print_json(&report)?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::report::{ProblemKind, VerifyReport};
+use crate::report::{ProblemKind, VerifyReport, VerifyVerdict};
 use crate::source::car::NullPadding;
 use crate::{Error, VerifyOptions};
 
@@ -13,8 +13,9 @@ use crate::cli::{output, progress, values};
 
 /// Check a database: files, every value against its key, and the whole against its record or its source
 ///
-/// Reads every block of every file once and changes nothing; a node may keep using the database. Ends with exit code 3
-/// when anything is wrong, and lists the first ten problems.
+/// Reads every block of every file once and changes nothing; a node may keep using the database. The last line is the
+/// verdict. Ends with exit code 3 when anything is wrong, and lists the first ten problems; with exit code 1 when a node has
+/// written to the database and nothing confirms that all imported records are still there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload verify /data/blocks --against snapshot.forest.car.zst")]
 pub struct Args {
@@ -26,8 +27,8 @@ pub struct Args {
     /// Compare with a snapshot, record by record, in both directions
     #[arg(long, value_name = "SNAPSHOT")]
     pub against: Option<PathBuf>,
-    /// Count records that the snapshot does not have, as those of a node that has used the database, and accept them
-    #[arg(long, requires = "against")]
+    /// Accept records that a node has added; without --against nothing shows that none of the import is missing
+    #[arg(long)]
     pub allow_extra: bool,
     /// What null padding in that snapshot is: error, or the end; the default is what the import used
     #[arg(long, value_name = "MEANING", value_parser = values::null_padding(), requires = "against")]
@@ -65,9 +66,16 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         output::print_json(&report)?;
     } else {
         screen::print(&render::verify::text(&report), 10)?;
+        let color = match report.verdict {
+            _ if !globals.color_on_stdout() => "",
+            VerifyVerdict::Damaged => "\x1b[1;31m",
+            VerifyVerdict::Confirmed => "\x1b[1;32m",
+            _ => "\x1b[1;33m",
+        };
+        screen::print_colored(&render::verify::verdict(&report), 10, color)?;
     }
     if report.valid {
-        return Ok(());
+        return may_lack_records(&report, args);
     }
     Err(Error::VerificationFailed {
         action: "verify",
@@ -76,6 +84,22 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         hint: hint(&report),
     }
     .into())
+}
+
+/// Fails where imported records may be missing: a node has written to the database, and nothing confirms the import.
+fn may_lack_records(report: &VerifyReport, args: &Args) -> anyhow::Result<()> {
+    let is_whole = report.recorded.as_ref().is_some_and(|recorded| recorded.whole);
+    match &report.not_confirmed {
+        Some(reason) if is_whole && report.sample.is_none() && !args.allow_extra => Err(Error::NotConfirmed {
+            path: args.database.path().to_owned(),
+            reason: reason.clone(),
+            hint: "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts what a \
+                   node has written"
+                .into(),
+        }
+        .into()),
+        _ => Ok(()),
+    }
 }
 
 /// What is found in a database from which records were deleted, and in which others may have taken their place.

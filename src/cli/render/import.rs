@@ -1,5 +1,6 @@
 //! The report of `bedload import`.
 
+use crate::escape::shell_word;
 use crate::progress::Speed;
 use crate::report::{
     Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, RemoteInfo,
@@ -7,6 +8,7 @@ use crate::report::{
 };
 use crate::size::human;
 use serde_json::Value;
+use std::path::Path;
 
 use crate::cli::render::numbers::{counted, date, grouped, phases, sparkline, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
@@ -95,7 +97,19 @@ pub fn text(report: &ImportReport) -> String {
     rows.add("levels", format!("{levels}{uncompacted}"));
     rows.add_some("RocksDB", report.memtable.as_ref().map(memtable));
     rows.add("cost", cost(report));
+    rows.add_some("complete", (!report.db.is_empty()).then(|| next_steps(report)));
     rows.into_text()
+}
+
+/// The commands that check and read the database.
+pub fn next_steps(report: &ImportReport) -> String {
+    let db = shell_word(Path::new(&report.db));
+    let key = match &report.log {
+        Some(_) => Some("head"),
+        None => report.source.roots.iter().find(|root| !report.first_missing_roots.contains(root)).map(String::as_str),
+    };
+    let read = key.map_or_else(|| format!("bedload stat {db}"), |key| format!("bedload get {db} {key}"));
+    format!("the database can be used; check it: bedload verify {db}; read it: {read}")
 }
 
 /// One of several sources.

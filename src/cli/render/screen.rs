@@ -37,6 +37,13 @@ pub fn print(text: &str, indent: usize) -> io::Result<()> {
     write!(io::stdout(), "{}", fit(&shown(text), indent, stdout_columns()))
 }
 
+/// Prints such a line in a colour, given as the escape sequence that begins it.
+pub fn print_colored(line: &str, indent: usize, color: &str) -> io::Result<()> {
+    let fitted = fit(&shown(line), indent, stdout_columns());
+    let off = if color.is_empty() { "" } else { "\x1b[0m" };
+    writeln!(io::stdout(), "{color}{}{off}", fitted.trim_end_matches('\n'))
+}
+
 /// The same for a table, which fits a usual terminal wherever it goes.
 pub fn print_table(text: &str, indent: usize) -> io::Result<()> {
     write!(io::stdout(), "{}", fit(&shown(text), indent, Some(table_columns())))

@@ -1,12 +1,12 @@
 //! The report of `bedload verify`.
 
-use crate::report::{KeyFrom, Problems, Recorded, VerifyReport, shown_in_line};
+use crate::report::{KeyFrom, Problems, Recorded, VerifyReport, VerifyVerdict, shown_in_line};
 use crate::size::human;
 use crate::sort::key::KeyLayout;
 
 use crate::cli::render::import::checked_in_log;
 use crate::cli::render::numbers::{counted, grouped, throughput, took};
-use crate::cli::render::rows::{NAMES, Rows};
+use crate::cli::render::rows::{NAMES, Rows, row};
 
 /// The report for people.
 pub fn text(report: &VerifyReport) -> String {
@@ -54,6 +54,16 @@ pub fn text(report: &VerifyReport) -> String {
     add_problems(&mut rows, &report.problems, report.valid);
     rows.add_advice(&report.warnings);
     rows.into_text()
+}
+
+/// The last line of the report.
+pub fn verdict(report: &VerifyReport) -> String {
+    let text = match (report.verdict, &report.not_confirmed) {
+        (VerifyVerdict::Confirmed, _) => "confirmed".into(),
+        (VerifyVerdict::Damaged, _) => format!("damaged: {}", counted(report.problems.total, "problem", "problems")),
+        (_, reason) => format!("intact but not confirmed: {}", reason.as_deref().unwrap_or_default()),
+    };
+    row("verdict", NAMES, &text)
 }
 
 /// What BEDLOAD.json records.

@@ -84,7 +84,7 @@ impl<'a> LogExport<'a> {
             let version = preamble::read(&head).map_or(version, |head| head.version);
             framing = Framing::Antelope { version };
         }
-        let cache = usize::try_from(options.resources.memory_budget().max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
+        let cache = usize::try_from(options.resources.memory_budget()?.max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
         let reader =
             Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
         Ok(Self { options, record, log, reader, family, framing, head, first: from, last: to })

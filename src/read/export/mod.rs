@@ -32,6 +32,7 @@ use self::selected::Selected;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::files::Output;
+use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
 use crate::report::{EXPORT_SCHEMA, ExportReport};
@@ -58,20 +59,26 @@ use crate::report::{EXPORT_SCHEMA, ExportReport};
 /// [`Error::State`]: there is no database, it holds another format, a key is no CID, or the file exists;
 /// [`Error::Usage`]: no root is known, the file's name ends in no format, or the options do not fit the database; [`Error::Rocks`]: a block cannot be
 /// read; [`Error::VerificationFailed`]: the blocks are not those that the import of a log wrote; [`Error::Io`]: the
-/// disk is full or fails; [`Error::Interrupted`].
+/// disk is full or fails; [`Error::Replaced`]; [`Error::Interrupted`].
 pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
-    let record = ImportRecord::load(&options.db)?;
-    let work = Work::open(options, record.as_ref())?;
-    let format = options.format.map_or_else(|| Format::of_name(file, work.is_log()), Ok)?;
-    let mut output = Output::create(file, options.replace)?;
-    let mut report = work.run(format, file, output.file(), observer)?;
-    let start = Instant::now();
-    if report.complete || options.allow_missing {
-        output.commit()?;
-        report.committed = true;
-    }
-    report.seconds += start.elapsed().as_secs_f64();
-    Ok(report)
+    let dir = WatchedDir::open(&options.db);
+    dir.guard(|| {
+        let record = ImportRecord::load(&options.db)?;
+        let work = Work::open(options, record.as_ref(), &dir)?;
+        let format = options.format.map_or_else(|| Format::of_name(file, work.is_log()), Ok)?;
+        let mut output = Output::create(file, options.replace)?;
+        let mut report = work.run(format, file, output.file(), observer)?;
+        if !report.complete {
+            dir.check()?;
+        }
+        let start = Instant::now();
+        if report.complete || options.allow_missing {
+            output.commit()?;
+            report.committed = true;
+        }
+        report.seconds += start.elapsed().as_secs_f64();
+        Ok(report)
+    })
 }
 
 /// Exports into a stream, as a plain CAR or log unless the options name a format.
@@ -83,12 +90,18 @@ pub fn export_to<W: Write + Send>(
     out: &mut W,
     observer: &dyn Observer,
 ) -> Result<ExportReport> {
-    let record = ImportRecord::load(&options.db)?;
-    let work = Work::open(options, record.as_ref())?;
-    let format = options.format.unwrap_or_else(|| Format::of_stream(work.is_log()));
-    let mut report = work.run(format, Path::new("-"), out, observer)?;
-    report.committed = true;
-    Ok(report)
+    let dir = WatchedDir::open(&options.db);
+    dir.guard(|| {
+        let record = ImportRecord::load(&options.db)?;
+        let work = Work::open(options, record.as_ref(), &dir)?;
+        let format = options.format.unwrap_or_else(|| Format::of_stream(work.is_log()));
+        let mut report = work.run(format, Path::new("-"), out, observer)?;
+        if !report.complete {
+            dir.check()?;
+        }
+        report.committed = true;
+        Ok(report)
+    })
 }
 
 /// What is exported.
@@ -99,9 +112,11 @@ enum Work<'a> {
 
 impl<'a> Work<'a> {
     /// Validates the options and opens the database, before anything is written.
-    fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>) -> Result<Self> {
+    fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>, dir: &WatchedDir) -> Result<Self> {
         if let Some((record, log)) = record.and_then(|record| Some((record, record.log.as_ref()?))) {
-            return LogExport::open(options, record, log).map(|log| Self::Log(Box::new(log)));
+            let log = LogExport::open(options, record, log)?;
+            dir.check()?;
+            return Ok(Self::Log(Box::new(log)));
         }
         let of_logs = [
             (options.from.is_some(), "--from"),
@@ -114,7 +129,10 @@ impl<'a> Work<'a> {
                 hint: "leave it out; --root, --all and --cids choose blocks of a CAR".into(),
             });
         }
-        Export::open(options, record).map(|car| Self::Car(Box::new(car)))
+        let car = Export::open(options, record)?;
+        // The record and the files are of the same database.
+        dir.check()?;
+        Ok(Self::Car(Box::new(car)))
     }
 
     fn is_log(&self) -> bool {

@@ -1,6 +1,7 @@
 //! An export of a CAR about to run.
 
 use crate::error::{Error, Result};
+use crate::read::access::Place;
 use crate::read::export::options::{ExportOptions, MIN_MEMORY, Selection};
 use crate::report::KeyFrom;
 use crate::report::record::{ImportRecord, roots};
@@ -31,7 +32,10 @@ impl<'a> Export<'a> {
                 hint: "give --db the database of a CAR".into(),
             });
         }
-        let (layout, known_from) = options.location.layout(record);
+        let cache = usize::try_from(options.resources.memory_budget()?.max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
+        let reader =
+            Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
+        let Place { family, layout, known_from } = options.location.find(&options.db, record, Some(&reader))?;
         if options.selection == Selection::All && layout != KeyLayout::Cid {
             let source = if known_from == KeyFrom::Caller { "--key says" } else { "its record says" };
             return Err(Error::Usage {
@@ -42,9 +46,6 @@ impl<'a> Export<'a> {
                 hint: "leave --all out to follow links from the roots, or name the CIDs with --cids".into(),
             });
         }
-        let cache = usize::try_from(options.resources.memory_budget().max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
-        let reader =
-            Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
         let hint = match layout {
             KeyLayout::Cid => "name one with --root CID, or export every record with --all",
             _ => "name one with --root CID, or the blocks to export with --cids FILE",
@@ -55,8 +56,7 @@ impl<'a> Export<'a> {
             Selection::Listed(_) if options.roots.is_empty() => Vec::new(),
             Selection::Listed(_) => options.roots.clone(),
         };
-        let memory = options.resources.memory_budget().max(MIN_MEMORY);
-        let family = options.location.family(record);
+        let memory = options.resources.memory_budget()?.max(MIN_MEMORY);
         Ok(Self { options, record, reader, family, layout, roots, memory })
     }
 }

@@ -144,7 +144,7 @@ fn count_all(
     progress: &Progress<'_>,
 ) -> Result<()> {
     let path = snapshot.path();
-    let visited = Visited::new(options.resources.memory_budget() / 2, options.resources.scratch_parent());
+    let visited = Visited::new(options.resources.memory_budget()? / 2, options.resources.scratch_parent());
     let mut tallies: Vec<Tally> = (0..options.resources.thread_count()).map(|_| Tally::new()).collect();
     // The first chunk alone, because it may name what is wanted from the others.
     let mut padding = 0;

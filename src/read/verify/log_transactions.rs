@@ -61,7 +61,7 @@ pub(super) fn agree(job: &Job<'_>, files: &[DataFile], lookup: &Lookup) -> Resul
 /// The ids of all transactions with their places, in order.
 fn sorted(job: &Job<'_>, files: &[DataFile], lookup: &Lookup, dir: &Path) -> Result<Sorted<Named>> {
     let resources = &job.options.resources;
-    let memory = usize::try_from(resources.memory_budget() / 2).unwrap_or(usize::MAX);
+    let memory = usize::try_from(resources.memory_budget()? / 2).unwrap_or(usize::MAX);
     let sorter = Mutex::new(Sorter::new(dir, memory, usize::MAX));
     let work = ranges_of(files, job.family);
     job.progress.begin(Phase::Verify, Some(files.iter().map(|file| file.size).sum()));

@@ -23,11 +23,13 @@ use self::claims::KeyReader;
 use self::job::Job;
 pub use self::options::VerifyOptions;
 use self::problems::Collector;
+use super::access::Place;
 use super::advice;
 use crate::error::{Error, Result};
+use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Progress};
 use crate::report::record::ImportRecord;
-use crate::report::{ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
+use crate::report::{ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport, VerifyVerdict};
 use crate::rocks::{DataFile, Reader, ReaderOptions};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
@@ -59,14 +61,17 @@ const OPEN_FILES: i32 = 128;
 /// # Errors
 /// [`Error::State`]: there is no database; [`Error::BadInput`]: the source cannot be read; [`Error::Usage`]: the
 /// options do not fit a block log; [`Error::Io`]: the system refuses something that is not the database's fault;
-/// [`Error::Interrupted`].
+/// [`Error::Replaced`]; [`Error::Interrupted`].
 pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {
     let mut options = options.clone();
     if let Some(against) = &mut options.against {
         take_secrets(against, &mut options.network);
     }
     let options = &options;
-    let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
+    let dir = WatchedDir::open(&options.db);
+    let (report, seconds) = Progress::timed(observer, |progress| dir.guard(|| run(options, progress)))?;
+    // Problems of a database that was replaced are no damage, and a verdict on it is of no use.
+    dir.check()?;
     Ok(VerifyReport { seconds, ..report })
 }
 
@@ -88,12 +93,19 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             hint: "with --allow-extra it says whether the blocks of that one are there".into(),
         });
     }
-    let (layout, key_from) = options.location.layout(record.as_ref());
+    let place = match options.location.find(&options.db, record.as_ref(), None) {
+        // A record that was changed may say anything.
+        Err(_) if bad_record.is_some() => options.location.find(&options.db, None, None)?,
+        place => place?,
+    };
+    let Place { family, layout, known_from: key_from } = place;
     let mut report = VerifyReport {
         schema: VERIFY_SCHEMA.into(),
         db: options.db.display().to_string(),
         valid: false,
-        column_family: options.location.family(record.as_ref()),
+        verdict: VerifyVerdict::Damaged,
+        not_confirmed: None,
+        column_family: family,
         key: layout,
         key_from,
         files: 0,
@@ -156,7 +168,10 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     report.warnings = advice::on_database(&reader, &options.db)?;
     // A record that was changed may name any family.
     if bad_record.is_some() && !reader.families().contains(&report.column_family) {
-        report.column_family = options.location.family(None);
+        report.column_family = options.location.find(&options.db, None, None)?.family;
+    }
+    if record.is_none() {
+        options.location.find(&options.db, None, Some(&reader))?;
     }
     report.files = files.len() as u64;
     report.file_bytes = files.iter().map(|file| file.size).sum();
@@ -172,7 +187,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         problems: &problems,
         progress,
     };
-    let log = record.as_ref().filter(|record| record.key == KeyLayout::Number && options.location.key.is_none());
+    let log = record.as_ref().filter(|record| record.key == KeyLayout::Number);
     let (totals, against) = match options.sample {
         _ if log.is_some() && (options.sample.is_some() || options.against.is_some()) => {
             return Err(Error::Usage {
@@ -203,6 +218,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     }
     report.problems = problems.take();
     report.valid = report.problems.total == 0;
+    recorded::conclude(&mut report);
     Ok(report)
 }
 

@@ -12,7 +12,7 @@ use super::problems::Collector;
 use super::scan::Totals;
 use crate::error::Result;
 use crate::report::record::ImportRecord;
-use crate::report::{Against, ProblemKind, Recorded, VerifyReport};
+use crate::report::{Against, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Reader};
 use crate::size::{counted, grouped};
@@ -68,6 +68,42 @@ pub(super) fn compare(
         }
     }
     Ok(())
+}
+
+/// Draws the conclusion of a report that is complete otherwise.
+pub(super) fn conclude(report: &mut VerifyReport) {
+    let kinds = &report.problems.kinds;
+    let differs = [ProblemKind::Source, ProblemKind::Missing, ProblemKind::Extra, ProblemKind::Differs];
+    let other_snapshot = kinds.contains_key(&ProblemKind::Source) && kinds.keys().all(|kind| differs.contains(kind));
+    let only_extra = kinds.keys().all(|kind| *kind == ProblemKind::Extra);
+    let is_compared = report.against.as_ref().is_some_and(|against| against.same == against.distinct);
+    let reason = match &report.recorded {
+        _ if other_snapshot => "it was compared with another snapshot than that of its import".into(),
+        _ if !only_extra => {
+            report.verdict = VerifyVerdict::Damaged;
+            return;
+        }
+        _ if !report.valid => {
+            let extra = counted(report.problems.total, "record is", "records are");
+            format!("{extra} not in the snapshot")
+        }
+        _ if let Some(sample) = report.sample => format!("no more than {} were checked", records(sample)),
+        Some(recorded) if recorded.confirmed => return report.verdict = VerifyVerdict::Confirmed,
+        Some(recorded) if recorded.whole => {
+            let more = records(recorded.more_than_recorded);
+            format!(
+                "it was written to since the import, {more} more than recorded; records of the import may be missing"
+            )
+        }
+        _ if is_compared => return report.verdict = VerifyVerdict::Confirmed,
+        Some(_) => "it held records before the import, so that neither count nor digest shows what is missing".into(),
+        None => "no BEDLOAD.json records what must be there".into(),
+    };
+    (report.verdict, report.not_confirmed) = (VerifyVerdict::Intact, Some(reason));
+}
+
+fn records(count: u64) -> String {
+    counted(count, "record", "records")
 }
 
 /// Whether all files of the import are in use, and each of all entries is a record that can be read: `records` in number.

@@ -67,7 +67,7 @@ fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&
         layout: job.keys.layout,
         null_padding: job.options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error }),
         left_out: record.map(ImportRecord::left_out).unwrap_or_default(),
-        memory: resources.memory_budget(),
+        memory: resources.memory_budget()?,
         threads: resources.thread_count(),
         network: &job.options.network,
         work_dir: resources.scratch_parent(),

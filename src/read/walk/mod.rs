@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use parking_lot::Mutex;
 
-use super::access::{Location, Resources};
+use super::access::{Location, Place, Resources};
 use super::header::chain_header;
 use super::links::{codec, links};
 use super::missing::{LISTED, Missing};
@@ -24,6 +24,7 @@ use super::visited::{Visited, fingerprint};
 use derive_setters::Setters;
 
 use crate::error::{Error, Result};
+use crate::os::watched_dir::WatchedDir;
 use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::{ImportRecord, roots};
@@ -95,19 +96,22 @@ impl WalkOptions {
 /// ```
 ///
 /// # Errors
-/// [`Error::State`]: there is no database, or no such column family; [`Error::Usage`]: no root is known;
-/// [`Error::Rocks`] or [`Error::Io`]: a block cannot be read; [`Error::Interrupted`].
+/// [`Error::State`]: there is no database, or no such column family; [`Error::Usage`]: no root is known, or the memory is too small;
+/// [`Error::Rocks`] or [`Error::Io`]: a block cannot be read; [`Error::Replaced`]; [`Error::Interrupted`].
 pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport> {
-    let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
+    let dir = WatchedDir::open(&options.db);
+    let (report, seconds) = Progress::timed(observer, |progress| dir.guard(|| run(options, progress)))?;
+    dir.check()?;
     Ok(WalkReport { seconds, ..report })
 }
 
 fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let record = ImportRecord::load(&options.db)?;
-    let memory = options.resources.memory_budget().max(MIN_MEMORY);
+    let memory = options.resources.memory_budget()?.max(MIN_MEMORY);
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
-    if record.as_ref().is_some_and(|record| record.key == KeyLayout::Number) && options.location.key.is_none() {
+    let Place { family, layout, .. } = options.location.find(&options.db, record.as_ref(), Some(&reader))?;
+    if layout == KeyLayout::Number {
         return Err(Error::State {
             path: options.db.clone(),
             reason: "holds the blocks of a block log, which have no links to follow but the one to the block before"
@@ -116,13 +120,12 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         });
     }
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root CID")?;
-    let family = options.location.family(record.as_ref());
     let work_dir = options.resources.scratch_parent();
     let walk = Walk {
         options,
         reader: &reader,
         family: &family,
-        layout: options.location.layout(record.as_ref()).0,
+        layout,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
         missing: Mutex::new(Missing {
             left_out: record.as_ref().map(ImportRecord::left_out).unwrap_or_default(),

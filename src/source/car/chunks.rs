@@ -27,6 +27,7 @@ use super::{
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
+use crate::source::block_log::is_block_log;
 use crate::source::foreign;
 use crate::source::input::{Body, Expected, Input, Remote, Restart};
 
@@ -288,10 +289,19 @@ impl Chunks {
             }
             let step = read_header(&head, size).map_err(|(problem, at)| {
                 let foreign = if part == 0 { foreign::kind(&head, || bytes.tail(&head)) } else { None };
-                match foreign {
-                    Some((what, hint)) => Error::bad_input(&name, at, CarProblem::Foreign { what, hint }),
-                    None => Error::bad_input(&name, part + at, problem),
-                }
+                let ends = size == Some(head.len() as u64);
+                let problem = match (foreign, &problem) {
+                    (Some((what, hint)), _) => CarProblem::Foreign { what, hint },
+                    (None, CarProblem::NotACar { .. }) if part == 0 && is_block_log(&head, ends) => {
+                        CarProblem::Foreign { what: "a block log", hint: "leave --format car out" }
+                    }
+                    (None, CarProblem::NotACar { .. } | CarProblem::Truncated { .. }) => problem,
+                    (None, _) if part == 0 && !foreign::has_header_fields(&head) => {
+                        CarProblem::NotACar { reason: problem.to_string() }
+                    }
+                    (None, _) => problem,
+                };
+                Error::bad_input(&name, part + at, problem)
             })?;
             match step {
                 HeaderStep::Header(header) => break header,

@@ -16,6 +16,7 @@ mod bytes;
 pub(crate) mod chunk;
 pub(crate) mod chunks;
 mod cid;
+mod directory;
 mod header;
 pub(crate) mod metadata;
 pub(crate) mod pass_over;
@@ -26,6 +27,7 @@ pub(crate) mod sources;
 pub(crate) mod varint;
 
 pub use cid::RawCid;
+pub(crate) use directory::cars_in;
 pub use header::{Header, HeaderStep, header_bytes, read_header};
 pub use problem::CarProblem;
 pub use section::{CidSpan, Section, Step, next_section, read_cid};

@@ -1,6 +1,9 @@
 //! What can be wrong with a CAR.
 
+use std::path::PathBuf;
+
 use crate::error::Problem;
+use crate::escape::shell_word;
 use crate::size::{counted, grouped, human};
 
 /// What is wrong with a CAR.
@@ -14,7 +17,7 @@ pub enum CarProblem {
         inside: &'static str,
     },
     /// It is no CAR at all.
-    #[error("this is not a CAR: {reason}")]
+    #[error("this is neither a CAR nor a block log: {reason}")]
     NotACar {
         /// What is wrong with it.
         reason: String,
@@ -66,6 +69,12 @@ pub enum CarProblem {
     /// A directory has no file that is named like a CAR.
     #[error("no CAR (*.car, *.car.zst, *.car.gz, *.car.xz, *.car.lz4) and no block log is in this directory")]
     NothingInDirectory,
+    /// A directory is a database.
+    #[error("it is a RocksDB database, not a snapshot")]
+    Database {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// Files were joined: a second header stands where a section may begin.
     #[error("two CARs in one file: here the header of another one begins")]
     Concatenated,
@@ -184,6 +193,13 @@ impl Problem for CarProblem {
                 human(*needs).replace(' ', "")
             ),
             Self::NothingInDirectory => "name the files; folders below it are not looked into".into(),
+            Self::Database { dir } => {
+                let dir = shell_word(dir);
+                format!(
+                    "bedload verify {dir} checks it, bedload stat {dir} describes it; to rebuild it, import its snapshot: \
+                     bedload import SNAPSHOT --db {dir} --replace"
+                )
+            }
             Self::Concatenated => "give --concatenated: `bedload import` takes both then".into(),
             Self::IndexInConcatenation => {
                 "a CARv2 with an index cannot be joined with others: give each file by its own name".into()

@@ -24,7 +24,7 @@ pub fn destination(args: &Args) -> anyhow::Result<Destination> {
     if args.file == Path::new("-") {
         let out = io::stdout();
         if out.is_terminal() {
-            return Err(refuse_terminal());
+            return Err(refuse_terminal("a snapshot"));
         }
         return Ok(Destination::Stream(Box::new(Stoppable { out, stop: args.stop.clone() })));
     }

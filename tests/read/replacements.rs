@@ -1,0 +1,143 @@
+//! Databases that are replaced while a command reads them: the replacement is reported, and never as damage.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::common::database::{bedload, generate, import};
+use bedload::progress::{Event, Observer};
+use bedload::{Error, ExportOptions, Location, Lookup, StatOptions, VerifyOptions, WalkOptions};
+use parking_lot::Mutex;
+
+/// Replaces a database once, when the first phase of a command begins.
+struct Replacer<F: FnMut() + Send>(Mutex<Option<F>>);
+
+impl<F: FnMut() + Send> Observer for Replacer<F> {
+    fn event(&self, event: &Event) {
+        if matches!(event, Event::Phase { .. })
+            && let Some(mut replace) = self.0.lock().take()
+        {
+            replace();
+        }
+    }
+}
+
+/// A database, and another snapshot to replace it with.
+struct Case {
+    dir: tempfile::TempDir,
+    db: PathBuf,
+    other: PathBuf,
+}
+
+impl Case {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        // More files than a command that reads keeps open: those that it opens later are of the other database.
+        let many = ["--set", "load.ingest.sst_size=32K"];
+        let db = import(dir.path(), &generate(dir.path(), "8MiB"), &many);
+        let other = dir.path().join("other.car");
+        let mut command = bedload();
+        command.arg("generate").arg(&other).args(["--size", "8MiB", "--seed", "9", "--quiet"]).assert().success();
+        Self { dir, db, other }
+    }
+
+    fn replacer(&self) -> Replacer<impl FnMut() + Send> {
+        let (db, other) = (self.db.clone(), self.other.clone());
+        Replacer(Mutex::new(Some(move || replace(&db, &other))))
+    }
+}
+
+fn replace(db: &Path, snapshot: &Path) {
+    let mut command = bedload();
+    command.arg("import").arg(snapshot).arg("--db").arg(db).args(["--replace", "--quiet"]);
+    command.args(["--set", "load.ingest.sst_size=32K"]).assert().success();
+}
+
+#[track_caller]
+fn is_replaced<T: std::fmt::Debug>(result: Result<T, Error>) {
+    let error = result.expect_err("it was replaced");
+    assert!(error.to_string().ends_with("/db: the database was replaced or moved while it was read"), "{error}");
+    assert_eq!((error.exit() as i32, error.hint().contains("run the same command again")), (1, true));
+}
+
+/// It reported damage, and advised to look at the disk.
+#[test]
+fn verify_names_a_replaced_database() {
+    let case = Case::new();
+    is_replaced(bedload::verify(&VerifyOptions::new(&case.db), &case.replacer()));
+    assert!(bedload::verify(&VerifyOptions::new(&case.db), &bedload::progress::Silent).expect("read").valid);
+}
+
+#[test]
+fn walk_names_a_replaced_database() {
+    let case = Case::new();
+    is_replaced(bedload::walk(&WalkOptions::new(&case.db), &case.replacer()));
+}
+
+#[test]
+fn stat_names_a_replaced_database() {
+    let case = Case::new();
+    is_replaced(bedload::stat(&StatOptions::new(&case.db).digest(true), &case.replacer()));
+}
+
+#[test]
+fn get_names_a_replaced_database() {
+    let case = Case::new();
+    let lookup = Lookup::open(&case.db, &Location::default()).expect("open");
+    let absent = lookup.wanted("bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu").expect("a CID");
+    replace(&case.db, &case.other);
+    is_replaced(lookup.get(&[absent]));
+}
+
+/// A directory that is moved away takes its files along.
+#[test]
+fn export_names_a_moved_database() {
+    let case = Case::new();
+    let (db, aside) = (case.db.clone(), case.dir.path().join("aside"));
+    let from = aside.clone();
+    let file = case.dir.path().join("out.car");
+    let moved = Replacer(Mutex::new(Some(move || {
+        std::fs::rename(&db, &aside).expect("moved");
+        for entry in std::fs::read_dir(&aside).expect("a list") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|it| it == "sst") {
+                std::fs::File::options().write(true).open(path).and_then(|file| file.set_len(9)).expect("cut");
+            }
+        }
+    })));
+    is_replaced(bedload::export(&ExportOptions::new(&case.db), &file, &moved));
+    assert!(!file.exists());
+    // The same damage without a replacement is damage.
+    std::fs::rename(&from, &case.db).expect("moved back");
+    let error = bedload::export(&ExportOptions::new(&case.db), &file, &bedload::progress::Silent);
+    assert!(matches!(error, Err(Error::Rocks { .. })), "{error:?}");
+}
+
+#[test]
+fn a_replaced_database_ends_with_code_1() {
+    let case = Case::new();
+    let mut command = std::process::Command::new(bedload().get_program());
+    command.args(["--progress", "off", "get", "--as", "hex"]).arg(&case.db).arg("-");
+    let mut get = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let head = String::from_utf8(bedload().args(["stat", "--json"]).arg(&case.db).output().expect("run").stdout);
+    let stat: serde_json::Value = serde_json::from_str(&head.expect("text")).expect("JSON");
+    let root = stat["import"]["source"]["roots"][0].as_str().expect("a root").to_owned();
+    let mut keys = get.stdin.take().expect("a pipe");
+    // As many keys as are looked up at once show that the database is open.
+    for _ in 0..256 {
+        writeln!(keys, "{root}").expect("written");
+    }
+    let mut lines = BufReader::new(get.stdout.take().expect("a pipe")).lines();
+    assert!(lines.next().expect("a block").is_ok());
+    replace(&case.db, &case.other);
+    writeln!(keys, "bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu").expect("written");
+    drop(keys);
+    lines.for_each(drop);
+    let ended = get.wait_with_output().expect("ended");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("the database was replaced or moved while it was read\nhint: run the same command"),
+        "{said}"
+    );
+}
