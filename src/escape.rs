@@ -32,6 +32,15 @@ pub fn shown_json(document: &str) -> Cow<'_, str> {
     escaped(document, |c| steers(c) && c != '\n', escape)
 }
 
+/// A text as one word for a POSIX shell: quoted if the shell would split or expand it.
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.into();
+    }
+    format!("'{}'", text.replace('\'', r"'\''")).into()
+}
+
 fn escaped(text: &str, must: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.contains(&must) {
         return text.into();
@@ -61,6 +70,17 @@ mod tests {
         assert_eq!(shown_in_line("a\tb\n"), r"a\u{9}b\u{a}");
         let plain = "a\tb\n Grüße, 数据, नमस्ते, e\u{301}, ▁▂█, \\ \"quoted\"";
         assert!(matches!(shown(plain), Cow::Borrowed(same) if same == plain));
+    }
+
+    #[test]
+    fn shell_words_come_back_from_a_shell() {
+        for text in ["", "plain-1.car", "a b", "it's", "$HOME", "`id`", "a\nb", "*", "~", "Grüße", "\\", "--x=y z", "#"]
+        {
+            let line = format!("printf %s {}", shell_word(text));
+            let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), text, "{line}");
+        }
+        assert!(matches!(shell_word("/data/a.car"), Cow::Borrowed(_)));
     }
 
     #[test]

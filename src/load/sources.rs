@@ -19,7 +19,7 @@ use crate::load::options::{Format, ImportOptions};
 use crate::parallel;
 use crate::progress::Network;
 use crate::report::RemoteInfo;
-use crate::source::block_log::{PEEK, is_block_log, is_log_directory, is_set};
+use crate::source::block_log::{PEEK, has_log_name, is_block_log, is_set, log_in};
 use crate::source::car::CarProblem;
 use crate::source::car::sources::Following;
 use crate::source::input::{self, Compression, Input, InputOptions, Look, Remote, STDIN};
@@ -270,12 +270,18 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for path in &options.sources {
         let is_dir = path.as_os_str() != STDIN && !is_remote(path) && path.is_dir();
-        let is_log = options.format == Format::BlockLog || (options.format == Format::Auto && is_log_directory(path));
-        if !is_dir || is_log {
+        if !is_dir || options.format == Format::BlockLog {
             names.push(path.clone());
             continue;
         }
         let found = cars_in(path)?;
+        if let Some(log) = log_in(path).filter(|_| options.format == Format::Auto) {
+            if let Some(car) = found.first() {
+                return Err(both_formats(path, car, &log));
+            }
+            names.push(path.clone());
+            continue;
+        }
         if found.is_empty() {
             return Err(Error::bad_input(path, None, CarProblem::NothingInDirectory));
         }
@@ -284,17 +290,39 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     Ok(names)
 }
 
+/// The error for a directory that holds snapshots of both formats.
+fn both_formats(dir: &Path, car: &Path, log: &Path) -> Error {
+    let name = |path: &Path| path.strip_prefix(dir).unwrap_or(path).display().to_string();
+    Error::Usage {
+        reason: format!("{} holds both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)),
+        hint: "choose one with --format car or --format block-log".into(),
+    }
+}
+
+/// True if a directory holds snapshots: CARs or a block log.
+pub(crate) fn holds_snapshots(dir: &Path) -> bool {
+    log_in(dir).is_some() || !cars_in(dir).is_ok_and(|cars| cars.is_empty())
+}
+
+/// True if a path is named like a snapshot, whether it exists or not.
+pub(crate) fn has_snapshot_name(path: &Path) -> bool {
+    has_car_name(path) || has_log_name(path)
+}
+
+fn has_car_name(path: &Path) -> bool {
+    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    let ends =
+        |ending: &&[u8]| name.len() > ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending);
+    // Hidden files are unfinished downloads, as a shell's `*.car` leaves them out too.
+    !name.starts_with(b".") && ENDINGS.iter().any(ends)
+}
+
 /// The files of a directory that are named like CARs, in the order of their names.
 fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {
         let path = entry.map_err(Error::io("list", dir))?.path();
-        let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
-        let is_car = |ending: &&[u8]| {
-            name.len() > ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending)
-        };
-        // Hidden files are unfinished downloads, as a shell's `*.car` leaves them out too; so are folders of any name.
-        if name.starts_with(b".") || !ENDINGS.iter().any(is_car) || path.is_dir() {
+        if !has_car_name(&path) || path.is_dir() {
             continue;
         }
         // Left out, a pipe would be missing in silence, and so would a link to a volume that is not mounted.

@@ -31,6 +31,9 @@ pub fn text(report: &ImportReport) -> String {
         rows.add("files", format!("{}, {}", counted(bundle.files, "file", "files"), human(bundle.bytes)));
         rows.add("written", super::bundle::written(bundle));
     }
+    rows.add("source", &report.source.path);
+    let from = report.preset_from.as_ref().map_or_else(String::new, |from| format!(" ({from})"));
+    rows.add("preset", format!("{}{from}", report.preset));
     let blocks = &report.blocks;
     let Blocks { read, written, duplicate } = *blocks;
     let numbers = [read, written, duplicate].map(grouped);
@@ -58,7 +61,7 @@ pub fn text(report: &ImportReport) -> String {
             Some(log) => checked_in_log(log.verified),
         },
     );
-    rows.add_some("source", report.source.checksum.as_ref().map(checksum));
+    rows.add_some("checksum", report.source.checksum.as_ref().map(checksum));
     rows.add_some("network", report.source.remote.as_ref().map(network));
     let f3_bytes = human(report.f3.iter().map(|f3| f3.bytes).sum());
     rows.add_some(
