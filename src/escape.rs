@@ -4,7 +4,6 @@
 //! Everything that is printed for people passes this module.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 /// A text in which every character that controls a terminal, or that hides or reorders what is beside it, is written as
 /// `\\u{1b}`. Line breaks and tabs stay.
@@ -33,14 +32,13 @@ pub fn shown_json(document: &str) -> Cow<'_, str> {
     escaped(document, |c| steers(c) && c != '\n', escape)
 }
 
-/// A path as one word of a shell's command line.
-pub(crate) fn shell_word(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
-    match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
-        true => text.into_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+/// A text as one word for a POSIX shell: quoted if the shell would split or expand it.
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.into();
     }
+    format!("'{}'", text.replace('\'', r"'\''")).into()
 }
 
 fn escaped(text: &str, must: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
@@ -64,16 +62,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_single_words_of_a_shell() {
-        let word = |path: &str| shell_word(Path::new(path));
-        assert_eq!(
-            (word("/data/x-1.car"), word("/my data/it's")),
-            ("/data/x-1.car".into(), r"'/my data/it'\''s'".into())
-        );
-        assert_eq!(word("$(x)"), "'$(x)'");
-    }
-
-    #[test]
     fn what_steers_is_spelled_out_and_all_else_stays() {
         let hostile = "\u{1b}]0;x\u{7}\r\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}";
         let spelled = r"\u{1b}]0;x\u{7}\u{d}\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}";
@@ -82,6 +70,17 @@ mod tests {
         assert_eq!(shown_in_line("a\tb\n"), r"a\u{9}b\u{a}");
         let plain = "a\tb\n Grüße, 数据, नमस्ते, e\u{301}, ▁▂█, \\ \"quoted\"";
         assert!(matches!(shown(plain), Cow::Borrowed(same) if same == plain));
+    }
+
+    #[test]
+    fn shell_words_come_back_from_a_shell() {
+        for text in ["", "plain-1.car", "a b", "it's", "$HOME", "`id`", "a\nb", "*", "~", "Grüße", "\\", "--x=y z", "#"]
+        {
+            let line = format!("printf %s {}", shell_word(text));
+            let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), text, "{line}");
+        }
+        assert!(matches!(shell_word("/data/a.car"), Cow::Borrowed(_)));
     }
 
     #[test]

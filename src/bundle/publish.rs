@@ -353,7 +353,7 @@ pub(super) fn published(mut report: ImportReport) -> ImportReport {
     report.options.retain(|row| !row.option.starts_with("db."));
     report.rocksdb_bytes_written = None;
     (report.db, report.imported_at) = (String::new(), String::new());
-    (report.resumed, report.replaced) = (false, false);
+    (report.resumed, report.replaced, report.preset_from) = (false, false, None);
     (report.seconds, report.samples, report.reading_steps) = Default::default();
     (report.cpu_seconds, report.peak_rss_bytes, report.bytes_read, report.bytes_written) = Default::default();
     (report.reading, report.small_files, report.levels) = Default::default();

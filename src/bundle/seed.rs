@@ -17,7 +17,7 @@ use super::problem::BundleProblem;
 use super::signature::TrustedKey;
 use super::{hashing, reuse};
 use crate::error::{Error, Result};
-use crate::load::{self, Fetch, ImportOptions, Seed, SeedFile};
+use crate::load::{self, Fetch, ImportOptions, Indexes, Seed, SeedFile};
 use crate::os::files::open_regular;
 use crate::parallel;
 use crate::progress::{CancellationToken, Network, Observer};
@@ -81,7 +81,7 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
     import.overrides.column_family = Some(record.column_family.clone());
     if let Some(log) = &record.log {
         let has = |name: &str| log.families.iter().any(|family| family.name == name);
-        (import.log.no_id_index, import.log.index_transactions) = (!has(BLOCK_IDS), has(TRANSACTIONS));
+        import.log.indexes = Indexes { ids: has(BLOCK_IDS), transactions: has(TRANSACTIONS) };
     }
     // The new database takes the place of the old one in one step: no node ever finds half of both.
     import.replace |= options.update;

@@ -43,10 +43,10 @@ impl ResourceArgs {
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct NetworkArgs {
     /// Connections at once to a URL; the default is measured
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128), help_heading = "Network", hide_short_help = true)]
     pub connections: Option<u16>,
     /// Another server of S3's or Azure's protocol
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = "Network", hide_short_help = true)]
     pub endpoint: Option<String>,
 }
 

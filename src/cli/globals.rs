@@ -13,21 +13,42 @@ pub struct Globals {
     #[arg(long, global = true)]
     pub json: bool,
     /// How to show progress: auto, bar, lines, json or off
-    #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOW",
+        default_value = "auto",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
     pub progress: ProgressStyle,
     /// What standard error gets: text, or json, an object a line
-    #[arg(long, global = true, value_name = "HOW", default_value = "text", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOW",
+        default_value = "text",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
     pub log_format: LogFormat,
     /// Keep a file of metrics for Prometheus up to date
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub metrics: Option<PathBuf>,
     /// Print only results, warnings, errors; an explicit --progress still counts
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Use colours: auto, always or never
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
     pub color: ColorChoice,
-    /// Print this help
+    /// Print help; --help lists all options
     #[arg(short, long, global = true, action = clap::ArgAction::HelpShort)]
     pub help: Option<bool>,
 }

@@ -9,6 +9,7 @@ mod globals;
 mod last_resort;
 mod log;
 mod output;
+mod places;
 mod progress;
 mod render;
 mod shard;
@@ -132,9 +133,17 @@ impl Command {
     }
 }
 
-/// The whole command line. The long text of a command is at the end of its help, after the options and before the
-/// example.
+/// The whole command line, whose help lists all options but the hidden ones.
 fn command() -> clap::Command {
+    fn show_all(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(show_all)
+    }
+    show_all(short_command())
+}
+
+/// The whole command line, whose help lists the usual options. The long text of a command is at the end of its help,
+/// after the options and before the example.
+fn short_command() -> clap::Command {
     let names: Vec<String> = Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let command = names.into_iter().fold(Cli::command(), |command, name| command.mut_subcommand(name, long_text_last));
     long_text_last(command)
@@ -158,8 +167,11 @@ pub fn main() -> ExitCode {
 
 /// Parses the command line; a wrong one ends the program with exit code 2.
 fn parse() -> Cli {
-    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-    parsed.unwrap_or_else(|error| usage::end(&error, &command()))
+    // `--help` has the layout of `-h` and lists more.
+    let is_long = std::env::args_os().any(|arg| arg == "--help");
+    let command = if is_long { command() } else { short_command() };
+    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|error| usage::end(&error, &self::command()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::bench::ARGUMENTS;
 use crate::chain::Id;
-use crate::load::{F3Data, Format, PlanChoice};
+use crate::load::{F3Data, Format, Indexes, Links, PlanChoice};
 use crate::preset::Preset;
 use crate::preset::registry::{ROWS, Scope};
 use crate::rocks::options;
@@ -129,6 +129,24 @@ pub fn f3() -> impl TypedValueParser<Value = F3Data> {
         Some("") => Err("write store, skip or the name of a file"),
         _ => Ok(F3Data::File(value.into())),
     })
+}
+
+/// `--links`
+pub fn links() -> impl TypedValueParser<Value = Links> {
+    one_of(&[("ignore", Links::Ignore), ("roots", Links::Roots), ("check", Links::Check), ("require", Links::Require)])
+}
+
+/// Parses `--indexes`: a list of `ids` and `transactions`, or `none`.
+pub fn indexes(text: &str) -> Result<Indexes, String> {
+    let mut indexes = Indexes::NONE;
+    for name in text.split(',').filter(|_| text != "none") {
+        match name {
+            "ids" => indexes.ids = true,
+            "transactions" => indexes.transactions = true,
+            _ => return Err("write ids, transactions, both with a comma between them, or none".into()),
+        }
+    }
+    Ok(indexes)
 }
 
 /// `--tail`

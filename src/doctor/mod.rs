@@ -192,7 +192,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
 /// The plan that an import would choose.
 fn planned(import: &ImportOptions) -> Result<Plan> {
     match crate::load::import(&ImportOptions { dry_run: true, ..import.clone() }, &Silent)? {
-        Outcome::Planned(plan) => Ok(plan),
+        Outcome::Planned(dry_run) => Ok(dry_run.plan),
         Outcome::Imported(_) => Err(Error::Usage {
             reason: format!("{} holds a database already", import.db.display()),
             hint: "name another --dir".into(),

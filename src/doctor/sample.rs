@@ -231,13 +231,13 @@ mod tests {
         let mut file = File::create(&path).expect("created");
         let made = generate::write(&Spec::new(Profile::Mainnet, 8 << 20).format(format), &mut file).expect("written");
         let options = ImportOptions { memory: Some(16 << 20), ..ImportOptions::new(&path, dir.path().join("db")) };
-        let Ok(Outcome::Planned(plan)) =
+        let Ok(Outcome::Planned(dry_run)) =
             crate::load::import(&ImportOptions { dry_run: true, ..options.clone() }, &Silent)
         else {
             panic!("no plan")
         };
         let place = FileSystem::of(dir.path()).expect("a file system");
-        let sample = import(&options, &plan, &place).expect("imported").expect("a file");
+        let sample = import(&options, &dry_run.plan, &place).expect("imported").expect("a file");
         assert_eq!(dir.path().read_dir().expect("listed").count(), 1, "only the snapshot is left");
         (made.blocks, sample)
     }

@@ -42,8 +42,8 @@ impl<'a> ColumnFamilies<'a> {
     /// The families of a log: blocks, and the indexes of ids.
     pub fn of_log(job: &Job<'_>) -> Self {
         let log = &job.options.log;
-        let ids = (!log.no_id_index).then_some(BLOCK_IDS);
-        let transactions = log.index_transactions.then_some(TRANSACTIONS);
+        let ids = log.indexes.ids.then_some(BLOCK_IDS);
+        let transactions = log.indexes.transactions.then_some(TRANSACTIONS);
         let found_by = ids.into_iter().chain(transactions).map(|name| Family::of_ids(job, name));
         let all: Vec<_> = std::iter::once(Family::of_blocks(job, DEFAULT)).chain(found_by).collect();
         Self { loaded: all.len(), all }

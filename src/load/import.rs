@@ -21,7 +21,7 @@ use crate::load::uploads::{self, Parts, Publish};
 use crate::load::{block_log, car, disk_space, f3, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::{ImportReport, OptionRow, Plan};
+use crate::report::{DryRun, ImportReport, OptionRow, Plan};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
 use crate::source::remote::is_remote;
@@ -72,8 +72,15 @@ fn run(options: &ImportOptions, publish: Option<&dyn Publish>, observer: &dyn Ob
 pub enum Outcome {
     /// The database is complete.
     Imported(Box<ImportReport>),
-    /// A dry run: this is what would be done. [`Plan::check_space`] tells whether it would fail for want of room.
-    Planned(Plan),
+    /// A dry run. [`Plan::check_space`] tells whether the import would fail for want of room.
+    Planned(Box<DryRun>),
+}
+
+/// A plan with the choices of the user that led to it.
+fn dry_run(sources: &Sources, preset: &Resolved, plan: Plan) -> DryRun {
+    let Resolved { preset, choice, .. } = preset;
+    let source = sources.shown().display().to_string();
+    DryRun { source, preset: preset.clone(), preset_from: choice.to_string(), plan }
 }
 
 pub(super) struct Import<'a> {
@@ -116,7 +123,7 @@ impl Import<'_> {
             validate::check_published(preset.loader)?;
         }
         self.warn(sources.take_unusable());
-        let planned = self.plan(&opened, &preset, &target, finished)?;
+        let planned = self.plan(&sources, &opened, &preset, &target, finished)?;
         let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
         let (checksum, origin) = (opened.checksum(), opened.origin());
         let mut source = opened.read_header(options, &planned.plan)?;
@@ -129,7 +136,7 @@ impl Import<'_> {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
         if options.dry_run {
-            return Ok(Outcome::Planned(planned.plan));
+            return Ok(Outcome::Planned(Box::new(dry_run(&sources, &preset, planned.plan))));
         }
         if !finished {
             disk_space::check(&planned.plan.space)?;
@@ -195,11 +202,20 @@ impl Import<'_> {
     /// The preset, with `default` where the caller names none.
     pub(super) fn preset(&self, default: &str) -> Result<Resolved> {
         let Self { options, .. } = self;
-        let preset = options.overrides.preset_or(options.preset.as_deref(), default)?;
-        preset::resolve(&preset, &options.overrides)
+        let (preset, choice) = options.overrides.choose(options.preset.as_deref(), default)?;
+        let mut resolved = preset::resolve(&preset, &options.overrides)?;
+        resolved.choice = choice;
+        Ok(resolved)
     }
 
-    fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target, finished: bool) -> Result<Planned> {
+    fn plan(
+        &self,
+        sources: &Sources,
+        opened: &OpenSource,
+        preset: &Resolved,
+        target: &Target,
+        finished: bool,
+    ) -> Result<Planned> {
         let mut planned = planner::plan(self.options, preset, opened)?;
         self.warn(std::mem::take(&mut planned.warnings));
         // How much of the source is not stored shows only when it is read.
@@ -210,7 +226,8 @@ impl Import<'_> {
         planned.plan.space = disk_space::of(&planned.plan, opened.plain && stores_all, planned.least_bytes, target)?;
         // Of a dry run it is the result.
         if !self.options.dry_run {
-            self.progress.report(&Event::Planned { plan: planned.plan.describe() });
+            let dry_run = dry_run(sources, preset, planned.plan.clone());
+            self.progress.report(&Event::Planned { plan: dry_run.describe() });
         }
         Ok(planned)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::load::identity::{Origin, RemoteOrigin, is_file};
-use crate::load::options::{F3Data, Format, ImportOptions, LogOptions};
+use crate::load::options::{F3Data, Format, ImportOptions, Indexes, LogOptions};
 use crate::load::sources::Sources;
 use crate::load::validate;
 use crate::report::{ChecksumInfo, Plan, SourceInfo};
@@ -300,8 +300,7 @@ fn chosen(options: &LogOptions) -> String {
         to,
         expect_head,
         checkpoints,
-        no_id_index,
-        index_transactions,
+        indexes,
         links_only,
         skip_unknown_operations,
     } = options;
@@ -320,8 +319,7 @@ fn chosen(options: &LogOptions) -> String {
         let hash = twox_hash::XxHash3_64::oneshot(all.as_bytes());
         words.push(format!("--checkpoint ({} blocks, {hash:016x})", checkpoints.len()));
     }
-    words.extend(flag("--no-id-index", *no_id_index));
-    words.extend(flag("--index transactions", *index_transactions));
+    words.extend((*indexes != Indexes::default()).then(|| format!("--indexes {indexes}")));
     words.extend(flag("--verify links", *links_only));
     words.extend(flag("--unknown-operations skip", *skip_unknown_operations));
     words.join(" ")

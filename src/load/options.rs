@@ -1,5 +1,6 @@
 //! The options of an import.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -74,12 +75,8 @@ pub struct ImportOptions {
     pub(crate) discard: bool,
     /// Delete the unfinished work of an earlier import.
     pub(crate) restart: bool,
-    /// Follow the links of a CAR's blocks while they are read, and report how many lead to no block.
-    pub(crate) check_links: bool,
-    /// The same, and an error if there is one, or one that cannot be read, or a root without its block.
-    pub(crate) require_links: bool,
-    /// Refuse a CAR whose roots are not all among its blocks. Without it they are only reported.
-    pub(crate) require_roots: bool,
+    /// How strictly the roots and links of a CAR are checked. Defaults to [`Links::Ignore`].
+    pub(crate) links: Links,
     /// Leave the final compaction out; only where there is one. The report says so.
     pub(crate) no_compact: bool,
     /// Choose a plan, report it, and do nothing else.
@@ -146,15 +143,67 @@ pub struct LogOptions {
     pub(crate) expect_head: Option<(u32, Id)>,
     /// Numbers of blocks, and the ids that they must have.
     pub(crate) checkpoints: Vec<(u32, Id)>,
-    /// Leave out the family that finds blocks by their ids.
-    pub(crate) no_id_index: bool,
-    /// Make the family that finds transactions by their ids.
-    pub(crate) index_transactions: bool,
+    /// The indexes to build. Defaults to the ids of blocks.
+    pub(crate) indexes: Indexes,
     /// Leave the merkle roots of transactions unchecked: ids and links alone. Faster, and damaged transactions are not
     /// found. The report and the database's record say so.
     pub(crate) links_only: bool,
     /// Pass over operations of unknown kinds instead of refusing them, and count their blocks.
     pub(crate) skip_unknown_operations: bool,
+}
+
+/// How strictly an import checks the roots and links of a CAR. Missing roots are always reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Links {
+    /// Links are not followed.
+    #[default]
+    Ignore,
+    /// Links are not followed. A root without a block is an error.
+    Roots,
+    /// Links are followed. The report counts the missing blocks.
+    Check,
+    /// Links are followed. A missing block, an unreadable block and a root without a block are errors.
+    Require,
+}
+
+impl Links {
+    /// True if links are followed.
+    pub(crate) fn are_followed(self) -> bool {
+        matches!(self, Self::Check | Self::Require)
+    }
+}
+
+/// Column families that find the records of a block log by an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Indexes {
+    /// Blocks by their ids. Defaults to `true`.
+    pub ids: bool,
+    /// Transactions by their ids. Defaults to `false`.
+    pub transactions: bool,
+}
+
+impl Indexes {
+    /// No index.
+    pub const NONE: Self = Self { ids: false, transactions: false };
+}
+
+impl Default for Indexes {
+    fn default() -> Self {
+        Self { ids: true, transactions: false }
+    }
+}
+
+impl fmt::Display for Indexes {
+    /// Writes the value of `--indexes`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.ids, self.transactions) {
+            (true, true) => "ids,transactions",
+            (true, false) => "ids",
+            (false, true) => "transactions",
+            (false, false) => "none",
+        })
+    }
 }
 
 impl LogOptions {
@@ -207,9 +256,7 @@ impl ImportOptions {
             replace: false,
             discard: false,
             restart: false,
-            check_links: false,
-            require_links: false,
-            require_roots: false,
+            links: Links::Ignore,
             no_compact: false,
             dry_run: false,
             preset: None,
@@ -243,11 +290,6 @@ impl ImportOptions {
         let mut options = self.clone();
         options.sources.iter_mut().for_each(|source| take_secrets(source, &mut options.network));
         options
-    }
-
-    /// Whether links are followed.
-    pub(crate) fn follows_links(&self) -> bool {
-        self.check_links || self.require_links
     }
 
     /// The memory that the import may use, in bytes: as requested, or half of what there is.

@@ -36,7 +36,7 @@ const TRANSACTIONS: f64 = 0.2;
 pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plain: bool) -> PhaseWeights {
     let mut tail = 0.0;
     let mut phases = vec![(Phase::Read, 1.0)];
-    if plan.log().is_some() && options.log.index_transactions {
+    if plan.log().is_some() && options.log.indexes.transactions {
         phases.push((Phase::Build, TRANSACTIONS));
     }
     if let Some(memtable) = plan.memtable() {
@@ -106,7 +106,7 @@ mod tests {
         planner::for_log(&mut log, false, vec!["default".into()]);
         assert_eq!(names(&of(&log, true, &none)), ["read", "ingest", "compact", "commit"]);
         let mut options = ImportOptions::new("block_log", "db");
-        options.log.index_transactions = true;
+        options.log.indexes.transactions = true;
         let weights = super::of(&options, &log, &none, true);
         assert_eq!(names(&weights), ["read", "build", "ingest", "compact", "commit"]);
         assert_eq!(weights.phases[1].1, TRANSACTIONS);

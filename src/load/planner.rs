@@ -118,7 +118,7 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let OpenSource { plain, expected, is_exact, .. } = *opened;
     let log = opened.log();
     let budget = options.memory_budget();
-    let links_bytes = if options.follows_links() && log.is_none() { budget / LINKS_SHARE } else { 0 };
+    let links_bytes = if options.links.are_followed() && log.is_none() { budget / LINKS_SHARE } else { 0 };
     let memory = budget - links_bytes;
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
     let own = if plain { memory } else { memory - memory / 4 };
@@ -159,8 +159,8 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
         }
     }
     if let Some(log) = log {
-        let ids = (!options.log.no_id_index).then(|| BLOCK_IDS.to_owned());
-        let transactions = options.log.index_transactions.then(|| TRANSACTIONS.to_owned());
+        let ids = options.log.indexes.ids.then(|| BLOCK_IDS.to_owned());
+        let transactions = options.log.indexes.transactions.then(|| TRANSACTIONS.to_owned());
         let families = std::iter::once(DEFAULT.to_owned()).chain(ids).chain(transactions).collect();
         for_log(&mut plan, log.is_piped(), families);
     }

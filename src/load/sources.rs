@@ -17,9 +17,9 @@ use crate::load::options::{Format, ImportOptions};
 use crate::parallel;
 use crate::progress::Network;
 use crate::report::RemoteInfo;
-use crate::source::block_log::{PEEK, is_block_log, is_log_directory, is_set};
-use crate::source::car::cars_in;
+use crate::source::block_log::{PEEK, has_log_name, is_block_log, is_set, log_in};
 use crate::source::car::sources::Following;
+use crate::source::car::{cars_in, has_car_name, no_snapshot_in};
 use crate::source::input::{self, Compression, Input, InputOptions, Look, Remote, STDIN};
 use crate::source::remote::is_remote;
 
@@ -265,14 +265,47 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for path in &options.sources {
         let is_dir = path.as_os_str() != STDIN && !is_remote(path) && path.is_dir();
-        let is_log = options.format == Format::BlockLog || (options.format == Format::Auto && is_log_directory(path));
-        if !is_dir || is_log {
+        if !is_dir || options.format == Format::BlockLog {
             names.push(path.clone());
             continue;
         }
-        names.extend(cars_in(path)?);
+        names.extend(snapshots_in(path, options.format)?);
     }
     Ok(names)
+}
+
+/// The snapshots in a directory: its CARs, or the directory itself if it holds a block log.
+///
+/// # Errors
+/// [`Error::Usage`]: it holds both; [`Error::BadInput`]: it holds none.
+pub(crate) fn snapshots_in(dir: &Path, format: Format) -> Result<Vec<PathBuf>> {
+    let cars = cars_in(dir)?;
+    let log = log_in(dir).filter(|_| format == Format::Auto);
+    match (cars.first(), log) {
+        (Some(car), Some(log)) => Err(both_formats(dir, car, &log)),
+        (Some(_), None) => Ok(cars),
+        (None, Some(_)) => Ok(vec![dir.to_owned()]),
+        (None, None) => Err(no_snapshot_in(dir)),
+    }
+}
+
+/// The error for a directory that holds snapshots of both formats.
+fn both_formats(dir: &Path, car: &Path, log: &Path) -> Error {
+    let name = |path: &Path| path.strip_prefix(dir).unwrap_or(path).display().to_string();
+    Error::Usage {
+        reason: format!("{} holds both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)),
+        hint: "choose one with --format car or --format block-log".into(),
+    }
+}
+
+/// True if a directory holds snapshots: CARs or a block log.
+pub(crate) fn holds_snapshots(dir: &Path) -> bool {
+    log_in(dir).is_some() || !cars_in(dir).is_ok_and(|cars| cars.is_empty())
+}
+
+/// True if a path is named like a snapshot, whether it exists or not.
+pub(crate) fn has_snapshot_name(path: &Path) -> bool {
+    has_car_name(path) || has_log_name(path)
 }
 
 fn look_at(

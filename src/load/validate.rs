@@ -1,7 +1,7 @@
 //! Refuses options that have no effect, before an import begins.
 
 use crate::error::{Error, Result};
-use crate::load::options::{F3Data, ImportOptions, LogOptions, PlanChoice};
+use crate::load::options::{F3Data, ImportOptions, Links, LogOptions, PlanChoice};
 use crate::preset::Loader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
@@ -36,11 +36,10 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) 
     if options.f3 != F3Data::Store {
         return usage("--f3 has no effect on a block log: it has no F3 data", "leave it out");
     }
-    if options.follows_links() || options.require_roots {
+    if options.links != Links::Ignore {
         return usage(
-            "--check-links, --require-links and --require-roots have no effect on a block log: it has no roots, and each \
-             block must follow the one before it",
-            "leave them out",
+            "--links has no effect on a block log: a log has no roots, and each block must follow the previous block",
+            "leave --links out",
         );
     }
     if options.shard.is_some() {
@@ -129,10 +128,10 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
 /// Refuses options that have no effect on a shard, or would need the others.
 fn check_shard(options: &ImportOptions, loader: Loader) -> Result<()> {
     let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
-    if options.follows_links() {
+    if options.links.are_followed() {
         return refused(
-            "--check-links and --require-links need all blocks, and a shard has only some",
-            "leave them out, and follow the links in a database that is seeded: `bedload walk`",
+            "--links check and --links require need all blocks, and a shard has only some",
+            "leave --links out, and follow the links in a seeded database: `bedload walk`",
         );
     }
     if options.into_existing {

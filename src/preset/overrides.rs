@@ -1,5 +1,6 @@
 //! The overrides of a preset, and the choice of the preset.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use super::key::{Key, Origin, Scope, Stage};
@@ -40,6 +41,31 @@ pub struct Overrides {
     pub(crate) machine: Option<Machine>,
 }
 
+/// Where the choice of a preset comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Choice {
+    /// The caller, or `--preset`.
+    CommandLine,
+    /// `BEDLOAD_PRESET`.
+    Environment,
+    /// The user's configuration.
+    UserConfig(PathBuf),
+    /// The default of the kind of source.
+    #[default]
+    Default,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CommandLine => f.write_str("command line"),
+            Self::Environment => f.write_str(PRESET_VARIABLE),
+            Self::UserConfig(path) => write!(f, "{}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
 impl Overrides {
     /// The process's environment, and the user's configuration where it exists: `$XDG_CONFIG_HOME/bedload/config.toml`, or
     /// `~/.config/bedload/config.toml`.
@@ -71,15 +97,23 @@ impl Overrides {
     /// # Errors
     /// As [`Overrides::preset`].
     pub(crate) fn preset_or(&self, named: Option<&str>, default: &str) -> Result<Preset> {
+        self.choose(named, default).map(|(preset, _)| preset)
+    }
+
+    /// The preset, and where the choice comes from.
+    ///
+    /// # Errors
+    /// As [`Overrides::preset`].
+    pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, Choice)> {
         if let Some(word) = named {
-            return Preset::find(word);
+            return Ok((Preset::find(word)?, Choice::CommandLine));
         }
         if let Some((_, word)) = self.environment.iter().find(|(name, _)| name == PRESET_VARIABLE) {
-            return Preset::find(word);
+            return Ok((Preset::find(word)?, Choice::Environment));
         }
-        match self.read_user_config()?.and_then(|document| document.preset) {
-            Some(word) => Preset::find(&word),
-            None => Preset::builtin(default),
+        match (self.read_user_config()?.and_then(|document| document.preset), &self.user_config) {
+            (Some(word), Some(config)) => Ok((Preset::find(&word)?, Choice::UserConfig(config.clone()))),
+            _ => Ok((Preset::builtin(default)?, Choice::Default)),
         }
     }
 

@@ -7,7 +7,7 @@ use super::Preset;
 use super::key::{Key, Origin, Scope, Stage};
 use super::lints;
 use super::machine::Machine;
-use super::overrides::Overrides;
+use super::overrides::{Choice, Overrides};
 use super::parse::Assignment;
 use super::problem::PresetProblem;
 use super::resolved::{Resolved, agrees};
@@ -27,6 +27,7 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     let machine = overrides.machine.unwrap_or_else(Machine::here);
     let resolved = Resolved {
         preset: preset.name.clone(),
+        choice: Choice::Default,
         summary: preset.summary.clone(),
         loader: preset.loader,
         machine,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
+use super::overrides::Choice;
 use super::registry;
 use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
@@ -16,6 +17,8 @@ use crate::rocks::settings::{BottommostLevel, CompactionSettings, IngestSettings
 pub struct Resolved {
     /// Name of the preset.
     pub preset: String,
+    /// Where the choice of the preset comes from.
+    pub(crate) choice: Choice,
     /// Its summary.
     pub summary: String,
     /// Its loader.

@@ -17,6 +17,7 @@ pub(crate) mod tune;
 mod verify;
 mod walk;
 
+pub(crate) use crate::escape::shell_word;
 pub use crate::escape::{shown, shown_in_line, shown_json};
 pub use crate::source::input::SumFunction;
 pub(crate) use bundle::{BUNDLED_SCHEMA, BundleReport};
@@ -36,8 +37,8 @@ pub(crate) use inspect::INSPECT_SCHEMA;
 pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;
 pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings};
-pub use plan::Plan;
 pub(crate) use plan::sst_target;
+pub use plan::{DryRun, Plan};
 pub(crate) use plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, Space};
 pub(crate) use stat::STAT_SCHEMA;
 pub use stat::{FamilyStat, OptionStat, StatReport};

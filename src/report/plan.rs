@@ -5,6 +5,29 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::size::{counted, human};
 
+/// The result of a dry run: what would be imported, with which preset, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DryRun {
+    /// The source as the user gave it. Of several the first, and how many more.
+    pub source: String,
+    /// The preset.
+    pub preset: String,
+    /// Where the choice of the preset comes from: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
+    pub preset_from: String,
+    /// The plan.
+    #[serde(flatten)]
+    pub plan: Plan,
+}
+
+impl DryRun {
+    /// One line for people.
+    pub fn describe(&self) -> String {
+        let Self { source, preset, preset_from, plan } = self;
+        format!("{source}, preset {preset} ({preset_from}): {}", plan.describe())
+    }
+}
+
 /// How an import will proceed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -66,7 +66,7 @@ pub const KINDS: [Kind; 14] = [
     kind("log", Way::Ranges, From::File, RANGES),
     kind("log from a pipe", Way::Ranges, From::Pipe, RANGES),
     kind("log through memtables", Way::Batches, From::File, BATCHES),
-    Kind { more: &["--index", "transactions"], ..kind("log with transactions", Way::Ranges, From::File, RANGES) },
+    Kind { more: &["--indexes", "ids,transactions"], ..kind("log with transactions", Way::Ranges, From::File, RANGES) },
 ];
 
 impl Kind {

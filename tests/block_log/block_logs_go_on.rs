@@ -214,7 +214,7 @@ fn a_flipped_bit_in_a_partition_of_transactions_is_never_published() {
     let all = case(&place, &bytes, false);
     for batches in [false, true] {
         let run = || {
-            let run = all().args(&["--index", "transactions"]);
+            let run = all().args(&["--indexes", "ids,transactions"]);
             if batches { run.through_memtables() } else { run }
         };
         for thousandths in [0, 300, 999] {

@@ -251,7 +251,7 @@ fn expectations_that_hold_change_nothing() {
 fn without_the_family_of_ids_there_is_none() {
     let blocks = steem(1, 100, 14);
     let place = Place::in_memory();
-    let done = import(&place, place.file("block_log", &raw(&blocks))).args(&["--no-id-index"]).run();
+    let done = import(&place, place.file("block_log", &raw(&blocks))).args(&["--indexes", "none"]).run();
     done.succeeded();
     let families = rust_rocksdb::DB::list_cf(&rust_rocksdb::Options::default(), &done.db).expect("a database");
     assert_eq!(families, ["default"]);

@@ -55,8 +55,14 @@ fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
             let place = Place::in_memory();
             let file = place.file("blocks.log", &bytes);
             let run = || {
-                let run =
-                    import(&place, &file).args(&["--index", "transactions", "--preset", preset, "--threads", "4"]);
+                let run = import(&place, &file).args(&[
+                    "--indexes",
+                    "ids,transactions",
+                    "--preset",
+                    preset,
+                    "--threads",
+                    "4",
+                ]);
                 // The headers are those of other transactions.
                 let run = run.args(&["--verify", "links"]);
                 let small = ["--set", "load.write.batch_bytes=8K", "--set", "load.cf.write_buffer_size=64K"];

@@ -105,7 +105,7 @@ fn quiet_hides_narration_and_never_results() {
     let lacks = crate::common::car::car(&[absent], &blocks);
     std::fs::write(dir.path().join("lacks.car"), lacks).expect("written");
     for (db, more) in [("q", &["-q"][..]), ("off", &["--progress", "off"])] {
-        let (_, stderr) = run(&[&["import", "lacks.car", "--check-links", "--db", db][..], more].concat());
+        let (_, stderr) = run(&[&["import", "lacks.car", "--links", "check", "--db", db][..], more].concat());
         assert!(stderr.lines().all(|line| line.starts_with("warning: ")), "{stderr}");
         assert!(stderr.contains("1 of 1 roots") && stderr.contains(" that they link to"), "{stderr}");
     }
@@ -211,7 +211,7 @@ fn tables_fit_a_usual_terminal_wherever_they_go() {
         String::from_utf8(output.stdout).expect("text")
     };
     run(&["generate", "log", "--profile", "steem", "--size", "1MiB", "-q"]);
-    run(&["import", "log", "--db", "chain", "--index", "transactions", "-q"]);
+    run(&["import", "log", "--db", "chain", "--indexes", "ids,transactions", "-q"]);
     for args in [&["presets", "list"][..], &["presets", "diff", "ingest", "memtable"], &["stat", "chain"]] {
         let text = run(args);
         let widest = text.lines().max_by_key(|line| line.chars().count()).expect("a table");

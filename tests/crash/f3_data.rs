@@ -188,7 +188,7 @@ fn killed_in_the_middle_of_f3_data_and_behind_them_it_goes_on() {
         }
     }
     // Links are followed in what was read before, without the F3 data in memory; these are there.
-    let case = case(&place.path(""), v2(), Way::Spill, From::Pipe, "skip").arg(&["--check-links"]);
+    let case = case(&place.path(""), v2(), Way::Spill, From::Pipe, "skip").arg(&["--links", "check"]);
     case.dies_at("read:3");
     assert_eq!(case.finishes().number("/links/missing"), 0);
 }
@@ -276,7 +276,7 @@ fn what_was_left_out_is_not_missed() {
     let place = Place::in_memory();
     let stored = blocks(f3(), &[blake(RAW, b"a head")]);
     let snapshot = Box::leak(Box::new(of("linked-v2.car", stored, &[1])));
-    let case = case(&place.path(""), snapshot, Way::Spill, From::File, "skip").arg(&["--require-links"]);
+    let case = case(&place.path(""), snapshot, Way::Spill, From::File, "skip").arg(&["--links", "require"]);
     case.finishes();
     let (db, source) = (case.db.to_str().expect("text"), case.snapshot.file.to_str().expect("text"));
     program().args(["verify", db, "--against", source]).assert().success();

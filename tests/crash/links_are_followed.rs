@@ -1,5 +1,5 @@
-//! `--check-links`: the same count of links that lead to no block with every loader and key, also after a kill; and
-//! `--require-links`, `--require-roots`.
+//! `--links check`: the same count of links that lead to no block with every loader and key, also after a kill; and
+//! `--links require`, `--links roots`.
 
 use std::sync::OnceLock;
 
@@ -75,15 +75,19 @@ fn every_loader_and_key_comes_to_the_same_count() {
         for key in [Key::Cid, Key::Multihash, Key::Digest] {
             for from in [From::File, From::Pipe] {
                 let case = Case::new(&place.path(""), linked(), way, from).key(key);
-                let ended = case.clone().arg(&["--check-links"]).finishes();
+                let ended = case.clone().arg(&["--links", "check"]).finishes();
                 counts(&ended, MISSING);
                 assert_eq!(ended.number("/missing_roots"), 0);
                 case.again();
             }
         }
     }
-    let without = Case::new(&place.path(""), linked(), Way::Memory, From::File).finishes();
-    assert!(without.json.get("links").is_none(), "{without:?}");
+    // Missing links are no error of `roots`.
+    for links in ["ignore", "roots"] {
+        let case = Case::new(&place.path(""), linked(), Way::Memory, From::File).arg(&["--links", links]);
+        let without = case.finishes();
+        assert!(without.json.get("links").is_none(), "{without:?}");
+    }
 }
 
 #[test]
@@ -102,7 +106,7 @@ fn a_run_that_goes_on_comes_to_the_same_count() {
                 if rounds(0, 1) == 0 && (number + which) % 2 == 0 {
                     continue;
                 }
-                let case = Case::new(&place.path(""), linked(), way, from).key(key).arg(&["--check-links"]);
+                let case = Case::new(&place.path(""), linked(), way, from).key(key).arg(&["--links", "check"]);
                 case.dies_at(point);
                 let ended = case.finishes();
                 counts(&ended, MISSING);
@@ -119,7 +123,7 @@ fn links_to_what_the_database_held_before_lead_somewhere() {
     let held: Vec<Block> = (0..BLOCKS).step_by(2 * EVERY as usize).map(absent).collect();
     let old: &'static Snapshot = Box::leak(Box::new(Snapshot::of_blocks("held.car", rooted(&held), &held)));
     for way in WAYS {
-        let case = Case::new(&place.path(""), linked(), way, From::File).into_existing(old).arg(&["--check-links"]);
+        let case = Case::new(&place.path(""), linked(), way, From::File).into_existing(old).arg(&["--links", "check"]);
         case.put_old();
         counts(&case.finishes(), MISSING - held.len() as u64);
     }
@@ -137,24 +141,21 @@ fn what_is_required_and_not_there_is_refused_and_nothing_is_published() {
     let name = cid::Cid::try_from(other).expect("a CID").to_string();
     for way in WAYS {
         let case = Case::new(&place.path(""), lacking, way, From::File);
-        for (option, says) in [
-            ("--require-roots", format!("rootless.car: the blocks lack 1 of 3 roots: {name}\n")),
-            (
-                "--require-links",
-                format!("rootless.car: the blocks lack {MISSING} of the {} that they link to: bafy", "6,120"),
-            ),
+        for (links, says) in [
+            ("roots", format!("rootless.car: the blocks lack 1 of 3 roots: {name}\n")),
+            ("require", format!("rootless.car: the blocks lack {MISSING} of the {} that they link to: bafy", "6,120")),
         ] {
-            let ended = case.clone().arg(&[option]).run();
-            assert_eq!(ended.code, Some(3), "{option}: {ended:?}");
+            let ended = case.clone().arg(&["--links", links]).run();
+            assert_eq!(ended.code, Some(3), "{links}: {ended:?}");
             ended.says(&[&says]);
-            assert!(!case.db.exists() && !case.partial().exists(), "{option}: something is left");
+            assert!(!case.db.exists() && !case.partial().exists(), "{links}: something is left");
         }
         let ended = case.finishes();
         assert_eq!((ended.number("/missing_roots"), ended.text("/first_missing_roots/0")), (1, &*name));
         case.again();
     }
-    let warned =
-        program().arg("import").arg(&lacking.file).arg("--db").arg(place.path("warned")).arg("--check-links").output();
+    let check = ["--links", "check"];
+    let warned = program().arg("import").arg(&lacking.file).arg("--db").arg(place.path("warned")).args(check).output();
     let warned = String::from_utf8(warned.expect("it runs").stderr).expect("text");
     for says in
         ["warning: the blocks lack 1 of 3 roots: ", "warning: the blocks lack 121 of the 6,120 that they link to: "]
@@ -174,7 +175,7 @@ fn a_link_behind_an_identity_is_named_and_what_cannot_be_followed_is_refused() {
     let run = |file: &std::path::Path| {
         let db = place.path("refused");
         let mut command = crate::common::run::bedload();
-        command.arg("import").arg(file).arg("--db").arg(&db).arg("--require-links");
+        command.arg("import").arg(file).arg("--db").arg(&db).args(["--links", "require"]);
         let output = command.output().expect("run");
         assert!(!db.exists());
         (output.status.code(), String::from_utf8(output.stderr).expect("text"))

@@ -135,14 +135,14 @@ fn roots_of_all_sources_are_looked_for() {
     // Each names a root that only the other one has; the second also one that none has.
     let first = place.file("a.car", &car(&[b[0].0.clone(), a[0].0.clone()], &a));
     let second = place.file("b.car", &car(&[a[0].0.clone()], &b));
-    let done = import_all(&place, &[&first, &second]).args(&["--require-roots"]).run();
+    let done = import_all(&place, &[&first, &second]).args(&["--links", "roots"]).run();
     done.succeeded();
     assert_eq!(done.roots(), [b[0].0.clone(), a[0].0.clone()], "each once");
     let roots = |number: usize| done.json["sources"][number]["roots"].as_array().map(Vec::len);
     assert_eq!((roots(0), roots(1)), (Some(2), Some(1)));
     std::fs::remove_dir_all(&done.db).expect("a database");
     std::fs::write(&second, car(&[missing.0], &b)).expect("written");
-    let done = import_all(&place, &[&first, &second]).args(&["--require-roots"]).run();
+    let done = import_all(&place, &[&first, &second]).args(&["--links", "roots"]).run();
     done.refused_by(3, "a.car and 1 more: the blocks lack 1 of 3 roots");
 }
 

@@ -128,7 +128,7 @@ fn a_block_log_stands_past_sequence_zero_and_an_old_node_keeps_all_families() {
     let place = Place::in_memory();
     let log = place.path("block_log");
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
-    let db = import(&place.path(""), &log, &["--preset", "ingest-compat", "--index", "transactions"]);
+    let db = import(&place.path(""), &log, &["--preset", "ingest-compat", "--indexes", "ids,transactions"]);
     stands_well(&db, &["block_ids", "default", "transactions"]);
     keeps_everything(&db, &["block_ids", "default", "transactions"]);
 }

@@ -116,7 +116,7 @@ fn a_generated_block_log() {
     let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
     let place = Place::new();
     let source = generated(&place, "steem", if long { "128MiB" } else { "8MiB" });
-    let index = ["--index", "transactions"];
+    let index = ["--indexes", "ids,transactions"];
     let first = import(&place, &source).args(&index).run();
     first.succeeded();
     assert_eq!(families(&first).len(), 3);

@@ -81,7 +81,7 @@ fn a_block_log_makes_the_same_files_whatever_its_threads_and_memory() {
         ["--threads", "2", "--memory", "16MiB"],
     ] {
         let db = place.path(&way.concat().replace('-', ""));
-        import(&place, &source).db(db.clone()).args(&["--index", "transactions"]).args(&way).run().succeeded();
+        import(&place, &source).db(db.clone()).args(&["--indexes", "ids,transactions"]).args(&way).run().succeeded();
         let (files, written) = published(&place, &db);
         match &first {
             None => first = Some(files),

@@ -242,7 +242,7 @@ fn hundreds_of_small_sources_stay_in_the_budget() {
 fn links_are_compared_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 256 * MIB, Format::Car);
-    let measured = keeps(&place, &source, Way::File, 64, 2, &["--check-links"]);
+    let measured = keeps(&place, &source, Way::File, 64, 2, &["--links", "check"]);
     let linked = measured.report["links"]["linked"].as_u64().expect("a count");
     assert!(linked > 10_000 && measured.report["links"]["missing"] == 0, "{}", measured.report["links"]);
 }
@@ -342,7 +342,7 @@ fn a_block_log_through_memtables() {
     for (preset, way, threads) in
         [("memtable", Way::File, 2), ("memtable", Way::Pipe, 8), ("rocksdb-defaults", Way::File, 8)]
     {
-        let args = [&["--preset", preset, "--index", "transactions"][..], &small].concat();
+        let args = [&["--preset", preset, "--indexes", "ids,transactions"][..], &small].concat();
         let measured = keeps(&place, &source, way, 64, threads, &args);
         assert_eq!(measured.report["plan"]["memtable"]["write_buffer_bytes"], 3 * 2 * 4 * MIB);
         assert!(measured.number("payload_bytes") > 250 * MIB);

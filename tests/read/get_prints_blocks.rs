@@ -185,8 +185,8 @@ fn blocks_of_a_log_come_by_range_and_the_last_one_by_name() {
         .stderr(contains(format!("2 of 3 keys are not in the database, {there}")));
     let id = block["transactions"][0]["transaction_id"].as_str().map_or_else(|| "ab".repeat(20), str::to_owned);
     get(&db, &[&id]).code(1).stderr(contains(
-        "hint: an id of a block is looked for here; ids of transactions are found after `bedload import --index \
-         transactions`\n",
+        "hint: an id of a block is looked for here; ids of transactions are found after `bedload import --indexes \
+         ids,transactions`\n",
     ));
     let families = rust_rocksdb::DB::list_cf(&rust_rocksdb::Options::default(), &db).expect("families");
     let node = rust_rocksdb::DB::open_cf(&rust_rocksdb::Options::default(), &db, &families).expect("open");

@@ -186,7 +186,13 @@ fn blocks_behind_those_of_a_log_are_counted_and_the_rest_is_confirmed() {
     let make = |name: &str, more: &[&str]| {
         let db = dir.path().join(name);
         let mut command = bedload();
-        command.arg("import").arg(&log).arg("--db").arg(&db).args(["--index", "transactions", "--quiet"]).args(more);
+        command
+            .arg("import")
+            .arg(&log)
+            .arg("--db")
+            .arg(&db)
+            .args(["--indexes", "ids,transactions", "--quiet"])
+            .args(more);
         command.assert().success();
         db
     };
@@ -244,7 +250,7 @@ fn a_transaction_that_an_added_block_names_again_is_no_damage() {
     for overwrites in [false, true] {
         let db = dir.path().join(format!("db-{overwrites}"));
         let mut command = bedload();
-        command.arg("import").arg(&log).arg("--db").arg(&db).args(["--index", "transactions", "--quiet"]);
+        command.arg("import").arg(&log).arg("--db").arg(&db).args(["--indexes", "ids,transactions", "--quiet"]);
         command.assert().success();
         let (node, _) = open_all(&db);
         let (ids, transactions) =

@@ -269,7 +269,7 @@ fn counts_of_the_record_that_do_not_add_up_are_a_problem() {
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
     let of_log = dir.path().join("of_log");
     let mut command = bedload();
-    command.arg("import").arg(&log).arg("--db").arg(&of_log).args(["--index", "transactions", "--quiet"]);
+    command.arg("import").arg(&log).arg("--db").arg(&of_log).args(["--indexes", "ids,transactions", "--quiet"]);
     command.assert().success();
     for (db, places) in [
         (&db, &["/blocks/read", "/blocks/duplicate"][..]),

@@ -377,7 +377,7 @@ fn logs_with_their_indexes_are_seeded_too() {
     let made =
         bedload().args(["generate", "--profile", "steem", "--size", "4MiB"]).arg(&log).output().expect("it runs");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    for index in [&["--index", "transactions"][..], &["--no-id-index"], &[]] {
+    for index in [&["--indexes", "ids,transactions"][..], &["--indexes", "none"], &[]] {
         let place = Place::new();
         let done = import(&place, &log).args(&SMALL_FILES).args(index).run();
         assert_eq!(done.code, Some(0), "{}", done.stderr);

@@ -100,7 +100,7 @@ fn a_log_is_seeded_without_its_indexes() {
     let made =
         bedload().args(["generate", "--profile", "steem", "--size", "4MiB"]).arg(&log).output().expect("it runs");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let done = import(&place, &log).args(&SMALL_FILES).args(&["--index", "transactions"]).run();
+    let done = import(&place, &log).args(&SMALL_FILES).args(&["--indexes", "ids,transactions"]).run();
     let to = place.path("to");
     bundle(&done.db, &to).succeeds();
     for (families, count) in [(&["default"][..], 1), (&["transactions", "default"], 2)] {

@@ -231,7 +231,7 @@ fn a_log_that_contradicts_its_record_is_refused() {
     let made =
         bedload().args(["generate", "--profile", "steem", "--size", "2MiB"]).arg(&log).output().expect("it runs");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let done = import(&place, &log).args(&SMALL_FILES).args(&["--index", "transactions"]).run();
+    let done = import(&place, &log).args(&SMALL_FILES).args(&["--indexes", "ids,transactions"]).run();
     let to = place.path("bundles");
     bundle(&done.db, &to).succeeds();
     let counts = "other blocks than its log has";

@@ -230,7 +230,7 @@ fn missing_roots_are_those_of_all_shards() {
     assert_eq!(record["missing_roots"], whole.json["missing_roots"]);
     assert_eq!(record["first_missing_roots"], whole.json["first_missing_roots"]);
     // One shard is told of its own.
-    let some = shard(&file, "3/8", &place.path("some")).arg(&["--require-roots"]).refused(3, "roots");
+    let some = shard(&file, "3/8", &place.path("some")).arg(&["--links", "roots"]).refused(3, "roots");
     assert!(!some.text("/error").contains("40 of"), "{some:?}");
 }
 

@@ -134,8 +134,8 @@ fn shards_of_what_has_none_are_refused() {
     let place = Place::new();
     let db = place.path("db");
     let of = |args: &[&str]| shard(&small().file, "0/2", &db).arg(args);
-    of(&["--check-links"]).refused(2, "need all blocks");
-    of(&["--require-links"]).refused(2, "need all blocks");
+    of(&["--links", "check"]).refused(2, "need all blocks");
+    of(&["--links", "require"]).refused(2, "need all blocks");
     let other = Place::new();
     let there = imported(&other, small());
     shard(&small().file, "0/2", &there).arg(&["--into-existing"]).refused(2, "--shard is for a database of its own");

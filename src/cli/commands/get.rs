@@ -250,14 +250,14 @@ fn id_hint(lookup: &BlockLookup) -> &'static str {
     match (lookup.finds_block_ids(), lookup.finds_transactions()) {
         (true, true) => "check the id",
         (true, false) => {
-            "an id of a block is looked for here; ids of transactions are found after `bedload import --index transactions`"
+            "an id of a block is looked for here; ids of transactions are found after `bedload import --indexes ids,transactions`"
         }
         (false, true) => {
-            "an id of a transaction is looked for here; ids of blocks are found after an import without --no-id-index"
+            "an id of a transaction is looked for here; ids of blocks are found after `bedload import --indexes ids,transactions`"
         }
         (false, false) => {
-            "no ids are in this database, only numbers of blocks: ids of blocks are found after an import without \
-             --no-id-index, those of transactions after `bedload import --index transactions`"
+            "no ids are in this database, only numbers of blocks: ids are found after `bedload import --indexes \
+             ids,transactions`"
         }
     }
 }

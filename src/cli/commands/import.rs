@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, PublishedImport, Signer};
 use crate::chain::Id;
-use crate::load::{F3Data, Format, LogOptions, PlanChoice};
+use crate::load::{F3Data, Format, Indexes, Links, LogOptions, PlanChoice};
 use crate::preset::Overrides;
-use crate::report::Plan;
+use crate::report::DryRun;
 use crate::size::human;
 use crate::sort::key::KeyLayout;
 use crate::sort::router::Shard;
@@ -17,156 +17,178 @@ use crate::{Error, ImportOptions, Outcome};
 use super::bundle::password;
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
+use crate::cli::places::{Places, places};
 use crate::cli::render::{self, screen};
 use crate::cli::source_list::{self, Names};
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, shard, signals};
 
 /// Load a snapshot into a new RocksDB database
+///
+/// `bedload import --help` lists all options. The man page also has those that only errors name.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]
+#[command(
+    override_usage = "bedload import [OPTIONS] SNAPSHOT... --db DIR\n       bedload import [OPTIONS] SNAPSHOT... DIR",
+    after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks"
+)]
 pub struct Args {
-    /// CARs (files, URLs, folders, lists of names: @FILE) or a block log; `-` is a pipe
+    /// CARs (files, URLs, directories, lists: @FILE) or a block log; `-` is a pipe
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
+
     /// Directory of the new database; unfinished work is in DIR.partial beside it
-    #[arg(long, value_name = "DIR", required_unless_present = "bundle")]
+    #[arg(long, value_name = "DIR", help_heading = "Where")]
     pub db: Option<PathBuf>,
-    /// Publish each file as it is built, as `bundle` does; without --db no database stays
-    #[arg(long, value_name = "PLACE", conflicts_with_all = ["into_existing"])]
-    pub bundle: Option<PathBuf>,
-    /// Sign the bundle with a secret key of minisign
-    #[arg(long, value_name = "FILE", requires = "bundle", conflicts_with = "shard")]
-    pub sign: Option<PathBuf>,
+    /// Replace the database DIR; the old one is removed
+    #[arg(long, help_heading = "Where")]
+    pub replace: bool,
+    /// Add to an existing database, then compact it
+    #[arg(long, help_heading = "Where")]
+    pub into_existing: bool,
+    /// Discard an unfinished import and start over
+    #[arg(long, help_heading = "Where")]
+    pub restart: bool,
 
     /// Memory to use; the default is half of what the machine or its cgroup has
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Memory")]
     pub memory: Option<u64>,
     /// Threads to use; the default is the preset's, or the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Memory")]
     pub threads: Option<u16>,
-    /// Where to put what does not fit in memory; the default is beside DIR
-    #[arg(long, value_name = "DIR")]
+    /// Directory for what does not fit in memory; the default is beside DIR
+    #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
     /// Where blocks stay: auto, memory, spill (files) or source
-    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice())]
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice(),
+          help_heading = "Memory", hide_short_help = true)]
     pub plan: PlanChoice,
 
-    /// Store blocks under their cid, multihash or digest [default: cid]
-    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = values::key_layout(), help_heading = "Database")]
-    pub key: Option<KeyLayout>,
-    /// The column family of the blocks [default: default]
-    #[arg(long, value_name = "NAME", help_heading = "Database")]
-    pub column_family: Option<String>,
-    /// Add to an existing database, then compact it
-    #[arg(long, help_heading = "Database")]
-    pub into_existing: bool,
-    /// Take the place of the database DIR, which is then removed
-    #[arg(long, requires = "db", help_heading = "Database")]
-    pub replace: bool,
-    /// Discard an unfinished import and start over
-    #[arg(long, help_heading = "Database")]
-    pub restart: bool,
-    /// Only shard I of N, I from 0 on (auto: the task's number)
-    #[arg(long, value_name = "I/N|auto/N", value_parser = shard::parse, help_heading = "Source")]
-    pub shard: Option<shard::Asked>,
+    /// The set of options: one of `bedload presets list`, or a file
+    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = values::preset(), help_heading = "RocksDB")]
+    pub preset: Option<String>,
+    /// Override one option, e.g. node.table.block_size=32K; may be repeated
+    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "RocksDB")]
+    pub set: Vec<String>,
+    /// Take the database's options from a node's own OPTIONS file
+    #[arg(long, value_name = "FILE", help_heading = "RocksDB", hide_short_help = true)]
+    pub options_file: Option<PathBuf>,
+    /// Leave the final compaction, if the import has one, to the node
+    #[arg(long, help_heading = "RocksDB", hide_short_help = true)]
+    pub no_compact: bool,
+
     /// Format of the source: auto, car or block-log
-    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(), help_heading = "Source")]
+    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(),
+          help_heading = "Source", hide_short_help = true)]
     pub format: Format,
     /// Check hash, links (a log's links alone) or none
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
-    /// What to compare with: sha256:HEX, sha256:FILE or sha256:URL
-    #[arg(long, value_name = "SUM", help_heading = "Source")]
+    /// Compare the source with sha256:HEX, sha256:FILE or sha256:URL
+    #[arg(long, value_name = "SUM", help_heading = "Source", hide_short_help = true)]
     pub checksum: Option<String>,
+
+    /// Missing blocks: ignore, check (count) or require all; roots: require the roots
+    #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true, value_parser = values::links(),
+          help_heading = "CARs")]
+    pub links: Links,
+    /// Store blocks under their cid, multihash or digest [default: cid]
+    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = values::key_layout(),
+          help_heading = "CARs", hide_short_help = true)]
+    pub key: Option<KeyLayout>,
+    /// The column family of the blocks [default: default]
+    #[arg(long, value_name = "NAME", help_heading = "CARs", hide_short_help = true)]
+    pub column_family: Option<String>,
+    /// F3 data: store, skip, or write to a FILE
+    #[arg(long, value_name = "WHAT|FILE", default_value = "store", value_parser = values::f3(), help_heading = "CARs",
+          hide_short_help = true)]
+    pub f3: F3Data,
     /// Null padding is an error or the end (eof)
-    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(), help_heading = "Source")]
+    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(),
+          help_heading = "CARs", hide = true)]
     pub null_padding: NullPadding,
-    /// Take a file that holds several CARs, one behind the other
-    #[arg(long, help_heading = "Source")]
+    /// Accept a file that holds several CARs, one after the other
+    #[arg(long, help_heading = "CARs", hide = true)]
     pub concatenated: bool,
-    /// Refuse a CAR that lacks the block of a root
-    #[arg(long, help_heading = "Source")]
-    pub require_roots: bool,
-    /// Follow the links of blocks: how many lead to no block?
-    #[arg(long, help_heading = "Source")]
-    pub check_links: bool,
-    /// The same, and refuse a CAR if there is one, or a root is missing
-    #[arg(long, help_heading = "Source")]
-    pub require_links: bool,
     /// The longest block to accept; up to 3 GiB
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Source")]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "CARs", hide = true)]
     pub max_block_size: Option<u64>,
 
-    /// F3 data: store, skip, or write to a FILE
-    #[arg(long, value_name = "WHAT|FILE", default_value = "store", value_parser = values::f3(), help_heading = "Source")]
-    pub f3: F3Data,
-
-    /// Directory of Hive's published dictionaries, NNNM.dict.zst
-    #[arg(long, value_name = "DIR", help_heading = "Source")]
-    pub dictionaries: Option<PathBuf>,
-    /// If a log ends inside a block: error or trim
-    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = values::tail(),
-          help_heading = "Source")]
-    pub tail: TornTail,
     /// The first block to import
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Source")]
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs",
+          hide_short_help = true)]
     pub from: Option<u32>,
     /// The last block to import
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Source")]
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs",
+          hide_short_help = true)]
     pub to: Option<u32>,
+    /// Column families to find records by: ids (of blocks), transactions, or none
+    #[arg(long, value_name = "A,B", default_value = "ids", value_parser = values::indexes, help_heading = "Block logs",
+          hide_short_help = true)]
+    pub indexes: Indexes,
+    /// Directory of Hive's published dictionaries, NNNM.dict.zst
+    #[arg(long, value_name = "DIR", help_heading = "Block logs", hide_short_help = true)]
+    pub dictionaries: Option<PathBuf>,
     /// Refuse the log unless this is its last block
-    #[arg(long, value_name = "NUM:ID", value_parser = values::block, help_heading = "Source")]
+    #[arg(long, value_name = "NUM:ID", value_parser = values::block, help_heading = "Block logs", hide_short_help = true)]
     pub expect_head: Option<(u32, Id)>,
     /// Refuse the log unless this block has this id
-    #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Source")]
+    #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Block logs", hide_short_help = true)]
     pub checkpoint: Vec<Checkpoints>,
+    /// If a log ends inside a block: error or trim
+    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = values::tail(),
+          help_heading = "Block logs", hide = true)]
+    pub tail: TornTail,
     /// Unknown operations: error or skip
     #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = ["error", "skip"],
-          help_heading = "Source")]
+          help_heading = "Block logs", hide = true)]
     pub unknown_operations: String,
-    /// Add a column family: transactions, by their ids
-    #[arg(long, value_name = "WHAT", hide_possible_values = true, value_parser = ["transactions"], help_heading = "Source")]
-    pub index: Vec<String>,
-    /// Leave out the column family of block ids
-    #[arg(long, help_heading = "Source")]
-    pub no_id_index: bool,
-
-    /// The set of options: one of `bedload presets list`, or a file
-    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = values::preset(), help_heading = "Database")]
-    pub preset: Option<String>,
-    /// Override one option, e.g. node.table.block_size=32K; may be repeated
-    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "Database")]
-    pub set: Vec<String>,
-    /// Take the database's options from a node's own OPTIONS file
-    #[arg(long, value_name = "FILE", help_heading = "Database")]
-    pub options_file: Option<PathBuf>,
-
-    /// Leave the final compaction, if the import has one, to the node
-    #[arg(long, help_heading = "Database")]
-    pub no_compact: bool,
 
     #[command(flatten)]
     pub network: NetworkArgs,
 
+    /// Publish each file as it is built, as `bundle` does; without --db no database stays
+    #[arg(long, value_name = "PLACE", conflicts_with = "into_existing", help_heading = "Bundles and shards")]
+    pub bundle: Option<PathBuf>,
+    /// Sign the bundle with a secret key of minisign
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "bundle",
+        conflicts_with = "shard",
+        help_heading = "Bundles and shards",
+        hide_short_help = true
+    )]
+    pub sign: Option<PathBuf>,
+    /// Only shard I of N, I from 0 on (auto: the task's number)
+    #[arg(long, value_name = "I/N|auto/N", value_parser = shard::parse, help_heading = "Bundles and shards", hide_short_help = true)]
+    pub shard: Option<shard::Asked>,
+
     /// Print the plan and stop
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub dry_run: bool,
     /// Write the report, or the error, to a file as JSON; `-` is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
     pub report: Option<PathBuf>,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let shard = args.shard.map(|shard| shard.resolve(|name| std::env::var(name).ok())).transpose();
-    let db = args.db.clone().unwrap_or_else(|| work_of(args, shard.as_ref().ok().copied().flatten()));
+    let Places { sources: given, db: named_db } = places(&args.sources, args.db.as_deref(), args.bundle.is_none())?;
+    if args.replace && named_db.is_none() {
+        return Err(Error::Usage {
+            reason: "--replace needs --db: without it no database stays".into(),
+            hint: "leave --replace out, or name the database with --db".into(),
+        }
+        .into());
+    }
+    let db = named_db.map_or_else(|| work_of(args, shard.as_ref().ok().copied().flatten()), Path::to_path_buf);
     let mut partial = db.as_os_str().to_owned();
     partial.push(".partial");
-    let sources = source_list::expand(&args.sources);
-    let named = sources.as_ref().map_or(&args.sources, |names| &names.all);
+    let sources = source_list::expand(given);
+    let named = sources.as_ref().map_or(given, |names| &names.all);
     let mut others: Vec<_> = named.iter().map(|source| ("source", &**source)).collect();
-    others.extend(args.sources.iter().filter_map(|name| Some(("list of sources", source_list::file(name)?))));
+    others.extend(given.iter().filter_map(|name| Some(("list of sources", source_list::file(name)?))));
     others.extend([("database", &*db), ("work of the import", Path::new(&partial))]);
     others.extend(args.preset.as_deref().map(|preset| ("preset", Path::new(preset))));
     others.extend(args.options_file.as_deref().map(|path| ("options file", path)));
@@ -174,7 +196,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         others.push(("F3 file", path.as_path()));
     }
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
-    let options = |names: Names| Ok((options(args, &db, shard?, names.all.clone())?, names));
+    let options = |names: Names| Ok((options(args, named_db, &db, shard?, names.all.clone())?, names));
     let ((options, names), report_file) = report_file.or_error(sources.and_then(options))?;
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
@@ -191,18 +213,18 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (outcome, report_file) = report_file.or_error(outcome.map_err(|error| names.explain(error)))?;
     let on_stdout = report_file.is_stdout();
     match outcome {
-        Outcome::Planned(plan) => {
-            let document = plan_document(&plan)?;
+        Outcome::Planned(dry_run) => {
+            let document = plan_document(&dry_run)?;
             report_file.write(&document)?;
             match globals.json {
                 true => output::print_json(&document)?,
                 false if on_stdout => {}
-                false => screen::print(&format!("{}\n", plan.describe()), 2)?,
+                false => screen::print(&format!("{}\n", dry_run.describe()), 2)?,
             }
-            Ok(plan.check_space()?)
+            Ok(dry_run.plan.check_space()?)
         }
         Outcome::Imported(report) => {
-            let (done, use_it) = match (&report.bundle, &args.db) {
+            let (done, use_it) = match (&report.bundle, named_db) {
                 (Some(bundle), None) => (render::bundle::done(bundle), "seed it as it is"),
                 _ => {
                     let done = format!("the database {} is complete", report.db);
@@ -223,10 +245,11 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
 }
 
-/// A plan with its schema.
-fn plan_document(plan: &Plan) -> anyhow::Result<serde_json::Value> {
+/// The result of a dry run with its schema.
+fn plan_document(dry_run: &DryRun) -> anyhow::Result<serde_json::Value> {
     let mut document = serde_json::json!({ "schema": "bedload-plan-2" });
-    if let (Some(fields), serde_json::Value::Object(plan)) = (document.as_object_mut(), serde_json::to_value(plan)?) {
+    if let (Some(fields), serde_json::Value::Object(plan)) = (document.as_object_mut(), serde_json::to_value(dry_run)?)
+    {
         fields.extend(plan);
     }
     Ok(document)
@@ -241,13 +264,19 @@ fn work_of(args: &Args, shard: Option<Shard>) -> PathBuf {
     args.work_dir.clone().unwrap_or_default().join(name)
 }
 
-fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
+fn options(
+    args: &Args,
+    named_db: Option<&Path>,
+    db: &Path,
+    shard: Option<Shard>,
+    sources: Vec<PathBuf>,
+) -> crate::Result<ImportOptions> {
     let mut options = ImportOptions::new(PathBuf::new(), db).sources(sources);
     options.concatenated = args.concatenated;
     options.memory = args.memory;
     options.threads = args.threads.map(usize::from);
     options.shard = shard;
-    options.discard = args.db.is_none();
+    options.discard = named_db.is_none();
     options.work_dir.clone_from(&args.work_dir);
     options.plan = args.plan;
     options = args.key.into_iter().fold(options, ImportOptions::key);
@@ -260,8 +289,7 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
     options.log = log_options(args);
     options.f3.clone_from(&args.f3);
     options.null_padding = args.null_padding;
-    (options.require_roots, options.check_links) = (args.require_roots, args.check_links);
-    options.require_links = args.require_links;
+    options.links = args.links;
     options.dry_run = args.dry_run;
     options.no_compact = args.no_compact;
     options.network = args.network.options(options.sources.iter().chain(&args.bundle))?;
@@ -293,8 +321,7 @@ fn log_options(args: &Args) -> LogOptions {
         to: args.to,
         expect_head: args.expect_head,
         checkpoints: args.checkpoint.iter().flat_map(|Checkpoints(blocks)| blocks.iter().copied()).collect(),
-        no_id_index: args.no_id_index,
-        index_transactions: !args.index.is_empty(),
+        indexes: args.indexes,
         links_only: args.verify == "links",
         skip_unknown_operations: args.unknown_operations == "skip",
     }

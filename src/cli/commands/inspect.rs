@@ -4,9 +4,9 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::load::{Format, snapshots_in};
 use crate::read::inspect::{InspectOptions, inspect, list};
-use crate::source::block_log::is_log_directory;
-use crate::source::car::{NullPadding, cars_in};
+use crate::source::car::NullPadding;
 use crate::source::remote::{is_remote, shown_path as shown};
 
 use crate::cli::args::{NetworkArgs, ResourceArgs};
@@ -72,10 +72,10 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     damaged
 }
 
-/// The source itself, or the CARs of a directory.
+/// The source itself, or the CARs of a directory without a block log.
 fn sources(source: &Path) -> crate::Result<Vec<PathBuf>> {
     let is_dir = source != Path::new("-") && !is_remote(source) && source.is_dir();
-    if is_dir && !is_log_directory(source) { cars_in(source) } else { Ok(vec![source.to_owned()]) }
+    if is_dir { snapshots_in(source, Format::Auto) } else { Ok(vec![source.to_owned()]) }
 }
 
 fn inspect_one(options: &InspectOptions, args: &Args, globals: &Globals) -> anyhow::Result<()> {

@@ -71,7 +71,11 @@ fn unknown(name: &str, parent: &clap::Command) -> Error {
 }
 
 /// Writes the man pages of `command`.
-pub fn man(args: &ManArgs, mut command: clap::Command) -> anyhow::Result<()> {
+pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
+    fn show_hidden(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.hide(false)).mut_subcommands(show_hidden)
+    }
+    let mut command = show_hidden(command);
     command.build();
     let Some(dir) = &args.dir else { return Ok(io::stdout().lock().write_all(&page(&command)?.1)?) };
     std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;

@@ -8,7 +8,6 @@ use crate::report::{
 };
 use crate::size::human;
 use serde_json::Value;
-use std::path::Path;
 
 use crate::cli::render::numbers::{counted, date, grouped, phases, sparkline, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
@@ -33,6 +32,9 @@ pub fn text(report: &ImportReport) -> String {
         rows.add("files", format!("{}, {}", counted(bundle.files, "file", "files"), human(bundle.bytes)));
         rows.add("written", super::bundle::written(bundle));
     }
+    rows.add("source", &report.source.path);
+    let from = report.preset_from.as_ref().map_or_else(String::new, |from| format!(" ({from})"));
+    rows.add("preset", format!("{}{from}", report.preset));
     let blocks = &report.blocks;
     let Blocks { read, written, duplicate, existing } = *blocks;
     let written = match existing {
@@ -63,7 +65,7 @@ pub fn text(report: &ImportReport) -> String {
             Some(log) => checked_in_log(log.verified),
         },
     );
-    rows.add_some("source", report.source.checksum.as_ref().map(checksum));
+    rows.add_some("checksum", report.source.checksum.as_ref().map(checksum));
     rows.add_some("network", report.source.remote.as_ref().map(network));
     let f3_bytes = human(report.f3.iter().map(|f3| f3.bytes).sum());
     rows.add_some(
@@ -103,7 +105,7 @@ pub fn text(report: &ImportReport) -> String {
 
 /// The commands that check and read the database.
 pub fn next_steps(report: &ImportReport) -> String {
-    let db = shell_word(Path::new(&report.db));
+    let db = shell_word(&report.db);
     let key = match &report.log {
         Some(_) => Some("head"),
         None => report.source.roots.iter().find(|root| !report.first_missing_roots.contains(root)).map(String::as_str),

@@ -41,7 +41,7 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         indexes: input.indexes(),
         trimmed_bytes: input.rest(),
         checkpoints: sum(|range| range.checkpoints),
-        transactions: options.log.index_transactions.then(|| sum(|range| range.transactions)),
+        transactions: options.log.indexes.transactions.then(|| sum(|range| range.transactions)),
         unknown_operations: unknown,
         families: families.clone(),
         speed: job.progress.speed(),

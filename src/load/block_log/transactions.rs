@@ -93,7 +93,7 @@ pub(super) fn checks_roots(options: &ImportOptions) -> bool {
 /// The checks of transactions that the options request.
 pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> Lookup {
     let options = TransactionOptions {
-        ids: asked.log.index_transactions,
+        ids: asked.log.indexes.transactions,
         merkle: checks_roots(asked),
         skip_unknown: asked.log.skip_unknown_operations,
     };
@@ -104,7 +104,7 @@ impl<'a> Transactions<'a> {
     /// The work that the options request; `None` when transactions are neither indexed nor checked.
     pub fn new(job: &'a Job<'a>, input: &Log) -> Result<Option<Self>> {
         let log = &job.options.log;
-        if !log.index_transactions && !checks_roots(job.options) {
+        if !log.indexes.transactions && !checks_roots(job.options) {
             return Ok(None);
         }
         let index = match job.plan.log().and_then(|log| log.transactions.as_ref()) {

@@ -4,6 +4,7 @@ use crate::dag::header::chain_header;
 use crate::error::{Error, Problem, Result};
 use crate::load::context::{Completeness, Job};
 use crate::load::links::{Gathered, LinkList, Missing};
+use crate::load::options::Links;
 use crate::progress::{Event, Phase};
 use crate::report::{Head, LinkReport, rfc3339};
 use crate::rocks::{Reader, ReaderOptions, Visit};
@@ -40,6 +41,7 @@ const GENESIS: [(&str, &str); 2] = [
 /// list of links cannot be read; [`Error::Interrupted`].
 pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Router>) -> Result<Completeness> {
     let mut found = Completeness::default();
+    let links = job.options.links;
     if roots.is_empty() && job.links.is_none() {
         return Ok(found);
     }
@@ -57,26 +59,26 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Ro
         first: listed(&found.first_missing_roots),
     };
     if found.missing_roots > 0 {
-        judge(job, job.options.require_roots, lacks_roots(&found))?;
+        judge(job, links == Links::Roots, lacks_roots(&found))?;
     }
-    if let Some(links) = job.links {
-        let report = compare(job, &reader, links)?;
+    if let Some(list) = job.links {
+        let report = compare(job, &reader, list)?;
         if report.missing > 0 {
             let problem = CarProblem::MissingLinks {
                 missing: report.missing,
                 of: report.linked,
                 first: listed(&report.first_missing),
             };
-            judge(job, job.options.require_links, problem)?;
+            judge(job, links == Links::Require, problem)?;
         }
         if report.malformed > 0 {
             let problem = CarProblem::UnreadableLinks { malformed: report.malformed };
-            judge(job, job.options.require_links, problem)?;
+            judge(job, links == Links::Require, problem)?;
         }
         found.links = Some(report);
     }
     // A root is a link of the header.
-    if found.missing_roots > 0 && job.options.require_links {
+    if found.missing_roots > 0 && links == Links::Require {
         judge(job, true, lacks_roots(&found))?;
     }
     Ok(found)

@@ -39,9 +39,20 @@ pub(crate) fn is_set(path: &Path) -> bool {
         || path.file_name().is_some_and(|name| part_number(name).is_some() || partition(name).is_some())
 }
 
-/// Whether a path is a directory that holds a log, be it incomplete.
-pub(crate) fn is_log_directory(path: &Path) -> bool {
-    path.is_dir() && (parts_in(path).is_ok_and(|parts| !parts.is_empty()) || of_directory(path).is_ok())
+/// True if a file of this name is a block log or a part of one.
+pub(crate) fn has_log_name(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| {
+        SINGLE.iter().any(|single| name == *single) || part_number(name).is_some() || partition(name).is_some()
+    })
+}
+
+/// The first file of the log in a directory, which may lack others.
+pub(crate) fn log_in(dir: &Path) -> Option<PathBuf> {
+    if !dir.is_dir() {
+        return None;
+    }
+    let part = parts_in(dir).ok().and_then(|parts| parts.into_iter().next()).map(|(_, path)| path);
+    part.or_else(|| of_directory(dir).ok()?.into_iter().next())
 }
 
 /// The files of the log at `path`, in the order of their blocks.

@@ -27,7 +27,7 @@ pub(crate) mod sources;
 pub(crate) mod varint;
 
 pub use cid::RawCid;
-pub(crate) use directory::cars_in;
+pub(crate) use directory::{cars_in, has_car_name, no_snapshot_in};
 pub use header::{Header, HeaderStep, header_bytes, read_header};
 pub use problem::CarProblem;
 pub use section::{CidSpan, Section, Step, next_section, read_cid};
