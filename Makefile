@@ -106,7 +106,7 @@ benchmarks: build ## Measure everything in BENCHMARKS.md anew (SIZE=4GiB ROUNDS=
 fuzz: setup ## Fuzz every parser for FUZZ_SECONDS=30 (needs a nightly toolchain and cargo-fuzz)
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-install: build ## Install program, completions and man pages below PREFIX=~/.local
+install: build ## Install program, completions, man pages and the systemd unit below PREFIX=~/.local
 	@$(MAKE) --no-print-directory install-files
 
 # What `install` copies; DESTDIR is for packagers.
@@ -118,6 +118,10 @@ install-files:
 	"$(BEDLOAD)" completions zsh >"$(ROOT)/share/zsh/site-functions/_bedload"
 	"$(BEDLOAD)" completions fish >"$(ROOT)/share/fish/vendor_completions.d/bedload.fish"
 	"$(BEDLOAD)" man "$(ROOT)/share/man/man1"
+	install -d "$(ROOT)/lib/systemd/system"
+	sed 's,/usr/,$(PREFIX)/,' packaging/bedload-import@.service >"$(ROOT)/lib/systemd/system/bedload-import@.service"
+	install -Dm644 packaging/bedload.sysusers "$(ROOT)/lib/sysusers.d/bedload.conf"
+	install -Dm644 packaging/import.env "$(ROOT)/share/doc/bedload/examples/import.env"
 
 portable: setup ## Build the program for any Linux with glibc 2.17 (ARCH=x86_64 or aarch64; compiles RocksDB with zig)
 	@scripts/portable $(ARCH)
@@ -134,9 +138,6 @@ package-files: portable
 	install -m644 docs/*.md docs/*.svg $(PACKAGES)/root/usr/share/doc/bedload/docs/
 	cp -r --no-preserve=mode examples/. $(PACKAGES)/root/usr/share/doc/bedload/examples/
 	install -m644 configs/*.toml $(PACKAGES)/root/usr/share/doc/bedload/examples/presets/
-	install -m644 packaging/import.env $(PACKAGES)/root/usr/share/doc/bedload/examples/
-	install -Dm644 packaging/bedload-import@.service $(PACKAGES)/root/usr/lib/systemd/system/bedload-import@.service
-	install -Dm644 packaging/bedload.sysusers $(PACKAGES)/root/usr/lib/sysusers.d/bedload.conf
 
 deb: package-files ## Make target/packages/bedload_VERSION_ARCH.deb (needs cargo-deb)
 	cargo deb --no-build --no-strip --target $(ARCH)-unknown-linux-gnu --output $(PACKAGES)/
@@ -159,7 +160,7 @@ image: ## Make a container image, bedload:VERSION, with podman (or CONTAINERS=do
 	$(CONTAINERS) build --tag bedload:$(VERSION) --file Containerfile .
 	$(CONTAINERS) save bedload:$(VERSION) | gzip >$(PACKAGES)/bedload-$(VERSION)-image.tar.gz
 
-test-packages: deb ## Install, run, upgrade and remove the deb in chroots of Debians (root, debootstrap)
+test-packages: deb rpm ## Build the packages; install, run, upgrade and remove the deb in chroots of Debians (root, debootstrap)
 	@scripts/test-packages $(PACKAGES)/bedload_$(VERSION)-1_$(if $(filter x86_64,$(ARCH)),amd64,arm64).deb
 
 deny: ## Check licences, sources and advisories of the dependencies (needs cargo-deny)

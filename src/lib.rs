@@ -73,6 +73,9 @@ pub mod report;
 mod rocks;
 mod schema;
 mod size;
+#[cfg(test)]
+#[path = "../tests/common/skipped.rs"]
+mod skipped;
 mod sort;
 mod source;
 #[cfg(feature = "testing")]

@@ -1,3 +1,4 @@
 module read
 
-go 1.21
+// That of Debian 12 (golang-go), or newer.
+go 1.19

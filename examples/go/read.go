@@ -3,7 +3,8 @@
 //	cd examples/go && go run . ../../chain 0171a0e40220…     # the key as hex: a CID's bytes, a multihash, a digest
 //	cd examples/go && go run . ../../steem 00001267          # block 4711 of a block log: its number, 4 bytes big-endian
 //
-// It needs RocksDB's header and library (Debian: librocksdb-dev, which reads what `--preset ingest-compat` writes), and cgo.
+// It needs Go 1.19 or newer, a C compiler, and RocksDB's header and library. On Debian 12: apt-get install golang-go gcc
+// librocksdb-dev. That RocksDB (7.8) reads databases of `--preset ingest-compat`.
 // Programs that want a Go interface take a binding such as github.com/linxGnu/grocksdb; the layout is the same.
 //
 // The layout (docs/databases.md): BEDLOAD.json in the directory says which column family has the blocks and what their key
@@ -64,7 +65,7 @@ func read(db, wanted string) error {
 	if block == nil {
 		return fmt.Errorf("%s is not in %s, whose keys are: %s", wanted, db, of.Key)
 	}
-	fmt.Printf("%d bytes, %x…\n", len(block), block[:min(32, len(block))])
+	fmt.Printf("%d bytes, %.32x…\n", len(block), block)
 	return nil
 }
 

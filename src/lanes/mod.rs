@@ -11,3 +11,12 @@ pub(crate) fn are_supported() -> bool {
     #[cfg(not(target_arch = "x86_64"))]
     return false;
 }
+
+/// True if a test of the lanes must be skipped: without the instructions it would compare the fallback with itself.
+#[cfg(test)]
+pub(crate) fn is_test_skipped() -> bool {
+    if !are_supported() {
+        crate::skipped::skipped("this processor lacks AVX-512");
+    }
+    !are_supported()
+}

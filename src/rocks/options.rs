@@ -403,7 +403,7 @@ mod tests {
         let (Some(mut scan), Some(mut dump), Some(mut scan_new)) =
             (old_tool("ldb"), old_tool("sst_dump"), old_tool("ldb"))
         else {
-            eprintln!("SKIPPED: ldb and sst_dump of RocksDB 7.8 are not here (apt install rocksdb-tools)");
+            crate::skipped::skipped("no ldb and sst_dump of RocksDB 7.8; apt-get install rocksdb-tools");
             return;
         };
         let dir = tempfile::tempdir().expect("a directory");

@@ -146,7 +146,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a directory");
         let dir = left(place.path(), "bedload-options-a1B2c3");
         if std::os::unix::fs::chown(&dir, Some(65534), None).is_err() {
-            eprintln!("SKIPPED: only root can make a directory of another user");
+            crate::skipped::skipped("only root can make a directory of another user");
             return;
         }
         try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");

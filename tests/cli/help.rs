@@ -197,5 +197,9 @@ fn make_install_puts_program_completions_and_man_pages_in_their_places() {
         assert!(!page.contains("EXTRA") && page.contains(&format!("bedload {command}").replace('-', "\\-")), "{page}");
     }
     assert!(Path::new(&dir.path().join("share")).is_dir());
+    let unit = text("lib/systemd/system/bedload-import@.service");
+    assert!(unit.contains(&format!("ExecStart={}/bin/bedload import ", dir.path().display())), "{unit}");
+    assert!(text("lib/sysusers.d/bedload.conf").starts_with("u bedload "));
+    assert!(text("share/doc/bedload/examples/import.env").contains("SOURCE="));
     bedload().arg("--version").assert().success();
 }

@@ -20,19 +20,13 @@ pub mod model;
 pub mod presets;
 pub mod run;
 pub mod server;
+mod skipped;
 pub mod store;
 pub mod terminal;
 
-use std::io::Write;
-
 use bedload::testing::chain::Family;
 
-/// Says that a test, or a part of it, does not run here. Not by a print macro: the test harness would hide it behind a pass.
-pub fn skipped(why: impl std::fmt::Display) {
-    let thread = std::thread::current();
-    let test = thread.name().unwrap_or("a test");
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
-}
+pub use skipped::skipped;
 
 /// Whether this process may do everything.
 pub fn is_root() -> bool {

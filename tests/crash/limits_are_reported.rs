@@ -206,9 +206,9 @@ fn what_ends_the_program_in_rocksdb_is_reported_with_its_reason_and_as_a_documen
             (&"bedload-error-1".into(), &exit.into()),
             "{kib} KiB: {said}"
         );
-        if said.contains("the program cannot go on") {
+        if said.contains("the program aborted: ") {
             died += 1;
-            assert!(said.contains("a thread or memory was refused to it"), "{kib} KiB: {said}");
+            assert!(said.contains("the system refused memory or a thread"), "{kib} KiB: {said}");
             for word in ["ulimit -v, -u, -s", "--memory", "--threads"] {
                 assert!(document["hint"].as_str().is_some_and(|hint| hint.contains(word)), "{document}");
             }

@@ -147,7 +147,6 @@ fn a_generated_block_log() {
     });
 }
 
-/// The program has a CRC-32C of its own (src/main.rs); this test has RocksDB's, which reads what the other has written.
 #[test]
 fn with_checksums_that_rocksdb_finds_right() {
     let place = Place::new();

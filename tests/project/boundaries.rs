@@ -252,14 +252,15 @@ fn every_module_uses_only_modules_of_lower_floors() {
 /// Every program that a test starts gets its environment from one function; what does not run is said by another.
 #[test]
 fn tests_start_the_program_and_skip_in_one_way() {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    sources(&tests, &mut files);
+    sources(&root.join("src"), &mut files);
+    sources(&root.join("tests"), &mut files);
     for (mark, allowed) in
-        [(concat!("CARGO_BIN", "_EXE_"), "common/run.rs"), (concat!("\"SKIP", "PED"), "common/mod.rs")]
+        [(concat!("CARGO_BIN", "_EXE_"), "tests/common/run.rs"), (concat!("\"SKIP", "PED"), "tests/common/skipped.rs")]
     {
         let naming = files.iter().filter(|path| std::fs::read_to_string(path).expect("a file").contains(mark));
-        let naming: Vec<_> = naming.map(|path| path.strip_prefix(&tests).expect("below tests")).collect();
+        let naming: Vec<_> = naming.map(|path| path.strip_prefix(root).expect("of this project")).collect();
         assert_eq!(naming, [Path::new(allowed)], "{mark}");
     }
 }

@@ -8,4 +8,6 @@ mod errors_are_documented;
 mod fixtures;
 mod json_is_documented;
 mod links;
+mod packaging;
 mod public_api;
+mod skipped_tests;

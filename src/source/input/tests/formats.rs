@@ -56,8 +56,7 @@ fn by_gzip(packed: &[u8]) -> Option<(Vec<u8>, bool)> {
     let path = folder.path().join("packed.gz");
     std::fs::write(&path, packed).unwrap();
     let Ok(done) = std::process::Command::new("gzip").arg("-dc").arg(&path).output() else {
-        // Not by a print macro: the test harness would hide it behind a pass.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no gzip to compare with");
+        crate::skipped::skipped("gzip is not installed");
         return None;
     };
     Some((done.stdout, done.status.success()))
