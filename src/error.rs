@@ -103,6 +103,12 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// Bedload broke an invariant of its own. It stops instead of dropping data.
+    #[error("internal error: {reason}")]
+    Internal {
+        /// The broken invariant.
+        reason: String,
+    },
     /// The user or the embedding program cancelled the work; the same command continues from here.
     #[error("interrupted")]
     Interrupted {
@@ -214,6 +220,11 @@ impl Error {
         Self::damaged_work(path, format_args!("lacks {what}"))
     }
 
+    /// An invariant of this program is broken.
+    pub(crate) fn broken_invariant(reason: impl std::fmt::Display) -> Self {
+        Self::Internal { reason: reason.to_string() }
+    }
+
     /// The caller cancelled an import; the same command continues.
     pub(crate) fn interrupted() -> Self {
         Self::Interrupted { hint: "run the same command again to go on from here".into() }
@@ -228,7 +239,11 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,
-            Self::Io { .. } | Self::NoSpace { .. } | Self::Rocks { .. } | Self::NotFound { .. } => Exit::Failed,
+            Self::Io { .. }
+            | Self::NoSpace { .. }
+            | Self::Rocks { .. }
+            | Self::NotFound { .. }
+            | Self::Internal { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,
@@ -249,6 +264,7 @@ impl Error {
                 || "the message is RocksDB's own; `bedload verify` tells whether a database is valid".into(),
                 |errno| io_hint(&errno.into(), path, false),
             ),
+            Self::Internal { .. } => "this is a bug in bedload: report it with the command and this message".into(),
             Self::State { hint, .. }
             | Self::Usage { hint, .. }
             | Self::VerificationFailed { hint, .. }

@@ -177,7 +177,7 @@ impl Sources {
     /// # Errors
     /// As [`input::open`]; [`Error::State`]: it is not the one that was looked at.
     pub fn open(&self, number: usize, options: &InputOptions) -> Result<Input> {
-        let Some(name) = self.names.get(number) else { return Err(Error::interrupted()) };
+        let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         // The threads of the last one end before there are those of another one.
         self.watch(None);
         let known = self.known.get(number).and_then(|known| known.one.remote.as_ref());
@@ -247,7 +247,7 @@ impl Sources {
     /// # Errors
     /// [`Error::Io`]: it cannot be opened; [`Error::State`]: it is not the one that was looked at.
     pub fn reopen(&self, number: usize) -> Result<File> {
-        let Some(name) = self.names.get(number) else { return Err(Error::interrupted()) };
+        let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         let file = File::open(name).map_err(Error::io("open", name))?;
         self.check(number, &file)?;
         Ok(file)
@@ -263,6 +263,11 @@ impl Sources {
         }
         Ok(())
     }
+}
+
+/// The error for a number that no source has.
+fn no_source(number: usize) -> Error {
+    Error::broken_invariant(format_args!("source {number} does not exist"))
 }
 
 /// The sources, with the CARs of a directory in its place.
@@ -389,7 +394,7 @@ fn look_at_urls(
     let urls: Vec<(usize, &PathBuf)> = names.iter().enumerate().filter(|(_, name)| is_remote(name)).collect();
     let seen = Mutex::new(HashMap::new());
     let look = |_: &mut (), item: usize| {
-        let Some(&(number, name)) = urls.get(item) else { return Ok(()) };
+        let &(number, name) = urls.get(item).ok_or_else(|| no_source(item))?;
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
