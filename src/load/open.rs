@@ -211,7 +211,7 @@ impl Source {
                 let sources = car.sources.identities();
                 let named = car.file.iter().filter(|_| sources.is_empty());
                 let files = named.map(|file| (car.sources.first().to_owned(), file)).collect();
-                Origin { head, files, sources, paths: car.sources.names().to_vec(), ..opened }
+                Origin { head, files, sources, paths: Arc::clone(car.sources.names()), ..opened }
             }
         }
     }

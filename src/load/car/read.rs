@@ -24,6 +24,7 @@ use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner::{self, SST_COPIES};
 use crate::load::sources::Sources;
 use crate::os::buffer::Buffer;
+use crate::os::mmap::MAX_MAPS;
 use crate::parallel::{self, MemoryLimit, MemoryShare, Pull};
 use crate::progress::{Event, Progress};
 use crate::report::{Plan, SortPlan};
@@ -154,7 +155,10 @@ impl ReadContext<'_> {
         let clock = if is_remote { clock.of_network(self.plan.expected_bytes) } else { clock };
         let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
         let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
-        let are_mapped = if self.sources.are_several() { self.sources.are_plain() } else { chunks.is_mapped() };
+        // What cannot be mapped is copied: a chunk of its own for each of many small files takes a page or more.
+        let are_few = self.sources.names().len() <= MAX_MAPS;
+        let are_mapped =
+            if self.sources.are_several() { are_few && self.sources.are_plain() } else { chunks.is_mapped() };
         let room = Hold::room(self.sort.hold_bytes, piece_bytes);
         let shared = Shared {
             reading: self,
@@ -236,8 +240,8 @@ impl ReadContext<'_> {
             let changed = self.resumed.sources.iter().find(|known| !is_same(known));
             return Err(earlier::another_source(&chunks, changed.map(|known| known.source), self.options));
         }
-        let sources = shared.counts.all(&mut chunks);
         let news = shared.news(&mut chunks, &mut noted);
+        let sources = shared.counts.take(&mut chunks);
         if spilled {
             let extents = spill.extents();
             spill.sync(&extents)?;
