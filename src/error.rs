@@ -119,6 +119,12 @@ pub enum Error {
         /// The database.
         path: PathBuf,
     },
+    /// Bedload broke an invariant of its own. It stops instead of dropping data.
+    #[error("internal error: {reason}")]
+    Internal {
+        /// The broken invariant.
+        reason: String,
+    },
     /// The user or the embedding program cancelled the work; the same command continues from here.
     #[error("interrupted")]
     Interrupted {
@@ -250,6 +256,11 @@ impl Error {
         Self::damaged_work(path, format_args!("lacks {what}"))
     }
 
+    /// An invariant of this program is broken.
+    pub(crate) fn broken_invariant(reason: impl std::fmt::Display) -> Self {
+        Self::Internal { reason: reason.to_string() }
+    }
+
     /// The caller cancelled an import; the same command continues.
     pub(crate) fn interrupted() -> Self {
         Self::Interrupted { hint: "run the same command again to go on from here".into() }
@@ -269,7 +280,8 @@ impl Error {
             | Self::Rocks { .. }
             | Self::NotFound { .. }
             | Self::NotConfirmed { .. }
-            | Self::Replaced { .. } => Exit::Failed,
+            | Self::Replaced { .. }
+            | Self::Internal { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,
@@ -291,6 +303,7 @@ impl Error {
                 |errno| io_hint(&errno.into(), path, false),
             ),
             Self::Replaced { .. } => "run the same command again: it reads the database that is there now".into(),
+            Self::Internal { .. } => "this is a bug in bedload: report it with the command and this message".into(),
             Self::State { hint, .. }
             | Self::Usage { hint, .. }
             | Self::VerificationFailed { hint, .. }

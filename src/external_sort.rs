@@ -236,7 +236,7 @@ impl<C: Cursor> Merge<C> {
     }
 
     /// The next element's key, and the cursor that is there.
-    pub fn next(&mut self) -> Result<Option<(&C::Key, &C)>, C::Error> {
+    pub fn next(&mut self) -> Result<Option<(&C::Key, &mut C)>, C::Error> {
         if std::mem::replace(&mut self.begun, true)
             && let Some(mut head) = self.heads.peek_mut()
         {
@@ -245,7 +245,7 @@ impl<C: Cursor> Merge<C> {
                 None => drop(PeekMut::pop(head)),
             }
         }
-        Ok(self.heads.peek().map(|Reverse((key, index))| (key, &self.cursors[*index])))
+        Ok(self.heads.peek().map(|Reverse((key, index))| (key, &mut self.cursors[*index])))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::Sender;
-use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
 
 use crate::error::{Error, Result};
 
@@ -119,6 +119,67 @@ impl IoThreads {
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         // They receive for as long as this end is there.
         let _ = self.0.send(Box::new(job));
+    }
+}
+
+/// Memory that threads share for large blocks. Threads are served in the order in which they ask, so a large share is not
+/// overtaken by small ones for ever.
+pub(crate) struct MemoryLimit {
+    /// Bytes that may be taken at once.
+    room: u64,
+    state: Mutex<LimitState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct LimitState {
+    taken: u64,
+    /// The number of the next thread that asks, and of the one that is served next.
+    next: u64,
+    served: u64,
+}
+
+/// A share of a [`MemoryLimit`], returned on drop.
+pub(crate) struct MemoryShare<'a> {
+    limit: &'a MemoryLimit,
+    bytes: u64,
+}
+
+impl MemoryLimit {
+    pub fn new(room: u64) -> Self {
+        Self { room, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Waits until `bytes` are free. More than there is in all is given while nothing else is taken.
+    pub fn take(&self, bytes: u64) -> MemoryShare<'_> {
+        let mut state = self.state.lock();
+        let number = state.next;
+        state.next += 1;
+        self.changed.wait_while(&mut state, |state| {
+            state.served != number || (state.taken > 0 && state.taken.saturating_add(bytes) > self.room)
+        });
+        state.served += 1;
+        state.taken += bytes;
+        self.changed.notify_all();
+        MemoryShare { limit: self, bytes }
+    }
+
+    /// Waits until no more than the room is taken.
+    pub fn wait(&self) {
+        self.changed.wait_while(&mut self.state.lock(), |state| state.taken > self.room);
+    }
+
+    /// Takes `bytes` at once, beyond the room if need be. The next [`MemoryLimit::wait`] waits for them.
+    pub fn take_now(&self, bytes: u64) -> MemoryShare<'_> {
+        self.state.lock().taken += bytes;
+        MemoryShare { limit: self, bytes }
+    }
+}
+
+impl Drop for MemoryShare<'_> {
+    fn drop(&mut self) {
+        self.limit.state.lock().taken -= self.bytes;
+        self.limit.changed.notify_all();
     }
 }
 
@@ -280,6 +341,30 @@ impl Turn<'_> {
 mod tests {
     use super::*;
     use crate::error::Error;
+
+    #[test]
+    fn memory_limit_is_kept_and_everyone_served() {
+        let limit = MemoryLimit::new(10);
+        let (used, most) = (AtomicU64::new(0), AtomicU64::new(0));
+        let work = |(): &mut (), item: usize| {
+            // One share in 50 is larger than all there is.
+            let bytes = if item.is_multiple_of(50) { 25 } else { item as u64 % 7 };
+            let _share = limit.take(bytes);
+            let now = used.fetch_add(bytes, Ordering::SeqCst) + bytes;
+            assert!(now <= 10 || now == 25, "{now} bytes are taken");
+            most.fetch_max(now, Ordering::SeqCst);
+            std::thread::yield_now();
+            used.fetch_sub(bytes, Ordering::SeqCst);
+            Ok(())
+        };
+        for_each(4, 1000, || (), work).expect("work");
+        assert_eq!((limit.state.lock().taken, most.into_inner()), (0, 25));
+        let share = limit.take_now(11);
+        std::thread::scope(|scope| {
+            scope.spawn(|| limit.wait());
+            drop(share);
+        });
+    }
 
     #[test]
     fn every_item_is_done_once() {

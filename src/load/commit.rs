@@ -208,7 +208,7 @@ fn rows(all: &Sources, sources: &[(SourceRead, u64)]) -> Vec<SourceInfo> {
     let row = |(number, (name, (source, duplicate))): (usize, (&PathBuf, &(SourceRead, u64)))| SourceInfo {
         path: name.display().to_string(),
         format: "car".into(),
-        compression: source.compression.clone(),
+        compression: source.compression.clone().into(),
         version: source.version,
         bytes: source.bytes,
         roots: source.roots.iter().map(ToString::to_string).collect(),
@@ -220,7 +220,7 @@ fn rows(all: &Sources, sources: &[(SourceRead, u64)]) -> Vec<SourceInfo> {
             existing: None,
         }),
         remote: all.remote_info(number),
-        checksum: source.sum.as_ref().map(ChecksumInfo::of),
+        checksum: source.sum.as_deref().map(ChecksumInfo::of),
     };
     let several = all.names().iter().zip(sources).enumerate().filter(|_| all.are_several());
     several.map(row).collect()

@@ -79,7 +79,7 @@ fn exists(path: &Path) -> Error {
 
 /// Sends the F3 block to its file, unless an earlier run has done that.
 pub(super) fn attach(job: &Job<'_>, chunks: &mut Chunks) {
-    let known = job.resumed.sources.iter().filter_map(|source| source.f3.as_ref());
+    let known = job.resumed.sources.iter().filter_map(|source| source.f3.as_deref());
     let has_passed = job.resumed.read.is_some() && known.map(|passed| passed.blocks).sum::<u64>() > 0;
     if matches!(job.options.f3, F3Data::File(_)) && !has_passed {
         chunks.receive(Box::new(Extract { path: job.target.f3(), file: None }));
@@ -96,7 +96,7 @@ pub(super) fn report(job: &Job<'_>, sources: &[SourceRead]) -> Result<Vec<F3Repo
         _ => None,
     };
     let mut found = BTreeMap::new();
-    for passed in sources.iter().filter_map(|source| source.f3.as_ref()) {
+    for passed in sources.iter().filter_map(|source| source.f3.as_deref()) {
         let Passed { cid, blocks, bytes } = passed;
         if *blocks == 0 {
             match file {

@@ -5,6 +5,7 @@ use std::fs::{File, Metadata};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +58,7 @@ pub(super) struct Identity {
     part: String,
     /// The names of several sources.
     #[serde(skip)]
-    paths: Vec<PathBuf>,
+    paths: Arc<[PathBuf]>,
     /// What standard input is, where that is a source and a file: it has no name to look at again.
     #[serde(skip)]
     stdin: Option<(FileIdentity, Inode)>,
@@ -77,9 +78,9 @@ pub(super) struct Origin<'a> {
     /// The sum that all of it is compared with.
     pub sum: Option<String>,
     /// Several sources, in their order; then `files` is empty.
-    pub sources: Vec<OneSource>,
+    pub sources: Arc<[OneSource]>,
     /// Their names.
-    pub paths: Vec<PathBuf>,
+    pub paths: Arc<[PathBuf]>,
     /// The id of a bundle, which takes the place of all of these.
     pub bundle: Option<String>,
     /// What is taken of it; empty where that is all of it.
@@ -98,7 +99,7 @@ pub(super) struct OneSource {
     pub inode: Option<Inode>,
     /// What it is on the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote: Option<RemoteOrigin>,
+    pub remote: Option<Box<RemoteOrigin>>,
 }
 
 impl OneSource {
@@ -113,7 +114,26 @@ impl OneSource {
 
     /// Whether both are of the same content, whatever their names and inodes are.
     fn is_same(&self, other: &Self) -> bool {
-        self.file == other.file && is_same_remote(self.remote.as_ref(), other.remote.as_ref())
+        self.file == other.file && is_same_remote(self.remote.as_deref(), other.remote.as_deref())
+    }
+}
+
+/// A list that is shared in memory, and copied in the journal.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn is_empty<T>(list: &Arc<[T]>) -> bool {
+        list.is_empty()
+    }
+
+    pub fn serialize<T: Serialize, S: Serializer>(list: &Arc<[T]>, serializer: S) -> Result<S::Ok, S::Error> {
+        (**list).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[T]>, D::Error> {
+        Vec::deserialize(deserializer).map(Into::into)
     }
 }
 
@@ -163,8 +183,8 @@ struct SourceIdentity {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inodes: Vec<Inode>,
     /// Several sources, in their order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    sources: Vec<OneSource>,
+    #[serde(default, skip_serializing_if = "shared::is_empty", with = "shared")]
+    sources: Arc<[OneSource]>,
     /// The id of a bundle, which takes the place of a snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bundle: Option<String>,
@@ -251,7 +271,7 @@ impl Identity {
         if of_stdin(options)? != self.stdin {
             return Err(changed(Path::new(STDIN), NOT_WHAT_IT_WAS));
         }
-        for (OneSource { file, inode, .. }, path) in self.source.sources.iter().zip(&self.paths) {
+        for (OneSource { file, inode, .. }, path) in self.source.sources.iter().zip(&*self.paths) {
             let Some((file, inode)) = file.as_ref().zip(inode.as_ref()) else { continue };
             if !path.exists() {
                 return Err(vanished(path.clone()));
@@ -303,10 +323,10 @@ impl Identity {
     /// Where an earlier run has found the source of this number and name on the network.
     pub fn address_of(&self, number: usize, name: &Path) -> Option<String> {
         let (known, remote) = match self.source.sources.get(number) {
-            Some(one) => (&one.name, &one.remote),
-            None => (&self.source.name, &self.source.remote),
+            Some(one) => (&one.name, one.remote.as_deref()),
+            None => (&self.source.name, self.source.remote.as_ref()),
         };
-        remote.as_ref().filter(|_| Path::new(known) == name)?.address.clone()
+        remote.filter(|_| Path::new(known) == name)?.address.clone()
     }
 
     /// The bundle that takes the place of a snapshot.
@@ -363,7 +383,7 @@ impl Identity {
 impl SourceIdentity {
     /// Whether both are of the same content, whatever their names and inodes are.
     fn is_same(&self, other: &Self) -> bool {
-        let is_each_same = || self.sources.iter().zip(&other.sources).all(|(one, other)| one.is_same(other));
+        let is_each_same = || self.sources.iter().zip(&*other.sources).all(|(one, other)| one.is_same(other));
         (&self.header, &self.file, &self.more, &self.bundle) == (&other.header, &other.file, &other.more, &other.bundle)
             && is_same_remote(self.remote.as_ref(), other.remote.as_ref())
             && self.sources.len() == other.sources.len()

@@ -289,9 +289,10 @@ impl ResumedState {
 
     fn learn(&mut self, news: SourceNews) {
         for read in news.sources {
-            match self.sources.iter_mut().find(|known| known.source == read.source) {
-                Some(known) => known.take(read),
-                None => self.sources.push(read),
+            // Entries come in the order of the sources.
+            match self.sources.binary_search_by_key(&read.source, |known| known.source) {
+                Ok(place) => self.sources[place].take(read),
+                Err(place) => self.sources.insert(place, read),
             }
         }
         self.marks.extend(news.marks);
@@ -420,11 +421,11 @@ impl Journal {
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
     pub fn append(&self, entry: &Entry) -> Result<()> {
-        let mut line = self.functions_entry().map(|entry| self.line(&entry)).transpose()?.unwrap_or_default();
-        line.push_str(&self.line(entry)?);
+        let functions = self.functions_entry().map(|entry| self.line(&entry)).transpose()?.unwrap_or_default();
+        let line = self.line(entry)?;
         let mut slot = self.file.lock();
         let outcome = match &mut *slot {
-            Ok(file) => file.write_all(line.as_bytes()).and_then(|()| file.sync_data()),
+            Ok(file) => file.write_all(&functions).and_then(|()| file.write_all(&line)).and_then(|()| file.sync_data()),
             Err(error) => Err(same(error)),
         };
         if let Err(error) = &outcome {
@@ -451,11 +452,18 @@ impl Journal {
         has_new.then(|| Entry::Hashed { functions: functions.met.iter().copied().collect() })
     }
 
-    fn line(&self, entry: &Entry) -> Result<String> {
-        let json = serde_json::to_string(entry).map_err(|error| {
+    fn line(&self, entry: &Entry) -> Result<Vec<u8>> {
+        // The line of many sources is long: it is written once, and then its checksum in front of it.
+        const SUM: usize = 17;
+        let mut line = vec![b' '; SUM];
+        serde_json::to_writer(&mut line, entry).map_err(|error| {
             Error::io("write", &self.path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error))
         })?;
-        Ok(format!("{:016x} {json}\n", checksum(json.as_bytes())))
+        let (sum, json) = line.split_at_mut(SUM);
+        let text = format!("{:016x} ", checksum(json));
+        sum.copy_from_slice(text.as_bytes());
+        line.push(b'\n');
+        Ok(line)
     }
 }
 

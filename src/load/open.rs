@@ -22,9 +22,6 @@ const BLOCK_SHARE: u64 = 4;
 /// are too small, or a merge.
 const UNPACKED: u64 = 3;
 
-/// The least that decompressing a source can work with, in bytes.
-const MIN_DECOMPRESSION: u64 = 20 << 20;
-
 /// Bytes of a pipe that identify it.
 const HEAD: usize = 4096;
 
@@ -69,7 +66,6 @@ impl OpenSource {
     /// [`Error::Io`](crate::Error::Io), [`Error::BadInput`](crate::Error::BadInput): it is not there, or is nothing that
     /// can be read.
     pub fn open(options: &ImportOptions, sources: &Arc<Sources>, threads: usize) -> Result<Self> {
-        let memory = (options.memory_budget() / 4).max(MIN_DECOMPRESSION);
         let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
         let set = match options.format {
             Format::Car => None,
@@ -82,7 +78,7 @@ impl OpenSource {
             checksum: options.checksum.clone(),
             // What is not read to its end has no sum.
             extent: if options.log.to.is_some() { Extent::Part } else { Extent::All },
-            ..InputOptions::new(threads, memory)
+            ..InputOptions::of_share(threads, options.memory_budget() / 4)
         };
         let (mut remote, mut sum) = (None, None);
         let opened = match set {
@@ -222,7 +218,7 @@ impl Source {
                 let sources = car.sources.identities();
                 let named = car.file.iter().filter(|_| sources.is_empty());
                 let files = named.map(|file| (car.sources.first().to_owned(), file)).collect();
-                Origin { head, files, sources, paths: car.sources.names().to_vec(), ..opened }
+                Origin { head, files, sources, paths: Arc::clone(car.sources.names()), ..opened }
             }
         }
     }

@@ -21,7 +21,11 @@ use crate::source::car::NullPadding;
 pub const MIN_MEMORY: u64 = 16 << 20;
 
 /// The least memory of each worker beside the blocks, in bytes: buffers of an SST being built.
-const WORKER_FIXED: u64 = 2 << 20;
+pub(super) const WORKER_FIXED: u64 = 2 << 20;
+
+/// Copies of a large value that building an SST makes beside the value itself: two that were measured without compression
+/// (RocksDB 11.12), and the compressed one.
+pub(super) const SST_COPIES: u64 = 3;
 
 /// The memory that RocksDB uses for an SST until it is finished, as a share of its size, as its reciprocal: hashes of the
 /// keys, the filter made of them, the index. Ten bytes for a block of 1 KiB come to half of that.

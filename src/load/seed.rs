@@ -423,8 +423,8 @@ fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()
         return Err(Error::NoSpace { path: place.path, needed: Some(bytes), free: place.free, source: None });
     }
     let one = |(): &mut (), item: usize| -> Result<()> {
-        let Some(&number) = missing.get(item) else { return Ok(()) };
-        let Some(file) = seed.files.get(number) else { return Ok(()) };
+        let found = missing.get(item).and_then(|&number| Some((number, seed.files.get(number)?)));
+        let (number, file) = found.ok_or_else(|| Error::broken_invariant("a file of the bundle does not exist"))?;
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }

@@ -32,19 +32,15 @@ const LOOKS: usize = 16;
 /// The sources in the caller's order; directories are replaced by the CARs in them.
 pub(super) struct Sources {
     names: Arc<[PathBuf]>,
-    /// What was found out about each, where there are several.
-    known: Vec<Known>,
+    /// What identifies each, where there are several. The identity of the import shares them.
+    known: Arc<[OneSource]>,
+    /// The size and the compression of each. `None` of a pipe, or a file on the network whose server says no length.
+    looks: Vec<Option<Look>>,
     /// Where an earlier run has found the only one on the network.
     pinned: Option<String>,
     traffic: Mutex<Traffic>,
     /// What should have had a sum of a source and has not.
     unusable: Mutex<BTreeSet<String>>,
-}
-
-struct Known {
-    one: OneSource,
-    /// `None` of what is not looked at: a pipe, or a file on the network whose server says no length.
-    look: Option<Look>,
 }
 
 /// What a look at a file on the network shows.
@@ -81,23 +77,23 @@ impl Sources {
             });
         }
         let pinned = |number: usize, name: &Path| journal.and_then(|journal| journal.address_of(number, name));
-        let (mut known, mut traffic, mut only) = (Vec::new(), Traffic::default(), None);
+        let (mut known, mut looks, mut traffic, mut only) = (Vec::new(), Vec::new(), Traffic::default(), None);
         match &*names {
             [name] => only = pinned(0, name),
-            names => known = look_at(names, options, pinned, &mut traffic)?,
+            names => (known, looks) = look_at(names, options, pinned, &mut traffic)?,
         }
         let (traffic, unusable) = (Mutex::new(traffic), Mutex::default());
-        Ok(Arc::new(Self { names: names.into(), known, pinned: only, traffic, unusable }))
+        Ok(Arc::new(Self { names: names.into(), known: known.into(), looks, pinned: only, traffic, unusable }))
     }
 
     /// None to read: `name` stands for them in messages.
     pub fn none(name: &Path) -> Arc<Self> {
-        let (known, pinned, traffic, unusable) = Default::default();
-        Arc::new(Self { names: [name.to_owned()].into(), known, pinned, traffic, unusable })
+        let (known, looks, pinned, traffic, unusable) = Default::default();
+        Arc::new(Self { names: [name.to_owned()].into(), known, looks, pinned, traffic, unusable })
     }
 
     /// The names of all.
-    pub fn names(&self) -> &[PathBuf] {
+    pub fn names(&self) -> &Arc<[PathBuf]> {
         &self.names
     }
 
@@ -121,11 +117,11 @@ impl Sources {
 
     /// Bytes on disk of each, as far as they are known.
     pub fn bytes(&self) -> Vec<Option<u64>> {
-        self.known.iter().map(|known| Some(known.look.as_ref()?.size)).collect()
+        self.looks.iter().map(|look| Some(look.as_ref()?.size)).collect()
     }
 
     fn all<T>(&self, of: impl Fn(&Look) -> Option<T>) -> Option<Vec<T>> {
-        self.known.iter().map(|known| of(known.look.as_ref()?)).collect()
+        self.looks.iter().map(|look| of(look.as_ref()?)).collect()
     }
 
     /// Bytes on disk of all of several.
@@ -145,7 +141,7 @@ impl Sources {
 
     /// Whether all of several are files that need no decompression.
     pub fn are_plain(&self) -> bool {
-        self.need_no_decompression() && self.known.iter().all(|known| known.one.file.is_some())
+        self.need_no_decompression() && self.known.iter().all(|known| known.file.is_some())
     }
 
     /// Whether all of several are known to need no decompression.
@@ -163,8 +159,8 @@ impl Sources {
     }
 
     /// What identifies each of several.
-    pub fn identities(&self) -> Vec<OneSource> {
-        self.known.iter().map(|known| known.one.clone()).collect()
+    pub fn identities(&self) -> Arc<[OneSource]> {
+        Arc::clone(&self.known)
     }
 
     /// Opens a source.
@@ -172,10 +168,10 @@ impl Sources {
     /// # Errors
     /// As [`input::open`]; [`Error::State`]: it is not the one that was looked at.
     pub fn open(&self, number: usize, options: &InputOptions) -> Result<Input> {
-        let Some(name) = self.names.get(number) else { return Err(Error::interrupted()) };
+        let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         // The threads of the last one end before there are those of another one.
         self.watch(None);
-        let known = self.known.get(number).and_then(|known| known.one.remote.as_ref());
+        let known = self.known.get(number).and_then(|known| known.remote.as_ref());
         let pinned = known.map_or_else(|| self.pinned.clone(), |known| known.address.clone());
         let input = input::open(name, &InputOptions { pinned, ..options.clone() })?;
         if let Some(file) = &input.file {
@@ -242,7 +238,7 @@ impl Sources {
     /// # Errors
     /// [`Error::Io`]: it cannot be opened; [`Error::State`]: it is not the one that was looked at.
     pub fn reopen(&self, number: usize) -> Result<File> {
-        let Some(name) = self.names.get(number) else { return Err(Error::interrupted()) };
+        let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         let file = File::open(name).map_err(Error::io("open", name))?;
         self.check(number, &file)?;
         Ok(file)
@@ -250,7 +246,8 @@ impl Sources {
 
     /// Checks that an opened file is the one that was looked at.
     fn check(&self, number: usize, file: &File) -> Result<()> {
-        let known = self.known.get(number).and_then(|known| known.one.inode.as_ref().zip(known.look.as_ref()));
+        let look = self.looks.get(number).and_then(Option::as_ref);
+        let known = self.known.get(number).and_then(|known| known.inode.as_ref()).zip(look);
         let Some((name, (inode, look))) = self.names.get(number).zip(known) else { return Ok(()) };
         let metadata = file.metadata().map_err(Error::io("look at", name))?;
         if Inode::of(&metadata) != *inode || metadata.len() != look.size {
@@ -258,6 +255,11 @@ impl Sources {
         }
         Ok(())
     }
+}
+
+/// The error for a number that no source has.
+fn no_source(number: usize) -> Error {
+    Error::broken_invariant(format_args!("source {number} does not exist"))
 }
 
 /// The sources, with the CARs of a directory in its place.
@@ -313,7 +315,7 @@ fn look_at(
     options: &ImportOptions,
     pinned: impl Fn(usize, &Path) -> Option<String> + Sync,
     traffic: &mut Traffic,
-) -> Result<Vec<Known>> {
+) -> Result<(Vec<OneSource>, Vec<Option<Look>>)> {
     if options.checksum.is_some() {
         return Err(Error::Usage {
             reason: format!("--checksum is of one source, and these are {}", names.len()),
@@ -335,7 +337,7 @@ fn look_at(
     };
     let mut urls = HashSet::new();
     let mut pipes = 0;
-    let mut known = Vec::with_capacity(names.len());
+    let (mut known, mut looks) = (Vec::with_capacity(names.len()), Vec::with_capacity(names.len()));
     for (number, name) in names.iter().enumerate() {
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
@@ -352,7 +354,8 @@ fn look_at(
                 return Err(fault.unwrap_or_else(Error::interrupted));
             };
             traffic.before.insert(number, info);
-            known.push(Known { one: OneSource { remote: Some(origin), ..one }, look });
+            known.push(OneSource { remote: Some(Box::new(origin)), ..one });
+            looks.push(look);
             continue;
         }
         if options.format == Format::Auto && is_set(name) {
@@ -369,15 +372,17 @@ fn look_at(
             if name.as_os_str() != STDIN {
                 only_once(name, &name.metadata().map_err(Error::io("look at", name))?)?;
             }
-            known.push(Known { one, look: None });
+            known.push(one);
+            looks.push(None);
             continue;
         };
         check_is_no_log(name, &mut look, options)?;
         only_once(name, &file.metadata().map_err(Error::io("look at", name))?)?;
         let (identity, inode) = identity::of_file(name, &file)?;
-        known.push(Known { one: OneSource { file: Some(identity), inode: Some(inode), ..one }, look: Some(look) });
+        known.push(OneSource { file: Some(identity), inode: Some(inode), ..one });
+        looks.push(Some(look));
     }
-    Ok(known)
+    Ok((known, looks))
 }
 
 /// Looks at all files on the network, several at once, and keeps none of them open. Where one cannot be taken, the second
@@ -390,7 +395,7 @@ fn look_at_urls(
     let urls: Vec<(usize, &PathBuf)> = names.iter().enumerate().filter(|(_, name)| is_remote(name)).collect();
     let seen = Mutex::new(HashMap::new());
     let look = |_: &mut (), item: usize| {
-        let Some(&(number, name)) = urls.get(item) else { return Ok(()) };
+        let &(number, name) = urls.get(item).ok_or_else(|| no_source(item))?;
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }

@@ -21,6 +21,9 @@ use crate::error::{Error, Result};
 /// How many maps can be watched at once; one more is refused, and its file is read instead.
 const SLOTS: usize = 256;
 
+/// The most files that are mapped at once. Other maps of this process may take some of them.
+pub(crate) const MAX_MAPS: usize = SLOTS / 2;
+
 /// What one fault may map, in bytes: a whole large page of the page cache, whose other parts others have released.
 const LARGE: usize = 2 << 20;
 

@@ -88,6 +88,15 @@ pub fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
+/// Returns memory that was freed to the system. The allocator keeps buffers of some MiB for each thread otherwise.
+pub(crate) fn release_free_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointers, and locks what it looks at.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 fn field(path: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()

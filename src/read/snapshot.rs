@@ -43,7 +43,7 @@ impl<'a> Snapshot<'a> {
         network: NetworkOptions,
         progress: &Progress<'_>,
     ) -> Result<Self> {
-        let how = InputOptions { network, extent: Extent::All, ..InputOptions::new(threads, memory) };
+        let how = InputOptions { network, extent: Extent::All, ..InputOptions::of_share(threads, memory) };
         Self::of_input(path, input::open(path, &how)?, null_padding, CHUNK, progress)
     }
 

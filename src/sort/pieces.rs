@@ -1,11 +1,13 @@
 //! What workers collect for partitions, and append to them in large pieces.
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::collections::VecDeque;
 
-use crate::error::Result;
+use crossbeam_channel::{Receiver, bounded};
+
+use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::direct;
-use crate::sort::spill::{IN_FLIGHT, Mark, Spill, mark};
+use crate::sort::spill::{IN_FLIGHT, Mark, Spill, mark, no_partition};
 
 /// What one worker has collected for each partition and not yet appended.
 pub(crate) struct PartitionBuffers {
@@ -18,25 +20,22 @@ pub(crate) struct PartitionBuffers {
 /// The memory of a piece that was written, or why it was not.
 type Written = Result<Vec<u8>>;
 
-/// Pieces that other threads write meanwhile; their memory comes back.
-struct InFlight {
-    count: usize,
-    sender: Sender<Written>,
-    written: Receiver<Written>,
-}
+/// Pieces that I/O threads are writing, the oldest first. Each job owns the only sender of its answer, so a job that
+/// panics disconnects the channel instead of blocking the waiter.
+#[derive(Default)]
+struct InFlight(VecDeque<Receiver<Written>>);
 
 impl InFlight {
-    /// The memory of a piece that is written by now.
+    /// Waits for the oldest piece and returns its memory, or an empty buffer if no piece is in flight.
     fn next(&mut self) -> Written {
-        self.count -= 1;
-        // This end holds a sender: what is received was sent.
-        self.written.recv().unwrap_or_else(|_| Ok(Vec::new()))
+        let lost = || Err(Error::broken_invariant("the thread that writes a partition has ended"));
+        self.0.pop_front().map_or_else(|| Ok(Vec::new()), |written| written.recv().unwrap_or_else(|_| lost()))
     }
 
-    /// Waits until all are written.
+    /// Waits until all pieces are written.
     fn wait(&mut self) -> Result<()> {
         let mut outcome = Ok(());
-        while self.count > 0 {
+        while !self.0.is_empty() {
             outcome = outcome.and(self.next().map(drop));
         }
         outcome
@@ -45,8 +44,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        // Nothing is written behind the back of whoever goes on, or removes the files. A failure was reported already, or
-        // comes after the one that is.
+        // The caller may remove the files next. Its own error comes before this one.
         let _ = self.wait();
     }
 }
@@ -80,22 +78,21 @@ impl Piece {
 
     fn append(&mut self, spill: &Spill, partition: u32, in_flight: &mut InFlight) -> Result<()> {
         let (len, content) = (self.held().len(), std::mem::take(&mut self.content));
-        if let Some(place) = spill.place(partition, len as u64, content, &self.marks)? {
-            if let Some(threads) = spill.direct() {
-                self.bytes.resize(self.skipped + direct::whole_blocks(len as u64) as usize, 0);
-                let spare = if in_flight.count < IN_FLIGHT { Vec::new() } else { in_flight.next()? };
-                let (bytes, skipped) = (std::mem::replace(&mut self.bytes, spare), self.skipped);
-                self.skipped = direct::until_block(self.bytes.as_ptr()).min(self.bytes.len());
-                let sender = in_flight.sender.clone();
-                in_flight.count += 1;
-                threads.run(move || {
-                    let outcome = place.write(bytes.get(skipped..).unwrap_or_default());
-                    // Whoever waits for it is there.
-                    let _ = sender.send(outcome.map(|()| bytes));
-                });
-            } else {
-                place.write(self.held())?;
-            }
+        let place = spill.place(partition, len as u64, content, &self.marks)?;
+        if let Some(threads) = spill.direct() {
+            self.bytes.resize(self.skipped + direct::whole_blocks(len as u64) as usize, 0);
+            let spare = if in_flight.0.len() < IN_FLIGHT { Vec::new() } else { in_flight.next()? };
+            let (bytes, skipped) = (std::mem::replace(&mut self.bytes, spare), self.skipped);
+            self.skipped = direct::until_block(self.bytes.as_ptr()).min(self.bytes.len());
+            let (sender, written) = bounded(1);
+            in_flight.0.push_back(written);
+            threads.run(move || {
+                let outcome = place.write(bytes.get(skipped..).unwrap_or_default());
+                // The waiter drops its receiver only after an answer.
+                let _ = sender.send(outcome.map(|()| bytes));
+            });
+        } else {
+            place.write(self.held())?;
         }
         self.bytes.truncate(self.skipped);
         self.marks.clear();
@@ -107,8 +104,7 @@ impl PartitionBuffers {
     /// `limit` is the size of a piece in bytes.
     pub fn new(partitions: u32, limit: usize) -> Self {
         let pieces = (0..partitions).map(|_| Piece::default()).collect();
-        let (sender, written) = unbounded();
-        Self { pieces, limit, source: 0, in_flight: InFlight { count: 0, sender, written } }
+        Self { pieces, limit, source: 0, in_flight: InFlight::default() }
     }
 
     /// What is added from now on is of this source.
@@ -122,7 +118,7 @@ impl PartitionBuffers {
     /// [`Error::Io`](crate::Error::Io): the disk is full or fails; of a piece that was appended before, where others write
     /// them.
     pub fn add(&mut self, spill: &Spill, partition: u32, section: &[u8], digest: ContentDigest) -> Result<()> {
-        let Some(piece) = self.pieces.get_mut(partition as usize) else { return Ok(()) };
+        let Some(piece) = self.pieces.get_mut(partition as usize) else { return Err(no_partition(partition)) };
         if piece.held().len() + section.len() > self.limit && !piece.held().is_empty() {
             piece.append(spill, partition, &mut self.in_flight)?;
         }
@@ -189,6 +185,33 @@ mod tests {
             *rest = &rest[at.next_multiple_of(direct::BLOCK) - at..];
         }
         rest.split_first_chunk::<12>()
+    }
+
+    #[test]
+    fn a_panicking_write_is_an_error() {
+        let threads = crate::parallel::IoThreads::start(1).expect("a thread");
+        let mut in_flight = InFlight::default();
+        for _ in 0..2 {
+            let (sender, written) = bounded(1);
+            in_flight.0.push_back(written);
+            // The second job is never run: its thread is gone.
+            threads.run(move || {
+                let _sender = sender;
+                panic!("a write fails");
+            });
+        }
+        let error = in_flight.wait().expect_err("nothing was written");
+        assert!(error.to_string().contains("the thread that writes a partition has ended"), "{error}");
+        drop(in_flight);
+    }
+
+    #[test]
+    fn a_section_without_partition_is_an_error() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let spill = Spill::new(dir.path().to_owned(), 1);
+        let mut pieces = PartitionBuffers::new(1, 10);
+        let error = pieces.add(&spill, 1, b"section", ContentDigest::default()).expect_err("there is one partition");
+        assert!(error.to_string().contains("partition 1 does not exist"), "{error}");
     }
 
     #[test]

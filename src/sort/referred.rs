@@ -44,18 +44,34 @@ impl Referred {
         open: &mut Option<(u32, File)>,
     ) -> Result<()> {
         let Reference { at, source, .. } = reference;
-        let Some(ReferredSource { name, file, .. }) = self.sources.get(source as usize) else { return Ok(()) };
+        let Some(ReferredSource { name, file, .. }) = self.sources.get(source as usize) else {
+            return Err(Error::broken_invariant(format_args!("source {source} does not exist")));
+        };
         let file: &'a File = match file {
             Some(file) => file,
             None => {
-                if open.as_ref().is_none_or(|(number, _)| *number != source) {
-                    *open = None;
-                    *open = Some((source, (self.open)(source as usize)?));
-                }
-                let Some((_, file)) = open else { return Ok(()) };
+                // The last file is closed before the next one is opened.
+                let file = match open.take().filter(|(number, _)| *number == source) {
+                    Some((_, file)) => file,
+                    None => (self.open)(source as usize)?,
+                };
+                let (_, file) = open.insert((source, file));
                 return file.read_exact_at(into, at).map_err(Error::io("read", name));
             }
         };
         file.read_exact_at(into, at).map_err(Error::io("read", name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_without_source_is_an_error() {
+        let referred = Referred { sources: Vec::new(), open: Box::new(|_| unreachable!("there is no source")) };
+        let reference = Reference { at: 0, len: 1, source: 3 };
+        let error = referred.read(reference, &mut [0], &mut None).expect_err("there is no source");
+        assert!(error.to_string().contains("source 3 does not exist"), "{error}");
     }
 }

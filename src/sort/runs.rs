@@ -19,7 +19,7 @@ use crate::os::buffer::Buffer;
 use crate::os::direct;
 use crate::os::private;
 use crate::source::car::chunk::ChunkBytes;
-use crate::source::car::{Section, Step, next_section};
+use crate::source::car::{Section, Step, next_section, read_cid, varint};
 
 /// The least a run's reader buffers, in bytes.
 const MIN_READ: usize = 16 << 10;
@@ -151,9 +151,8 @@ impl Runs<'_> {
         let readers = runs.iter().map(|path| Reader::open(self, path.clone(), read)).collect::<Result<_>>()?;
         let mut merge = Merge::new(readers)?;
         while let Some((_, reader)) = merge.next()? {
-            if let Some((section, record)) = reader.current() {
-                take(section, record, reader.source)?;
-            }
+            let source = reader.source;
+            reader.with_current(|section, record| take(section, record, source))?;
         }
         Ok(())
     }
@@ -197,6 +196,9 @@ struct Reader<'a> {
     next: usize,
     read: usize,
     current: Option<Section>,
+    /// Place and length of the current section, if it is longer than `read`. It is read when the merge comes to it: many runs
+    /// may stand at a large section at the same time.
+    long: Option<(u64, usize)>,
     source: u32,
 }
 
@@ -204,7 +206,19 @@ impl<'a> Reader<'a> {
     fn open(runs: &'a Runs<'a>, path: PathBuf, read: usize) -> Result<Self> {
         let file = private::read_file(&path)?;
         let len = file.metadata().map_err(Error::io("look at", &path))?.len();
-        Ok(Self { runs, file, path, len, at: 0, buffer: Vec::new(), next: 0, read, current: None, source: 0 })
+        Ok(Self {
+            runs,
+            file,
+            path,
+            len,
+            at: 0,
+            buffer: Vec::new(),
+            next: 0,
+            read,
+            current: None,
+            long: None,
+            source: 0,
+        })
     }
 
     /// Drops what was read and reads on, so that the buffer holds up to `len` bytes.
@@ -223,9 +237,44 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn current(&self) -> Option<(&[u8], Record<'_>)> {
-        let section = self.current?;
-        Some((section.whole(&self.buffer), Record::new(&self.buffer, &section, self.runs.layout)?))
+    fn key(&self, section: &Section) -> Vec<u8> {
+        Record::new(&self.buffer, section, self.runs.layout).map(|record| record.key().to_vec()).unwrap_or_default()
+    }
+
+    /// Calls `take` with the current section.
+    fn with_current(&mut self, take: impl FnOnce(&[u8], Record<'_>) -> Result<()>) -> Result<()> {
+        let loaded;
+        let (buffer, section) = match self.long.take() {
+            Some((at, len)) => {
+                let mut whole = Buffer::new(len)?;
+                self.file.read_exact_at(&mut whole, at).map_err(Error::io("read", &self.path))?;
+                loaded = whole;
+                let Found::Section(section) = self.runs.section(&loaded, 0)? else { return Err(self.runs.damaged()) };
+                (&loaded[..], section)
+            }
+            None => (&self.buffer[..], self.current.ok_or_else(|| self.runs.damaged())?),
+        };
+        let record = Record::new(buffer, &section, self.runs.layout).ok_or_else(|| self.runs.damaged())?;
+        take(section.whole(buffer), record)
+    }
+
+    /// Passes over a section of `len` bytes that is longer than `read`, and returns its key. `None` if the buffer ends inside
+    /// its CID.
+    fn pass_long(&mut self, len: usize) -> Option<Vec<u8>> {
+        let start = self.next + SOURCE;
+        let rest = self.buffer.get(start..)?;
+        let (_, len_bytes) = varint::read(rest, "a section's length").ok()??;
+        let cid = read_cid(rest.get(len_bytes..)?).ok()??;
+        let head = Section { start, cid_start: start + len_bytes, end: self.buffer.len(), cid };
+        if head.body(&self.buffer).len() < cid.len as usize {
+            return None;
+        }
+        let key = self.key(&head);
+        let at = self.at - (self.buffer.len() - start) as u64;
+        self.long = Some((at, len));
+        (self.at, self.next) = ((at + len as u64).min(self.len), 0);
+        self.buffer.clear();
+        Some(key)
     }
 }
 
@@ -248,11 +297,19 @@ impl Cursor for Reader<'_> {
                 Found::Section(section) => {
                     self.next = section.end;
                     self.current = Some(section);
-                    return Ok(Some(self.current().map(|(_, record)| record.key().to_vec()).unwrap_or_default()));
+                    return Ok(Some(self.key(&section)));
                 }
                 Found::Padding => return Err(self.runs.damaged()),
                 Found::End => self.fill(self.read)?,
-                Found::Cut { needed } => self.fill((needed + SOURCE).max(self.read))?,
+                Found::Cut { needed } if needed <= self.read => self.fill((needed + SOURCE).max(self.read))?,
+                Found::Cut { needed } => {
+                    if let Some(key) = self.pass_long(needed) {
+                        return Ok(Some(key));
+                    }
+                    // A CID that is longer than `read` itself is rare: the whole section is read for it.
+                    let held = self.buffer.len() - self.next;
+                    self.fill(if held < self.read { self.read } else { needed + SOURCE })?;
+                }
             }
         }
     }

@@ -40,6 +40,10 @@ use crate::source::car::chunk::ChunkBytes;
 /// Bytes of a partition of fixed-size records that are read at once.
 const READ: usize = 1 << 20;
 
+/// The least length of a section that memory is planned for by itself, in bytes. It is longer than a chunk, so such a section has
+/// a chunk of its own, and no other section costs a comparison.
+pub(crate) const LARGE: u64 = 1 << 20;
+
 /// The least limit of a piece that bypasses the page cache, in bytes: smaller ones are better gathered by the system.
 const LEAST_DIRECT: u64 = 128 << 10;
 
@@ -79,6 +83,8 @@ struct Partition {
     marks: Mutex<(Vec<Mark>, usize)>,
     /// Bytes that are known to be on the disk.
     synced: AtomicU64,
+    /// Length of the longest section of [`LARGE`] bytes or more.
+    largest: AtomicU64,
 }
 
 impl Partition {
@@ -124,6 +130,13 @@ pub(crate) struct Extent {
     pub blocks: u64,
     /// Content digest of the records, each summed before it was written: what is read back must come to the same.
     pub digest: ContentDigest,
+    /// Length of the longest section of [`LARGE`] bytes or more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub largest: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Extent {
@@ -184,11 +197,10 @@ impl Spill {
     pub fn resume(self, extents: &[(u32, Extent)], marks: &[(u32, Mark)]) -> Result<Self> {
         let spill = self;
         for (partition, mark) in marks {
-            if let Some(slot) = spill.partitions.get(*partition as usize) {
-                let (all, noted) = &mut *slot.marks.lock();
-                all.push(*mark);
-                *noted = all.len();
-            }
+            let Some(slot) = spill.partitions.get(*partition as usize) else { return Err(no_partition(*partition)) };
+            let (all, noted) = &mut *slot.marks.lock();
+            all.push(*mark);
+            *noted = all.len();
         }
         for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
             let path = entry.map_err(Error::io("list", &spill.dir))?.path();
@@ -199,7 +211,7 @@ impl Spill {
         }
         for &(partition, extent) in extents {
             let path = spill.path(partition);
-            let Some(slot) = spill.partitions.get(partition as usize) else { continue };
+            let Some(slot) = spill.partitions.get(partition as usize) else { return Err(no_partition(partition)) };
             let lacks = |what: String| Error::work_lacks(&path, what);
             let file = match private::open_file(&path, false) {
                 Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -216,6 +228,7 @@ impl Spill {
             file.set_len(extent.bytes).and_then(|()| file.set_len(whole)).map_err(Error::io("cut", &path))?;
             slot.bytes.store(whole, Ordering::Relaxed);
             slot.synced.store(extent.bytes, Ordering::Relaxed);
+            slot.largest.store(extent.largest, Ordering::Relaxed);
             *slot.content() = extent.content();
             direct::set(&file, spill.is_direct());
             let _ = slot.file.set(Arc::new(file));
@@ -230,7 +243,7 @@ impl Spill {
     pub fn sync(&self, extents: &[(u32, Extent)]) -> Result<()> {
         let mut new_files = false;
         for &(partition, extent) in extents {
-            let Some(slot) = self.partitions.get(partition as usize) else { continue };
+            let Some(slot) = self.partitions.get(partition as usize) else { return Err(no_partition(partition)) };
             let synced = slot.synced.load(Ordering::Relaxed);
             if synced >= extent.bytes {
                 continue;
@@ -300,13 +313,12 @@ impl Spill {
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
     pub fn append(&self, partition: u32, piece: &[u8], content: Content, from: &[Mark]) -> Result<()> {
-        let Some(place) = self.place(partition, piece.len() as u64, content, from)? else { return Ok(()) };
-        place.write(piece)
+        self.place(partition, piece.len() as u64, content, from)?.write(piece)
     }
 
     /// Where a piece of `len` bytes is to be written, which counts as appended from now on.
-    pub(super) fn place(&self, partition: u32, len: u64, content: Content, from: &[Mark]) -> Result<Option<Place>> {
-        let Some(slot) = self.partitions.get(partition as usize) else { return Ok(None) };
+    pub(super) fn place(&self, partition: u32, len: u64, content: Content, from: &[Mark]) -> Result<Place> {
+        let Some(slot) = self.partitions.get(partition as usize) else { return Err(no_partition(partition)) };
         let path = self.path(partition);
         let file = match slot.file.get() {
             Some(file) => file,
@@ -328,7 +340,7 @@ impl Spill {
             at
         };
         slot.content().merge(content);
-        Ok(Some(Place { file: Arc::clone(file), path, at, is_direct: self.is_direct() }))
+        Ok(Place { file: Arc::clone(file), path, at, is_direct: self.is_direct() })
     }
 
     /// How many partitions there are.
@@ -340,14 +352,30 @@ impl Spill {
     pub fn extent(&self, partition: u32) -> Extent {
         self.partitions.get(partition as usize).map_or_else(Extent::default, |slot| {
             let Content { records, digest } = *slot.content();
-            Extent { bytes: slot.bytes.load(Ordering::Relaxed), blocks: records, digest }
+            let largest = slot.largest.load(Ordering::Relaxed);
+            Extent { bytes: slot.bytes.load(Ordering::Relaxed), blocks: records, digest, largest }
         })
+    }
+
+    /// Notes the length of a section of [`LARGE`] bytes or more, which is in this partition or stays in memory.
+    pub fn note_large(&self, partition: u32, len: u64) {
+        if let Some(slot) = self.partitions.get(partition as usize) {
+            slot.largest.fetch_max(len, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the length of the longest large section of each partition.
+    pub fn largest(&self) -> Vec<u64> {
+        self.partitions.iter().map(|slot| slot.largest.load(Ordering::Relaxed)).collect()
     }
 
     /// Reads bytes of a partition, which must be within its [`Spill::extent`].
     pub fn read(&self, partition: u32, at: u64, into: &mut [u8]) -> Result<()> {
-        let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
-        let Some(file) = file else { return Ok(()) };
+        if into.is_empty() {
+            return Ok(());
+        }
+        let slot = self.partitions.get(partition as usize).ok_or_else(|| no_partition(partition))?;
+        let Some(file) = slot.file.get() else { return Err(self.damaged(partition, Content::default())) };
         if self.is_direct() {
             // Bytes of any place and length.
             direct::set(file, false);
@@ -435,9 +463,7 @@ impl Spill {
             }
         }
         pieces.flush(&whole)?;
-        if let Some(slot) = whole.partitions.get(partition as usize) {
-            *slot.content() = extent.content();
-        }
+        *whole.partitions.get(partition as usize).ok_or_else(|| no_partition(partition))?.content() = extent.content();
         Ok(Some(whole))
     }
 
@@ -497,7 +523,7 @@ impl Spill {
 
     /// Deletes a partition's file, whose blocks are durable elsewhere.
     pub fn delete(&self, partition: u32) -> Result<()> {
-        let Some(slot) = self.partitions.get(partition as usize) else { return Ok(()) };
+        let Some(slot) = self.partitions.get(partition as usize) else { return Err(no_partition(partition)) };
         if slot.file.get().is_some() {
             // The handle stays open until the spill is dropped; the space is freed now.
             let _ = slot.file.get().map(|file| file.set_len(0));
@@ -505,6 +531,11 @@ impl Spill {
         }
         Ok(())
     }
+}
+
+/// The error for a partition number that no router gives out.
+pub(crate) fn no_partition(partition: u32) -> Error {
+    Error::broken_invariant(format_args!("partition {partition} does not exist"))
 }
 
 /// A buffer of `len` bytes at least: `spare`, if that is large enough.
@@ -519,6 +550,28 @@ fn room(len: usize, spare: Option<Buffer>) -> Result<Buffer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_without_partition_is_an_error() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let extent = Extent { bytes: 1, ..Extent::default() };
+        let new = || Spill::new(dir.path().to_owned(), 1);
+        let errors = [
+            new().append(1, b"section", Content::default(), &[]).err(),
+            new().read(1, 0, &mut [0]).err(),
+            new().sync(&[(1, extent)]).err(),
+            new().delete(1).err(),
+            new().resume(&[(1, extent)], &[]).err(),
+            new().resume(&[], &[(1, Mark { at: 0, source: 1 })]).err(),
+        ];
+        for error in errors {
+            let error = error.expect("there is one partition");
+            assert!(error.to_string().contains("partition 1 does not exist"), "{error}");
+        }
+        // A partition that has bytes and no file cannot be read as zeros.
+        let error = new().read(0, 0, &mut [0]).expect_err("it has no file");
+        assert!(error.to_string().contains("is damaged: partition 0"), "{error}");
+    }
 
     #[test]
     fn a_deleted_partition_takes_no_space() {

@@ -43,6 +43,26 @@ fn a_sound_database_passes_in_every_key_layout() {
     }
 }
 
+/// The bug: `verify` gave the decoder a quarter of the budget, `import` 20 MiB or more.
+#[test]
+fn small_budget_verifies_what_import_reads() {
+    use std::io::Write;
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = std::fs::read(generate(dir.path(), "3MiB")).expect("a snapshot");
+    let mut frame = zstd::stream::Encoder::new(Vec::new(), 3).expect("an encoder");
+    // Decoding keeps 8 MiB.
+    frame.window_log(23).expect("a window");
+    frame.write_all(&car).expect("memory");
+    let packed = dir.path().join("window.car.zst");
+    std::fs::write(&packed, frame.finish().expect("a frame")).expect("room");
+    let small = ["--memory", "16MiB", "--threads", "2"];
+    let db = import(dir.path(), &packed, &small);
+    let report = verify(&db, &[&["--against", packed.to_str().expect("text")], &small[..]].concat(), 0);
+    assert_eq!(report["records"], report["against"]["same"]);
+    let mut inspect = bedload();
+    inspect.args(["inspect", "--full", "--memory", "16MiB"]).arg(&packed).assert().success();
+}
+
 #[test]
 fn a_flipped_bit_anywhere_in_a_file_is_found() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -333,7 +333,8 @@ impl<'a> LogReader<'a> {
         worker: &mut WorkerState,
         known: Option<&RangeDone>,
     ) -> Result<()> {
-        let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
+        let no_part = || Error::broken_invariant("a range of the block log has no file");
+        let mut reader = RangeReader::new(files, range, WINDOW).ok_or_else(no_part)?;
         let part = reader.part();
         let mut builder = self.builder(range.first, range.before, worker)?;
         if known.is_some() {

@@ -16,13 +16,15 @@ use crate::load::car::read::Blocks;
 use crate::load::identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
+use crate::load::planner::{SST_COPIES, WORKER_FIXED};
 use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
 use crate::load::sources::Sources;
 use crate::load::uploads::Uploads;
 use crate::os::buffer::Buffer;
 use crate::os::direct;
 use crate::os::files::sync_dir;
-use crate::parallel;
+use crate::os::resources;
+use crate::parallel::{self, MemoryLimit};
 use crate::progress::Progress;
 use crate::report::{Plan, SortPlan};
 use crate::rocks::SstOptions;
@@ -31,9 +33,12 @@ use crate::sort::entries::{BlockArena, Entry as SortEntry};
 use crate::sort::key::Record;
 use crate::sort::router::{Group, Router};
 use crate::sort::runs::Runs;
-use crate::sort::spill::Spill;
+use crate::sort::spill::{Extent, Spill};
 use crate::source::car::chunk::{ChunkBytes, prefetch_ahead};
 use crate::source::car::{Section, Step, next_section};
+
+/// The least memory for sorting a partition outside of memory, in bytes: less makes too many runs.
+const LEAST_RUNS: u64 = 4 << 20;
 
 /// Records between two bumps of the progress counters.
 const BATCH: u64 = 256;
@@ -58,12 +63,24 @@ pub(in crate::load) struct BuildContext<'a> {
 pub(in crate::load) fn build(blocks: &Blocks, building: &BuildContext<'_>) -> Result<FamilyDone> {
     let BuildContext { plan, resumed, .. } = *building;
     let jobs = jobs(blocks, plan, resumed);
-    let Blocks { held, router, .. } = blocks;
+    let Blocks { held, router, largest, .. } = blocks;
+    let longest = largest.iter().copied().max().unwrap_or_default();
+    let room = match held {
+        Held::Spilled(_) => building.options.memory_budget() - plan.links_bytes,
+        // Beside the blocks, for which reading has left it free.
+        Held::Memory { .. } => SST_COPIES * longest,
+    };
+    if longest > 0 {
+        resources::release_free_memory();
+    }
     let builder = Builder {
         building,
         folder: SstFolder::new(building.dir, plan.sst_bytes, &resumed.files),
         stopped: AtomicBool::new(false),
         router,
+        largest,
+        room,
+        limit: (longest > 0).then(|| MemoryLimit::new(room)),
     };
     let make = || (FamilyDone::default(), None);
     // Where all cores may be used, one worker more: it uses them while another waits until the disk has its file. Workers of
@@ -120,6 +137,11 @@ struct Builder<'a> {
     folder: SstFolder<'a>,
     stopped: AtomicBool,
     router: &'a Router,
+    /// For each partition, the length of its longest large section.
+    largest: &'a [u64],
+    /// Memory for building, in bytes; shared out among the workers if any section is large.
+    room: u64,
+    limit: Option<MemoryLimit>,
 }
 
 impl<'a> Deref for Builder<'a> {
@@ -130,8 +152,52 @@ impl<'a> Deref for Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Builds the SSTs of some partitions; `spare` is memory to read the next ones into.
+    /// Builds the SSTs of some partitions; `spare` is memory to read the next ones into. If a partition has a large section,
+    /// no more workers build at the same time than have room for it.
     fn job(&self, group: &Group, held: &Held, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
+        let Some(limit) = &self.limit else { return self.build(group, held, spare) };
+        let needs = |partition| self.needs(held, partition);
+        let bytes = group.partitions.clone().map(needs).max().unwrap_or_default();
+        let _share = (bytes > 0).then(|| limit.take(bytes));
+        let built = self.build(group, held, spare);
+        if group.partitions.clone().any(|partition| self.largest(partition) > 0) {
+            *spare = None;
+            resources::release_free_memory();
+        }
+        built
+    }
+
+    fn largest(&self, partition: u32) -> u64 {
+        self.largest.get(partition as usize).copied().unwrap_or_default()
+    }
+
+    /// Returns the memory for sorting a partition in memory, and for sorting it outside of memory, in bytes. RocksDB's copies of
+    /// a large section come on top, and the section itself if it is not part of a partition in memory.
+    fn sort_bytes(&self, partition: u32) -> (u64, u64) {
+        let all = self.sort.partitions.sort_bytes;
+        let largest = self.largest(partition);
+        if largest == 0 {
+            return (all, all);
+        }
+        let rest = self.room.saturating_sub(SST_COPIES * largest + WORKER_FIXED);
+        // The readers of runs take half of it.
+        (all.min(rest), all.min((2 * rest.saturating_sub(largest)).max(LEAST_RUNS)))
+    }
+
+    /// The most memory that building a partition takes, in bytes.
+    fn needs(&self, held: &Held, partition: u32) -> u64 {
+        let largest = self.largest(partition);
+        let copies = SST_COPIES * largest;
+        let Held::Spilled(spill) = held else { return copies };
+        let (in_memory, outside) = self.sort_bytes(partition);
+        let Extent { bytes, blocks, .. } = spill.extent(partition);
+        // References are small; their sections fill what there is.
+        let bytes = if spill.referred().is_some() { in_memory } else { bytes };
+        let whole = bytes + blocks * size_of::<SortEntry>() as u64;
+        WORKER_FIXED + copies + if whole <= in_memory { whole } else { outside + largest }
+    }
+
+    fn build(&self, group: &Group, held: &Held, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
         let Group { partitions: job, borders } = group;
         let mut output = Output::new(self, borders.clone());
         for partition in job.clone() {
@@ -191,11 +257,11 @@ impl Builder<'_> {
             return Ok(());
         }
         let layout = self.options.key;
-        let sort_bytes = self.sort.partitions.sort_bytes;
+        let (sort_bytes, outside) = self.sort_bytes(partition);
         let damaged = |found: Content| self.blame(spill, spill.damaged(partition, found));
         let loaded = spill.load(partition, size_of::<SortEntry>(), sort_bytes, spare.take());
         let Some((bytes, marks)) = loaded.map_err(|error| self.blame(spill, error))? else {
-            let memory = usize::try_from(sort_bytes).unwrap_or(usize::MAX);
+            let memory = usize::try_from(outside).unwrap_or(usize::MAX);
             // The limit leaves out the length before a section: twice the limit has room for both.
             let max_section = self.options.max_block_size.saturating_mul(2);
             let whole = spill.with_sections(partition, max_section).map_err(|error| self.blame(spill, error))?;

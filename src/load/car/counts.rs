@@ -43,6 +43,12 @@ impl Counts {
         self.fill(chunks).to_vec()
     }
 
+    /// Takes all sources with their counts at the end, when nothing more is read or noted.
+    pub fn take(&self, chunks: &mut Chunks) -> Vec<SourceRead> {
+        self.fill(chunks);
+        chunks.take_reads()
+    }
+
     fn fill<'c>(&self, chunks: &'c mut Chunks) -> &'c mut [SourceRead] {
         let reads = chunks.reads();
         for (read, (content, payload)) in reads.iter_mut().zip(self.0.lock().iter()) {

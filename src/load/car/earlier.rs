@@ -85,7 +85,7 @@ pub(in crate::load) fn skip(
     if checkpoint.checksum.is_some() && chunks.checksum().is_some() && chunks.checksum() != checkpoint.checksum {
         return Err(another_source(chunks, Some(last), options));
     }
-    chunks.take_up_passed(known(last).f3.as_ref());
+    chunks.take_up_passed(known(last).f3.as_deref());
     Ok(())
 }
 

@@ -2,14 +2,14 @@
 
 use parking_lot::Mutex;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
 use crate::os::buffer::{Buffer, Slab};
 use crate::sort::entries::{BlockArena, Entry, Unsorted};
 use crate::sort::key::KeyLayout;
 use crate::sort::router::{Route, Router};
-use crate::sort::spill::{Mark, Spill, mark};
+use crate::sort::spill::{Mark, Spill, mark, no_partition};
 use crate::source::car::chunk::{Chunk, ChunkBytes};
 
 /// The least bytes of a piece that blocks are copied to, a page, and the most full ones that the memory is divided into: each
@@ -102,12 +102,11 @@ impl Piece {
             pieces.push(Self { buffer, len: 0, marks: Vec::new() });
         }
         let nth = pieces.len() as u32 - 1;
-        let Some(Self { buffer, len, marks }) = pieces.last_mut() else { return Ok((0, 0)) };
+        let no_room = || Error::broken_invariant("a piece of memory has no room for its section");
+        let Some(Self { buffer, len, marks }) = pieces.last_mut() else { return Err(no_room()) };
         let at = *len;
+        buffer.get_mut(at..at + section.len()).ok_or_else(no_room)?.copy_from_slice(section);
         *len += section.len();
-        if let Some(to) = buffer.get_mut(at..*len) {
-            to.copy_from_slice(section);
-        }
         mark(marks, at as u64, source);
         Ok((nth, at as u32))
     }
@@ -166,7 +165,7 @@ impl Hold {
         let (Some(entries), Some(content), Some(copies)) =
             (entries.get_mut(partition), contents.get_mut(partition), copies.get_mut(partition))
         else {
-            return Ok(());
+            return Err(no_partition(route.partition));
         };
         let (index, start) = match self.room {
             Some(room) => {

@@ -247,6 +247,7 @@ impl Load<'_> {
     fn read(&self, pull: &Pull<Source>, channel: BatchChannel, all: &Mutex<Written>) {
         let Job { options, plan, preset, progress, .. } = *self.job;
         let gather = || -> Result<Written> {
+            let no_record = || Error::broken_invariant("a block that was verified has no key");
             let mut reader = BlockReader::new(options, self.job.journal, self.job.links);
             let mut part = Part {
                 writer: self.store.writer(&options.column_family, &preset.write())?,
@@ -278,13 +279,12 @@ impl Load<'_> {
                 part.source = chunk.source;
                 part.content = Content::default();
                 match self.held {
-                    None => reader.each(&chunk, &[], |block| {
-                        block.record(options.key).map_or(Ok(()), |it| part.add(it, false))
-                    })?,
+                    None => reader
+                        .each(&chunk, &[], |block| part.add(block.record(options.key).ok_or_else(no_record)?, false))?,
                     Some(held) => {
                         let mut blocks = Vec::with_capacity(chunk.starts.len());
                         reader.each(&chunk, &[], |block| {
-                            blocks.extend(block.record(options.key).map(|record| (block.place(&chunk), record)));
+                            blocks.push((block.place(&chunk), block.record(options.key).ok_or_else(no_record)?));
                             Ok(())
                         })?;
                         part.add_unless_other(held, &chunk.name, &blocks)?;

@@ -21,10 +21,11 @@ use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState, SourceNews};
 use crate::load::links::LinkList;
 use crate::load::options::{ImportOptions, PlanChoice};
-use crate::load::planner;
+use crate::load::planner::{self, SST_COPIES};
 use crate::load::sources::Sources;
 use crate::os::buffer::Buffer;
-use crate::parallel::{self, Pull};
+use crate::os::mmap::MAX_MAPS;
+use crate::parallel::{self, MemoryLimit, MemoryShare, Pull};
 use crate::progress::{Event, Progress};
 use crate::report::{Plan, SortPlan};
 use crate::size::human;
@@ -33,8 +34,8 @@ use crate::sort::key::{KeyLayout, Record};
 use crate::sort::pieces::PartitionBuffers;
 use crate::sort::referred::{Reference, Referred, ReferredSource};
 use crate::sort::router::{Framed, Router};
-use crate::sort::spill::{Spill, source_at};
-use crate::source::car::chunk::Chunk;
+use crate::sort::spill::{LARGE, Spill, source_at};
+use crate::source::car::chunk::{Chunk, ChunkBytes};
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
 use crate::source::car::{Step, next_section};
@@ -42,6 +43,10 @@ use crate::source::car::{Step, next_section};
 /// Bytes of sections that the classes of keys are learned from, at most, and the first section in any case. Less than a chunk,
 /// however little memory there is: the classes decide where files end.
 const SAMPLE: usize = 448 << 10;
+
+/// The share of the budget, as its reciprocal, that large blocks in the hands of workers may take before the next chunk is
+/// read. One large block is always read.
+const LARGE_SHARE: u64 = 16;
 
 /// Sources that stay open while partitions that refer to them are built; of more, each is opened when it is needed.
 const KEPT_OPEN: usize = 16;
@@ -54,6 +59,8 @@ pub(in crate::load) struct Blocks {
     pub tail: Tail,
     /// What was read of each source.
     pub sources: Vec<SourceRead>,
+    /// For each partition, the length of its longest section of [`LARGE`] bytes or more.
+    pub largest: Vec<u64>,
 }
 
 /// The input of reading.
@@ -89,6 +96,9 @@ struct Shared<'a> {
     /// Where blocks are copied out of their chunks, the bytes of the pieces that they are copied to.
     copies: Option<usize>,
     counts: Counts,
+    /// Memory of large blocks that workers have in hand, and the length of the longest one.
+    large: MemoryLimit,
+    longest: AtomicU64,
 }
 
 /// The part of reading that one thread does at a time.
@@ -145,7 +155,10 @@ impl ReadContext<'_> {
         let clock = if is_remote { clock.of_network(self.plan.expected_bytes) } else { clock };
         let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
         let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
-        let are_mapped = if self.sources.are_several() { self.sources.are_plain() } else { chunks.is_mapped() };
+        // What cannot be mapped is copied: a chunk of its own for each of many small files takes a page or more.
+        let are_few = self.sources.names().len() <= MAX_MAPS;
+        let are_mapped =
+            if self.sources.are_several() { are_few && self.sources.are_plain() } else { chunks.is_mapped() };
         let room = Hold::room(self.sort.hold_bytes, piece_bytes);
         let shared = Shared {
             reading: self,
@@ -160,6 +173,8 @@ impl ReadContext<'_> {
             framed: Mutex::new(checkpoint.framed),
             copies: (self.options.shard.is_some() || !are_mapped).then_some(room),
             counts,
+            large: MemoryLimit::new(self.plan.memory / LARGE_SHARE),
+            longest: AtomicU64::new(0),
         };
         let noted = checkpoint.source;
         let pull = Pull::new(Source { chunks, first, clock, noted });
@@ -179,13 +194,14 @@ impl ReadContext<'_> {
                         None if self.options.stop.is_cancelled() => None,
                         None => {
                             shared.note_checkpoint(source, pull, &checkpoints)?;
+                            shared.large.wait();
                             source.chunks.next(worker.spare.take())?
                         }
                     };
                     self.progress.reach(source.chunks.consumed());
-                    Ok(next)
+                    Ok(next.map(|chunk| (shared.share_of(&chunk), chunk)))
                 };
-                pull.each(&mut { worker }, next, |worker, chunk, _| worker.take(chunk));
+                pull.each(&mut { worker }, next, |worker, (_share, chunk), _| worker.take(chunk));
             });
         });
         let Source { mut chunks, mut noted, .. } = pull.finish()?;
@@ -224,8 +240,8 @@ impl ReadContext<'_> {
             let changed = self.resumed.sources.iter().find(|known| !is_same(known));
             return Err(earlier::another_source(&chunks, changed.map(|known| known.source), self.options));
         }
-        let sources = shared.counts.all(&mut chunks);
         let news = shared.news(&mut chunks, &mut noted);
+        let sources = shared.counts.take(&mut chunks);
         if spilled {
             let extents = spill.extents();
             spill.sync(&extents)?;
@@ -233,7 +249,8 @@ impl ReadContext<'_> {
             self.journal.append(&Entry::ReadDone { checkpoint, extents, padding: tail.padding, news })?;
             failpoint::reach("read-done");
             drop(workers);
-            return Ok(Blocks { held: Held::Spilled(spill), router, checkpoint, tail, sources });
+            let largest = spill.largest();
+            return Ok(Blocks { held: Held::Spilled(spill), router, checkpoint, tail, sources, largest });
         }
         if self.resumed.held.is_none() {
             self.journal.append(&Entry::Held { checkpoint, padding: tail.padding, news })?;
@@ -243,7 +260,7 @@ impl ReadContext<'_> {
         let is_wanted = |partition| !self.resumed.is_built(partition);
         let holds = workers.into_iter().map(|worker| worker.hold);
         let held = Held::of_workers(holds, &router, self.options.key, is_wanted);
-        Ok(Blocks { held, router, checkpoint, tail, sources })
+        Ok(Blocks { held, router, checkpoint, tail, sources, largest: spill.largest() })
     }
 
     /// The partitions, which refer to the source where the run that made them decided so.
@@ -305,7 +322,7 @@ impl ReadContext<'_> {
             let sources = earlier::all(chunks, self.resumed);
             let held = Held::of_workers([], router, self.options.key, |_| false);
             let tail = Tail { padding };
-            return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail, sources }));
+            return Ok(Some(Blocks { router: router.clone(), held, checkpoint, tail, sources, largest: Vec::new() }));
         }
         let (Some((checkpoint, extents)), Some(padding)) = (&self.resumed.read, self.resumed.read_done) else {
             return Ok(None);
@@ -317,8 +334,9 @@ impl ReadContext<'_> {
         let sources = earlier::all(chunks, self.resumed);
         let spill = self.spill(router, chunks)?.resume(&extents, &self.resumed.marks)?;
         let tail = Tail { padding };
+        let largest = spill.largest();
         let (held, checkpoint) = (Held::Spilled(spill), *checkpoint);
-        Ok(Some(Blocks { held, router: router.clone(), checkpoint, tail, sources }))
+        Ok(Some(Blocks { held, router: router.clone(), checkpoint, tail, sources, largest }))
     }
 }
 
@@ -335,6 +353,22 @@ fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
 }
 
 impl Shared<'_> {
+    /// Takes the memory of a chunk that is one large block. Pages of a mapped file are none of ours.
+    fn share_of(&self, chunk: &Chunk) -> Option<MemoryShare<'_>> {
+        let is_large = chunk.bytes.len() as u64 >= LARGE && matches!(chunk.bytes, ChunkBytes::Read { .. });
+        is_large.then(|| self.large.take_now(chunk.bytes.len() as u64))
+    }
+
+    /// Notes the large block of a chunk in its partition, whose files are then built with the memory for it.
+    fn note_large(&self, chunk: &Chunk) {
+        let layout = self.reading.options.key;
+        for block in chunk.starts.iter().filter_map(|&start| Block::at(chunk, start)) {
+            let key = block.record(layout).map_or(&[][..], |record| record.key());
+            let route = self.router.route(key, layout.digest_in_key(&block.section.cid));
+            self.spill.note_large(route.partition, chunk.bytes.len() as u64);
+        }
+    }
+
     /// What the journal does not have yet of the sources.
     fn news(&self, chunks: &mut Chunks, noted: &mut u32) -> SourceNews {
         SourceNews { sources: self.counts.news(chunks, noted), marks: self.spill.new_marks() }
@@ -416,6 +450,9 @@ impl<'a> Worker<'a> {
         if options.shard.is_some() {
             self.pass_over_others(&mut chunk, &mut framed);
         }
+        if chunk.bytes.len() as u64 >= LARGE {
+            shared.note_large(&chunk);
+        }
         let spilling = self.may_not_hold(&chunk)?;
         let layout = options.key;
         let (mut payload, mut content_here) = (0, Content::default());
@@ -456,7 +493,8 @@ impl<'a> Worker<'a> {
         shared.counts.add(chunk.source, content_here, payload);
         shared.reading.progress.add(0, all);
         if spilling || shared.copies.is_some() {
-            self.spare = chunk.bytes.release();
+            // The memory of a large block goes back at once: others may need it.
+            self.spare = chunk.bytes.release().filter(|spare| (spare.len() as u64) < LARGE);
         } else {
             self.hold.keep(chunk);
         }
@@ -493,7 +531,12 @@ impl<'a> Worker<'a> {
                 }
                 None => chunk.bytes.len(),
             };
-            let more = (bytes + entries + self.hold.unused()) as u64;
+            let mut more = (bytes + entries + self.hold.unused()) as u64;
+            if bytes as u64 >= LARGE {
+                // One of the large blocks is built at a time, beside all that is held.
+                let before = shared.longest.fetch_max(bytes as u64, Ordering::Relaxed);
+                more += SST_COPIES * (bytes as u64).saturating_sub(before);
+            }
             let held = shared.held_bytes.fetch_add(more, Ordering::Relaxed) + more;
             if held <= shared.reading.sort.hold_bytes {
                 return Ok(false);

@@ -125,7 +125,7 @@ fn read_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>
     for _ in 0..chunks {
         let Some(chunk) = snapshot.next(progress)? else { return Ok(true) };
         let count = Snapshot::sections(snapshot.path(), &chunk, |section, _, body| {
-            heads.see(&heads.wanted(), section, body);
+            heads.see(section, body);
             Ok(())
         })?;
         progress.add(0, count);
@@ -149,12 +149,17 @@ fn count_all(
     // The first chunk alone, because it may name what is wanted from the others.
     let mut padding = 0;
     if let (Some(chunk), Some(tally)) = (snapshot.next(progress)?, tallies.first_mut()) {
-        tally.take(path, &chunk, &visited, &|section, body| heads.see(&heads.wanted(), section, body))?;
+        tally.take(path, &chunk, &visited, &|section, body| heads.see(section, body))?;
         progress.add(0, chunk.starts.len() as u64);
         drop(chunk);
         let wanted = heads.wanted();
         let tail = snapshot.read_rest(&mut tallies, &options.resources.stop, progress, |tally, chunk| {
-            tally.take(path, chunk, &visited, &|section, body| heads.see(&wanted, section, body))?;
+            tally.take(path, chunk, &visited, &|section, body| {
+                // Only a wanted block takes the lock.
+                if body.get(..section.cid.len as usize).is_some_and(|cid| wanted.contains(cid)) {
+                    heads.see(section, body);
+                }
+            })?;
             progress.add(0, chunk.starts.len() as u64);
             Ok(())
         })?;

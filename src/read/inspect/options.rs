@@ -62,7 +62,7 @@ impl InspectOptions {
         let how = InputOptions {
             network: self.network.clone(),
             extent,
-            ..InputOptions::new(self.resources.thread_count(), self.resources.memory_budget()? / 2)
+            ..InputOptions::of_share(self.resources.thread_count(), self.resources.memory_budget()? / 2)
         };
         Log::detect(input::open(&self.source, &how)?, Sought::Either, tail, &dictionaries)
     }

@@ -256,7 +256,7 @@ impl Chunks {
             self.start_readers()?;
         }
         let read = &mut self.reads[self.source as usize];
-        read.sum = self.sum.as_deref().cloned();
+        read.sum = self.sum.as_deref().cloned().map(Box::new);
         if read.version == 0 {
             (read.version, read.compression) = (header.version, compression.name().into());
             read.roots.clone_from(&header.roots);
@@ -434,6 +434,11 @@ impl Chunks {
         self.reads.clone()
     }
 
+    /// Takes the sources at the end.
+    pub fn take_reads(&mut self) -> Vec<SourceRead> {
+        std::mem::take(&mut self.reads)
+    }
+
     /// All sources, as far as they were read.
     pub fn reads(&mut self) -> &mut [SourceRead] {
         let (position, end, padding, consumed) = (self.position, self.end, self.padding, self.consumed_here());
@@ -442,7 +447,7 @@ impl Chunks {
         let read = &mut self.reads[self.source as usize];
         (read.offset, read.end, read.padding, read.checksum) = (position, end, padding, checksum);
         read.bytes = bytes.unwrap_or(consumed);
-        read.f3 = self.over.as_ref().map(|over| over.passed.clone());
+        read.f3 = self.over.as_ref().map(|over| Box::new(over.passed.clone()));
         &mut self.reads
     }
 
@@ -528,7 +533,7 @@ impl Chunks {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
         // An earlier run may have known of another sum.
-        self.reads[self.source as usize].sum = self.sum.as_deref().cloned();
+        self.reads[self.source as usize].sum = self.sum.as_deref().cloned().map(Box::new);
         // What was read behind `offset` comes again.
         (self.done, self.fault, self.padding, self.part_follows) = (false, None, 0, false);
         self.is_next = false;

@@ -1,5 +1,6 @@
 //! Several sources that are read one behind the other.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub(crate) struct Following {
 pub(crate) struct SourceRead {
     /// Which one, counted from 0.
     pub source: u32,
-    pub compression: String,
+    pub compression: Cow<'static, str>,
     /// Version of its format; 0 before its header is read.
     pub version: u64,
     /// Bytes on disk, or those that a pipe has delivered.
@@ -48,10 +49,10 @@ pub(crate) struct SourceRead {
     pub roots: Vec<RawCid>,
     /// The sum that all of its bytes are compared with while they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sum: Option<Expected>,
+    pub sum: Option<Box<Expected>>,
     /// The block that is in no chunk, and how much of it there was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f3: Option<Passed>,
+    pub f3: Option<Box<Passed>>,
     /// Where the last of several joined CARs begins.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_part: u64,

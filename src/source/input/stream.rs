@@ -56,7 +56,15 @@ pub struct InputOptions {
     pub extent: Extent,
 }
 
+/// The least memory for decompression, in bytes, however small the budget of the command is.
+const LEAST_MEMORY: u64 = 20 << 20;
+
 impl InputOptions {
+    /// Options for a share of the memory budget of a command, so that every command reads the same frames.
+    pub fn of_share(threads: usize, memory: u64) -> Self {
+        Self::new(threads, memory.max(LEAST_MEMORY))
+    }
+
     /// An input that may take so much.
     pub fn new(threads: usize, memory: u64) -> Self {
         let (network, checksum, pinned, extent) = Default::default();
