@@ -72,8 +72,6 @@ pub struct ImportOptions {
     pub(crate) require_links: bool,
     /// Refuse a CAR whose roots are not all among its blocks. Without it they are only reported.
     pub(crate) require_roots: bool,
-    /// Leave the final compaction out; only where there is one. The report says so.
-    pub(crate) no_compact: bool,
     /// Choose a plan, report it, and do nothing else.
     pub(crate) dry_run: bool,
     /// The preset, by name or path. Defaults to what `overrides` say, and else to `ingest`.
@@ -197,7 +195,6 @@ impl ImportOptions {
             check_links: false,
             require_links: false,
             require_roots: false,
-            no_compact: false,
             dry_run: false,
             preset: None,
             overrides: Overrides::default(),

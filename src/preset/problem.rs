@@ -93,7 +93,7 @@ impl Problem for PresetProblem {
                 let like = builtin_like(name);
                 let like =
                     if like.is_empty() { String::new() } else { format!("similar ones are {}; ", like.join(", ")) };
-                format!("{like}`bedload presets list` names them all; a file is named by its path")
+                format!("{like}`bedload presets --all` names them all; a file is named by its path")
             }
             Self::Form { .. } => {
                 "`bedload presets show ingest` prints a complete preset; an option is `name = [\"value\", \"reason\"]`"

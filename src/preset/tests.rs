@@ -343,7 +343,7 @@ fn a_base_that_cannot_be_is_refused_with_its_place() {
         "a.toml:1: unknown preset `ingset`; the nearest valid name is `ingest`"
     );
     for (word, hint) in [
-        ("rest-0", "`bedload presets list` names them all; a file is named by its path"),
+        ("rest-0", "`bedload presets --all` names them all; a file is named by its path"),
         ("in", "similar ones are ingest, ingest-zstd, "),
     ] {
         let (_dir, first) = family_of(&[("a.toml", &format!("base = \"{word}\"\n"))]);

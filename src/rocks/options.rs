@@ -27,8 +27,13 @@ pub struct Refusal(pub String);
 
 impl From<rust_rocksdb::Error> for Refusal {
     fn from(error: rust_rocksdb::Error) -> Self {
-        let text = error.into_string();
-        Self(text.strip_prefix("Invalid argument: ").unwrap_or(&text).to_owned())
+        Self::of(&error.into_string())
+    }
+}
+
+impl Refusal {
+    pub(super) fn of(message: &str) -> Self {
+        Self(message.strip_prefix("Invalid argument: ").unwrap_or(message).to_owned())
     }
 }
 

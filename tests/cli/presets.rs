@@ -127,6 +127,6 @@ fn an_unknown_preset_ends_with_code_2_and_the_nearest_name() {
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
         "error: find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
-         hint: `bedload presets list` names them all; a file is named by its path\n"
+         hint: `bedload presets --all` names them all; a file is named by its path\n"
     );
 }

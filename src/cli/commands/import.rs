@@ -143,10 +143,6 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Database")]
     pub options_file: Option<PathBuf>,
 
-    /// Leave the final compaction, if the import has one, to the node
-    #[arg(long, help_heading = "Database")]
-    pub no_compact: bool,
-
     #[command(flatten)]
     pub network: NetworkArgs,
 
@@ -263,7 +259,6 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
     (options.require_roots, options.check_links) = (args.require_roots, args.check_links);
     options.require_links = args.require_links;
     options.dry_run = args.dry_run;
-    options.no_compact = args.no_compact;
     options.network = args.network.options(options.sources.iter().chain(&args.bundle))?;
     options.checksum.clone_from(&args.checksum);
     options.preset.clone_from(&args.preset);
