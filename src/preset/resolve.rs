@@ -261,7 +261,12 @@ impl Layers<'_> {
         let culprit = suspects.into_iter().take(MAX_SUSPECTS).find(|suspect| {
             let mut without = self.resolved.clone();
             without.settings.remove(&suspect.key);
-            rules::check(&without).is_ok() && rehearse(&without).is_ok()
+            // A rehearsal of options that RocksDB refuses to open a database with may crash.
+            let opens = |map: OptionMap| options::effective(&map).is_ok();
+            rules::check(&without).is_ok()
+                && opens(without.loading())
+                && opens(without.node())
+                && rehearse(&without).is_ok()
         });
         match culprit {
             Some(Setting { key, value, origin, .. }) => {

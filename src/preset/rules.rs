@@ -45,6 +45,8 @@ const LIMITS: &[(Scope, &str, i128, i128)] = &[
     (Scope::Table, "block_restart_interval", 1, i32::MAX as i128),
     (Scope::Table, "index_block_restart_interval", 1, i32::MAX as i128),
     (Scope::Table, "block_size_deviation", 0, 100),
+    // With `block_align`, a builder does not end with 0.
+    (Scope::Table, "block_size", 1, u32::MAX as i128),
 ];
 
 /// Values that cannot work in an import, and the reason.
@@ -66,13 +68,14 @@ pub(super) fn check_value(setting: &Setting) -> Result<()> {
     if let (Some((_, _, lowest, highest)), Ok(number)) = (limits, setting.value.parse::<i128>())
         && !(*lowest..=*highest).contains(&number)
     {
-        return Err(bad_value(setting, &format!("it must be {lowest} to {highest}")).into());
+        return Err(unusable(setting, &format!("it must be {lowest} to {highest}")).into());
     }
     if (*scope, name.as_str()) == (Scope::Cf, "comparator") && setting.value != COMPARATOR {
-        return Err(bad_value(setting, OTHER_ORDER).into());
+        return Err(unusable(setting, OTHER_ORDER).into());
     }
-    let refused = REFUSED.iter().find(|(of, option, value, _)| of == scope && option == name && *value == setting.value);
-    refused.map_or(Ok(()), |(.., reason)| Err(bad_value(setting, reason).into()))
+    let refused =
+        REFUSED.iter().find(|(of, option, value, _)| of == scope && option == name && *value == setting.value);
+    refused.map_or(Ok(()), |(.., reason)| Err(unusable(setting, reason).into()))
 }
 
 /// Checks options that depend on each other.
@@ -105,7 +108,7 @@ fn problem(resolved: &Resolved, name: &str, reason: &str) -> PresetProblem {
     let key = |stage| Key { stage, scope: Scope::Table, name: name.to_owned() };
     let found = Stage::ALL.into_iter().find_map(|stage| resolved.settings.get(&key(stage)));
     match found {
-        Some(setting) => bad_value(setting, reason),
+        Some(setting) => unusable(setting, reason),
         None => PresetProblem::Together {
             preset: resolved.preset.clone(),
             section: "load",
@@ -114,8 +117,8 @@ fn problem(resolved: &Resolved, name: &str, reason: &str) -> PresetProblem {
     }
 }
 
-fn bad_value(setting: &Setting, reason: &str) -> PresetProblem {
-    PresetProblem::BadValue {
+fn unusable(setting: &Setting, reason: &str) -> PresetProblem {
+    PresetProblem::Unusable {
         at: setting.origin.clone(),
         key: setting.key.clone(),
         value: setting.value.clone(),

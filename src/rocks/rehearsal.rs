@@ -79,7 +79,11 @@ fn import(dir: &Path, loading: &OptionMap, node: &OptionMap, way: &Way) -> Resul
     let keys: Vec<Vec<u8>> = (0..RECORDS).map(key).collect();
     for (found, number) in reader.get_many(FAMILY, &keys, true)?.into_iter().zip(0..) {
         if found?.is_none_or(|found| found.as_ref() != value(number)) {
-            return Err(Error::Rocks { action: "read from", path: db, message: "a record is missing or differs".into() });
+            return Err(Error::Rocks {
+                action: "read from",
+                path: db,
+                message: "a record is missing or differs".into(),
+            });
         }
     }
     Ok(())
