@@ -135,7 +135,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         bytes_read: None,
         bytes_written: None,
         rocksdb_bytes_written: loaded.rocksdb_written,
-        compacted: !options.no_compact,
+        compacted: preset.final_compaction(),
         levels: loaded.levels,
         log: loaded.log,
         memtable: loaded.memtable,

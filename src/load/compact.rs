@@ -39,7 +39,7 @@ pub(in crate::load) fn compact(
     families: &ColumnFamilies<'_>,
     meter: &Meter,
 ) -> Result<Compacted> {
-    let Job { options, target, .. } = *job;
+    let Job { preset, target, .. } = *job;
     let before = families.names().map(|name| store.levels(name)).collect::<Result<Vec<_>>>()?;
     let level0_files = before.iter().flatten().filter(|level| level.level == 0).map(|level| level.files).sum();
     compact_levels(job, store, families, &before, meter)?;
@@ -51,7 +51,7 @@ pub(in crate::load) fn compact(
     let reader = Reader::open(target.working(), &ReaderOptions::once())?;
     let files = reader.files()?;
     let compacted = Compacted { reader, files, level0_files };
-    if !options.no_compact {
+    if preset.final_compaction() {
         families.names().try_for_each(|name| check_compacted(job, name, &compacted.levels(name)))?;
     }
     Ok(compacted)
@@ -66,7 +66,7 @@ fn compact_levels(
     meter: &Meter,
 ) -> Result<()> {
     let Job { options, preset, target, progress, .. } = *job;
-    if options.no_compact {
+    if !preset.final_compaction() {
         progress.begin(Phase::Compact, None);
         store.close();
         return Ok(());

@@ -191,7 +191,7 @@ impl Import<'_> {
         failpoint::reach("source-opened");
         if opened.log().is_some() {
             preset = self.preset(preset::DEFAULT_OF_LOGS)?;
-            validate::check_block_log(options, preset.loader)?;
+            validate::check_block_log(options)?;
         } else {
             validate::check_car(options, preset.loader)?;
         }
@@ -204,6 +204,7 @@ impl Import<'_> {
         let Self { options, .. } = self;
         let (preset, choice) = options.overrides.choose(options.preset.as_deref(), default)?;
         let mut resolved = preset::resolve(&preset, &options.overrides)?;
+        validate::check_final_compaction(options, &resolved)?;
         resolved.choice = choice;
         Ok(resolved)
     }
@@ -308,7 +309,8 @@ impl Import<'_> {
         let resumed = take_up(self.options, self.progress, &mut target, existing, &prepared.identity);
         let (journal, resumed) = resumed.map_err(|error| prepared.explain(error, &target))?;
         let Planned { plan, loading, .. } = &prepared.planned;
-        self.progress.expect(phase_weights::of(self.options, plan, loading, prepared.plain));
+        let compacts = prepared.preset.final_compaction();
+        self.progress.expect(phase_weights::of(self.options, plan, loading, prepared.plain, compacts));
         let links = (plan.links_bytes > 0).then(|| LinkList::new(self.options.key, &target.spill, plan.links_bytes));
         let outcome = work(&self.job(prepared, &target, there.as_ref(), &journal, &resumed, links.as_ref()));
         let outcome = outcome.map_err(|error| self.cut_by_signal(prepared.explain(error, &target)));

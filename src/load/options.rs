@@ -77,8 +77,6 @@ pub struct ImportOptions {
     pub(crate) restart: bool,
     /// How strictly the roots and links of a CAR are checked. Defaults to [`Links::Ignore`].
     pub(crate) links: Links,
-    /// Leave the final compaction out; only where there is one. The report says so.
-    pub(crate) no_compact: bool,
     /// Choose a plan, report it, and do nothing else.
     pub(crate) dry_run: bool,
     /// The preset, by name or path. Defaults to what `overrides` say, and else to `ingest`.
@@ -257,7 +255,6 @@ impl ImportOptions {
             discard: false,
             restart: false,
             links: Links::Ignore,
-            no_compact: false,
             dry_run: false,
             preset: None,
             overrides: Overrides::default(),

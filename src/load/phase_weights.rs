@@ -32,8 +32,15 @@ const FLUSH: f64 = 0.5;
 /// Sorting ids of transactions and building their files, over reading their log.
 const TRANSACTIONS: f64 = 0.2;
 
-/// The phases of an import from its first block on. `plain` sources are files that need no decompression.
-pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plain: bool) -> PhaseWeights {
+/// The phases of an import from its first block on. `plain` sources are files that need no decompression. `compacts`: an
+/// existing database is compacted at the end.
+pub(super) fn of(
+    options: &ImportOptions,
+    plan: &Plan,
+    loading: &OptionMap,
+    plain: bool,
+    compacts: bool,
+) -> PhaseWeights {
     let mut tail = 0.0;
     let mut phases = vec![(Phase::Read, 1.0)];
     if plan.log().is_some() && options.log.indexes.transactions {
@@ -51,7 +58,7 @@ pub(super) fn of(options: &ImportOptions, plan: &Plan, loading: &OptionMap, plai
             phases.push((Phase::Build, build[usize::from(!plain)]));
         }
         phases.extend(INGEST);
-        if plan.sort().is_some() && options.into_existing && !options.no_compact {
+        if plan.sort().is_some() && options.into_existing && compacts {
             phases.iter_mut().filter(|(phase, _)| *phase == Phase::Compact).for_each(|row| row.1 = COMPACT_ADDED);
         }
     }
@@ -81,7 +88,7 @@ mod tests {
     }
 
     fn of(plan: &Plan, plain: bool, loading: &OptionMap) -> PhaseWeights {
-        super::of(&ImportOptions::new("a.car", "db"), plan, loading, plain)
+        super::of(&ImportOptions::new("a.car", "db"), plan, loading, plain, true)
     }
 
     fn names(weights: &PhaseWeights) -> Vec<&str> {
@@ -107,7 +114,7 @@ mod tests {
         assert_eq!(names(&of(&log, true, &none)), ["read", "ingest", "compact", "commit"]);
         let mut options = ImportOptions::new("block_log", "db");
         options.log.indexes.transactions = true;
-        let weights = super::of(&options, &log, &none, true);
+        let weights = super::of(&options, &log, &none, true, true);
         assert_eq!(names(&weights), ["read", "build", "ingest", "compact", "commit"]);
         assert_eq!(weights.phases[1].1, TRANSACTIONS);
     }

@@ -382,7 +382,7 @@ pub(super) fn for_memtable(
         batch_count: preset.batch_count(),
         write_buffer_bytes,
         level0_files,
-        compact: !options.no_compact,
+        compact: preset.final_compaction(),
     };
     plan.method = match plan.log().cloned() {
         Some(log) => {

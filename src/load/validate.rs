@@ -2,23 +2,32 @@
 
 use crate::error::{Error, Result};
 use crate::load::options::{F3Data, ImportOptions, Links, LogOptions, PlanChoice};
-use crate::preset::Loader;
+use crate::preset::{Loader, Resolved};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 
-/// The error for `--no-compact` where there is no final compaction.
-fn nothing_to_compact() -> Error {
-    Error::Usage {
-        reason: "--no-compact has no effect with the ingest loader: its files arrive at the last level".into(),
-        hint: "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable".into(),
+/// Refuses to leave out the final compaction where there is none.
+///
+/// # Errors
+/// [`Error::Usage`]: the preset or an override does so.
+pub(in crate::load) fn check_final_compaction(options: &ImportOptions, preset: &Resolved) -> Result<()> {
+    if preset.loader == Loader::Memtable || options.into_existing || preset.final_compaction() {
+        return Ok(());
     }
+    Err(Error::Usage {
+        reason: format!(
+            "`load.compaction.final` = `false` has no effect: preset `{}` compacts nothing, its files arrive at the last level",
+            preset.preset
+        ),
+        hint: "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable".into(),
+    })
 }
 
 /// Refuses options that have no effect on a block log, or are impossible with one.
 ///
 /// # Errors
 /// [`Error::Usage`]: such an option is given.
-pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) -> Result<()> {
+pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     let usage = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
     let log = &options.log;
     if options.into_existing {
@@ -50,9 +59,6 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions, loader: Loader) 
     }
     if options.plan != PlanChoice::Auto {
         return usage("--plan has no effect on a block log: nothing is sorted", "leave it out");
-    }
-    if options.no_compact && loader == Loader::Ingest {
-        return Err(nothing_to_compact());
     }
     if log.links_only && !options.verify {
         return usage("--verify none and --verify links exclude each other", "give one of them");
@@ -116,7 +122,6 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
         check_shard(options, loader)?;
     }
     match loader {
-        Loader::Ingest if options.no_compact && !options.into_existing => Err(nothing_to_compact()),
         Loader::Memtable if options.plan != PlanChoice::Auto => refused(
             "--plan has no effect with the memtable loader: RocksDB sorts",
             "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",

@@ -158,6 +158,19 @@ pub enum Origin {
     },
 }
 
+impl Origin {
+    /// The precedence of the layer: a higher one overrides a lower one.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::Preset { .. } => 0,
+            Self::UserConfig { .. } => 1,
+            Self::Environment { .. } => 2,
+            Self::OptionsFile { .. } => 3,
+            Self::CommandLine { .. } => 4,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -27,17 +27,17 @@ pub(crate) mod quantity;
 pub mod registry;
 mod resolve;
 mod resolved;
+mod rules;
 mod shorthand;
 mod validate;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 pub use diff::{Difference, diff};
 pub use explain::explain;
-#[cfg(feature = "testing")]
-pub use key::Stage;
-pub use key::{Loader, Origin};
+pub use key::{Loader, Origin, Stage};
 pub use machine::Machine;
 pub use overrides::Overrides;
 pub use parse::Assignment;
@@ -85,6 +85,11 @@ impl Preset {
         builtin::PRESETS.iter().map(|(name, _)| *name)
     }
 
+    /// The first of [`Preset::builtin_names`]: those for use, and the main ways to compare them with.
+    pub(crate) fn main_names() -> impl Iterator<Item = &'static str> {
+        Self::builtin_names().take(builtin::LISTED)
+    }
+
     /// A preset that is built in.
     ///
     /// # Errors
@@ -117,6 +122,21 @@ impl Preset {
         }
     }
 
+    /// A preset that loads as `like` does, without options of its own for the finished database: the base for an OPTIONS
+    /// file. Without `like` it names no option at all.
+    pub(crate) fn for_options_file(file: &Path, like: Option<&Self>) -> Self {
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+        let assignments = like.map_or_else(Vec::new, Self::all_assignments);
+        Self {
+            name,
+            summary: "options from an OPTIONS file".into(),
+            loader: like.map_or(Loader::Ingest, |like| like.loader),
+            base: None,
+            assignments: assignments.into_iter().filter(|assignment| assignment.key.stage == Stage::Load).collect(),
+            text: Cow::Borrowed(""),
+        }
+    }
+
     /// This preset and those that it is based on, the lowest first.
     pub(crate) fn layers(&self) -> Vec<&Self> {
         let mut layers: Vec<&Self> = std::iter::successors(Some(self), |preset| preset.base.as_deref()).collect();
@@ -127,8 +147,10 @@ impl Preset {
     /// Its options with those of the presets that it is based on: each once, the highest wins.
     pub(crate) fn all_assignments(&self) -> Vec<Assignment> {
         let mut all: Vec<Assignment> = Vec::new();
+        let mut places = HashMap::new();
         for assignment in self.layers().into_iter().flat_map(|preset| &preset.assignments) {
-            match all.iter_mut().find(|known| known.key == assignment.key) {
+            let place = *places.entry(&assignment.key).or_insert(all.len());
+            match all.get_mut(place) {
                 Some(known) => known.clone_from(assignment),
                 None => all.push(assignment.clone()),
             }

@@ -84,6 +84,10 @@ impl Overrides {
         Self { environment, user_config, ..Self::default() }
     }
 
+    pub(crate) fn has_options_file(&self) -> bool {
+        self.options_file.is_some()
+    }
+
     /// The preset to take: the one that is named, or `BEDLOAD_PRESET`, or the user's, or `ingest`.
     ///
     /// # Errors

@@ -58,15 +58,17 @@ pub(crate) enum Role {
     UserConfig,
 }
 
-struct Reader<'a> {
-    text: &'a str,
+struct Reader {
+    /// Offsets at which lines end.
+    line_ends: Vec<usize>,
     file: PathBuf,
     role: Role,
     document: Document,
 }
 
 pub(crate) fn document(text: &str, file: &Path, role: Role) -> Result<Document> {
-    let mut reader = Reader { text, file: file.to_owned(), role, document: Document::default() };
+    let line_ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+    let mut reader = Reader { line_ends, file: file.to_owned(), role, document: Document::default() };
     let root = DeTable::parse(text).map_err(|error| {
         let at = reader.at(error.span().map_or(0, |span| span.start));
         PresetProblem::Form { at, reason: error.message().trim().replace('\n', ", ") }
@@ -85,9 +87,9 @@ pub(crate) fn document(text: &str, file: &Path, role: Role) -> Result<Document> 
 type Name<'i> = Spanned<std::borrow::Cow<'i, str>>;
 type Value<'i> = Spanned<DeValue<'i>>;
 
-impl Reader<'_> {
+impl Reader {
     fn at(&self, offset: usize) -> Origin {
-        let line = 1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
+        let line = 1 + self.line_ends.partition_point(|end| *end < offset);
         let file = self.file.clone();
         match self.role {
             Role::Preset => Origin::Preset { file, line },

@@ -48,6 +48,18 @@ pub enum PresetProblem {
         /// Why not.
         reason: String,
     },
+    /// A value for which RocksDB would end the process, or that cannot work in an import.
+    #[error("{at}: `{key}` cannot be `{value}`: {reason}")]
+    Unusable {
+        /// Where.
+        at: Origin,
+        /// The option.
+        key: Key,
+        /// As it was given to RocksDB.
+        value: String,
+        /// Why not.
+        reason: String,
+    },
     /// RocksDB does not take the value.
     #[error("{at}: RocksDB refuses `{key}` = `{value}`: {message}")]
     Refused {
@@ -93,7 +105,7 @@ impl Problem for PresetProblem {
                 let like = builtin_like(name);
                 let like =
                     if like.is_empty() { String::new() } else { format!("similar ones are {}; ", like.join(", ")) };
-                format!("{like}`bedload presets list` names them all; a file is named by its path")
+                format!("{like}`bedload presets --all` names them all; a file is named by its path")
             }
             Self::Form { .. } => {
                 "`bedload presets show ingest` prints a complete preset; an option is `name = [\"value\", \"reason\"]`"
@@ -106,6 +118,9 @@ impl Problem for PresetProblem {
             Self::BadValue { .. } => {
                 "a value is true or false, a number (64M is 64 MiB, as RocksDB reads it), or one of RocksDB's own words"
                     .into()
+            }
+            Self::Unusable { .. } => {
+                "change it or leave it out; `bedload presets explain` shows the options of a preset".into()
             }
             Self::Refused { default, .. } if default.is_empty() => "write the value as an OPTIONS file does".into(),
             Self::Refused { default, .. } => format!("RocksDB's own default is written `{default}`"),

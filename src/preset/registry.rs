@@ -312,6 +312,17 @@ pub const ROWS: &[Row] = &[
         in_node: false,
     },
     Row {
+        // Compact everything at the end. Default: a node reads fastest from one level. The ingest loader compacts only an
+        // existing database.
+        name: "final",
+        scope: Scope::Compaction,
+        owner: Owner::Bedload,
+        kind: Kind::Bool,
+        default: "true",
+        loader: None,
+        in_node: false,
+    },
+    Row {
         // Threads for the final compaction; 0 takes db.max_subcompactions. Default: RocksDB's default.
         name: "max_subcompactions",
         scope: Scope::Compaction,

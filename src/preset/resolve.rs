@@ -4,18 +4,26 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Preset;
-use super::key::{Key, Origin, Scope, Stage};
+use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::lints;
 use super::machine::Machine;
 use super::overrides::{Choice, Overrides};
 use super::parse::Assignment;
 use super::problem::PresetProblem;
 use super::resolved::{Resolved, agrees};
+use super::rules;
 use super::validate::{Setting, Validator, default_of};
 use crate::error::{Error, Result};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::rocks::options_file::{Line, OptionsFile};
+use crate::rocks::rehearsal::{self, Way};
+
+/// The most options of an OPTIONS file that notes name.
+const MAX_LEFT_OUT: usize = 20;
+
+/// The most options that are left out, one at a time, to find the one that RocksDB refuses.
+const MAX_SUSPECTS: usize = 200;
 
 /// Applies `overrides` to a preset, and checks every name, every value, and all of them together with RocksDB.
 ///
@@ -46,11 +54,43 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
         layers.apply_options_file(path, overrides.column_family.as_deref().unwrap_or("default"))?;
     }
     layers.apply(&overrides.of_command_line()?)?;
+    rules::check(&layers.resolved)?;
     layers.try_together("load", layers.resolved.loading())?;
     layers.try_together("node", layers.resolved.node())?;
+    layers.rehearse()?;
     let mut resolved = layers.resolved;
     resolved.notes.extend(lints::warnings(&resolved));
     Ok(resolved)
+}
+
+/// Notes about options of an OPTIONS file that are left out.
+#[derive(Default)]
+struct LeftOut {
+    notes: Vec<String>,
+    /// Options beyond the notes.
+    more: usize,
+}
+
+impl LeftOut {
+    fn is_full(&self) -> bool {
+        self.notes.len() >= MAX_LEFT_OUT
+    }
+
+    fn add(&mut self, problem: &dyn std::fmt::Display) {
+        if self.is_full() {
+            self.more += 1;
+        } else {
+            self.notes.push(format!("left out: {problem}"));
+        }
+    }
+
+    fn into_notes(self) -> Vec<String> {
+        let Self { mut notes, more } = self;
+        if more > 0 {
+            notes.push(format!("{more} more options are left out"));
+        }
+        notes
+    }
 }
 
 /// A preset while its layers are applied, lowest first.
@@ -82,6 +122,10 @@ impl Layers<'_> {
                     self.resolved.notes.push(format!("left out: {problem}"));
                 }
                 Err(error) => return Err(error),
+                Ok(settings) if self.validator.loader == Loader::Ingest && settings.iter().any(leaves_files) => {
+                    let left_out = "`load.compaction.final` has no effect with the ingest loader";
+                    self.resolved.notes.push(format!("left out: {}: {left_out}", assignment.origin));
+                }
                 Ok(_) => effective.push(assignment.clone()),
             }
         }
@@ -103,17 +147,21 @@ impl Layers<'_> {
                 hint: "only BlockBasedTable can be loaded".into(),
             });
         }
+        let mut left_out = LeftOut::default();
         for (group, lines) in [(Group::Db, &file.db), (Group::Cf, &of.cf), (Group::Table, &of.table)] {
-            for line in lines {
-                self.apply_line(path, group, line)?;
+            // The last line of a name counts.
+            let mut last: BTreeMap<&str, &Line> = lines.iter().map(|line| (line.name.as_str(), line)).collect();
+            for line in lines.iter().filter_map(|line| last.remove(line.name.as_str())) {
+                self.apply_line(path, group, line, &mut left_out)?;
             }
         }
+        self.resolved.notes.extend(left_out.into_notes());
         Ok(())
     }
 
     /// One line of a node's OPTIONS file. What equals RocksDB's default needs no mention; what this RocksDB does not take
     /// (an option of another version, an operator that lives in the node's program) is left out, aloud.
-    fn apply_line(&mut self, path: &Path, group: Group, line: &Line) -> Result<()> {
+    fn apply_line(&mut self, path: &Path, group: Group, line: &Line, left_out: &mut LeftOut) -> Result<()> {
         let origin = Origin::OptionsFile { file: path.to_owned(), line: line.line };
         let assignment = |name: &str, value: &str| Assignment {
             key: Key { stage: Stage::Node, scope: Scope::from(group), name: name.to_owned() },
@@ -135,7 +183,7 @@ impl Layers<'_> {
                 continue;
             }
             if (group, assignment.key.name.as_str()) == (Group::Cf, "comparator") {
-                let reason = "records are sorted byte by byte, as leveldb.BytewiseComparator does".into();
+                let reason = rules::OTHER_ORDER.into();
                 return Err(PresetProblem::BadValue {
                     at: assignment.origin,
                     key: assignment.key,
@@ -147,11 +195,15 @@ impl Layers<'_> {
             if assignment.value.is_empty() {
                 continue;
             }
+            if left_out.is_full() && !self.validator.knows(&assignment.key) {
+                left_out.more += 1;
+                continue;
+            }
             match self.validator.validate(&assignment) {
                 Ok(settings) => {
                     self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
                 }
-                Err(Error::Preset(problem)) => self.resolved.notes.push(format!("left out: {problem}")),
+                Err(Error::Preset(problem)) => left_out.add(&problem),
                 Err(error) => return Err(error),
             }
         }
@@ -164,9 +216,7 @@ impl Layers<'_> {
         let effective = match options::effective(&map) {
             Ok(effective) => effective,
             Err(ProbeError::Failed(error)) => return Err(error),
-            Err(ProbeError::Refused(Refusal(message))) => {
-                return Err(PresetProblem::Together { preset: self.resolved.preset.clone(), section, message }.into());
-            }
+            Err(ProbeError::Refused(Refusal(message))) => return Err(self.refused(section, message).into()),
         };
         let mut notes = Vec::new();
         for (group, name, value) in map.iter() {
@@ -195,9 +245,65 @@ impl Layers<'_> {
         Ok(())
     }
 
+    /// Imports some records: RocksDB checks some options only when it uses them.
+    fn rehearse(&self) -> Result<()> {
+        match rehearse(&self.resolved) {
+            Ok(()) => Ok(()),
+            Err(ProbeError::Failed(error)) => Err(error),
+            Err(ProbeError::Refused(Refusal(message))) => Err(self.refused("load", message).into()),
+        }
+    }
+
+    /// The problem with options that RocksDB refuses together. It names the one without which RocksDB takes the others, if
+    /// there is such an option; that of the highest layer first.
+    fn refused(&self, section: &'static str, message: String) -> PresetProblem {
+        let mut suspects: Vec<&Setting> = self.resolved.settings().collect();
+        suspects.sort_by_key(|setting| std::cmp::Reverse(setting.origin.rank()));
+        let culprit = suspects.into_iter().take(MAX_SUSPECTS).find(|suspect| {
+            let mut without = self.resolved.clone();
+            without.settings.remove(&suspect.key);
+            // A rehearsal of options that RocksDB refuses to open a database with may crash.
+            let opens = |map: OptionMap| options::effective(&map).is_ok();
+            rules::check(&without).is_ok()
+                && opens(without.loading())
+                && opens(without.node())
+                && rehearse(&without).is_ok()
+        });
+        match culprit {
+            Some(Setting { key, value, origin, .. }) => {
+                let default = key.scope.group().and_then(|group| default_of(self.resolved.defaults, group, &key.name));
+                PresetProblem::Refused {
+                    at: origin.clone(),
+                    key: key.clone(),
+                    value: value.clone(),
+                    message,
+                    default: default.unwrap_or_default().to_owned(),
+                }
+            }
+            None => PresetProblem::Together { preset: self.resolved.preset.clone(), section, message },
+        }
+    }
+
     fn setting_of(&self, section: &str, group: Group, name: &str) -> Option<&Setting> {
         let key = |stage| Key { stage, scope: Scope::from(group), name: name.to_owned() };
         let load = self.resolved.settings.get(&key(Stage::Load)).filter(|_| section == "load");
         load.or_else(|| self.resolved.settings.get(&key(Stage::Node)))
     }
+}
+
+/// True if the setting leaves out the final compaction.
+fn leaves_files(Setting { key, value, .. }: &Setting) -> bool {
+    (key.scope, key.name.as_str(), value.as_str()) == (Scope::Compaction, "final", "false")
+}
+
+fn rehearse(resolved: &Resolved) -> Result<(), ProbeError> {
+    let (loading, node) = (resolved.loading(), resolved.node());
+    let way = match resolved.loader {
+        Loader::Ingest => Way::Ingest(resolved.ingest()),
+        Loader::Memtable => Way::Memtable {
+            write: resolved.write(),
+            compaction: resolved.final_compaction().then(|| (resolved.compacting(), resolved.compaction())),
+        },
+    };
+    rehearsal::rehearse(&loading, &node, &way)
 }

@@ -12,6 +12,8 @@ use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::releases::Release;
 use crate::rocks::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 
+const PRECLUDE: &str = "preclude_last_level_data_seconds";
+
 /// A preset with its overrides, checked with RocksDB.
 #[derive(Debug, Clone)]
 pub struct Resolved {
@@ -70,6 +72,10 @@ impl Resolved {
             if let Some(value) = node.get(Group::Cf, name) {
                 compacting.set(Group::Cf, name, value);
             }
+        }
+        // It would leave the newest records above the last level.
+        if compacting.get(Group::Cf, PRECLUDE).is_some() {
+            compacting.set(Group::Cf, PRECLUDE, "0");
         }
         compacting
     }
@@ -146,6 +152,11 @@ impl Resolved {
             prefetch_lmax_index_and_filter_blocks: flag("prefetch_lmax_index_and_filter_blocks"),
             file_opening_threads: u32::try_from(self.number(Scope::Ingest, "file_opening_threads")).unwrap_or(u32::MAX),
         }
+    }
+
+    /// True if everything is compacted at the end.
+    pub fn final_compaction(&self) -> bool {
+        self.flag(Scope::Compaction, "final")
     }
 
     /// How the final compaction is done.

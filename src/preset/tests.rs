@@ -270,7 +270,7 @@ fn the_oldest_rocksdb_of_a_shipped_preset_is_the_same_with_and_without_resolving
     }
     let named = |name: &str| of.iter().find(|(of, _)| of == name).map(|(_, release)| release.as_str());
     let found = ["ingest", "ingest-compat", "ingest-zstd", "block-log"].map(named);
-    assert_eq!(found, [Some("8.6"), Some("7.8"), Some("10.4"), Some("10.4")]);
+    assert_eq!(found, [Some("8.6"), Some("7.8"), Some("8.6"), Some("8.6")]);
     assert!(explain(&shipped()[0]).to_string().contains("\nread by: RocksDB 8.6 or newer\n"));
 }
 
@@ -343,7 +343,7 @@ fn a_base_that_cannot_be_is_refused_with_its_place() {
         "a.toml:1: unknown preset `ingset`; the nearest valid name is `ingest`"
     );
     for (word, hint) in [
-        ("rest-0", "`bedload presets list` names them all; a file is named by its path"),
+        ("rest-0", "`bedload presets --all` names them all; a file is named by its path"),
         ("in", "similar ones are ingest, ingest-zstd, "),
     ] {
         let (_dir, first) = family_of(&[("a.toml", &format!("base = \"{word}\"\n"))]);
@@ -699,4 +699,148 @@ fn the_documented_keys_of_the_configuration_are_those_that_are_read() {
         let error = Overrides { user_config: Some(config.clone()), ..with(&[]) }.read_user_config().expect_err(entry);
         assert_eq!(error.exit(), crate::Exit::Usage, "{entry}: {error}");
     }
+}
+
+/// The error of a built-in preset with these overrides.
+fn error_of(name: &str, set: &[&str]) -> Error {
+    let preset = Preset::builtin(name).expect("built in");
+    resolve(&preset, &with(set)).map(|resolved| resolved.preset).expect_err(&set.join(" "))
+}
+
+#[test]
+fn options_that_crash_rocksdb_are_refused() {
+    const LEVELS: &str = "partitioned filters need a partitioned index";
+    const BEHIND: &str = "it reserves the last level";
+    for (set, words) in [
+        (&["node.table.partition_filters=true"][..], LEVELS),
+        (&["load.table.partition_filters=true"], LEVELS),
+        (&["node.table.partition_filters=true", "node.table.index_type=kBinarySearchWithFirstKey"], LEVELS),
+        (&["node.cf.preclude_last_level_data_seconds=18446744073709551615"], "it must be 0 to 4294967295"),
+        (&["node.cf.preserve_internal_time_seconds=18446744073709551615"], "it must be 0 to 4294967295"),
+        (
+            &[
+                "node.table.index_type=kHashSearch",
+                "node.cf.prefix_extractor=fixed:4",
+                "node.table.index_block_restart_interval=2",
+            ],
+            "with index_type kHashSearch it must be 1",
+        ),
+        (&["node.table.block_restart_interval=0"], "it must be 1 to 2147483647"),
+        (&["node.table.index_block_restart_interval=-1"], "it must be 1 to 2147483647"),
+        (&["node.table.block_size=0", "node.table.block_align=true"], "it must be 1 to 4294967295"),
+        (&["node.table.block_size_deviation=101"], "it must be 0 to 100"),
+        (&["node.db.allow_ingest_behind=true"], BEHIND),
+        (&["node.cf.cf_allow_ingest_behind=true"], BEHIND),
+        (&["node.db.error_if_exists=true"], "opens the database more than once"),
+        (&["node.db.use_session_tmp_dir_for_remote_compaction=true"], "leaves a directory in the database"),
+        (&["node.cf.comparator=rocksdb.ReverseBytewiseComparator"], "records are sorted byte by byte"),
+        (&["node.db.log_readahead_size=2147483648"], "it must be 0 to 1073741824"),
+    ] {
+        for name in ["ingest", "memtable"] {
+            let error = error_of(name, set);
+            let text = error.to_string();
+            assert!(
+                text.starts_with("--set ") && text.contains(" cannot be ") && text.contains(words),
+                "{name}: {text}"
+            );
+            assert!(error.hint().starts_with("change it or leave it out"), "{name}: {}", error.hint());
+        }
+    }
+}
+
+#[test]
+fn numbers_of_threads_are_limited() {
+    for (name, option) in [
+        ("ingest", "node.db.max_background_jobs"),
+        ("memtable", "load.db.max_background_jobs"),
+        ("memtable", "load.db.max_background_flushes"),
+        ("memtable", "load.db.max_background_compactions"),
+        ("ingest", "node.db.max_subcompactions"),
+        ("ingest", "node.db.max_file_opening_threads"),
+        ("ingest", "node.db.read_io_executor_threads"),
+        ("ingest", "node.cf.compression_opts.parallel_threads"),
+        ("ingest", "node.db.increase_parallelism"),
+        ("ingest", "load.ingest.threads"),
+        ("ingest", "load.ingest.file_opening_threads"),
+        ("memtable", "load.write.writer_threads"),
+        ("memtable", "load.compaction.max_subcompactions"),
+    ] {
+        let text = error_of(name, &[&format!("{option}=2147483647")]).to_string();
+        assert!(text.contains("cannot be `2147483647`: it must be ") && text.ends_with(" to 1024"), "{text}");
+    }
+}
+
+#[test]
+fn a_rehearsal_names_the_refused_option() {
+    for (name, set, message) in [
+        ("ingest", "node.db.recycle_log_file_num=3", "disableWAL option is not supported"),
+        ("memtable", "load.db.recycle_log_file_num=3", "disableWAL option is not supported"),
+        ("ingest", "node.table.user_defined_index_factory=trie_index", "Trie index"),
+        ("ingest", "node.table.index_type=kHashSearch", "prefix_extractor is not given"),
+        ("memtable", "load.cf.paranoid_memory_checks=true", "Not implemented"),
+        ("memtable", "load.cf.table_factory=PlainTable", "PlainTable requires a prefix extractor"),
+        ("memtable", "load.cf.table_factory=CuckooTable", "File is not mmaped"),
+    ] {
+        let text = error_of(name, &[set]).to_string();
+        let (key, value) = set.split_once('=').expect("an assignment");
+        let begins = format!("--set {set}: RocksDB refuses `{key}` = `{value}`: ");
+        assert!(text.starts_with(&begins) && text.contains(message), "{text}");
+    }
+}
+
+#[test]
+fn a_crash_rule_names_the_line_of_a_file() {
+    let text = "loader = \"ingest\"\n[load.table]\npartition_filters = true\n";
+    assert!(
+        problem(text).starts_with("mine.toml:3: `load.table.partition_filters` cannot be `true`"),
+        "{}",
+        problem(text)
+    );
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("OPTIONS-000007");
+    let text = "[Version]\n  rocksdb_version=11.0.0\n[DBOptions]\n[CFOptions \"default\"]\n\
+                [TableOptions/BlockBasedTable \"default\"]\n  partition_filters=true\n";
+    fs::write(&file, text).expect("written");
+    let overrides = Overrides { options_file: Some(file.clone()), ..with(&[]) };
+    let error = resolve(&Preset::builtin("ingest").expect("built in"), &overrides).expect_err("it would crash");
+    let begins = format!("{}:6: `node.table.partition_filters` cannot be `true`", file.display());
+    assert!(error.to_string().starts_with(&begins), "{error}");
+}
+
+/// Time that a quadratic way exceeds many times over, also without optimisation on a busy machine.
+const LINEAR: std::time::Duration = std::time::Duration::from_secs(20);
+
+#[test]
+fn a_preset_of_many_options_is_read_in_linear_time() {
+    let lines: String = (0..60_000).map(|number| format!("option_{number} = 1\n")).collect();
+    let text = format!("loader = \"ingest\"\n[node.cf]\n{lines}");
+    let started = std::time::Instant::now();
+    assert_eq!(preset(&text).all_assignments().len(), 60_000);
+    assert!(problem(&text).starts_with("mine.toml:3: unknown option `node.cf.option_0`"), "{}", problem(&text));
+    assert!(started.elapsed() < LINEAR, "{:?}", started.elapsed());
+}
+
+#[test]
+fn notes_about_an_options_file_are_limited() {
+    let lines: String = (0..60_000).map(|number| format!("  option_{number}=1\n")).collect();
+    let repeated = "  num_levels=6\n".repeat(60_000);
+    let started = std::time::Instant::now();
+    let notes = of_node(&format!("{lines}{repeated}"), "", &[]).notes;
+    assert!(started.elapsed() < LINEAR, "{:?}", started.elapsed());
+    let left_out = notes.iter().filter(|note| note.starts_with("left out: ")).count();
+    assert_eq!(left_out, 20, "{notes:?}");
+    assert!(notes.contains(&"59980 more options are left out".to_owned()), "{notes:?}");
+}
+
+#[test]
+fn a_configuration_keeps_the_final_compaction_of_ingest() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("config.toml");
+    fs::write(&config, "[load.compaction]\nfinal = false\n").expect("written");
+    let overrides = Overrides { user_config: Some(config), ..with(&[]) };
+    let of = |name| resolve(&Preset::builtin(name).expect("built in"), &overrides).expect("good");
+    let (ingest, memtable) = (of("ingest"), of("memtable"));
+    assert!(ingest.final_compaction() && !memtable.final_compaction());
+    let [note] = ingest.notes.as_slice() else { panic!("{:?}", ingest.notes) };
+    assert!(note.contains("`load.compaction.final` has no effect with the ingest loader"), "{note}");
 }

@@ -9,6 +9,7 @@ use super::parse::Assignment;
 use super::problem::{PresetProblem, nearest_of};
 use super::quantity;
 use super::registry::{self, Kind, Owner, Row};
+use super::rules;
 use super::shorthand;
 use crate::error::Result;
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
@@ -47,11 +48,6 @@ const RIBBON_NAMES: &[&str] = &["ribbon", "ribbonfilter", "rocksdb.RibbonFilter"
 
 /// Bits of a key where an OPTIONS file names a filter without them.
 pub(super) const USUAL_BITS: &str = "10";
-
-/// Numbers that RocksDB takes without a check, and ends the process for when it opens a database: with more bits of shards
-/// it has no cache of tables (`NewLRUCache`), with no level no array of them, and it starts every thread.
-const BOUNDS: [(&str, i64, i64); 3] =
-    [("table_cache_numshardbits", 0, 19), ("num_levels", 1, 64), ("max_file_opening_threads", 1, 1024)];
 
 /// The filter that a value names without the bits of a key, from which RocksDB makes none: `bloom` or `ribbon`.
 pub(super) fn filter_without_bits(value: &str) -> Option<&'static str> {
@@ -113,11 +109,18 @@ impl Validator<'_> {
         let settings = self.expand(assignment)?;
         for setting in &settings {
             self.is_effective(setting)?;
+            rules::check_value(setting)?;
             if let Some(group) = setting.key.scope.group() {
                 self.try_on_rocksdb(group, setting)?;
             }
         }
         Ok(settings)
+    }
+
+    /// True if the option exists.
+    pub fn knows(&self, Key { scope, name, .. }: &Key) -> bool {
+        let of_rocksdb = scope.group().and_then(|group| default_of(self.defaults, group, name));
+        of_rocksdb.is_some() || registry::row(*scope, name).is_some()
     }
 
     fn expand(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
@@ -244,19 +247,6 @@ impl Validator<'_> {
     fn try_on_rocksdb(&self, group: Group, setting: &Setting) -> Result<()> {
         let mut map = OptionMap::default();
         map.set(group, &setting.key.name, &setting.value);
-        let value = setting.value.parse::<i64>();
-        let outside = |(name, lowest, highest): &&(&str, i64, i64)| {
-            *name == setting.key.name && value.as_ref().is_ok_and(|value| value < lowest || value > highest)
-        };
-        if let Some((_, lowest, highest)) = BOUNDS.iter().find(outside) {
-            return Err(PresetProblem::BadValue {
-                at: setting.origin.clone(),
-                key: setting.key.clone(),
-                value: setting.value.clone(),
-                reason: format!("it must be {lowest} to {highest}"),
-            }
-            .into());
-        }
         options::check(&map).map_err(|Refusal(message)| {
             PresetProblem::Refused {
                 at: setting.origin.clone(),

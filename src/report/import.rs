@@ -113,7 +113,7 @@ pub struct ImportReport {
     /// work could be in it.
     #[serde(default)]
     pub rocksdb_bytes_written: Option<u64>,
-    /// Whether everything was compacted; `--no-compact` leaves that to the node.
+    /// True if everything was compacted; `load.compaction.final=false` leaves that to the node.
     pub compacted: bool,
     /// Levels of the finished database.
     pub levels: Vec<Level>,

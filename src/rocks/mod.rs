@@ -8,6 +8,7 @@ pub mod option_map;
 pub mod options;
 pub mod options_file;
 mod reader;
+pub mod rehearsal;
 pub mod releases;
 mod scratch;
 pub mod settings;

@@ -27,8 +27,13 @@ pub struct Refusal(pub String);
 
 impl From<rust_rocksdb::Error> for Refusal {
     fn from(error: rust_rocksdb::Error) -> Self {
-        let text = error.into_string();
-        Self(text.strip_prefix("Invalid argument: ").unwrap_or(&text).to_owned())
+        Self::of(&error.into_string())
+    }
+}
+
+impl Refusal {
+    pub(super) fn of(message: &str) -> Self {
+        Self(message.strip_prefix("Invalid argument: ").unwrap_or(message).to_owned())
     }
 }
 
@@ -84,12 +89,18 @@ pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
     static KEPT: Mutex<usize> = Mutex::new(0);
     /// One for periodic tasks, and a spare one.
     const BESIDE: usize = 2;
-    let count = |name, default| map.get(Group::Db, name).and_then(|count| count.parse().ok()).unwrap_or(default);
+    let number =
+        |name| map.get(Group::Db, name).and_then(|count| count.parse::<i64>().ok()).filter(|&count| count != -1);
+    // With either of the two, `max_background_jobs` has no effect (`GetBGJobLimits`).
+    let background = match (number("max_background_flushes"), number("max_background_compactions")) {
+        (None, None) => number("max_background_jobs").unwrap_or(2),
+        (flushes, compactions) => flushes.unwrap_or(1).max(1).saturating_add(compactions.unwrap_or(1).max(1)),
+    };
     let mut kept = KEPT.lock();
-    let needed = (BESIDE + count("max_background_jobs", 2)).max(*kept);
+    let needed = BESIDE.saturating_add(usize::try_from(background).unwrap_or_default()).max(*kept);
     // The caller's thread is one of those that open files; the others start at each opening, even without files.
-    let opening = count("max_file_opening_threads", 16).saturating_sub(1);
-    parallel::check(needed - *kept + opening)?;
+    let opening = usize::try_from(number("max_file_opening_threads").unwrap_or(16) - 1).unwrap_or_default();
+    parallel::check((needed - *kept).saturating_add(opening))?;
     *kept = needed;
     Ok(())
 }

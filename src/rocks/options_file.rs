@@ -18,15 +18,18 @@
 //! directory, named `OPTIONS-` and a number.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::option_map::{Group, OptionMap};
 use crate::error::{Error, Result};
-use crate::os::files::read_regular;
+use crate::os::files::{open_regular, read_regular};
 
 /// Largest OPTIONS file that is read: one with a thousand column families stays below it.
 pub(crate) const MAX_FILE: u64 = 16 << 20;
+
+/// Bytes in which an OPTIONS file has its first section.
+const HEAD: usize = 4096;
 
 /// A parsed OPTIONS file.
 #[derive(Debug, Clone, Default)]
@@ -85,6 +88,16 @@ impl OptionsFile {
         };
         let text = String::from_utf8(bytes).map_err(|error| not_an_options_file(path, &error.to_string()))?;
         Self::parse(&text).map_err(|(line, why)| not_an_options_file(path, &format!("line {line}: {why}")))
+    }
+
+    /// True if the file begins as an OPTIONS file does: comments, then `[Version]`.
+    pub(crate) fn is_one(path: &Path) -> bool {
+        let Ok(mut file) = open_regular(path) else { return false };
+        let mut head = [0; HEAD];
+        let read = file.read(&mut head).unwrap_or_default();
+        let head = String::from_utf8_lossy(&head[..read]);
+        let first = head.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+        first == Some("[Version]")
     }
 
     /// Reads the newest OPTIONS file of the database in `dir`.

@@ -350,7 +350,7 @@ fn choices_that_have_no_effect_are_refused() {
         &["--column-family", "blocks"],
         &["--plan", "spill"],
         &["--plan", "spill", "--preset", "memtable"],
-        &["--no-compact"],
+        &["--set", "load.compaction.final=false"],
         &["--null-padding", "eof"],
         &["--from", "9", "--to", "8"],
         &["--to", "8", "--checkpoint", "9:0000000900000000000000000000000000000000"],

@@ -83,7 +83,8 @@ fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
 fn without_the_final_compaction_the_report_says_so() {
     let blocks = steem(1, 3000, 12);
     let place = Place::in_memory();
-    let run = import(&place, place.file("block_log", &raw(&blocks))).args(&["--preset", "memtable", "--no-compact"]);
+    let uncompacted = ["--preset", "memtable", "--set", "load.compaction.final=false"];
+    let run = import(&place, place.file("block_log", &raw(&blocks))).args(&uncompacted);
     let done = run.args(&["--set", "node.cf.level0_file_num_compaction_trigger=100"]).run();
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert_eq!(done.json["compacted"], false);

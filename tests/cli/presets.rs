@@ -24,8 +24,8 @@ fn json(arguments: &[&str]) -> Value {
 
 #[test]
 fn list_names_every_file_in_configs() {
-    let listed = stdout(&["presets"]);
-    assert_eq!(listed, stdout(&["presets", "list"]));
+    let listed = stdout(&["presets", "--all"]);
+    assert_eq!(listed, stdout(&["presets", "list", "--all"]));
     let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
     for entry in fs::read_dir(configs).expect("the directory") {
         let path = entry.expect("an entry").path();
@@ -36,6 +36,66 @@ fn list_names_every_file_in_configs() {
     assert_eq!(document["schema"], "bedload-presets-2");
     assert_eq!(document["presets"][0]["name"], "ingest");
     assert_eq!(document["presets"][0]["default"], true);
+}
+
+#[test]
+fn list_names_ten_presets_without_all() {
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let document = json(arguments);
+        let presets = document["presets"].as_array().expect("a list");
+        presets.iter().map(|preset| preset["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let (main, all) = (names(&["presets", "--json"]), names(&["presets", "--all", "--json"]));
+    assert_eq!((main.len(), all.len()), (10, 25));
+    assert!(all.starts_with(&main) && all[10..].iter().all(|name| name.starts_with("forest-")), "{all:?}");
+    let listed = stdout(&["presets"]);
+    assert_eq!(listed, stdout(&["presets", "list"]));
+    assert!(listed.ends_with("15 more, for comparison only: bedload presets --all\n"), "{listed}");
+    assert!(!listed.contains("forest-"), "{listed}");
+}
+
+/// A node's OPTIONS file in a folder of its own.
+fn options_file() -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("OPTIONS-000007");
+    let text = "# RocksDB\n[Version]\n  rocksdb_version=9.0.0\n[DBOptions]\n  max_open_files=512\n\
+                [CFOptions \"default\"]\n  compression=kZSTD\n\
+                [TableOptions/BlockBasedTable \"default\"]\n  block_size=32768\n";
+    fs::write(&file, text).expect("written");
+    let path = file.to_string_lossy().into_owned();
+    (dir, path)
+}
+
+#[test]
+fn explain_reads_an_options_file() {
+    let (_dir, file) = options_file();
+    let document = json(&["presets", "explain", &file, "--json"]);
+    let options = document["options"].as_array().expect("a list");
+    let named: Vec<&str> = options.iter().map(|row| row["option"].as_str().expect("a name")).collect();
+    assert_eq!(named, ["node.db.max_open_files", "node.cf.compression", "node.table.block_size"]);
+    assert_eq!((&document["preset"], &options[2]["value"]), (&"OPTIONS-000007".into(), &"32768".into()));
+    assert_eq!(options[2]["from"], format!("{file}:9"));
+    let output = bedload(&["presets", "explain", &file, "--options-file", &file]).assert().code(2).get_output().clone();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("is an OPTIONS file, and --options-file names another\nhint: give one of them"), "{said}");
+}
+
+#[test]
+fn diff_compares_a_preset_with_an_options_file() {
+    let (_dir, file) = options_file();
+    for (a, b) in [("ingest", file.as_str()), (file.as_str(), "ingest")] {
+        let document = json(&["presets", "diff", a, b, "--json"]);
+        let options = document["options"].as_array().expect("a list");
+        let row = options.iter().find(|row| row["option"] == "node.table.block_size").expect("it differs");
+        let values = [&row["a"], &row["b"]].map(|value| value.as_str().expect("a value"));
+        assert_eq!(values, if a == "ingest" { ["16384", "32768"] } else { ["32768", "16384"] });
+        // An OPTIONS file says nothing about loading.
+        assert!(
+            options.iter().all(|row| row["option"].as_str().is_some_and(|it| it.starts_with("node."))),
+            "{options:?}"
+        );
+    }
+    assert_eq!(stdout(&["presets", "diff", &file, &file]), "no difference\n");
 }
 
 #[test]
@@ -116,7 +176,7 @@ fn the_list_says_which_rocksdb_reads_the_database() {
     let document = json(&["presets", "--json"]);
     let presets = document["presets"].as_array().expect("a list");
     let of = |name: &str| presets.iter().find(|it| it["name"] == name).expect(name)["oldest_rocksdb"].clone();
-    assert_eq!([of("ingest"), of("ingest-compat"), of("ingest-zstd")], ["8.6", "7.8", "10.4"].map(Value::from));
+    assert_eq!([of("ingest"), of("ingest-compat"), of("ingest-zstd")], ["8.6", "7.8", "8.6"].map(Value::from));
     let row = stdout(&["presets"]);
     assert!(row.lines().any(|line| line.starts_with("ingest-compat ") && line.contains(" 7.8+ ")), "{row}");
 }
@@ -127,6 +187,6 @@ fn an_unknown_preset_ends_with_code_2_and_the_nearest_name() {
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
         "error: find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
-         hint: `bedload presets list` names them all; a file is named by its path\n"
+         hint: `bedload presets --all` names them all; a file is named by its path\n"
     );
 }

@@ -229,6 +229,25 @@ fn a_newer_node_loads_the_options_file_of_ingest() {
 }
 
 #[test]
+fn rocksdict_reads_every_recommended_preset() {
+    let place = Place::in_memory();
+    let log = place.path("block_log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let car = generate(&place.path(""), "1MiB");
+    for (preset, source) in
+        [("ingest-zstd", &car), ("ingest-small", &car), ("block-log", &log), ("block-log-raw", &log)]
+    {
+        let own = Place::in_memory();
+        let db = import(&own.path(""), source, &["--preset", preset]);
+        let stat = json(&["stat"], &db, &[], 0);
+        let families = stat["column_families"].as_array().expect("families");
+        let default = families.iter().find(|family| family["name"] == "default").expect("the default one");
+        let Some(found) = loaded_by_rocksdict(&db) else { return };
+        assert_eq!(Some(found as u64), default["entries"].as_u64(), "{preset}");
+    }
+}
+
+#[test]
 fn stat_verify_and_doctor_name_a_database_at_sequence_zero_and_its_cure() {
     let place = Place::in_memory();
     let db = at_sequence_zero(&place.path(""));

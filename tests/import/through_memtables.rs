@@ -64,7 +64,7 @@ fn without_the_final_compaction_the_files_stay_at_level_0_and_the_report_says_so
     let source = place.file("x.car", &rooted(&blocks));
     // The node does not start to compact them by itself.
     let done = small(import(&place, &source))
-        .args(&["--no-compact", "--set", "node.cf.level0_file_num_compaction_trigger=100"])
+        .args(&["--set", "load.compaction.final=false", "--set", "node.cf.level0_file_num_compaction_trigger=100"])
         .run();
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert_eq!(done.json["compacted"], false);
@@ -78,8 +78,8 @@ fn without_the_final_compaction_the_files_stay_at_level_0_and_the_report_says_so
     assert!(records(&done.db) == model.records);
 
     let place = Place::new();
-    let done = import(&place, &source).args(&["--no-compact"]).run();
-    done.refused(2, None, "--no-compact has no effect with the ingest loader");
+    let done = import(&place, &source).args(&["--set", "load.compaction.final=false"]).run();
+    done.refused(2, None, "has no effect: preset `ingest` compacts nothing, its files arrive at the last level");
 }
 
 #[test]

@@ -72,9 +72,6 @@ pub struct Args {
     /// Take the database's options from a node's own OPTIONS file
     #[arg(long, value_name = "FILE", help_heading = "RocksDB", hide_short_help = true)]
     pub options_file: Option<PathBuf>,
-    /// Leave the final compaction, if the import has one, to the node
-    #[arg(long, help_heading = "RocksDB", hide_short_help = true)]
-    pub no_compact: bool,
 
     /// Format of the source: auto, car or block-log
     #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(),
@@ -291,7 +288,6 @@ fn options(
     options.null_padding = args.null_padding;
     options.links = args.links;
     options.dry_run = args.dry_run;
-    options.no_compact = args.no_compact;
     options.network = args.network.options(options.sources.iter().chain(&args.bundle))?;
     options.checksum.clone_from(&args.checksum);
     options.preset.clone_from(&args.preset);

@@ -1,9 +1,11 @@
 //! `bedload presets`: what there is to choose from, and what each choice does.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 use crate::preset::{self, Overrides, Preset, Resolved};
 use crate::report::shown;
+use crate::rocks::options_file::OptionsFile;
 use clap::Subcommand;
 
 use crate::cli::args::OverrideArgs;
@@ -20,13 +22,22 @@ use crate::cli::{output, values};
 pub struct Args {
     #[command(subcommand)]
     what: Option<What>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Also list the presets that are single experiments
+    #[arg(long)]
+    all: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// All built-in presets: name, loader, summary
-    #[command(after_help = "Example: bedload presets list")]
-    List,
+    /// The built-in presets: name, loader, summary
+    #[command(after_help = "Example: bedload presets list --all")]
+    List(ListArgs),
     /// A preset's file as it is
     #[command(after_help = "Example: bedload presets show ingest > mine.toml")]
     Show {
@@ -35,18 +46,22 @@ enum What {
         preset: String,
     },
     /// Every option that differs from RocksDB's default, with its reason and its cost
+    ///
+    /// Of a node's OPTIONS file it shows the options of the database.
     #[command(after_help = "Example: bedload presets explain ingest --set node.table.block_size=32K")]
     Explain {
-        /// A built-in preset's name or a file; by default the one an import would take
+        /// A built-in preset's name, a file, or a node's OPTIONS file; by default the preset of an import
         #[arg(value_name = "NAME|FILE", hide_possible_values = true, value_parser = values::preset())]
         preset: Option<String>,
         #[command(flatten)]
         over: OverrideArgs,
     },
     /// The options in which two presets differ
+    ///
+    /// A node's OPTIONS file is compared with the options that the preset leaves the database with.
     #[command(after_help = "Example: bedload presets diff ingest memtable")]
     Diff {
-        /// A built-in preset's name or a file
+        /// A built-in preset's name, a file, or a node's OPTIONS file
         #[arg(value_name = "A", hide_possible_values = true, value_parser = values::preset())]
         a: String,
         /// Another
@@ -62,11 +77,11 @@ enum What {
 /// there is no such preset, or something in it is wrong.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     match &args.what {
-        None | Some(What::List) => list(globals),
+        None => list(&args.list, globals),
+        Some(What::List(args)) => list(args, globals),
         Some(What::Show { preset }) => show(preset, globals),
         Some(What::Explain { preset, over }) => {
-            let overrides = over.overrides();
-            let resolved = preset::resolve(&overrides.preset(preset.as_deref())?, &overrides)?;
+            let resolved = explained(preset.as_deref(), over.overrides())?;
             let explained = preset::explain(&resolved);
             if globals.json {
                 return output::print_json(&explained);
@@ -77,9 +92,32 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
 }
 
-fn list(globals: &Globals) -> anyhow::Result<()> {
+/// The preset or OPTIONS file of that name, with its overrides.
+fn explained(word: Option<&str>, overrides: Overrides) -> crate::Result<Resolved> {
+    let Some(file) = word.and_then(options_file) else {
+        return preset::resolve(&overrides.preset(word)?, &overrides);
+    };
+    if overrides.has_options_file() {
+        return Err(crate::Error::Usage {
+            reason: format!("{} is an OPTIONS file, and --options-file names another", file.display()),
+            hint: "give one of them".into(),
+        });
+    }
+    preset::resolve(&Preset::for_options_file(file, None), &overrides.options_file(file))
+}
+
+/// The path, if the file is an OPTIONS file of RocksDB by its content.
+fn options_file(word: &str) -> Option<&Path> {
+    let path = Path::new(word);
+    let is_builtin = Preset::builtin_names().any(|name| name == word);
+    (!is_builtin && OptionsFile::is_one(path)).then_some(path)
+}
+
+fn list(args: &ListArgs, globals: &Globals) -> anyhow::Result<()> {
     let mut listed = Vec::new();
-    for name in Preset::builtin_names() {
+    let names: Vec<&str> = if args.all { Preset::builtin_names().collect() } else { Preset::main_names().collect() };
+    let more = Preset::builtin_names().count() - names.len();
+    for name in names {
         let preset = Preset::builtin(name)?;
         let oldest_rocksdb = preset.oldest_rocksdb()?;
         let Preset { name, loader, summary, .. } = preset;
@@ -89,7 +127,7 @@ fn list(globals: &Globals) -> anyhow::Result<()> {
     if globals.json {
         return output::print_json(&serde_json::json!({ "schema": "bedload-presets-2", "presets": listed }));
     }
-    Ok(write!(io::stdout(), "{}", render::list(listed))?)
+    Ok(write!(io::stdout(), "{}", render::list(listed, more))?)
 }
 
 fn show(word: &str, globals: &Globals) -> anyhow::Result<()> {
@@ -106,10 +144,17 @@ fn show(word: &str, globals: &Globals) -> anyhow::Result<()> {
 }
 
 fn diff(a: &str, b: &str, globals: &Globals) -> anyhow::Result<()> {
-    // The presets as they are: an override would be the same on both sides.
-    let resolved =
-        |word: &str| -> anyhow::Result<Resolved> { Ok(preset::resolve(&Preset::find(word)?, &Overrides::default())?) };
-    let (a, b) = (resolved(a)?, resolved(b)?);
+    // The presets as they are: an override would be the same on both sides. An OPTIONS file says nothing about loading: it
+    // is compared as if it were loaded as the preset is.
+    let resolved = |word: &str, other: &str| -> anyhow::Result<Resolved> {
+        let Some(file) = options_file(word) else {
+            return Ok(preset::resolve(&Preset::find(word)?, &Overrides::default())?);
+        };
+        let like = if options_file(other).is_some() { None } else { Some(Preset::find(other)?) };
+        let preset = Preset::for_options_file(file, like.as_ref());
+        Ok(preset::resolve(&preset, &Overrides::default().options_file(file))?)
+    };
+    let (a, b) = (resolved(a, b)?, resolved(b, a)?);
     let differences = preset::diff(&a, &b);
     if globals.json {
         return output::print_json(&serde_json::json!({

@@ -95,7 +95,7 @@ pub fn text(report: &ImportReport) -> String {
         .map(|level| format!("L{}: {}, {}", level.level, counted(level.files, "file", "files"), human(level.bytes)))
         .collect();
     let levels = if levels.is_empty() { "empty".into() } else { levels.join("; ") };
-    let uncompacted = if report.compacted { "" } else { "; not compacted (--no-compact)" };
+    let uncompacted = if report.compacted { "" } else { "; not compacted (load.compaction.final=false)" };
     rows.add("levels", format!("{levels}{uncompacted}"));
     rows.add_some("RocksDB", report.memtable.as_ref().map(memtable));
     rows.add("cost", cost(report));

@@ -18,14 +18,19 @@ pub struct Listed {
     pub default: bool,
 }
 
-/// All presets.
-pub fn list(presets: Vec<Listed>) -> String {
+/// The presets, and how many there are beside them.
+pub fn list(presets: Vec<Listed>, more: usize) -> String {
     let mut table = table(&["PRESET", "LOADER", "ROCKSDB", "SUMMARY"]);
     for Listed { name, loader, oldest_rocksdb, summary, default } in presets {
         let summary = if default { format!("{summary} (default)") } else { summary };
         table.add_row([name, loader.to_string(), format!("{oldest_rocksdb}+"), summary]);
     }
-    format!("{}\nROCKSDB: the node that opens the database has this version or a newer one\n", text(&table))
+    let legend = "ROCKSDB: the node that opens the database has this version or a newer one";
+    let more = match more {
+        0 => String::new(),
+        more => format!("{more} more, for comparison only: bedload presets --all\n"),
+    };
+    format!("{}\n{legend}\n{more}", text(&table))
 }
 
 /// The options in which two presets differ.

@@ -45,7 +45,7 @@ pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existin
     job.journal.append(&Entry::Ingested)?;
     failpoint::reach("ingested");
     job.progress.begin(Phase::Compact, None);
-    if !job.options.no_compact {
+    if job.preset.final_compaction() {
         store.compact(&job.options.column_family, &job.preset.compaction())?;
     }
     let levels = store.levels(&job.options.column_family)?;

@@ -1,0 +1,121 @@
+//! A rehearsal of an import in a scratch directory: RocksDB refuses some options only when it builds, ingests, writes,
+//! compacts or reads, which without a rehearsal is after the whole source has been read.
+
+use std::path::Path;
+
+use super::option_map::{Group, OptionMap};
+use super::options::{ProbeError, Refusal};
+use super::scratch::{self, Tried};
+use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
+use super::{Batch, Reader, ReaderOptions, SstOptions, SstWriter, Store};
+use crate::error::{Error, Result, errno_of};
+
+/// Records of a rehearsal: several restart points of a block.
+const RECORDS: u32 = 100;
+
+const FAMILY: &str = "default";
+
+/// The way of the records into the database.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// An SST file that is ingested.
+    Ingest(IngestSettings),
+    /// Batches that are flushed.
+    Memtable {
+        /// How batches are written.
+        write: WriteSettings,
+        /// The final compaction, with the options of the database during it.
+        compaction: Option<(OptionMap, CompactionSettings)>,
+    },
+}
+
+/// Imports some records with the options of `loading`, and reads them back with those of `node`.
+///
+/// # Errors
+/// [`ProbeError::Refused`]: RocksDB refuses the options; [`ProbeError::Failed`]: there is no directory to try them in.
+pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), ProbeError> {
+    let answer = scratch::try_in_places(|dir| match import(dir, loading, node, way) {
+        Ok(()) => Tried::Answered(Ok(())),
+        Err(Error::Rocks { message, .. }) if errno_of(&message).is_some() => {
+            Tried::Failed(Error::of_rocks("try the options in", dir.parent().unwrap_or(dir), message))
+        }
+        Err(Error::Rocks { message, .. }) => {
+            let refusal = Err(ProbeError::Refused(Refusal::of(&message)));
+            // Direct I/O depends on the file system.
+            if message.starts_with("Not implemented") { Tried::Unsupported(refusal) } else { Tried::Answered(refusal) }
+        }
+        Err(error) => Tried::Answered(Err(ProbeError::Failed(error))),
+    });
+    answer.map_err(ProbeError::Failed)?
+}
+
+fn import(dir: &Path, loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<()> {
+    let [loading, node] = [loading, node].map(in_scratch);
+    let db = dir.join("db");
+    match way {
+        Way::Ingest(settings) => {
+            let options = SstOptions::new(&loading, &db)?;
+            let mut file = SstWriter::create(&options, dir.join("1.sst"))?;
+            for number in 0..RECORDS {
+                file.put(&key(number), &value(number))?;
+            }
+            let file = file.finish()?;
+            let store = Store::create(&db, &[(FAMILY, &loading)], None)?;
+            store.leave_sequence_zero()?;
+            store.ingest(FAMILY, vec![file], settings)?;
+        }
+        Way::Memtable { write, compaction } => {
+            let store = Store::create(&db, &[(FAMILY, &loading)], None)?;
+            write_batches(&store, write)?;
+            store.close();
+            if let Some((compacting, settings)) = compaction {
+                let store = Store::reopen(&db, &[(FAMILY, &in_scratch(compacting))], None)?;
+                store.compact(FAMILY, settings)?;
+            }
+        }
+    }
+    Store::reopen(&db, &[(FAMILY, &node)], None)?.close();
+    let reader = Reader::open(&db, &ReaderOptions::once())?;
+    let keys: Vec<Vec<u8>> = (0..RECORDS).map(key).collect();
+    for (found, number) in reader.get_many(FAMILY, &keys, true)?.into_iter().zip(0..) {
+        if found?.is_none_or(|found| found.as_ref() != value(number)) {
+            return Err(Error::Rocks {
+                action: "read from",
+                path: db,
+                message: "a record is missing or differs".into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Two files of level 0 whose keys overlap, or there would be nothing to compact.
+fn write_batches(store: &Store, settings: &WriteSettings) -> Result<()> {
+    let writer = store.writer(FAMILY, settings)?;
+    let mut batch = Batch::default();
+    for first in [0, 1] {
+        for number in (first..RECORDS).step_by(2) {
+            writer.put(&mut batch, &key(number), &value(number));
+        }
+        writer.write(&batch)?;
+        batch.clear();
+        store.flush(FAMILY)?;
+    }
+    Ok(())
+}
+
+/// An import opens files on many threads, and allocates space for files that grow: here both would only take time.
+fn in_scratch(map: &OptionMap) -> OptionMap {
+    let mut map = map.clone();
+    map.set(Group::Db, "max_file_opening_threads", "1");
+    map.set(Group::Db, "allow_fallocate", "false");
+    map
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("{:038}", number * 7).into_bytes()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    format!("value {number} ").repeat(10).into_bytes()
+}
