@@ -223,7 +223,7 @@ impl Import<'_> {
         let (journal, mut resumed) = Journal::open(&target.partial)?;
         let known = resumed.identity.as_ref();
         resumed.touched = known.map_or_else(Vec::new, |known| prepared.identity.touched_since(known));
-        let job = self.job(prepared, target, None, &journal, &resumed, None);
+        let job = self.job((prepared, &prepared.planned.plan), target, None, &journal, &resumed, None);
         finish_earlier(&job, &prepared.identity, || compare(&job))
     }
 
@@ -238,14 +238,14 @@ impl Import<'_> {
 
     fn job<'a>(
         &'a self,
-        prepared: &'a Prepared,
+        (prepared, plan): (&'a Prepared, &'a Plan),
         target: &'a Target,
         there: Option<&'a Existing<'a>>,
         journal: &'a Journal,
         resumed: &'a ResumedState,
         links: Option<&'a LinkList>,
     ) -> Job<'a> {
-        let Prepared { sources, preset, planned: Planned { plan, loading, .. }, .. } = prepared;
+        let Prepared { sources, preset, planned: Planned { loading, .. }, .. } = prepared;
         Job {
             options: self.options,
             sources,
@@ -285,10 +285,10 @@ impl Import<'_> {
         }
         let resumed = take_up(self.options, self.progress, &mut target, existing, &prepared.identity);
         let (journal, resumed) = resumed.map_err(|error| prepared.explain(error, &target))?;
-        let Planned { plan, loading, .. } = &prepared.planned;
-        self.progress.expect(phase_weights::of(self.options, plan, loading, prepared.plain));
+        let plan = &planner::resume(&prepared.planned, self.options, &resumed)?;
+        self.progress.expect(phase_weights::of(self.options, plan, &prepared.planned.loading, prepared.plain));
         let links = (plan.links_bytes > 0).then(|| LinkList::new(self.options.key, &target.spill, plan.links_bytes));
-        let outcome = work(&self.job(prepared, &target, there.as_ref(), &journal, &resumed, links.as_ref()));
+        let outcome = work(&self.job((prepared, plan), &target, there.as_ref(), &journal, &resumed, links.as_ref()));
         let outcome = outcome.map_err(|error| self.cut_by_signal(prepared.explain(error, &target)));
         let is_bad = matches!(&outcome, Err(Error::BadInput { .. }));
         let has_gone_back = match (existing, &outcome) {

@@ -31,7 +31,7 @@ use crate::source::car::sources::SourceRead;
 use crate::source::input::Restart;
 
 /// The version of the form of all entries, [`Identity`] among them.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// A line longer than this is not ours: the longest one has two numbers and a digest for each of 65,536 partitions.
 const MAX_LINE: u64 = 64 << 20;
@@ -387,12 +387,7 @@ impl Journal {
             #[serde(default)]
             version: u32,
         }
-        let mut line = Vec::new();
-        if let Ok(file) = private::read_file(&Self::path(partial)) {
-            // `open` reports what cannot be read.
-            let _ = BufReader::new(file).take(MAX_LINE).read_until(b'\n', &mut line);
-        }
-        match checked(&line).and_then(|json| serde_json::from_slice(json).ok()) {
+        match checked(&Self::first_line(partial)).and_then(|json| serde_json::from_slice(json).ok()) {
             Some(Start { entry, version }) if entry == "start" && version != VERSION => Err(Error::State {
                 path: partial.to_owned(),
                 reason: format!(
@@ -403,6 +398,23 @@ impl Journal {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// The identity of the import that has begun in a partial directory.
+    pub fn identity(partial: &Path) -> Option<Identity> {
+        match serde_json::from_slice(checked(&Self::first_line(partial))?).ok()? {
+            Entry::Start { identity, .. } => Some(*identity),
+            _ => None,
+        }
+    }
+
+    /// The first line; nothing where the journal cannot be read, which [`Self::open`] reports.
+    fn first_line(partial: &Path) -> Vec<u8> {
+        let mut line = Vec::new();
+        if let Ok(file) = private::read_file(&Self::path(partial)) {
+            let _ = BufReader::new(file).take(MAX_LINE).read_until(b'\n', &mut line);
+        }
+        line
     }
 
     /// Reads the journal of a partial directory without changing it; nothing when there is none.
