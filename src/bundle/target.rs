@@ -9,7 +9,7 @@ use super::hashing;
 use super::place::{Place, file};
 use super::problem::BundleProblem;
 use crate::error::{Error, Result};
-use crate::os::files::{Output, open_regular, read_regular};
+use crate::os::files::{Output, check_parent, open_regular, read_regular, resolved};
 use crate::os::{private, resources};
 use crate::progress::CancellationToken;
 use crate::source::remote::RemoteStore;
@@ -43,7 +43,26 @@ impl<'a> Target<'a> {
         if root.exists() && !root.is_dir() {
             return refused(format!("{} is no directory", root.display()));
         }
+        check_parent(root)?;
         Ok(Self::Dir(root))
+    }
+
+    /// Checks that a bundle of the database `db` does not go into that database, or into the work directory of its import.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: it would.
+    pub fn check_apart(&self, db: &Path) -> Result<()> {
+        let Self::Dir(root) = self else { return Ok(()) };
+        let mut work = db.components().as_path().as_os_str().to_owned();
+        work.push(".partial");
+        let dirs = [("the database", db), ("the work directory of the import,", Path::new(&work))];
+        match dirs.iter().find(|(_, dir)| resolved(root).starts_with(resolved(dir))) {
+            Some((what, dir)) => Err(Error::Usage {
+                reason: format!("{} is within {what} {}", root.display(), dir.display()),
+                hint: "give the bundle a directory of its own".into(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Files that are written at once, of which the `largest` is so long.

@@ -1,5 +1,6 @@
 //! An import, step by step: open, plan, lock, resume, load, commit.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +63,15 @@ pub(crate) fn import_and_publish(
 fn run(options: &ImportOptions, publish: Option<&dyn Publish>, observer: &dyn Observer) -> Result<Outcome> {
     let options = &options.without_secrets();
     let progress = Progress::new(observer);
-    progress.sampled(|| Import { options, progress: &progress }.run(publish))
+    progress.sampled(|| Import { options, progress: &progress }.run(publish)).map_err(|error| with_hint(error, options))
+}
+
+/// An interruption with the hint that tells what is durable.
+pub(super) fn with_hint(error: Error, options: &ImportOptions) -> Error {
+    match error {
+        Error::Interrupted { .. } => Error::Interrupted { hint: hint_after_interruption(&options.db) },
+        error => error,
+    }
 }
 
 /// The result of an import without an error.
@@ -72,6 +81,12 @@ pub enum Outcome {
     Imported(Box<ImportReport>),
     /// A dry run: this is what would be done. [`Plan::check_space`] tells whether it would fail for want of room.
     Planned(Plan),
+}
+
+/// The hint for an interrupted import into `db`: what of it is durable.
+pub(crate) fn hint_after_interruption(db: &Path) -> String {
+    let target = Target::new(&ImportOptions::new(PathBuf::new(), db));
+    target.map(|target| Journal::peek(&target.partial)).unwrap_or_default().hint()
 }
 
 pub(super) struct Import<'a> {
@@ -104,6 +119,7 @@ impl Import<'_> {
         }
         // Before RocksDB starts threads to check the preset's options.
         planner::check_memory(options)?;
+        self.warn(planner::excess_memory(options));
         let known = || Journal::peek(&target.partial).identity;
         let is_remote = options.sources.iter().any(|source| is_remote(source));
         // A name that leads elsewhere by now is followed to where it led when the import began.
@@ -121,16 +137,14 @@ impl Import<'_> {
         if let Source::Car(car) = &source {
             f3::check(options, &car.chunks)?;
         }
-        // The caller of a dry run learns of what cannot fit from its plan.
-        let may_fit = !options.dry_run || planned.plan.check_space().is_ok();
-        if !finished && may_fit {
+        if !finished && planned.plan.check_space().is_ok() {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
         if options.dry_run {
             return Ok(Outcome::Planned(planned.plan));
         }
         if !finished {
-            disk_space::check(&planned.plan.space)?;
+            planned.plan.check_space()?;
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.origin(options, origin))?;
         let prepared = Prepared { sources, preset, planned, identity, plain, is_seed: false };

@@ -25,6 +25,7 @@ use crate::load::database_state::DatabaseState;
 use crate::load::identity::{Identity, Inode};
 use crate::os::files::sync_dir;
 use crate::os::private;
+use crate::size::{counted, grouped, human};
 use crate::sort::router::{Framed, Router};
 use crate::sort::spill::{Extent, Mark};
 use crate::source::car::sources::SourceRead;
@@ -295,6 +296,30 @@ impl ResumedState {
             }
         }
         self.marks.extend(news.marks);
+    }
+
+    /// The hint for an interrupted import that has come so far.
+    pub fn hint(&self) -> String {
+        let again = "run the same command again: it resumes";
+        let files = match self.files.len() as u64 {
+            0 => None,
+            count => {
+                let bytes = self.files.iter().map(|file| file.bytes).sum();
+                Some(format!("{}, {}", counted(count, "finished file", "finished files"), human(bytes)))
+            }
+        };
+        let read = self.read.as_ref().map(|(checkpoint, _)| match self.read_done {
+            Some(_) => "after the last byte of the source".to_owned(),
+            None => format!("at byte {} of the source", grouped(checkpoint.consumed)),
+        });
+        match (read, files) {
+            _ if self.ingesting || self.complete => format!("{again} with the complete database"),
+            (Some(read), Some(files)) => format!("{again} {read}, with {files}"),
+            (Some(read), None) => format!("{again} {read}"),
+            (None, Some(files)) if self.held.is_some() => format!("{again} with {files}, and reads the source again"),
+            (None, Some(files)) => format!("{again} with {files}"),
+            (None, None) => "nothing is durable yet: the same command starts from the beginning".into(),
+        }
     }
 
     /// Whether any source was touched since.

@@ -146,6 +146,9 @@ fn look_at(partial: &Path) -> Result<Option<Leftover>> {
 /// Why the work is more than what can be made again.
 fn kept(target: &Target, known: &ResumedState) -> Option<String> {
     let has = |path: &Path| path.symlink_metadata().is_ok();
+    if let Some(mount) = target.first_mount() {
+        return Some(format!("{} is a mount point: unmount it first", mount.display()));
+    }
     if known.opened.is_some() || known.restoring || has(&target.checkpoint) {
         return Some(format!(
             "it has what {} was before an import into it, which is not finished: run that again, or with --restart",
@@ -155,7 +158,9 @@ fn kept(target: &Target, known: &ResumedState) -> Option<String> {
     match target.is_finished() {
         Err(Error::State { reason, .. }) => Some(reason),
         Err(error) => Some(error.to_string()),
-        Ok(_) => target.first_foreign().map(|path| format!("{} is not of an import: move it away first", path.display())),
+        Ok(_) => {
+            target.first_foreign().map(|path| format!("{} is not of an import: move it away first", path.display()))
+        }
     }
 }
 

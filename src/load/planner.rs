@@ -319,6 +319,23 @@ pub(super) fn check_memory(options: &ImportOptions) -> Result<()> {
     })
 }
 
+/// A warning for a budget that exceeds the memory of the machine.
+pub(super) fn excess_memory(options: &ImportOptions) -> Option<String> {
+    let budget = options.memory?;
+    let limits = [
+        (resources::machine_memory(), "this machine has"),
+        (resources::cgroup_memory(), "the control group of this process may use"),
+    ];
+    let (limit, whose) = limits.into_iter().filter_map(|(limit, whose)| Some((limit?, whose))).min()?;
+    (budget > limit).then(|| {
+        format!(
+            "--memory {} is more than the {} that {whose}: the system may end the import when it uses them",
+            human(budget).replace(' ', ""),
+            human(limit)
+        )
+    })
+}
+
 /// Chooses a plan for `expected` bytes of decompressed source; `exact` says whether that is its true size.
 pub(crate) fn choose(
     choice: PlanChoice,
@@ -480,6 +497,7 @@ pub(super) fn piece_bytes_for(plan: &Plan, sort: &SortPlan, partitions: u32) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sort::router::Router;
 
     fn plan(memory: u64, threads: usize, bytes: Option<u64>, exact: bool) -> Plan {
         choose(PlanChoice::Auto, bytes, exact, memory, threads, 1 << 20, 256 * MIB)
@@ -509,6 +527,32 @@ mod tests {
         assert!(!stays_cached(4 << 30, (8 << 30) - 1));
         // A budget beyond what the machine has leaves nothing.
         assert_eq!(page_cache(u64::MAX), 0);
+    }
+
+    #[test]
+    fn resume_fits_the_partitions_or_names_the_memory() {
+        let options = |memory: u64| ImportOptions::new("a.car", "db").memory(memory);
+        // One class of keys.
+        let router = Router::learn(std::iter::repeat_n((&[1, 2, 3, 4][..], 2), 100), 13);
+        let partitions = u64::from(router.partitions());
+        let resumed = ResumedState { router: Some(router), ..ResumedState::default() };
+        let planned = |memory| Planned {
+            plan: plan(memory, 4, Some(1 << 30), true),
+            loading: OptionMap::default(),
+            least_bytes: 0,
+            warnings: Vec::new(),
+        };
+        let same = resume(&planned(256 * MIB), &options(256 * MIB), &resumed).expect("it fits");
+        assert_eq!((same.threads, same.sort().expect("a CAR").partitions.bits), (4, 13));
+        let less = resume(&planned(48 * MIB), &options(48 * MIB), &resumed).expect("it fits");
+        assert_eq!(less.threads, 2);
+        let pieces = piece_bytes_for(&less, less.sort().expect("a CAR"), partitions as u32) * partitions * 2;
+        assert!(pieces <= 12 * MIB, "{pieces}");
+        let error = resume(&planned(16 * MIB), &options(16 * MIB), &resumed).expect_err("it does not fit");
+        assert_eq!(error.exit(), crate::error::Exit::State);
+        assert!(error.to_string().contains("partitions, which need more memory than 16.0 MiB"), "{error}");
+        assert_eq!(error.hint(), "run it again with --memory 17MiB or more, or start over with --restart");
+        resume(&planned(17 * MIB), &options(17 * MIB), &resumed).expect("the hint is true");
     }
 
     #[test]

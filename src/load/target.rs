@@ -15,11 +15,13 @@
 //!
 //! Both directories are this user's own and closed to others ([`private`]): only this user has put files into them.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -29,7 +31,9 @@ use crate::load::identity::Identity;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::os::file_system::is_mount_point;
-use crate::os::files::{UNFINISHED, exchange, exchanges_no_names, sync_dir, unfinished_name};
+use crate::os::files::{
+    UNFINISHED, check_parent, create_last_dir, exchange, exchanges_no_names, sync_dir, unfinished_name,
+};
 use crate::os::private;
 use crate::report::record::record_checksum;
 use crate::rocks::is_database_file;
@@ -73,11 +77,19 @@ pub(super) struct Target {
     work_dir: Option<PathBuf>,
     restart: bool,
     /// The lock of `spill`, where that is in a work directory: `<db>.partial` may have been copied.
-    spill_lock: Option<Arc<File>>,
+    spill_lock: Option<Arc<Lock>>,
 }
 
-/// The lock on a target; released when it is dropped, and by the system when its owner dies.
-pub(super) struct Lock(File);
+/// The lock of a directory; released when it is dropped, and by the system when its owner dies.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: Option<File>,
+    dir: PathBuf,
+}
+
+/// How long to wait for a file system that removes an open file only after it was closed, and how often to look.
+const CLOSING: Duration = Duration::from_secs(2);
+const CLOSING_STEP: Duration = Duration::from_millis(10);
 
 impl Target {
     /// Works out the paths; creates nothing.
@@ -166,8 +178,14 @@ impl Target {
     /// Checks that an import may write here.
     ///
     /// # Errors
-    /// [`Error::State`]: something exists without `into_existing`, or is no database with it or with `replace`.
+    /// [`Error::State`]: something exists without `into_existing`, or is no database with it or with `replace`; [`Error::Io`]:
+    /// the directory that it would be in does not exist.
     pub fn check(&self) -> Result<()> {
+        let work_dir = self.work_dir.as_deref();
+        work_dir.map_or(Ok(()), check_parent)?;
+        if work_dir.is_none() || self.db.parent() != work_dir {
+            check_parent(&self.db)?;
+        }
         if self.has_old() {
             return self.check_replaceable();
         }
@@ -352,6 +370,9 @@ impl Target {
 
     /// `None` when the file was removed between opening and locking it: an import has just ended.
     fn try_lock(&self) -> Result<Option<Lock>> {
+        if let Some(dir) = self.work_dir.as_deref().filter(|dir| self.partial.parent() == Some(dir)) {
+            create_last_dir(dir)?;
+        }
         private::create_dir(&self.partial)?;
         let path = self.partial.join(LOCK);
         // An import makes its lock first and removes it last.
@@ -369,6 +390,8 @@ impl Target {
                 private::remove(&path)?;
                 private::open_file(&path, true)?
             }
+            // An import that has just ended has removed the directory.
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
         take_lock(&mut file, &path, &self.db)?;
@@ -376,7 +399,8 @@ impl Target {
         if !path.metadata().is_ok_and(|there| there.ino() == mine) {
             return Ok(None);
         }
-        Ok(Some(Lock(file)))
+        let lock = Lock { file: Some(file), dir: self.partial.clone() };
+        self.first_mount().map_or(Ok(Some(lock)), |mount| Err(private::is_mounted(&mount)))
     }
 
     /// Makes the directories that are missing. The journal names the import already.
@@ -393,6 +417,7 @@ impl Target {
         private::create_dir(&self.sst)?;
         match identity.spill_dir(&self.partial, self.work_dir.as_deref()) {
             Some(dir) => {
+                self.work_dir.as_deref().map_or(Ok(()), create_last_dir)?;
                 private::create_dir(&dir)?;
                 self.spill_lock = Some(Arc::new(lock_spill(&dir)?));
                 self.spill = dir;
@@ -462,6 +487,12 @@ impl Target {
         let entries = self.partial.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
         let other = entries.into_iter().find(|path| !dirs.contains(path) && !own.contains(path));
         other.or_else(|| dirs.iter().find_map(|dir| first_not_ours(dir)))
+    }
+
+    /// A mount point below the directories of an unfinished import.
+    pub fn first_mount(&self) -> Option<PathBuf> {
+        let below = self.partial.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+        below.chain(self.spill_elsewhere()).find_map(|path| private::first_mount(&path))
     }
 
     /// Removes the database under its working name.
@@ -540,7 +571,24 @@ impl Target {
 impl Lock {
     /// Releases the lock.
     pub fn release(self) {
-        drop(self.0);
+        drop(self);
+    }
+}
+
+impl Drop for Lock {
+    /// Removes the directory where it is empty. The lock was removed while it was open; until it is closed, FUSE and NFS keep it
+    /// under another name.
+    fn drop(&mut self) {
+        drop(self.file.take());
+        let is_closing =
+            |name: OsString| [".fuse_hidden", ".nfs"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
+        let deadline = Instant::now() + CLOSING;
+        while std::fs::remove_dir(&self.dir).is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty)
+            && Instant::now() < deadline
+            && self.dir.read_dir().is_ok_and(|entries| entries.flatten().all(|entry| is_closing(entry.file_name())))
+        {
+            std::thread::sleep(CLOSING_STEP);
+        }
     }
 }
 
@@ -575,11 +623,11 @@ fn take_lock(file: &mut File, path: &Path, what: &Path) -> Result<()> {
 }
 
 /// Takes the lock of a directory of partitions in a work directory.
-fn lock_spill(dir: &Path) -> Result<File> {
+fn lock_spill(dir: &Path) -> Result<Lock> {
     let path = dir.join(LOCK);
     let mut file = private::open_file(&path, true)?;
     take_lock(&mut file, &path, dir)?;
-    Ok(file)
+    Ok(Lock { file: Some(file), dir: dir.to_owned() })
 }
 
 /// The process that holds the lock in a directory, if one does. It makes nothing.

@@ -170,20 +170,18 @@ impl Spill {
     pub fn check_room(&self, section: u64) -> Result<()> {
         match self.budget {
             // The length before the section was not counted when it was accepted.
-            Some((memory, share)) if section > (memory / share).saturating_add(MAX_LENGTH) => {
-                Err(Error::State {
-                    path: self.dir.clone(),
-                    reason: format!(
-                        "the unfinished import has a block of {}, too large for --memory {}",
-                        human(section),
-                        human(memory).replace(' ', "")
-                    ),
-                    hint: format!(
-                        "run it again with --memory {} or more, or start over with --restart",
-                        human(section.saturating_mul(share).next_multiple_of(64 << 20)).replace(' ', "")
-                    ),
-                })
-            }
+            Some((memory, share)) if section > (memory / share).saturating_add(MAX_LENGTH) => Err(Error::State {
+                path: self.dir.clone(),
+                reason: format!(
+                    "the unfinished import has a block of {}, too large for --memory {}",
+                    human(section),
+                    human(memory).replace(' ', "")
+                ),
+                hint: format!(
+                    "run it again with --memory {} or more, or start over with --restart",
+                    human(section.saturating_mul(share).next_multiple_of(64 << 20)).replace(' ', "")
+                ),
+            }),
             _ => Ok(()),
         }
     }

@@ -29,7 +29,7 @@ fn resume_with_another_budget_finishes() {
             let partitions = case.journal().iter().find_map(|line| line["router"]["bits"].as_u64());
             let ended = with(&case, &second).finishes();
             if let Some(bits) = partitions {
-                assert_eq!(ended.number("/plan/partitions/bits"), bits, "{point} {from:?} {first:?}: {ended:?}");
+                assert_eq!(ended.number("/plan/sort/partitions/bits"), bits, "{point} {from:?} {first:?}: {ended:?}");
             }
             case.again();
         }
@@ -43,6 +43,7 @@ fn resume_with_other_cores_finishes() {
         let case = Case::new(&place.path(""), plain(), way, From::File);
         case.dies_at("read:2");
         case.clone().through(&["taskset", "-c", "0"]).finishes();
+        case.again();
         case.clone().through(&["taskset", "-c", "0"]).dies_at("read:2");
         case.finishes();
         case.again();
@@ -61,7 +62,7 @@ fn log_resumes_with_another_budget() {
             let bits = case.journal()[0]["identity"]["partition_bits"].as_u64();
             let ended = with(&case, &second).run();
             assert_eq!(ended.code, Some(0), "{point} {first:?}: {ended:?}");
-            assert_eq!(ended.number("/plan/transactions/bits"), bits.unwrap_or_default(), "{ended:?}");
+            assert_eq!(ended.number("/plan/log/transactions/bits"), bits.unwrap_or_default(), "{ended:?}");
             case.again();
         }
     }

@@ -11,6 +11,7 @@ mod failing_disks;
 mod hard_times;
 mod limits_are_reported;
 mod links_are_followed;
+mod mount_points_are_kept;
 mod nothing_is_lost;
 mod prepared_by_others;
 mod replaced_databases;

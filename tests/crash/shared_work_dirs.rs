@@ -58,7 +58,8 @@ fn copied_work_is_refused_while_in_use() {
     for args in [&[][..], &["--restart"]] {
         second.clone().arg(args).is_refused(&["another import is working on it (process "]);
     }
-    let clean = crate::common::run::bedload().args(["clean", "--yes"]).arg(place.path("copy")).output().expect("it runs");
+    let clean =
+        crate::common::run::bedload().args(["clean", "--yes"]).arg(place.path("copy")).output().expect("it runs");
     assert_eq!(clean.status.code(), Some(4), "{clean:?}");
     assert_eq!(spills(&place).len(), 1);
     child.kill().expect("killed");
