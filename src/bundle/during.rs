@@ -36,8 +36,7 @@ pub(crate) struct PublishedImport {
 /// As [`crate::import`]; [`Error::Usage`]: nothing can be written there.
 pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<Outcome> {
     let place = Place::new(&options.to, &options.import.network);
-    let target = Target::open(&place)?;
-    target.check_apart(&options.import.db)?;
+    let target = Target::open(&place, Some(&options.import.db))?;
     let publisher = Publisher {
         place: &place,
         target,

@@ -30,7 +30,9 @@ pub(super) enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    pub fn open(place: &'a Place) -> Result<Self> {
+    /// The place of a bundle, which is made of the database `db` where that is known: it is neither in the database nor in the
+    /// work directory of its import.
+    pub fn open(place: &'a Place, db: Option<&Path>) -> Result<Self> {
         if place.is_remote() {
             return Ok(Self::Store(Box::new(RemoteStore::open(&place.root, &place.network)?)));
         }
@@ -43,26 +45,16 @@ impl<'a> Target<'a> {
         if root.exists() && !root.is_dir() {
             return refused(format!("{} is no directory", root.display()));
         }
+        if let Some(db) = db {
+            let mut work = db.components().as_path().as_os_str().to_owned();
+            work.push(".partial");
+            let dirs = [("the database", db), ("the work directory of the import,", Path::new(&work))];
+            if let Some((what, dir)) = dirs.iter().find(|(_, dir)| resolved(root).starts_with(resolved(dir))) {
+                return refused(format!("{} is within {what} {}", root.display(), dir.display()));
+            }
+        }
         check_parent(root)?;
         Ok(Self::Dir(root))
-    }
-
-    /// Checks that a bundle of the database `db` does not go into that database, or into the work directory of its import.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: it would.
-    pub fn check_apart(&self, db: &Path) -> Result<()> {
-        let Self::Dir(root) = self else { return Ok(()) };
-        let mut work = db.components().as_path().as_os_str().to_owned();
-        work.push(".partial");
-        let dirs = [("the database", db), ("the work directory of the import,", Path::new(&work))];
-        match dirs.iter().find(|(_, dir)| resolved(root).starts_with(resolved(dir))) {
-            Some((what, dir)) => Err(Error::Usage {
-                reason: format!("{} is within {what} {}", root.display(), dir.display()),
-                hint: "give the bundle a directory of its own".into(),
-            }),
-            None => Ok(()),
-        }
     }
 
     /// Files that are written at once, of which the `largest` is so long.

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
@@ -79,9 +80,9 @@ pub(crate) fn is_mount_point(path: &Path) -> bool {
     let flag = StatxAttributes::MOUNT_ROOT;
     match rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
         Ok(there) if there.stx_attributes_mask.contains(flag) => there.stx_attributes.contains(flag),
-        Err(_) => false,
-        // A kernel before 5.8 does not tell.
-        Ok(_) => is_in_mount_table(path),
+        Err(Errno::NOENT | Errno::NOTDIR) => false,
+        // A kernel before 5.8 does not tell, and some sandboxes do not allow the call.
+        _ => is_in_mount_table(path),
     }
 }
 

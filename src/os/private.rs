@@ -148,13 +148,14 @@ pub(crate) fn is_mounted(mount: &Path) -> Error {
     }
 }
 
-/// The first mount point in a directory, or below it. It does not look into mount points.
-pub(crate) fn first_mount(dir: &Path) -> Option<PathBuf> {
-    if !dir.symlink_metadata().is_ok_and(|there| there.is_dir()) {
-        return is_mount_point(dir).then(|| dir.to_owned());
+/// A path if it is a mount point, or the first mount point below it. It does not look into mount points.
+pub(crate) fn first_mount(path: &Path) -> Option<PathBuf> {
+    if is_mount_point(path) {
+        return Some(path.to_owned());
     }
-    let below = || dir.read_dir().into_iter().flatten().flatten().find_map(|entry| first_mount(&entry.path()));
-    if is_mount_point(dir) { Some(dir.to_owned()) } else { below() }
+    let is_dir = path.symlink_metadata().is_ok_and(|there| there.is_dir());
+    let entries = is_dir.then(|| path.read_dir().ok()).flatten();
+    entries.into_iter().flatten().flatten().find_map(|entry| first_mount(&entry.path()))
 }
 
 fn remove_below(path: &Path, is_ours: fn(&str) -> bool, skipped: &mut Option<PathBuf>) -> Result<()> {

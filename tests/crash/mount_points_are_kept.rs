@@ -77,7 +77,8 @@ fn import_on_fuse_leaves_nothing() {
     let ended = case.finishes();
     assert!(!ended.stderr.contains("warning"), "{ended:?}");
     assert_eq!(list(&work), Vec::<PathBuf>::new());
-    case.clone().arg(&["--into-existing"]).dies_at("read:2");
+    let case = Case { db: front.join("two"), ..case };
+    case.dies_at("read:2");
     let output = bedload().args(["clean", "--yes"]).arg(&case.db).output().expect("it runs");
     assert_eq!((output.status.code(), list(&work)), (Some(0), Vec::new()), "{output:?}");
     assert!(!case.partial().exists(), "{output:?}");
