@@ -349,8 +349,15 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
     match source.kind() {
         _ if output => "look at the file or device that standard output goes to (df -h); then run it again".into(),
         Kind::NotFound => match path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
-            Some(folder) => format!("there is no folder {}: make it, or check the path", folder.display()),
+            Some(folder) => {
+                let folder = folder.display();
+                format!("there is no directory {folder}: check the path, or make it: mkdir -p {folder}")
+            }
             None => "check the path".into(),
+        },
+        Kind::NotADirectory => match path.ancestors().skip(1).find(|above| above.is_file()) {
+            Some(file) => format!("{} is a file, not a directory: check the path", file.display()),
+            None => "check the path: a part of it is no directory".into(),
         },
         Kind::PermissionDenied => match path.ancestors().find(|it| it.symlink_metadata().is_ok()) {
             Some(there) if there != path => {
@@ -441,7 +448,7 @@ mod tests {
         );
         assert_eq!(
             hint(ErrorKind::NotFound, dir.path().join("gone/a.car")),
-            format!("there is no folder {here}/gone: make it, or check the path")
+            format!("there is no directory {here}/gone: check the path, or make it: mkdir -p {here}/gone")
         );
         assert_eq!(hint(ErrorKind::NotFound, dir.path().join("a.car")), "check the path");
     }

@@ -19,7 +19,8 @@ use super::matrix::{Variant, block_cache};
 use super::reads::Iterated;
 use super::store::MOST_BYTES;
 use crate::error::{Error, Result};
-use crate::os::files::read_regular;
+use crate::os::files::{create_last_dir, read_regular};
+use crate::os::private;
 use crate::progress::{CancellationToken, Phase, Sample, Writes};
 use crate::report::bench::{
     COPY, CacheInfo, Failure, ImportFigures, NodeFigures, Pressure, PressureKind, ProcessFigures, RUN_SCHEMA,
@@ -72,7 +73,7 @@ impl WorkDir {
     /// # Errors
     /// [`Error::Io`]: it cannot be written to; [`Error::State`]: another process measures there.
     pub fn take(dir: &Path) -> Result<Self> {
-        fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        create_last_dir(dir)?;
         let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
         // The directory itself is locked: a file that is removed in the end could be locked once more under its name.
         let lock = File::open(&dir).map_err(Error::io("open", &dir))?;
@@ -91,10 +92,7 @@ impl WorkDir {
     }
 
     fn clear(&self) -> Result<()> {
-        match fs::remove_dir_all(&self.dir) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", &self.dir)(error)),
-            _ => Ok(()),
-        }
+        private::remove_dir(&self.dir, |_| true)
     }
 
     fn renew(&self) -> Result<()> {

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::os::files::read_regular;
+use crate::os::files::{create_last_dir, read_regular};
 use crate::report::bench::{BenchReport, Run, csv, html, markdown};
 use crate::size::human;
 
@@ -47,7 +47,7 @@ impl Store {
     /// # Errors
     /// [`Error::State`]: another comparison is there, or a line is no run; [`Error::Io`]: the folder cannot be used.
     pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<Run>)> {
-        fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        create_last_dir(dir)?;
         claim(&dir.join("bench.json"), identity, "comparison")?;
         let (log, runs) = RunLog::open(&dir.join("runs.ndjson"))?;
         Ok((Self { dir: dir.to_owned(), log }, runs))

@@ -36,15 +36,7 @@ pub(crate) struct PublishedImport {
 /// As [`crate::import`]; [`Error::Usage`]: nothing can be written there.
 pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<Outcome> {
     let place = Place::new(&options.to, &options.import.network);
-    let target = Target::open(&place)?;
-    let db = &options.import.db;
-    let absolute = |path: &Path| std::path::absolute(path).map_err(Error::io("find", path));
-    if !place.is_remote() && absolute(&options.to)?.starts_with(absolute(db)?) {
-        return Err(Error::Usage {
-            reason: format!("{} is within the database {}", options.to.display(), db.display()),
-            hint: "give --bundle a directory of its own".into(),
-        });
-    }
+    let target = Target::open(&place, Some(&options.import.db))?;
     let publisher = Publisher {
         place: &place,
         target,

@@ -78,7 +78,7 @@ pub(crate) fn join(options: &JoinOptions, observer: &dyn Observer) -> Result<Bun
 
 fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
     let place = Place::new(&options.place, &options.network);
-    let target = Target::open(&place)?;
+    let target = Target::open(&place, None)?;
     progress.begin(Phase::Verify, None);
     let (set, of) = set(&place, options)?;
     let mut joined: Option<Joined> = None;

@@ -60,7 +60,7 @@ pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result
 
 fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport> {
     let place = Place::new(&options.to, &options.network);
-    let target = Target::open(&place)?;
+    let target = Target::open(&place, Some(&options.db))?;
     let record = record(&options.db)?;
     let Verified { mut files, oldest_rocksdb } = verify(options, &record, progress)?;
     let record = published(record);

@@ -9,7 +9,7 @@ use super::hashing;
 use super::place::{Place, file};
 use super::problem::BundleProblem;
 use crate::error::{Error, Result};
-use crate::os::files::{Output, open_regular, read_regular};
+use crate::os::files::{Output, check_parent, open_regular, read_regular, resolved};
 use crate::os::{private, resources};
 use crate::progress::CancellationToken;
 use crate::source::remote::RemoteStore;
@@ -30,7 +30,9 @@ pub(super) enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    pub fn open(place: &'a Place) -> Result<Self> {
+    /// The place of a bundle, which is made of the database `db` where that is known: it is neither in the database nor in the
+    /// work directory of its import.
+    pub fn open(place: &'a Place, db: Option<&Path>) -> Result<Self> {
         if place.is_remote() {
             return Ok(Self::Store(Box::new(RemoteStore::open(&place.root, &place.network)?)));
         }
@@ -43,6 +45,15 @@ impl<'a> Target<'a> {
         if root.exists() && !root.is_dir() {
             return refused(format!("{} is no directory", root.display()));
         }
+        if let Some(db) = db {
+            let mut work = db.components().as_path().as_os_str().to_owned();
+            work.push(".partial");
+            let dirs = [("the database", db), ("the work directory of the import,", Path::new(&work))];
+            if let Some((what, dir)) = dirs.iter().find(|(_, dir)| resolved(root).starts_with(resolved(dir))) {
+                return refused(format!("{} is within {what} {}", root.display(), dir.display()));
+            }
+        }
+        check_parent(root)?;
         Ok(Self::Dir(root))
     }
 

@@ -6,7 +6,7 @@
 //! however the program ends, so after a short time the program ends anyway.
 
 use std::io::Write;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::progress::CancellationToken;
@@ -30,11 +30,19 @@ const INTERRUPTED: i32 = Exit::Interrupted as i32;
 /// Cancels the work at the first signal and ends the program at the second, or, with `hint`, when the work takes too long
 /// to end.
 pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow::Result<()> {
+    cancel_with_hint(stop, move || hint.to_owned())
+}
+
+/// The same with a hint that is made when it is needed.
+pub fn cancel_with_hint(
+    stop: &CancellationToken,
+    hint: impl Fn() -> String + Send + Sync + 'static,
+) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT])?;
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;
     }
-    let stop = stop.clone();
+    let (stop, hint) = (stop.clone(), Arc::new(hint));
     let watch = move || {
         for _ in signals.forever() {
             if stop.is_cancelled() {
@@ -50,12 +58,13 @@ pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow
             });
             let _ = is_over.recv_timeout(CLEANING);
             stop.cancel();
+            let later = Arc::clone(&hint);
             let late = on_thread(move || {
                 std::thread::sleep(GRACE);
-                end(Some(hint));
+                end(Some(later()));
             });
             if reported.and(late).is_err() {
-                end(Some(hint));
+                end(Some(hint()));
             }
         }
     };
@@ -77,13 +86,13 @@ fn on_thread(work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
 }
 
 /// Removes the bar, unless the terminal is blocked, and ends the program.
-fn end(hint: Option<&'static str>) -> ! {
+fn end(hint: Option<String>) -> ! {
     let (over, is_over) = mpsc::channel::<()>();
     let clear = move || {
         bar::clear();
         if let Some(hint) = hint {
             match log::is_json() {
-                true => log::error("interrupted", hint, Exit::Interrupted),
+                true => log::error("interrupted", &hint, Exit::Interrupted),
                 false => drop(writeln!(std::io::stderr(), "error: interrupted\nhint: {hint}")),
             }
         }

@@ -13,10 +13,9 @@
 //! compaction writes the database again.
 //!
 //! The database is counted as large as the blocks, which compression may undercut by any factor. So too little space
-//! for it is a warning; a full disk later loses nothing, and the same command goes on once there is room. Where the
-//! database is not compressed, a dry run says that the import would end so; only blocks that are in the source more than
-//! once could make it fit. Partitions are not compressed: if they do not fit and the source's size is certain, the import
-//! cannot succeed and does not start. What an earlier run has written already is not counted again.
+//! for it is a warning; a full disk later loses nothing, and the same command goes on once there is room. Partitions, and a
+//! database without compression, are not smaller than their blocks: if they do not fit and the source's size is certain, the
+//! import does not start. What an earlier run has written already is not counted again.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -93,14 +92,6 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
     let space = needs(database, &beside(holds), needed, certain.saturating_sub(there));
     let least_bytes = space.least_bytes.max(least.saturating_sub(there));
     Ok(vec![Space { least_bytes, ..space }])
-}
-
-/// Refuses partitions that are certain to be larger than the disk has room.
-///
-/// # Errors
-/// [`Error::NoSpace`]: they are.
-pub(in crate::load) fn check(space: &[Space]) -> Result<()> {
-    space.iter().find(|space| space.certain_bytes > space.free_bytes).map_or(Ok(()), |space| Err(space.missing()))
 }
 
 /// Warnings for what may not succeed.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::load::options::{F3Data, ImportOptions};
+use crate::load::options::{F3Data, ImportOptions, PlanChoice};
 use crate::preset::Resolved;
 use crate::report::{Plan, rfc3339};
 use crate::size::grouped;
@@ -22,11 +23,14 @@ use crate::source::remote::RemotePin;
 /// How much of the source's head and tail is digested, in bytes.
 const SAMPLE: u64 = 64 << 10;
 
+/// What the names of directories with partitions end with, in a work directory.
+const SPILL: &str = ".spill";
+
 /// Why a source counts as changed.
 const NOT_WHAT_IT_WAS: &str = "its size, its times, its inode or its ends are not what they were";
 
 /// What is imported, and how.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Identity {
     source: SourceIdentity,
     tool: String,
@@ -48,8 +52,13 @@ pub(super) struct Identity {
     shard: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     work_dir: Option<PathBuf>,
-    spill: bool,
+    /// The value of `--plan`, where the user chose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plan: Option<PlanChoice>,
+    /// Bits of the digest that choose a partition. The first run derived them from its machine, and later runs keep them.
     partition_bits: u32,
+    /// A random number that tells this import from others with the same paths.
+    id: String,
     /// The options of a block log; empty for others.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     log: String,
@@ -216,10 +225,10 @@ impl Identity {
     /// # Errors
     /// [`Error::Io`]: the source cannot be read.
     pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, origin: Origin<'_>) -> Result<Self> {
-        // A value from the limits of the process may change with a reboot, and changes nothing that is written.
+        // A value derived from the machine (`cores`, `open_files`) may change with a reboot, and changes nothing that is written.
         let settings = preset
             .settings()
-            .filter(|setting| setting.key.name != "max_open_files")
+            .filter(|setting| preset.machine.number(&setting.written).is_none())
             .map(|setting| (setting.key.to_string(), setting.value.to_string()))
             .collect();
         let of_log = || plan.log().and_then(|log| log.transactions.as_ref());
@@ -253,7 +262,8 @@ impl Identity {
             },
             shard: options.shard.map(|shard| shard.to_string()).unwrap_or_default(),
             work_dir: options.work_dir.as_deref().map(portable),
-            spill: plan.spills(),
+            plan: Some(options.plan).filter(|plan| *plan != PlanChoice::Auto),
+            id: format!("{:016x}", RandomState::new().build_hasher().finish()),
             partition_bits: partitions.map_or(0, |partitions| partitions.bits),
             log: origin.log,
             part: origin.part,
@@ -300,9 +310,24 @@ impl Identity {
         Err(changed(options.source(), NOT_WHAT_IT_WAS))
     }
 
-    /// The directory of the partitions, when not beside the database.
-    pub fn work_dir(&self) -> Option<&Path> {
-        self.work_dir.as_deref()
+    /// The directory of the partitions of the import in `partial`, where they are in a work directory. Several imports may share
+    /// a work directory, also those whose databases have the same path in different containers. `given` is the work directory
+    /// as the user wrote it: the journal cannot represent every name.
+    pub fn spill_dir(&self, partial: &Path, given: Option<&Path>) -> Option<PathBuf> {
+        let mut name = partial.file_stem().unwrap_or_default().to_owned();
+        name.push(format!(".{}{SPILL}", self.id));
+        let known = self.work_dir.as_deref()?;
+        Some(given.filter(|given| portable(given) == known).unwrap_or(known).join(name))
+    }
+
+    /// Bits of the digest that choose a partition.
+    pub fn partition_bits(&self) -> u32 {
+        self.partition_bits
+    }
+
+    /// This identity with what the first run derived or drew at random.
+    pub fn resuming(&self, first: &Self) -> Self {
+        Self { id: first.id.clone(), partition_bits: first.partition_bits, ..self.clone() }
     }
 
     /// Of each source, whether its files have another inode or ctime than those in the journal, or none that are known:
@@ -346,10 +371,9 @@ impl Identity {
             let mut value = serde_json::to_value(identity).unwrap_or_default();
             if let Some(fields) = value.as_object_mut() {
                 // The source is identified by its name, its size and its time, and not by digests; options by their own names.
-                let mut hidden = vec!["source", "settings"];
-                if !self.source.is_same(&journal.source) {
-                    // These follow from its size.
-                    hidden.extend(["spill", "partition_bits"]);
+                let mut hidden = vec!["source", "settings", "id", "partition_bits"];
+                if self.plan.is_none() || journal.plan.is_none() {
+                    hidden.push("plan");
                 }
                 hidden.into_iter().for_each(|name| drop(fields.remove(name)));
             }
@@ -501,6 +525,14 @@ pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Er
 /// Whether a source is a plain file, which can be identified without reading all of it.
 pub(super) fn is_file(path: &Path) -> bool {
     path.as_os_str() != "-" && path.is_file()
+}
+
+/// True if a directory has partitions of an import, by its name.
+pub(super) fn is_spill(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let id = name.strip_suffix(SPILL).and_then(|name| Some(name.rsplit_once('.')?.1)).unwrap_or_default();
+    let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id && path.symlink_metadata().is_ok_and(|there| there.is_dir())
 }
 
 fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, String)>) {

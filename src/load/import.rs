@@ -1,5 +1,6 @@
 //! An import, step by step: open, plan, lock, resume, load, commit.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,10 +62,19 @@ pub(crate) fn import_and_publish(
 
 fn run(options: &ImportOptions, publish: Option<&dyn Publish>, observer: &dyn Observer) -> Result<Outcome> {
     let progress = Progress::new(observer);
-    progress.sampled(|| {
+    let import = || {
         let options = &with_recorded_layout(options.without_secrets())?;
         Import { options, progress: &progress }.run(publish)
-    })
+    };
+    progress.sampled(import).map_err(|error| with_hint(error, options))
+}
+
+/// An interruption with the hint that tells what is durable.
+pub(super) fn with_hint(error: Error, options: &ImportOptions) -> Error {
+    match error {
+        Error::Interrupted { .. } => Error::Interrupted { hint: hint_after_interruption(&options.db) },
+        error => error,
+    }
 }
 
 /// The result of an import without an error.
@@ -81,6 +91,12 @@ fn dry_run(sources: &Sources, preset: &Resolved, plan: Plan) -> DryRun {
     let Resolved { preset, choice, .. } = preset;
     let source = sources.shown().display().to_string();
     DryRun { source, preset: preset.clone(), preset_from: choice.to_string(), plan }
+}
+
+/// The hint for an interrupted import into `db`: what of it is durable.
+pub(crate) fn hint_after_interruption(db: &Path) -> String {
+    let target = Target::new(&ImportOptions::new(PathBuf::new(), db));
+    target.map(|target| Journal::peek(&target.partial)).unwrap_or_default().hint()
 }
 
 pub(super) struct Import<'a> {
@@ -113,6 +129,7 @@ impl Import<'_> {
         }
         // Before RocksDB starts threads to check the preset's options.
         planner::check_memory(options)?;
+        self.warn(planner::excess_memory(options));
         let known = || Journal::peek(&target.partial).identity;
         let is_remote = options.sources.iter().any(|source| is_remote(source));
         // A name that leads elsewhere by now is followed to where it led when the import began.
@@ -130,16 +147,14 @@ impl Import<'_> {
         if let Source::Car(car) = &source {
             f3::check(options, &car.chunks)?;
         }
-        // The caller of a dry run learns of what cannot fit from its plan.
-        let may_fit = !options.dry_run || planned.plan.check_space().is_ok();
-        if !finished && may_fit {
+        if !finished && planned.plan.check_space().is_ok() {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
         if options.dry_run {
             return Ok(Outcome::Planned(Box::new(dry_run(&sources, &preset, planned.plan))));
         }
         if !finished {
-            disk_space::check(&planned.plan.space)?;
+            planned.plan.check_space()?;
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.origin(options, origin))?;
         let prepared = Prepared { sources, preset, planned, identity, plain, is_seed: false };
@@ -243,7 +258,7 @@ impl Import<'_> {
         let (journal, mut resumed) = Journal::open(&target.partial)?;
         let known = resumed.identity.as_ref();
         resumed.touched = known.map_or_else(Vec::new, |known| prepared.identity.touched_since(known));
-        let job = self.job(prepared, target, None, &journal, &resumed, None);
+        let job = self.job((prepared, &prepared.planned.plan), target, None, &journal, &resumed, None);
         finish_earlier(&job, &prepared.identity, || compare(&job))
     }
 
@@ -258,14 +273,14 @@ impl Import<'_> {
 
     fn job<'a>(
         &'a self,
-        prepared: &'a Prepared,
+        (prepared, plan): (&'a Prepared, &'a Plan),
         target: &'a Target,
         there: Option<&'a Existing<'a>>,
         journal: &'a Journal,
         resumed: &'a ResumedState,
         links: Option<&'a LinkList>,
     ) -> Job<'a> {
-        let Prepared { sources, preset, planned: Planned { plan, loading, .. }, .. } = prepared;
+        let Prepared { sources, preset, planned: Planned { loading, .. }, .. } = prepared;
         Job {
             options: self.options,
             sources,
@@ -308,11 +323,12 @@ impl Import<'_> {
         }
         let resumed = take_up(self.options, self.progress, &mut target, existing, &prepared.identity);
         let (journal, resumed) = resumed.map_err(|error| prepared.explain(error, &target))?;
-        let Planned { plan, loading, .. } = &prepared.planned;
+        let plan = &planner::resume(&prepared.planned, self.options, &resumed)?;
         let compacts = prepared.preset.final_compaction();
+        let loading = &prepared.planned.loading;
         self.progress.expect(phase_weights::of(self.options, plan, loading, prepared.plain, compacts));
         let links = (plan.links_bytes > 0).then(|| LinkList::new(self.options.key, &target.spill, plan.links_bytes));
-        let outcome = work(&self.job(prepared, &target, there.as_ref(), &journal, &resumed, links.as_ref()));
+        let outcome = work(&self.job((prepared, plan), &target, there.as_ref(), &journal, &resumed, links.as_ref()));
         let outcome = outcome.map_err(|error| self.cut_by_signal(prepared.explain(error, &target)));
         let is_bad = matches!(&outcome, Err(Error::BadInput { .. }));
         let has_gone_back = match (existing, &outcome) {

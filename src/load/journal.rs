@@ -25,13 +25,14 @@ use crate::load::database_state::DatabaseState;
 use crate::load::identity::{Identity, Inode};
 use crate::os::files::sync_dir;
 use crate::os::private;
+use crate::size::{counted, grouped, human};
 use crate::sort::router::{Framed, Router};
 use crate::sort::spill::{Extent, Mark};
 use crate::source::car::sources::SourceRead;
 use crate::source::input::Restart;
 
 /// The version of the form of all entries, [`Identity`] among them.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// A line longer than this is not ours: the longest one has two numbers and a digest for each of 65,536 partitions.
 const MAX_LINE: u64 = 64 << 20;
@@ -298,6 +299,30 @@ impl ResumedState {
         self.marks.extend(news.marks);
     }
 
+    /// The hint for an interrupted import that has come so far.
+    pub fn hint(&self) -> String {
+        let again = "run the same command again: it resumes";
+        let files = match self.files.len() as u64 {
+            0 => None,
+            count => {
+                let bytes = self.files.iter().map(|file| file.bytes).sum();
+                Some(format!("{}, {}", counted(count, "finished file", "finished files"), human(bytes)))
+            }
+        };
+        let read = self.read.as_ref().map(|(checkpoint, _)| match self.read_done {
+            Some(_) => "after the last byte of the source".to_owned(),
+            None => format!("at byte {} of the source", grouped(checkpoint.consumed)),
+        });
+        match (read, files) {
+            _ if self.ingesting || self.complete => format!("{again} with the complete database"),
+            (Some(read), Some(files)) => format!("{again} {read}, with {files}"),
+            (Some(read), None) => format!("{again} {read}"),
+            (None, Some(files)) if self.held.is_some() => format!("{again} with {files}, and reads the source again"),
+            (None, Some(files)) => format!("{again} with {files}"),
+            (None, None) => "nothing is durable yet: the same command starts from the beginning".into(),
+        }
+    }
+
     /// Whether any source was touched since.
     pub fn is_touched(&self) -> bool {
         self.touched.is_empty() || self.touched.iter().any(|touched| *touched)
@@ -388,12 +413,7 @@ impl Journal {
             #[serde(default)]
             version: u32,
         }
-        let mut line = Vec::new();
-        if let Ok(file) = private::read_file(&Self::path(partial)) {
-            // `open` reports what cannot be read.
-            let _ = BufReader::new(file).take(MAX_LINE).read_until(b'\n', &mut line);
-        }
-        match checked(&line).and_then(|json| serde_json::from_slice(json).ok()) {
+        match checked(&Self::first_line(partial)).and_then(|json| serde_json::from_slice(json).ok()) {
             Some(Start { entry, version }) if entry == "start" && version != VERSION => Err(Error::State {
                 path: partial.to_owned(),
                 reason: format!(
@@ -404,6 +424,23 @@ impl Journal {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// The identity of the import that has begun in a partial directory.
+    pub fn identity(partial: &Path) -> Option<Identity> {
+        match serde_json::from_slice(checked(&Self::first_line(partial))?).ok()? {
+            Entry::Start { identity, .. } => Some(*identity),
+            _ => None,
+        }
+    }
+
+    /// The first line; nothing where the journal cannot be read, which [`Self::open`] reports.
+    fn first_line(partial: &Path) -> Vec<u8> {
+        let mut line = Vec::new();
+        if let Ok(file) = private::read_file(&Self::path(partial)) {
+            let _ = BufReader::new(file).take(MAX_LINE).read_until(b'\n', &mut line);
+        }
+        line
     }
 
     /// Reads the journal of a partial directory without changing it; nothing when there is none.

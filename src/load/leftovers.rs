@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::identity::Identity;
+use crate::load::identity::is_spill;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
-use crate::load::target::{Target, is_spill};
+use crate::load::target::{Target, owner_of};
 use crate::os::{files, private};
 use crate::progress::CancellationToken;
 use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
@@ -55,9 +55,13 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
         let shown = path.display().to_string();
         let is_it = |work: &String| files::is_same(Path::new(work), path);
         if !found.iter().flat_map(|one| &one.work).any(is_it) {
-            let kept = "it has partitions of an import of another place: clean the directory of its database; if there is nothing \
-                        left of it, remove this by hand";
-            let (bytes, kept) = (size(path), Some(kept.into()));
+            let kept = match owner_of(path) {
+                Ok(Some(owner)) => format!("an import is working on it ({owner})"),
+                _ => "it has partitions of an import of another place: clean the directory of its database; if there is nothing \
+                      left of it, remove this by hand"
+                    .into(),
+            };
+            let (bytes, kept) = (size(path), Some(kept));
             found.push(Leftover { path: shown, work: Vec::new(), bytes, complete: false, removed: false, kept });
         }
     }
@@ -100,10 +104,6 @@ fn remove_one(partial: &Path) -> Result<Option<String>> {
     if let Some(reason) = kept(&target, &known) {
         return Ok(Some(reason));
     }
-    // First what the journal alone knows of.
-    if let Some(work_dir) = known.identity.as_ref().and_then(Identity::work_dir) {
-        target.clear_spill_below(work_dir)?;
-    }
     failpoint::reach("clean");
     let removed = target.remove();
     lock.release();
@@ -133,9 +133,8 @@ fn look_at(partial: &Path) -> Result<Option<Leftover>> {
         return Ok(Some(leftover));
     }
     let target = target(partial)?;
-    let work =
-        known.identity.as_ref().and_then(Identity::work_dir).map(|dir| target.spills_in(dir)).unwrap_or_default();
-    leftover.bytes += work.iter().map(|dir| size(dir)).sum::<u64>();
+    let work = target.spill_elsewhere();
+    leftover.bytes += work.as_deref().map_or(0, size);
     leftover.work = work.iter().map(|dir| dir.display().to_string()).collect();
     leftover.kept = target.owner()?.map(|owner| format!("an import is working on it ({owner})"));
     if leftover.kept.is_none() {
@@ -147,8 +146,9 @@ fn look_at(partial: &Path) -> Result<Option<Leftover>> {
 /// Why the work is more than what can be made again.
 fn kept(target: &Target, known: &ResumedState) -> Option<String> {
     let has = |path: &Path| path.symlink_metadata().is_ok();
-    let work_dir = known.identity.as_ref().and_then(Identity::work_dir);
-    let foreign = target.foreign_in(&work_dir.map(|dir| target.spills_in(dir)).unwrap_or_default());
+    if let Some(mount) = target.first_mount() {
+        return Some(format!("{} is a mount point: unmount it first", mount.display()));
+    }
     if known.opened.is_some() || known.restoring || has(&target.checkpoint) {
         return Some(format!(
             "it has what {} was before an import into it, which is not finished: run that again, or with --restart",
@@ -158,7 +158,9 @@ fn kept(target: &Target, known: &ResumedState) -> Option<String> {
     match target.is_finished() {
         Err(Error::State { reason, .. }) => Some(reason),
         Err(error) => Some(error.to_string()),
-        Ok(_) => foreign.map(|path| format!("{} is not of an import: move it away first", path.display())),
+        Ok(_) => {
+            target.first_foreign().map(|path| format!("{} is not of an import: move it away first", path.display()))
+        }
     }
 }
 

@@ -37,8 +37,8 @@ mod validate;
 
 pub(crate) use crate::report::Plan;
 pub(crate) use built::UploadFile;
-pub(crate) use import::import_and_publish;
 pub use import::{Outcome, import};
+pub(crate) use import::{hint_after_interruption, import_and_publish};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
 pub use options::{F3Data, Format, ImportOptions, Indexes, Links, LogOptions, PlanChoice};

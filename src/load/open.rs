@@ -16,7 +16,7 @@ use crate::source::input::{Body, Compression, Expected, Extent, Input, InputOpti
 
 /// The share of the budget that one block may have: it is read, sorted and built while others are, and RocksDB copies
 /// it once or twice.
-const BLOCK_SHARE: u64 = 4;
+pub(super) const BLOCK_SHARE: u64 = 4;
 
 /// Compressed sources come to about so many times their size: state compresses to a third. A wrong guess costs partitions that
 /// are too small, or a merge.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::external_sort::MAX_RUNS;
+use crate::load::journal::ResumedState;
 use crate::load::open::OpenSource;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::sink::batches::most_batches;
@@ -100,6 +101,8 @@ const RANGE: u64 = 8 << 20;
 /// Blocks stay in the page cache where it has so many times the memory that they need: other programs want some as well.
 const CACHED_SHARE: u64 = 2;
 
+const MIB: u64 = 1 << 20;
+
 /// Files that may be open where the system names no limit.
 const UNLIMITED_FILES: u64 = 1 << 20;
 
@@ -181,6 +184,56 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     file_limits::check(plan.open_files, max_files, options)?;
     let least_bytes = if is_uncompressed(&loading) { least_bytes(options, opened.largest()) } else { 0 };
     Ok(Planned { plan, loading, least_bytes, warnings })
+}
+
+/// The plan of a resumed import. The journal decides how keys are partitioned, and the memory of this run decides how many
+/// threads work.
+///
+/// # Errors
+/// [`Error::State`]: the partitions need more memory or open files than this run may use.
+pub(super) fn resume(planned: &Planned, options: &ImportOptions, resumed: &ResumedState) -> Result<Plan> {
+    let mut plan = planned.plan.clone();
+    let partitions = match (&mut plan.method, &resumed.router, &resumed.identity) {
+        (Method::CarSst { sort }, Some(router), _) => {
+            sort.spill |= resumed.read.is_some();
+            sort.partitions.bits = router.bits();
+            router.partitions()
+        }
+        (Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. }, _, Some(first)) => {
+            let Some(transactions) = &mut log.transactions else { return Ok(plan) };
+            transactions.bits = first.partition_bits();
+            1u32.checked_shl(transactions.bits).unwrap_or(u32::MAX)
+        }
+        _ => return Ok(plan),
+    };
+    let each = (u64::from(partitions) + IN_FLIGHT as u64) * LEAST_PIECE * PIECES_SHARE;
+    if each > plan.memory {
+        let needed = options.memory_budget() as f64 * each as f64 / plan.memory.max(1) as f64;
+        return Err(Error::State {
+            path: options.db.clone(),
+            reason: format!(
+                "the unfinished import has {partitions} partitions, which need more memory than {}",
+                human(options.memory_budget())
+            ),
+            hint: format!(
+                "run it again with --memory {}MiB or more, or start over with --restart",
+                (needed / MIB as f64).ceil()
+            ),
+        });
+    }
+    plan.threads = plan.threads.min(usize::try_from(plan.memory / each).unwrap_or(usize::MAX));
+    if let Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. } = &mut plan.method
+        && let Some(transactions) = &mut log.transactions
+    {
+        let piece = plan.memory / PIECES_SHARE / (plan.threads as u64 * u64::from(partitions));
+        transactions.piece_bytes = transactions.piece_bytes.min(piece).max(LEAST_PIECE);
+    }
+    if plan.memtable().is_none() {
+        let runs = if plan.links_bytes > 0 { MAX_RUNS as u64 } else { 0 };
+        plan.open_files = file_limits::of_ingest(&plan, &planned.loading)? + runs;
+        file_limits::check(plan.open_files, resources::open_files().0.unwrap_or(UNLIMITED_FILES), options)?;
+    }
+    Ok(plan)
 }
 
 /// Memory that is available to the page cache beside `budget`, in bytes.
@@ -265,6 +318,23 @@ pub(super) fn check_memory(options: &ImportOptions) -> Result<()> {
         return Ok(());
     }
     Err(Error::memory_too_small(memory, MIN_MEMORY))
+}
+
+/// A warning for a budget that exceeds the memory of the machine.
+pub(super) fn excess_memory(options: &ImportOptions) -> Option<String> {
+    let budget = options.memory?;
+    let limits = [
+        (resources::machine_memory(), "this machine has"),
+        (resources::cgroup_memory(), "the control group of this process may use"),
+    ];
+    let (limit, whose) = limits.into_iter().filter_map(|(limit, whose)| Some((limit?, whose))).min()?;
+    (budget > limit).then(|| {
+        format!(
+            "--memory {} is more than the {} that {whose}: the system may end the import when it uses them",
+            human(budget).replace(' ', ""),
+            human(limit)
+        )
+    })
 }
 
 /// Chooses a plan for `expected` bytes of decompressed source; `exact` says whether that is its true size.
@@ -428,8 +498,7 @@ pub(super) fn piece_bytes_for(plan: &Plan, sort: &SortPlan, partitions: u32) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MIB: u64 = 1 << 20;
+    use crate::sort::router::Router;
 
     fn plan(memory: u64, threads: usize, bytes: Option<u64>, exact: bool) -> Plan {
         choose(PlanChoice::Auto, bytes, exact, memory, threads, 1 << 20, 256 * MIB)
@@ -459,6 +528,32 @@ mod tests {
         assert!(!stays_cached(4 << 30, (8 << 30) - 1));
         // A budget beyond what the machine has leaves nothing.
         assert_eq!(page_cache(u64::MAX), 0);
+    }
+
+    #[test]
+    fn resume_fits_the_partitions_or_names_the_memory() {
+        let options = |memory: u64| ImportOptions::new("a.car", "db").memory(memory);
+        // One class of keys.
+        let router = Router::learn(std::iter::repeat_n((&[1, 2, 3, 4][..], 2), 100), 13);
+        let partitions = u64::from(router.partitions());
+        let resumed = ResumedState { router: Some(router), ..ResumedState::default() };
+        let planned = |memory| Planned {
+            plan: plan(memory, 4, Some(1 << 30), true),
+            loading: OptionMap::default(),
+            least_bytes: 0,
+            warnings: Vec::new(),
+        };
+        let same = resume(&planned(256 * MIB), &options(256 * MIB), &resumed).expect("it fits");
+        assert_eq!((same.threads, same.sort().expect("a CAR").partitions.bits), (4, 13));
+        let less = resume(&planned(48 * MIB), &options(48 * MIB), &resumed).expect("it fits");
+        assert_eq!(less.threads, 2);
+        let pieces = piece_bytes_for(&less, less.sort().expect("a CAR"), partitions as u32) * partitions * 2;
+        assert!(pieces <= 12 * MIB, "{pieces}");
+        let error = resume(&planned(16 * MIB), &options(16 * MIB), &resumed).expect_err("it does not fit");
+        assert_eq!(error.exit(), crate::error::Exit::State);
+        assert!(error.to_string().contains("partitions, which need more memory than 16.0 MiB"), "{error}");
+        assert_eq!(error.hint(), "run it again with --memory 17MiB or more, or start over with --restart");
+        resume(&planned(17 * MIB), &options(17 * MIB), &resumed).expect("the hint is true");
     }
 
     #[test]

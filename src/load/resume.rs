@@ -25,11 +25,6 @@ pub(super) fn take_up(
 ) -> Result<(Journal, ResumedState)> {
     target.take_back()?;
     if options.restart {
-        if let Some(known) = Journal::peek(&target.partial).identity
-            && let Some(work_dir) = known.work_dir()
-        {
-            target.clear_spill_below(work_dir)?;
-        }
         existing.map_or(Ok(()), Existing::give_up)?;
         target.clear()?;
     }
@@ -76,8 +71,9 @@ fn continue_with(
     // The journal's identity has no paths; this one has.
     resumed.touched = resumed.identity.as_ref().map_or_else(Vec::new, |known| identity.touched_since(known));
     resumed.compared = resumed.identity.as_ref().is_some_and(|known| known.sum() == identity.sum());
-    resumed.identity = Some(identity.clone());
-    target.create()?;
+    let identity = resumed.identity.as_ref().map_or_else(|| identity.clone(), |first| identity.resuming(first));
+    target.create(&identity)?;
+    resumed.identity = Some(identity);
     if let Some(message) = existing.map(|it| it.take_up(&journal, &mut resumed)).transpose()?.flatten() {
         progress.report(&Event::Warning { message });
     }
@@ -93,9 +89,9 @@ fn continue_with(
 fn start(target: &mut Target, existing: Option<&Existing<'_>>, identity: &Identity) -> Result<(Journal, ResumedState)> {
     existing.map_or(Ok(()), Existing::give_up)?;
     target.clear()?;
-    target.create()?;
     let (journal, mut resumed) = Journal::open(&target.partial)?;
     journal.append(&Entry::start(identity.clone()))?;
+    target.create(identity)?;
     resumed.identity = Some(identity.clone());
     failpoint::reach("start");
     Ok((journal, resumed))
@@ -120,9 +116,6 @@ pub(super) fn finish_earlier(
         Err(Error::State { .. } | Error::BadInput { .. }) => false,
         Err(error) => return Err(error),
     };
-    if let Some(work_dir) = known.and_then(Identity::work_dir) {
-        target.clear_spill_below(work_dir)?;
-    }
     // The checkpoint is kept until the database is known to open.
     if !opens(&target.db)? {
         return Err(does_not_open(target));

@@ -17,7 +17,7 @@ use crate::load::commit::{publish, report_of_seed};
 use crate::load::context::Job;
 use crate::load::existing::Existing;
 use crate::load::identity::{Identity, Inode, Origin};
-use crate::load::import::{Import, Outcome, Prepared, check_target};
+use crate::load::import::{Import, Outcome, Prepared, check_target, with_hint};
 use crate::load::ingest::ingest;
 use crate::load::journal::{Entry, Journal};
 use crate::load::options::ImportOptions;
@@ -106,7 +106,7 @@ pub(crate) fn seed(
 ) -> Result<ImportReport> {
     let progress = Progress::new(observer);
     let import = Import { options, progress: &progress };
-    match progress.sampled(|| run(&import, seed, fetch))? {
+    match progress.sampled(|| run(&import, seed, fetch)).map_err(|error| with_hint(error, options))? {
         Outcome::Imported(report) => Ok(*report),
         Outcome::Planned(_) => Err(Error::interrupted()),
     }
@@ -133,6 +133,7 @@ fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<Outcom
         fetch.check_replaced()?;
     }
     planner::check_memory(options)?;
+    import.warn(planner::excess_memory(options));
     let prepared = prepare(import, seed)?;
     let mut lock = target.lock()?;
     if finished {

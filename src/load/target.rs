@@ -4,7 +4,7 @@
 //! <db>.partial/
 //!   lock        held while an import runs; names the process
 //!   journal     what is done and durable, line by line
-//!   spill/      partitions (in `<name>.<hash of where it is>.<random>.spill` below --work-dir when that is given)
+//!   spill/      partitions (in `<name>.<id of the import>.spill` below --work-dir when that is given, with a lock of its own)
 //!   sst/        finished SST files, until RocksDB ingests them
 //!   db/         the database, until it gets its name
 //!   exchange/   the database, whole, when its name is exchanged with that of the one it replaces; then the replaced one
@@ -18,17 +18,22 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
+use crate::load::identity::Identity;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::os::file_system::is_mount_point;
-use crate::os::files::{UNFINISHED, exchange, exchanges_no_names, sync_dir, unfinished_name};
+use crate::os::files::{
+    UNFINISHED, check_parent, create_last_dir, exchange, exchanges_no_names, sync_dir, unfinished_name,
+};
 use crate::os::private;
 use crate::report::record::record_checksum;
 use crate::rocks::is_database_file;
@@ -46,11 +51,6 @@ const ARCHIVE: &str = "archive";
 
 /// Files that other programs leave in a database that they have opened: the settings of Python's rocksdict.
 const COMPANIONS: [&str; 1] = ["rocksdict-config.json"];
-
-/// What the names of directories with partitions end with, in a work directory.
-/// Characters in the name of a directory of partitions that nobody foresees.
-const SPILL_RANDOM: usize = 16;
-const SPILL: &str = ".spill";
 
 /// The paths of one import.
 #[derive(Debug, Clone)]
@@ -79,10 +79,20 @@ pub(super) struct Target {
     sources: Vec<PathBuf>,
     work_dir: Option<PathBuf>,
     restart: bool,
+    /// The lock of `spill`, where that is in a work directory: `<db>.partial` may have been copied.
+    spill_lock: Option<Arc<Lock>>,
 }
 
-/// The lock on a target; released when it is dropped, and by the system when its owner dies.
-pub(super) struct Lock(File);
+/// The lock of a directory; released when it is dropped, and by the system when its owner dies.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: Option<File>,
+    dir: PathBuf,
+}
+
+/// How long to wait for a file system that removes an open file only after it was closed, and how often to look.
+const CLOSING: Duration = Duration::from_secs(2);
+const CLOSING_STEP: Duration = Duration::from_millis(10);
 
 impl Target {
     /// Works out the paths; creates nothing.
@@ -129,25 +139,35 @@ impl Target {
             sources: options.sources.clone(),
             work_dir,
             restart,
+            spill_lock: None,
         };
-        target.spill = target.spills().pop().unwrap_or_else(|| {
-            // It does not exist yet; the path only shows where room is needed.
-            options.work_dir.as_deref().unwrap_or(&target.partial).join(spill_prefix(&target.partial))
-        });
+        // The path of a spill directory that does not exist yet only shows where room is needed.
+        target.spill = match (target.spill_elsewhere(), &target.work_dir) {
+            (Some(spill), Some(_)) => spill,
+            (None, Some(dir)) => dir.join(with(".spill")),
+            (_, None) => target.partial.join("spill"),
+        };
         Ok(target)
     }
 
-    /// The directories of this import's partitions: in a work directory all that its runs may have left.
-    fn spills(&self) -> Vec<PathBuf> {
-        match &self.work_dir {
-            Some(dir) => spills_below(dir, &self.partial),
-            None => vec![self.partial.join("spill")],
-        }
+    /// The directory of partitions that an unfinished import has in a work directory. Another user's directory is not
+    /// returned.
+    pub fn spill_elsewhere(&self) -> Option<PathBuf> {
+        let known = Journal::identity(&self.partial)?;
+        known.spill_dir(&self.partial, self.work_dir.as_deref()).filter(|dir| private::is_own_dir(dir))
     }
 
-    /// The directories with partitions that an import with this work directory has left there.
-    pub fn spills_in(&self, work_dir: &Path) -> Vec<PathBuf> {
-        spills_below(work_dir, &self.partial)
+    /// Removes the partitions that an unfinished import has in a work directory, which only its journal names.
+    ///
+    /// # Errors
+    /// [`Error::State`]: another import works there; [`Error::Io`]: the system refuses it.
+    fn remove_spill_elsewhere(&self) -> Result<()> {
+        let Some(dir) = self.spill_elsewhere() else { return Ok(()) };
+        let _lock = match &self.spill_lock {
+            Some(_) => None,
+            None => Some(lock_spill(&dir)?),
+        };
+        self.remove_dir(&dir)
     }
 
     /// Who holds the lock, if anybody does. It makes nothing.
@@ -155,28 +175,20 @@ impl Target {
     /// # Errors
     /// [`Error::Io`], [`Error::State`]: the lock cannot be looked at.
     pub fn owner(&self) -> Result<Option<String>> {
-        let path = self.partial.join(LOCK);
-        if path.symlink_metadata().is_err() {
-            return Ok(None);
-        }
-        let file = private::read_file(&path)?;
-        match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(Some(owner_in(&file))),
-            Err(error) => Err(Error::io("lock", &path)(error.into())),
-            Ok(()) => Ok(None),
-        }
-    }
-
-    /// Removes the partitions that an import with this work directory has left.
-    pub fn clear_spill_below(&self, work_dir: &Path) -> Result<()> {
-        self.spills_in(work_dir).iter().try_for_each(|dir| self.remove_dir(dir))
+        owner_of(&self.partial)
     }
 
     /// Checks that an import may write here.
     ///
     /// # Errors
-    /// [`Error::State`]: something exists without `into_existing`, or is no database with it or with `replace`.
+    /// [`Error::State`]: something exists without `into_existing`, or is no database with it or with `replace`; [`Error::Io`]:
+    /// the directory that it would be in does not exist.
     pub fn check(&self) -> Result<()> {
+        let work_dir = self.work_dir.as_deref();
+        work_dir.map_or(Ok(()), check_parent)?;
+        if work_dir.is_none() || self.db.parent() != work_dir {
+            check_parent(&self.db)?;
+        }
         if self.has_old() {
             return self.check_replaceable();
         }
@@ -361,6 +373,9 @@ impl Target {
 
     /// `None` when the file was removed between opening and locking it: an import has just ended.
     fn try_lock(&self) -> Result<Option<Lock>> {
+        if let Some(dir) = self.work_dir.as_deref().filter(|dir| self.partial.parent() == Some(dir)) {
+            create_last_dir(dir)?;
+        }
         private::create_dir(&self.partial)?;
         let path = self.partial.join(LOCK);
         // An import makes its lock first and removes it last.
@@ -378,48 +393,40 @@ impl Target {
                 private::remove(&path)?;
                 private::open_file(&path, true)?
             }
+            // An import that has just ended has removed the directory.
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let owner = owner_in(&file);
-                return Err(Error::State {
-                    path: self.db.clone(),
-                    reason: format!("another import is working on it ({owner})"),
-                    hint: "wait for it, or stop it".into(),
-                });
-            }
-            Err(error) => return Err(Error::io("lock", &path)(error.into())),
-        }
+        take_lock(&mut file, &path, &self.db)?;
         let mine = file.metadata().map_err(Error::io("look at", &path))?.ino();
         if !path.metadata().is_ok_and(|there| there.ino() == mine) {
             return Ok(None);
         }
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        file.set_len(0)
-            .and_then(|()| file.write_all(format!("process {} on {host}\n", std::process::id()).as_bytes()))
-            .map_err(Error::io("write", &path))?;
-        Ok(Some(Lock(file)))
+        let lock = Lock { file: Some(file), dir: self.partial.clone() };
+        self.first_mount().map_or(Ok(Some(lock)), |mount| Err(private::is_mounted(&mount)))
     }
 
-    /// Makes the directories that are missing.
+    /// Makes the directories that are missing. The journal names the import already.
     ///
     /// # Errors
-    /// [`Error::State`]: there is something else in the place of one; [`Error::Io`]: the system refuses one.
-    pub fn create(&mut self) -> Result<()> {
+    /// [`Error::State`]: there is something else in the place of one, or another import works in one; [`Error::Io`]: the
+    /// system refuses one.
+    pub fn create(&mut self, identity: &Identity) -> Result<()> {
         for dir in [&self.sst, &self.staging, &self.partial.join("spill")] {
             if dir.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
                 return Err(Error::damaged_work(dir, "has something here that is no directory"));
             }
         }
-        self.spill = match (self.spills().pop(), &self.work_dir) {
-            (Some(spill), _) => spill,
-            (None, Some(dir)) => new_spill_below(dir, &self.partial)?,
-            (None, None) => self.partial.join("spill"),
-        };
         private::create_dir(&self.sst)?;
-        private::create_dir(&self.spill)?;
+        match identity.spill_dir(&self.partial, self.work_dir.as_deref()) {
+            Some(dir) => {
+                self.work_dir.as_deref().map_or(Ok(()), create_last_dir)?;
+                private::create_dir(&dir)?;
+                self.spill_lock = Some(Arc::new(lock_spill(&dir)?));
+                self.spill = dir;
+            }
+            None => private::create_dir(&self.spill)?,
+        }
         sync_dir(&self.partial)
     }
 
@@ -428,7 +435,8 @@ impl Target {
     /// # Errors
     /// As [`Target::has_only_the_database`]; [`Error::Io`]: the system refuses to remove something.
     pub fn clear(&self) -> Result<()> {
-        // The journal first: without it no run uses the rest.
+        self.remove_spill_elsewhere()?;
+        // Without the journal no run uses the rest.
         private::remove(&Journal::path(&self.partial))?;
         self.remove_work()?;
         self.has_only_the_database()
@@ -452,9 +460,8 @@ impl Target {
 
     /// A file that is left after a complete import; `None` when another import has begun there.
     pub fn foreign(&self) -> Option<PathBuf> {
-        let all = self.spills().into_iter().chain([self.partial.clone()]);
-        let path =
-            all.filter(|_| self.partial.join(LOCK).symlink_metadata().is_err()).find_map(|dir| first_in(&dir))?;
+        let is_ended = self.partial.join(LOCK).symlink_metadata().is_err();
+        let path = [&self.spill, &self.partial].into_iter().filter(|_| is_ended).find_map(|dir| first_in(dir))?;
         Some(first_in(&path).unwrap_or(path))
     }
 
@@ -464,24 +471,31 @@ impl Target {
     }
 
     fn remove_work(&self) -> Result<()> {
-        self.spills().iter().chain(&self.dirs()).try_for_each(|dir| self.remove_dir(dir))
+        self.dirs().iter().try_for_each(|dir| self.remove_dir(dir))
     }
 
-    /// The directories below the partial one, but for partitions.
-    fn dirs(&self) -> [PathBuf; 8] {
+    /// The directories below the partial one.
+    fn dirs(&self) -> [PathBuf; 9] {
         let making = self.checkpoint.with_extension("new");
         let [sst, staging, swap] = [&self.sst, &self.staging, &self.swap].map(Clone::clone);
-        [sst, staging, swap, self.scratch.clone(), self.checkpoint.clone(), making, self.probe(), self.f3()]
+        let spill = self.partial.join("spill");
+        [spill, sst, staging, swap, self.scratch.clone(), self.checkpoint.clone(), making, self.probe(), self.f3()]
     }
 
-    /// A file among what an unfinished import has left, here and in `spills`, that no import makes; [`Target::remove`] would leave
-    /// it, and remove the rest.
-    pub fn foreign_in(&self, spills: &[PathBuf]) -> Option<PathBuf> {
-        let dirs: Vec<PathBuf> = self.spills().into_iter().chain(self.dirs()).collect();
+    /// A file among what an unfinished import has left that no import makes; [`Target::remove`] would leave it, and remove the
+    /// rest.
+    pub fn first_foreign(&self) -> Option<PathBuf> {
+        let dirs: Vec<PathBuf> = self.spill_elsewhere().into_iter().chain(self.dirs()).collect();
         let own = [self.partial.join(LOCK), Journal::path(&self.partial)];
         let entries = self.partial.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
         let other = entries.into_iter().find(|path| !dirs.contains(path) && !own.contains(path));
-        other.or_else(|| dirs.iter().chain(spills).find_map(|dir| first_not_ours(dir)))
+        other.or_else(|| dirs.iter().find_map(|dir| first_not_ours(dir)))
+    }
+
+    /// A mount point below the directories of an unfinished import.
+    pub fn first_mount(&self) -> Option<PathBuf> {
+        let below = self.partial.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+        below.chain(self.spill_elsewhere()).find_map(|path| private::first_mount(&path))
     }
 
     /// Removes the database under its working name.
@@ -512,6 +526,7 @@ impl Target {
 
     /// Removes what a complete import has left, the journal last: until then a next run sees that the import is complete.
     pub fn remove_leftovers(&self) -> Result<()> {
+        self.remove_spill_elsewhere()?;
         self.remove_work()?;
         self.remove()
     }
@@ -559,7 +574,24 @@ impl Target {
 impl Lock {
     /// Releases the lock.
     pub fn release(self) {
-        drop(self.0);
+        drop(self);
+    }
+}
+
+impl Drop for Lock {
+    /// Removes the directory where it is empty. The lock was removed while it was open; until it is closed, FUSE and NFS keep it
+    /// under another name.
+    fn drop(&mut self) {
+        drop(self.file.take());
+        let is_closing =
+            |name: OsString| [".fuse_hidden", ".nfs"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
+        let deadline = Instant::now() + CLOSING;
+        while std::fs::remove_dir(&self.dir).is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty)
+            && Instant::now() < deadline
+            && self.dir.read_dir().is_ok_and(|entries| entries.flatten().all(|entry| is_closing(entry.file_name())))
+        {
+            std::thread::sleep(CLOSING_STEP);
+        }
     }
 }
 
@@ -570,40 +602,52 @@ fn owner_in(lock: &File) -> String {
     owner.trim().to_owned()
 }
 
-/// The prefix of the names of directories with partitions of the import in `partial`. Several imports may share
-/// a work directory, also those of databases with the same name in different places.
-fn spill_prefix(partial: &Path) -> OsString {
-    // However the place is spelled.
-    let above = partial.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let above = above.canonicalize().or_else(|_| std::path::absolute(above)).unwrap_or_else(|_| above.to_owned());
-    let whole = above.join(partial.file_name().unwrap_or_default());
-    let mut name = partial.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(".{:016x}.", twox_hash::XxHash3_64::oneshot(whole.as_os_str().as_bytes())));
-    name
+/// Takes the lock at `path` and writes this process into it.
+///
+/// # Errors
+/// [`Error::State`] about `what`: another process holds it; [`Error::Io`]: the system refuses it.
+fn take_lock(file: &mut File, path: &Path, what: &Path) -> Result<()> {
+    match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            let owner = owner_in(file);
+            return Err(Error::State {
+                path: what.to_owned(),
+                reason: format!("another import is working on it ({owner})"),
+                hint: "wait for it, or stop it".into(),
+            });
+        }
+        Err(error) => return Err(Error::io("lock", path)(error.into())),
+    }
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    file.set_len(0)
+        .and_then(|()| file.write_all(format!("process {} on {host}\n", std::process::id()).as_bytes()))
+        .map_err(Error::io("write", path))
 }
 
-/// The directories in a work directory that hold partitions of the import in `partial`. Other users may write there too:
-/// their directories are skipped.
-fn spills_below(work_dir: &Path, partial: &Path) -> Vec<PathBuf> {
-    let prefix = spill_prefix(partial);
-    let is_spill = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().as_bytes();
-        name.starts_with(prefix.as_bytes()) && name.ends_with(SPILL.as_bytes()) && private::is_own_dir(path)
-    };
-    let entries = work_dir.read_dir().into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(is_spill).collect()
+/// Takes the lock of a directory of partitions in a work directory.
+fn lock_spill(dir: &Path) -> Result<Lock> {
+    let path = dir.join(LOCK);
+    let mut file = private::open_file(&path, true)?;
+    take_lock(&mut file, &path, dir)?;
+    Ok(Lock { file: Some(file), dir: dir.to_owned() })
 }
 
-/// Makes a new such directory, with an unpredictable name.
-fn new_spill_below(work_dir: &Path, partial: &Path) -> Result<PathBuf> {
-    std::fs::create_dir_all(work_dir).map_err(Error::io("create", work_dir))?;
-    let made = tempfile::Builder::new()
-        .prefix(&spill_prefix(partial))
-        .rand_bytes(SPILL_RANDOM)
-        .suffix(SPILL)
-        .permissions(std::fs::Permissions::from_mode(0o700))
-        .tempdir_in(work_dir);
-    Ok(made.map_err(Error::io("create a directory in", work_dir))?.keep())
+/// The process that holds the lock in a directory, if one does. It makes nothing.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::State`]: the lock cannot be read.
+pub(super) fn owner_of(dir: &Path) -> Result<Option<String>> {
+    let path = dir.join(LOCK);
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let file = private::read_file(&path)?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => Ok(Some(owner_in(&file))),
+        Err(error) => Err(Error::io("lock", &path)(error.into())),
+        Ok(()) => Ok(None),
+    }
 }
 
 /// Whether a file of that name below the partial directory is of an import.
@@ -611,7 +655,7 @@ fn is_ours(name: &str) -> bool {
     is_database_file(name)
         || is_partition(name)
         || name.ends_with(UNFINISHED)
-        || [RECORD_FILE, SUMS, ARCHIVE].contains(&name)
+        || [RECORD_FILE, SUMS, ARCHIVE, LOCK].contains(&name)
         || COMPANIONS.contains(&name)
 }
 
@@ -622,18 +666,6 @@ fn first_not_ours(dir: &Path) -> Option<PathBuf> {
         true => first_not_ours(&entry.path()),
         false => Some(entry.path()),
     })
-}
-
-/// Whether a directory has partitions of an import, by its name: the prefix of [`spill_prefix`], what no other has, the ending.
-pub(super) fn is_spill(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let mut parts = name.strip_suffix(SPILL).unwrap_or_default().rsplit('.');
-    let is_of = |part: Option<&str>, len: usize, is_one: fn(&u8) -> bool| {
-        part.is_some_and(|part| part.len() == len && part.as_bytes().iter().all(is_one))
-    };
-    let is_name =
-        is_of(parts.next(), SPILL_RANDOM, u8::is_ascii_alphanumeric) && is_of(parts.next(), 16, u8::is_ascii_hexdigit);
-    is_name && path.symlink_metadata().is_ok_and(|there| there.is_dir())
 }
 
 /// A file in a database's directory that RocksDB and imports do not make.

@@ -1,9 +1,11 @@
 //! The file system that a path is on: what kind, how much room, which device.
 
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
@@ -78,12 +80,27 @@ pub(crate) fn is_mount_point(path: &Path) -> bool {
     let flag = StatxAttributes::MOUNT_ROOT;
     match rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
         Ok(there) if there.stx_attributes_mask.contains(flag) => there.stx_attributes.contains(flag),
-        // An older kernel does not tell.
-        _ => {
-            let device = |path: &Path| path.symlink_metadata().ok().map(|there| there.dev());
-            device(path) != device(&path.join(".."))
+        Err(Errno::NOENT | Errno::NOTDIR) => false,
+        // A kernel before 5.8 does not tell, and some sandboxes do not allow the call.
+        _ => is_in_mount_table(path),
+    }
+}
+
+/// True if a file system, or a part of one, is mounted at a path, by the list of mounts.
+fn is_in_mount_table(path: &Path) -> bool {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(whole) = parent.canonicalize().map(|parent| parent.join(path.file_name().unwrap_or_default())) else {
+        return false;
+    };
+    let mut escaped = Vec::new();
+    for &byte in whole.as_os_str().as_bytes() {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => escaped.extend(format!("\\{byte:03o}").into_bytes()),
+            _ => escaped.push(byte),
         }
     }
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    table.split(|&byte| byte == b'\n').any(|line| line.split(|&byte| byte == b' ').nth(4) == Some(&escaped))
 }
 
 /// Names of file systems that databases are put on, by the numbers of `statfs(2)`.
@@ -122,6 +139,8 @@ mod tests {
         assert_eq!(found.path, dir.path());
         assert!(found.total >= found.free && found.free > 0, "{found:?}");
         assert_eq!(FileSystem::of(Path::new("/proc")).expect("it answers").rotational(), None);
-        assert!(is_mount_point(Path::new("/proc")) && !is_mount_point(dir.path()));
+        for is_mounted in [is_mount_point, is_in_mount_table] {
+            assert!(is_mounted(Path::new("/proc")) && !is_mounted(dir.path()) && !is_mounted(&dir.path().join("no")));
+        }
     }
 }

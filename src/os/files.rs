@@ -78,6 +78,42 @@ pub(crate) fn exchanges_no_names(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
+/// Checks that the directory above `path` exists. Commands create the last directory of a path, as `cp` and `mkdir` do, and no
+/// parents: these are mostly a misspelt path, or a volume that is not mounted.
+///
+/// # Errors
+/// [`Error::Io`]: there is no such directory, or it cannot be read.
+pub(crate) fn check_parent(path: &Path) -> Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let checked = match parent.metadata() {
+        Ok(there) if there.is_dir() => Ok(()),
+        Ok(_) => Err(ErrorKind::NotADirectory.into()),
+        Err(error) => Err(error),
+    };
+    checked.map_err(Error::io("create", path))
+}
+
+/// Creates a directory, or accepts the existing one.
+///
+/// # Errors
+/// As [`check_parent`].
+pub(crate) fn create_last_dir(path: &Path) -> Result<()> {
+    check_parent(path)?;
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists || !path.is_dir() => {
+            Err(Error::io("create", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns a path without links in the part of it that exists.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
+    found.map_or_else(|| path.clone(), |(above, rest)| if rest == Path::new("") { above } else { above.join(rest) })
+}
+
 /// Syncs a directory: the names in it.
 pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))

@@ -7,11 +7,12 @@
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
+use crate::os::file_system::is_mount_point;
 
 /// The mode of directories: for this user only.
 const MODE: u32 = 0o700;
@@ -19,15 +20,12 @@ const MODE: u32 = 0o700;
 /// The permissions of other users to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Creates a directory and its parents, or accepts the existing one.
+/// Creates a directory, or accepts the existing one.
 ///
 /// # Errors
 /// [`Error::State`]: it is a link or a file, belongs to another user, or others may write to it; [`Error::Io`]: the system
 /// refuses it.
 pub(crate) fn create_dir(path: &Path) -> Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
-    }
     match DirBuilder::new().mode(MODE).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => return made.map_err(Error::io("create", path)),
@@ -131,17 +129,46 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 }
 
 /// Removes a directory with all in it whose name `is_ours`. The user has put the files with other names there: they stay,
-/// and so does the directory.
+/// and so does the directory. So does a mount point, with all in it.
 ///
 /// # Errors
-/// As [`remove`].
+/// As [`remove`]; [`Error::State`]: there is a mount point. The rest is removed.
 pub(crate) fn remove_dir(path: &Path, is_ours: fn(&str) -> bool) -> Result<()> {
+    let mut skipped = None;
+    remove_below(path, is_ours, &mut skipped)?;
+    skipped.map_or(Ok(()), |mount: PathBuf| Err(is_mounted(&mount)))
+}
+
+/// The error for a mount point among files to be removed.
+pub(crate) fn is_mounted(mount: &Path) -> Error {
+    Error::State {
+        path: mount.to_owned(),
+        reason: "is a mount point: nothing in it is removed".into(),
+        hint: format!("unmount it (umount {}), then run the same command again", mount.display()),
+    }
+}
+
+/// A path if it is a mount point, or the first mount point below it. It does not look into mount points.
+pub(crate) fn first_mount(path: &Path) -> Option<PathBuf> {
+    if is_mount_point(path) {
+        return Some(path.to_owned());
+    }
+    let is_dir = path.symlink_metadata().is_ok_and(|there| there.is_dir());
+    let entries = is_dir.then(|| path.read_dir().ok()).flatten();
+    entries.into_iter().flatten().flatten().find_map(|entry| first_mount(&entry.path()))
+}
+
+fn remove_below(path: &Path, is_ours: fn(&str) -> bool, skipped: &mut Option<PathBuf>) -> Result<()> {
+    if is_mount_point(path) {
+        skipped.get_or_insert_with(|| path.to_owned());
+        return Ok(());
+    }
     let removed = match path.symlink_metadata() {
         Ok(there) if there.is_dir() => {
             for entry in path.read_dir().map_err(Error::io("list", path))? {
                 let entry = entry.map_err(Error::io("list", path))?;
                 if entry.file_name().to_str().is_some_and(is_ours) {
-                    remove_dir(&entry.path(), is_ours)?;
+                    remove_below(&entry.path(), is_ours, skipped)?;
                 }
             }
             std::fs::remove_dir(path)

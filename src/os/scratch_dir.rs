@@ -5,18 +5,19 @@
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
-use tempfile::TempDir;
+
+use crate::os::private;
 
 /// Random letters and digits of a name.
 const RANDOM: usize = 6;
 
 /// A locked directory, which is deleted when this is dropped.
 pub(crate) struct ScratchDir {
-    dir: TempDir,
+    dir: PathBuf,
     /// Open and locked.
     _held: File,
 }
@@ -44,7 +45,7 @@ impl ScratchDir {
                 Ok(()) | Err(_) => is_still(dir.path(), file),
             });
             match held {
-                Some(held) => return Ok(Self { dir, _held: held }),
+                Some(held) => return Ok(Self { dir: dir.keep(), _held: held }),
                 None => drop(dir.keep()),
             }
         }
@@ -52,7 +53,14 @@ impl ScratchDir {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.dir.path()
+        &self.dir
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        // The next process removes what cannot be removed now.
+        let _ = private::remove_dir(&self.dir, |_| true);
     }
 }
 
@@ -82,7 +90,7 @@ pub(crate) fn sweep(place: &Path, prefix: &str) {
         let is_ours = opened.metadata().is_ok_and(|dir| dir.uid() == uid);
         if is_ours && flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok() && is_still(&path, &opened) {
             // What cannot be removed stays for a later process.
-            let _ = std::fs::remove_dir_all(path);
+            let _ = private::remove_dir(&path, |_| true);
         }
     }
 }

@@ -186,6 +186,11 @@ impl Router {
         known.chain(framed.0.last().map(|count| (None, *count)))
     }
 
+    /// Bits of the digest that choose a partition of a class.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
     /// How many partitions there are.
     pub fn partitions(&self) -> u32 {
         self.classes.len() as u32 * self.per_class() + 1

@@ -133,8 +133,15 @@ impl Runs<'_> {
 
     fn section(&self, bytes: &[u8], at: usize) -> Result<Found> {
         match next_section(bytes, at, self.max_section) {
-            Ok(Step::Section(section)) => Ok(Found::Section(section)),
-            Ok(Step::Cut { missing, .. }) => Ok(Found::Cut { needed: bytes.len() - at + missing as usize }),
+            Ok(Step::Section(section)) => {
+                self.spill.check_room((section.end - section.start) as u64)?;
+                Ok(Found::Section(section))
+            }
+            Ok(Step::Cut { missing, .. }) => {
+                let needed = bytes.len() - at + missing as usize;
+                self.spill.check_room(needed as u64)?;
+                Ok(Found::Cut { needed })
+            }
             Ok(Step::End) => Ok(Found::End),
             Ok(Step::Padding) => Ok(Found::Padding),
             // The file does not hold what was written.

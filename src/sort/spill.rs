@@ -33,6 +33,7 @@ use crate::os::direct;
 use crate::os::mmap::Mapped;
 use crate::os::private;
 use crate::parallel::IoThreads;
+use crate::size::human;
 use crate::sort::pieces::PartitionBuffers;
 use crate::sort::referred::{Reference, Referred};
 use crate::source::car::chunk::ChunkBytes;
@@ -43,6 +44,9 @@ const READ: usize = 1 << 20;
 /// The least length of a section that memory is planned for by itself, in bytes. It is longer than a chunk, so such a section has
 /// a chunk of its own, and no other section costs a comparison.
 pub(crate) const LARGE: u64 = 1 << 20;
+
+/// The most bytes of the length before a section.
+const MAX_LENGTH: u64 = 10;
 
 /// The least limit of a piece that bypasses the page cache, in bytes: smaller ones are better gathered by the system.
 const LEAST_DIRECT: u64 = 128 << 10;
@@ -121,6 +125,8 @@ pub(crate) struct Spill {
     referred: Option<Referred>,
     /// Where pieces bypass the page cache: what writes them.
     direct: Option<IoThreads>,
+    /// The memory of this run in bytes, and the share of it, as its reciprocal, that one section may take.
+    budget: Option<(u64, u64)>,
 }
 
 /// What one partition holds.
@@ -156,12 +162,41 @@ pub(crate) fn is_partition(name: &str) -> bool {
 impl Spill {
     /// Prepares `partitions` files in `dir`; a file is made when its first piece comes.
     pub fn new(dir: PathBuf, partitions: u32) -> Self {
-        Self { dir, partitions: (0..partitions).map(|_| Partition::default()).collect(), referred: None, direct: None }
+        let partitions = (0..partitions).map(|_| Partition::default()).collect();
+        Self { dir, partitions, referred: None, direct: None, budget: None }
     }
 
     /// The same with partitions that refer to a source, if one is given.
     pub fn refer_to(self, referred: Option<Referred>) -> Self {
         Self { referred, ..self }
+    }
+
+    /// The same where a section may take a `share`-th of `memory` bytes.
+    pub fn within(self, memory: u64, share: u64) -> Self {
+        Self { budget: Some((memory, share)), ..self }
+    }
+
+    /// Checks that the memory of this run has room for a section, which a run with more memory has accepted.
+    ///
+    /// # Errors
+    /// [`Error::State`]: it has not.
+    pub fn check_room(&self, section: u64) -> Result<()> {
+        match self.budget {
+            // The length before the section was not counted when it was accepted.
+            Some((memory, share)) if section > (memory / share).saturating_add(MAX_LENGTH) => Err(Error::State {
+                path: self.dir.clone(),
+                reason: format!(
+                    "the unfinished import has a block of {}, too large for --memory {}",
+                    human(section),
+                    human(memory).replace(' ', "")
+                ),
+                hint: format!(
+                    "run it again with --memory {} or more, or start over with --restart",
+                    human(section.saturating_mul(share).next_multiple_of(64 << 20)).replace(' ', "")
+                ),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The same for `workers` with pieces of `piece` bytes, which bypass the page cache where they are not to be `cached`.
@@ -456,6 +491,7 @@ impl Spill {
                 if u64::from(reference.len) > max_section {
                     return Err(self.damaged(partition, Content::default()));
                 }
+                self.check_room(reference.len.into())?;
                 section.resize(reference.len as usize, 0);
                 referred.read(reference, &mut section, &mut open)?;
                 pieces.are_of(reference.source);

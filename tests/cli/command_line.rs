@@ -127,7 +127,7 @@ fn a_folder_that_is_not_there_is_named_by_what_would_write_into_it() {
     assert_eq!(
         said,
         "error: create gone/a.car: No such file or directory (os error 2)\n\
-         hint: there is no folder gone: make it, or check the path\n"
+         hint: there is no directory gone: check the path, or make it: mkdir -p gone\n"
     );
 }
 

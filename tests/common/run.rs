@@ -1,6 +1,7 @@
 //! Runs of the real binary, and what every run must keep to.
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -26,6 +27,16 @@ pub fn program() -> assert_cmd::Command {
 /// A command that sees nothing of the user: no configuration, no cache, no variable that bedload reads.
 pub fn hermetic(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            // The tests may run below `nohup`, or below a shell that ignores signals of its background jobs.
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
     // Where other programs and libraries are, and which disk has room.
     let kept = ["PATH", "LD_LIBRARY_PATH", "TMPDIR"].map(|name| (name, std::env::var_os(name)));
     command.env_clear().envs(kept.into_iter().filter_map(|(name, value)| Some((name, value?))));

@@ -71,7 +71,16 @@ fn the_first_signal_stops_within_two_seconds_and_the_same_command_goes_on() {
             case.has_finished(&ended);
         } else {
             assert_eq!(ended.code, Some(130), "{way:?} {from:?}: {ended:?}");
-            ended.says(&["error: interrupted\n", "hint: run the same command again to go on from here\n"]);
+            let durable: &[&str] = match (way, from) {
+                (Way::Memory, _) => &["hint: nothing is durable yet: the same command starts from the beginning\n"],
+                (Way::Spill, From::Pipe) => {
+                    &["hint: run the same command again: it resumes at byte ", " of the source\n"]
+                }
+                (Way::Ranges, From::Pipe) => &["hint: run the same command again: it resumes with ", " finished file"],
+                _ => &["hint: "],
+            };
+            ended.says(&["error: interrupted\n"]);
+            ended.says(durable);
             case.nothing_under_the_name("a signal");
             case.finishes();
         }

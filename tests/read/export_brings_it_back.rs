@@ -155,10 +155,10 @@ fn why_there_is_no_root_or_no_file_is_said() {
     bedload().arg("import").arg(&car).arg("--db").arg(&db).assert().success();
     let to = dir.path().join("no-folder/out.car");
     bedload().arg("export").arg(&db).arg(&to).assert().code(1).stderr(format!(
-        "error: create {}: No such file or directory (os error 2)\n\
-         hint: there is no folder {}: make it, or check the path\n",
-        to.display(),
-        dir.path().join("no-folder").display()
+        "error: create {to}: No such file or directory (os error 2)\n\
+         hint: there is no directory {0}: check the path, or make it: mkdir -p {0}\n",
+        dir.path().join("no-folder").display(),
+        to = to.display(),
     ));
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::super::store::{RunLog, claim};
 use crate::error::{Error, Result};
+use crate::os::files::create_last_dir;
 use crate::report::bench::Run;
 
 /// Where a run belongs.
@@ -48,7 +49,7 @@ impl RunStore {
     /// # Errors
     /// [`Error::State`]: another search is there, or a line is no run; [`Error::Io`]: the folder cannot be used.
     pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<Self> {
-        fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        create_last_dir(dir)?;
         claim(&dir.join("tune.json"), identity, "search")?;
         let (log, lines) = RunLog::<Line>::open(&dir.join("runs.ndjson"))?;
         let mut kept = Self { dir: dir.to_owned(), log, runs: HashMap::new() };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, PublishedImport, Signer};
 use crate::chain::Id;
-use crate::load::{F3Data, Format, Indexes, Links, LogOptions, PlanChoice};
+use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, PlanChoice};
 use crate::preset::Overrides;
 use crate::report::DryRun;
 use crate::size::human;
@@ -197,7 +197,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let ((options, names), report_file) = report_file.or_error(sources.and_then(options))?;
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
-    signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
+    let interrupted = options.db.clone();
+    signals::cancel_with_hint(&options.stop, move || load::hint_after_interruption(&interrupted))?;
     let observer = progress::renderer(globals);
     let outcome = match &args.bundle {
         Some(to) if !options.dry_run => {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{KeyRange, SeedOptions, Selection, TrustedKey, seed};
+use crate::load;
 use crate::{Error, ImportOptions};
 
 use crate::cli::args::{NetworkArgs, OverrideArgs};
@@ -82,7 +83,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     others.extend(args.overrides.options_file.as_deref().map(|path| ("options file", path)));
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
     let (options, report_file) = report_file.or_error(options(args, places))?;
-    signals::cancel_on_signals(&options.import.stop, "run the same command again to go on from here")?;
+    let interrupted = options.import.db.clone();
+    signals::cancel_with_hint(&options.import.stop, move || load::hint_after_interruption(&interrupted))?;
     let observer = progress::renderer(globals);
     let outcome = seed(&options, observer.as_ref());
     observer.finish();

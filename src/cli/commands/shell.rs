@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use crate::Error;
+use crate::os::files::create_last_dir;
 use crate::preset::nearest_of;
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -78,7 +79,7 @@ pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
     let mut command = show_hidden(command);
     command.build();
     let Some(dir) = &args.dir else { return Ok(io::stdout().lock().write_all(&page(&command)?.1)?) };
-    std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+    create_last_dir(dir)?;
     let mut commands = vec![&command];
     while let Some(command) = commands.pop() {
         let (name, text) = page(command)?;

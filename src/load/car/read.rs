@@ -20,6 +20,7 @@ use crate::load::checkpoint::{Clock, PendingCheckpoint};
 use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState, SourceNews};
 use crate::load::links::LinkList;
+use crate::load::open::BLOCK_SHARE;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner::{self, SST_COPIES};
 use crate::load::sources::Sources;
@@ -271,6 +272,11 @@ impl ReadContext<'_> {
         let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
         // What comes over a network has a checkpoint every moment, each with a block of padding for every partition.
         let cached = self.sort.cached || self.sources.has_remote();
+        // The run that began may have had more memory, and have accepted larger blocks.
+        let spill = match self.resumed.read {
+            Some(_) => spill.within(self.options.memory_budget(), BLOCK_SHARE),
+            None => spill,
+        };
         spill.refer_to(referred).cached(cached, piece_bytes, self.plan.threads)
     }
 
