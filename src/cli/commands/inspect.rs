@@ -4,7 +4,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use crate::Error;
-use crate::read::inspect::{InspectOptions, inspect, list};
+use crate::read::inspect::{InspectOptions, inspect, list, trim_hint};
 use crate::source::car::NullPadding;
 use crate::source::remote::shown_path as shown;
 
@@ -77,7 +77,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
             action: "inspect",
             path: source.clone(),
             problems: "a torn tail".into(),
-            hint: format!("`bedload import --tail trim` imports up to block {last} and leaves the rest out"),
+            hint: trim_hint(&source, last),
         }
         .into());
     }
