@@ -114,7 +114,8 @@ pub enum Error {
 
 /// A problem that a module found, with the next step for the user. It is defined beside the code that finds it.
 pub trait Problem: std::error::Error + Send + Sync + 'static {
-    /// The next step for the person who sees it: one line. `{file}` is the file with the problem, quoted for a shell.
+    /// The next step for the person who sees it: one line. `{file}` is the file with the problem and `{dir}` its
+    /// directory, both quoted for a shell.
     fn hint(&self) -> String;
 }
 
@@ -242,7 +243,8 @@ impl Error {
             Self::BadInput { problem, path, .. } => {
                 let name = path.to_string_lossy();
                 let file = if name == STREAM { "FILE".into() } else { shell_word(&name) };
-                problem.0.hint().replace("{file}", &file)
+                let dir = path.parent().map_or("DIR".into(), |dir| shell_word(&dir.to_string_lossy()).into_owned());
+                problem.0.hint().replace("{file}", &file).replace("{dir}", if name == STREAM { "DIR" } else { &dir })
             }
             Self::Preset(problem) => problem.0.hint(),
             Self::Io { action, source, path } => io_hint(source, path, is_output(action, path)),

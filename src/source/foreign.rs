@@ -54,7 +54,8 @@ pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'sta
     if is_log_index(head) {
         return Some(("the index of a block log", "give the log itself: block_log, or its directory"));
     }
-    (tail() == SST).then_some(("a table of RocksDB", "`bedload stat --db DIR` shows the database that it is a part of"))
+    (tail() == SST)
+        .then_some(("a table of RocksDB", "`bedload stat --db {dir}` shows the database that it is a part of"))
 }
 
 /// Whether these may be the first bytes of a table of RocksDB: a record whose key has no prefix in common with one before
