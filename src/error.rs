@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::escape::shell_word;
 use crate::size::human;
 
 /// The result of every fallible function of the library.
@@ -135,7 +136,8 @@ pub enum Error {
 
 /// A problem that a module found, with the next step for the user. It is defined beside the code that finds it.
 pub trait Problem: std::error::Error + Send + Sync + 'static {
-    /// The next step for the person who sees it: one line.
+    /// The next step for the person who sees it: one line. `{file}` is the file with the problem and `{dir}` its
+    /// directory, both quoted for a shell.
     fn hint(&self) -> String;
 }
 
@@ -291,12 +293,18 @@ impl Error {
     /// The next step for the person who sees this error: one line.
     pub fn hint(&self) -> String {
         match self {
-            Self::BadInput { problem, .. } | Self::Preset(problem) => problem.0.hint(),
+            Self::BadInput { problem, path, .. } => {
+                let name = path.to_string_lossy();
+                let file = if name == STREAM { "FILE".into() } else { shell_word(&name) };
+                let dir = path.parent().map_or("DIR".into(), |dir| shell_word(&dir.to_string_lossy()).into_owned());
+                problem.0.hint().replace("{file}", &file).replace("{dir}", if name == STREAM { "DIR" } else { &dir })
+            }
+            Self::Preset(problem) => problem.0.hint(),
             Self::Io { action, source, path } => io_hint(source, path, is_output(action, path)),
             Self::NoSpace { path, .. } => format!(
                 "make room (df -h {}), then run the same command again: it goes on; or start over with --restart and \
                  another --db or --work-dir",
-                path.display()
+                shell_word(&path.to_string_lossy())
             ),
             Self::Rocks { message, path, .. } => errno_of(message).map_or_else(
                 || "the message is RocksDB's own; `bedload verify` tells whether a database is valid".into(),
@@ -361,15 +369,15 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         },
         Kind::PermissionDenied => match path.ancestors().find(|it| it.symlink_metadata().is_ok()) {
             Some(there) if there != path => {
-                let there = there.display();
-                format!("this user may not write to {there} (ls -ld {there}): choose another place, or run it as its owner")
+                let (there, word) = (there.display(), shell_word(&there.to_string_lossy()).into_owned());
+                format!("this user may not write to {there} (ls -ld {word}): choose another place, or run it as its owner")
             }
-            _ => format!("check who may use it: ls -ld {}", path.display()),
+            _ => format!("check who may use it: ls -ld {}", shell_word(&path.to_string_lossy())),
         },
         Kind::StorageFull | Kind::QuotaExceeded => {
             format!(
                 "make room (df -h {}) or name another place (--work-dir; TMPDIR for what is only tried), then run it again",
-                path.display()
+                shell_word(&path.to_string_lossy())
             )
         }
         Kind::ReadOnlyFilesystem => "the file system is mounted read-only; choose another place".into(),

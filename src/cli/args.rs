@@ -21,7 +21,7 @@ pub struct ResourceArgs {
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
     pub memory: Option<u64>,
     /// Where to put what does not fit; the default is a temporary directory
-    #[arg(long, value_name = "DIR", help_heading = "Resources")]
+    #[arg(long, value_name = "DIR", help_heading = "Resources", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
 }
 
@@ -91,10 +91,10 @@ impl DatabaseArgs {
 #[derive(Debug, Clone, clap::Args)]
 pub struct LocationArgs {
     /// How blocks are stored: by cid, multihash or digest; see BEDLOAD.json
-    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = values::key_layout(), help_heading = "Database")]
+    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = values::key_layout(), help_heading = "Database", hide_short_help = true)]
     pub key: Option<KeyLayout>,
     /// The column family that holds them; see BEDLOAD.json
-    #[arg(long, value_name = "NAME", help_heading = "Database")]
+    #[arg(long, value_name = "NAME", help_heading = "Database", hide_short_help = true)]
     pub column_family: Option<String>,
 }
 

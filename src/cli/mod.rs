@@ -191,8 +191,8 @@ mod tests {
             ),
             ("verfy", "unrecognized subcommand 'verfy'", "a similar subcommand exists: 'verify'"),
             (
-                "import a.car",
-                "the following required arguments were not provided: --db <DIR>",
+                "import --db d",
+                "the following required arguments were not provided: <SNAPSHOT>...",
                 "bedload import --help lists the options",
             ),
             (

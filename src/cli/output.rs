@@ -14,6 +14,7 @@ use crate::cli::globals::{Globals, ProgressStyle};
 use crate::cli::log::{self, Level};
 use crate::cli::progress::monitor;
 use crate::cli::render::screen;
+use crate::cli::usage::command_line;
 
 /// The name of standard output.
 const STDOUT: &str = "-";
@@ -203,7 +204,7 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
 fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
     let reported = error.downcast_ref().map(|Reported(known)| known);
     match (error.downcast_ref::<Error>().or(reported), error.downcast_ref::<ReportFailed>()) {
-        (Some(known), _) => (known.exit(), known.hint()),
+        (Some(known), _) => (known.exit(), runnable(known)),
 
         (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
         (None, None) if error.is::<io::Error>() => (
@@ -212,6 +213,22 @@ fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
         ),
         (None, None) => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
     }
+}
+
+/// The command that the library names where unpacked data go into a pipe.
+const PIPED: &str = "bedload import - --db DIR";
+
+/// The hint, in which the piped command is the one that failed, with standard input in place of the file.
+fn runnable(error: &Error) -> String {
+    let hint = error.hint();
+    let Error::BadInput { path, .. } = error else { return hint };
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    let is_file = |arg: &std::ffi::OsString| shown_path(Path::new(arg)) == *path;
+    if !hint.contains(PIPED) || args.iter().filter(|arg| is_file(arg)).count() != 1 {
+        return hint;
+    }
+    let piped = args.into_iter().map(|arg| if is_file(&arg) { "-".into() } else { arg });
+    hint.replace(PIPED, &command_line(piped))
 }
 
 /// The most characters of an error, of its beginning and of its end: names in it may have any length.

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::load::{has_snapshot_name, holds_snapshots};
 use crate::report::shell_word;
-use crate::source::remote::{is_remote, is_url, shown_path};
+use crate::source::remote::{is_remote, is_url};
 
 use crate::cli::source_list;
+use crate::cli::usage::command_line;
 
 /// The snapshots and the database of an import.
 #[derive(Debug, PartialEq)]
@@ -52,10 +53,7 @@ fn corrected(args: impl Iterator<Item = impl AsRef<OsStr>>, first: &Path) -> Str
     let name = first.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.trim_start_matches(['@', '-', '.']).split(['.', '?', '#']).next().unwrap_or_default();
     let stem = if stem.is_empty() || first == Path::new("/dev/stdin") { "blocks" } else { stem };
-    // No secret of a URL goes into a message.
-    let word = |arg: &OsStr| shell_word(&shown_path(Path::new(arg)).to_string_lossy()).into_owned();
-    let words: Vec<String> = args.map(|arg| word(arg.as_ref())).collect();
-    format!("bedload {} --db {}", words.join(" "), shell_word(&format!("{stem}.db")))
+    format!("{} --db {}", command_line(args), shell_word(&format!("{stem}.db")))
 }
 
 #[cfg(test)]
@@ -77,7 +75,7 @@ mod tests {
             (
                 &["import", "https://h/a.car?sig=secret"],
                 "https://h/a.car?sig=secret",
-                "bedload import https://h/a.car --db a.db",
+                "bedload import 'https://h/a.car?…' --db a.db",
             ),
         ] {
             assert_eq!(corrected(args.iter(), Path::new(first)), expected);
@@ -85,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn last_name_is_the_database_unless_a_snapshot() {
+    fn last_name_is_database_unless_snapshot() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = |name: &str| dir.path().join(name);
         for made in ["cars", "empty"] {

@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::os::files::open_regular;
 use crate::source::remote::{is_url, shown_path};
 
 /// The longest list that is read, in bytes.
@@ -106,7 +107,9 @@ fn read(list: &Path) -> Result<Vec<(usize, PathBuf)>> {
     let failed = |action: &'static str| Error::io(action, shown_path(list));
     let input: Box<dyn Read> = match list.as_os_str().as_bytes() {
         b"-" => Box::new(io::stdin()),
-        _ => Box::new(File::open(list).map_err(failed("open"))?),
+        // A shell passes `<(command)` as an open pipe. The open of any other named pipe could wait for ever.
+        _ if list.starts_with("/dev/fd") => Box::new(File::open(list).map_err(failed("open"))?),
+        _ => Box::new(open_regular(list).map_err(failed("open"))?),
     };
     let mut text = Vec::new();
     input.take(MOST + 1).read_to_end(&mut text).map_err(failed("read"))?;

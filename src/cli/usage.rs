@@ -1,6 +1,12 @@
 //! Wrong command lines, printed as every other error is: one `error:` line, one `hint:` line, exit code 2.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use crate::Exit;
+use crate::preset::{Preset, nearest_of};
+use crate::report::shell_word;
+use crate::source::remote::shown_path;
 use clap::error::ErrorKind;
 
 use crate::cli::{globals, output};
@@ -39,6 +45,43 @@ pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
     std::process::exit(Exit::Usage as i32)
 }
 
+/// The remedy for an argument that does not exist.
+enum Remedy {
+    /// The same command with other words in place of the argument.
+    Write(&'static [&'static str]),
+    Say(&'static str),
+}
+
+/// Arguments that users try, each with the command that lacks it (any command if empty).
+const REMEDIES: &[(&str, &[&str], Remedy)] = &[
+    ("", &["-v", "--verbose"], Remedy::Say("--progress lines shows more; --log-format json is for programs")),
+    (
+        "bench",
+        &["--report"],
+        Remedy::Say(
+            "bench writes all its reports (report.md, report.html, report.csv, results.json) into the directory of --out",
+        ),
+    ),
+    ("", &["--report"], Remedy::Say("--json prints the report on standard output")),
+    (
+        "seed",
+        &["--dry-run"],
+        Remedy::Say(
+            "leave it out: a seed changes nothing under the name of the database until it is complete, and resumes after Ctrl-C",
+        ),
+    ),
+    ("", &["--dry-run"], Remedy::Say("leave it out: only `bedload import` has a dry run")),
+    ("import", &["--check-links"], Remedy::Write(&["--links", "check"])),
+    ("import", &["--require-links"], Remedy::Write(&["--links", "require"])),
+    ("import", &["--require-roots"], Remedy::Write(&["--links", "roots"])),
+    ("import", &["--no-id-index"], Remedy::Write(&["--indexes", "none"])),
+    ("import", &["--index"], Remedy::Say("write --indexes ids,transactions")),
+    ("import", &["-f", "--force", "--overwrite"], Remedy::Write(&["--replace"])),
+    ("import", &["-o", "--out", "--output"], Remedy::Write(&["--db"])),
+    ("", &["-j", "--jobs", "--workers"], Remedy::Write(&["--threads"])),
+    ("", &["version"], Remedy::Say("bedload --version")),
+];
+
 /// The paragraphs of clap's error as message and hint.
 pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (String, String) {
     let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -47,11 +90,59 @@ pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (Strin
     let message = message.strip_prefix("error: ").unwrap_or(&message);
     // clap lists the hidden ones as well.
     let message = message.split(" [subcommands: ").next().unwrap_or(message).to_owned();
-    let tips: Vec<String> = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).map(joined).collect();
+    let wrong = message.split('\'').nth(1).unwrap_or_default();
+    let is_unknown = message.starts_with("unexpected argument ") || message.starts_with("unrecognized subcommand ");
+    let found = args.iter().find_map(|arg| command.find_subcommand(arg.as_str()));
+    let name = found.map_or("", clap::Command::get_name);
+    if let Some(hint) = is_unknown.then(|| remedy(wrong, name, found, args)).flatten() {
+        return (message, hint);
+    }
+    // clap suggests names that have little in common, and `--` before whatever begins with a dash.
+    let is_near = |tip: &String| {
+        let meant: Vec<&str> = tip.split('\'').skip(1).step_by(2).map(|name| name.trim_start_matches('-')).collect();
+        !is_unknown || (!tip.contains("'-- ") && nearest_of(wrong.trim_start_matches('-'), meant).is_some())
+    };
+    let tips = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).map(joined);
+    let tips: Vec<String> = tips.filter(is_near).collect();
     if !tips.is_empty() {
         return (message, tips.join("; "));
     }
-    let name = args.iter().find(|arg| command.find_subcommand(arg.as_str()).is_some());
-    let name = name.map(|name| format!(" {name}")).unwrap_or_default();
-    (message, format!("bedload{name} --help lists the options"))
+    let space = if name.is_empty() { "" } else { " " };
+    (message, format!("bedload{space}{name} --help lists the options"))
+}
+
+/// The hint for an unknown argument that users try.
+fn remedy(wrong: &str, name: &str, found: Option<&clap::Command>, args: &[String]) -> Option<String> {
+    if name == "presets" && !wrong.starts_with('-') {
+        let is_file = wrong.contains('/') || wrong.ends_with(".toml");
+        let meant = if is_file { Some(wrong) } else { nearest_of(wrong, Preset::builtin_names()) };
+        return meant.map(|preset| command_line(["presets", "show", preset].into_iter()));
+    }
+    let is_meant = |(command, words, remedy): &&(&str, &[&str], Remedy)| {
+        let exists = |option: &str| {
+            found.is_some_and(|it| it.get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--")))
+        };
+        let is_usable = !matches!(remedy, Remedy::Write([option, ..]) if !exists(option));
+        (command.is_empty() || *command == name) && words.contains(&wrong) && is_usable
+    };
+    match &REMEDIES.iter().find(is_meant)?.2 {
+        Remedy::Say(hint) => Some((*hint).to_owned()),
+        Remedy::Write(words) => {
+            let (at, value) = args.iter().enumerate().find_map(|(at, arg)| {
+                let rest = arg.strip_prefix(wrong)?;
+                (rest.is_empty() || rest.starts_with('=')).then(|| (at, rest.strip_prefix('=')))
+            })?;
+            let new = words.iter().copied().chain(value);
+            let (before, after) = (args.get(..at)?, args.get(at + 1..)?);
+            let words = before.iter().map(String::as_str).chain(new).chain(after.iter().map(String::as_str));
+            Some(command_line(words))
+        }
+    }
+}
+
+/// A command of this program that a shell can run. Secrets of URLs are left out.
+pub fn command_line(words: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
+    let word = |word: &OsStr| shell_word(&shown_path(Path::new(word)).to_string_lossy()).into_owned();
+    let words: Vec<String> = words.map(|it| word(it.as_ref())).collect();
+    format!("bedload {}", words.join(" "))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::bench::ARGUMENTS;
 use crate::chain::Id;
 use crate::load::{F3Data, Format, Indexes, Links, PlanChoice};
+use crate::os::files::read_regular;
 use crate::preset::Preset;
 use crate::preset::registry::{ROWS, Scope};
 use crate::rocks::options;
@@ -175,14 +176,11 @@ pub fn block(text: &str) -> Result<(u32, Id), String> {
 /// One block, or the path of a file with one a line; empty lines and lines that begin with `#` are ignored.
 pub fn checkpoints(text: &str) -> Result<Checkpoints, String> {
     let path = std::path::Path::new(text);
-    if !path.is_file() {
+    if !path.exists() {
         return block(text).map(|block| Checkpoints(vec![block]));
     }
-    let failed = |error: std::io::Error| format!("read {text}: {error}");
-    if path.metadata().map_err(failed)?.len() > MAX_CHECKPOINTS {
-        return Err(format!("{text} is too large for a file of checkpoints"));
-    }
-    let lines = std::fs::read_to_string(path).map_err(failed)?;
+    let bytes = read_regular(path, MAX_CHECKPOINTS).map_err(|error| format!("cannot read {text}: {error}"))?;
+    let lines = String::from_utf8(bytes).map_err(|_| format!("{text} is not a text file"))?;
     let lines = lines.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let blocks = lines.map(|(number, line)| block(line).map_err(|error| format!("line {}: {error}", number + 1)));
     blocks.collect::<Result<_, _>>().map(Checkpoints)

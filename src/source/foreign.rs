@@ -12,11 +12,11 @@ const TAR: (usize, &[u8]) = (257, b"ustar");
 
 /// Kinds by their first bytes, each with what it is and what to do.
 const KINDS: [(&[u8], &str, &str); 10] = [
-    (b"PK\x03\x04", "a zip archive", "unpack it first: unzip -p FILE | bedload import -"),
-    (b"BZh", "bzip2 data", "unpack it first: bzip2 -dc FILE | bedload import -"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it first: 7z e -so FILE | bedload import -"),
-    (b"Rar!", "a RAR archive", "unpack it first: unrar p -inul FILE | bedload import -"),
-    (b"\x1f\x9d", "data of compress (.Z)", "unpack it first: gzip -dc FILE | bedload import -"),
+    (b"PK\x03\x04", "a zip archive", "unpack it first: unzip -p {file} | bedload import - --db DIR"),
+    (b"BZh", "bzip2 data", "unpack it first: bzip2 -dc {file} | bedload import - --db DIR"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it first: 7z e -so {file} | bedload import - --db DIR"),
+    (b"Rar!", "a RAR archive", "unpack it first: unrar p -inul {file} | bedload import - --db DIR"),
+    (b"\x1f\x9d", "data of compress (.Z)", "unpack it first: gzip -dc {file} | bedload import - --db DIR"),
     (b"\x80\x08", "the index of a CAR", "give the CAR that it belongs to"),
     (b"\x81\x08", "the index of a CAR", "give the CAR that it belongs to"),
     (b"SQLite format 3\0", "an SQLite database", "give the snapshot itself"),
@@ -37,7 +37,10 @@ pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'sta
         return Some((what, hint));
     }
     if head.get(TAR.0..).is_some_and(|rest| rest.starts_with(TAR.1)) {
-        return Some(("a tar archive", "take the snapshot out of it first: tar -xOf FILE NAME | bedload import -"));
+        return Some((
+            "a tar archive",
+            "take the snapshot out of it first: tar -xOf {file} | bedload import - --db DIR",
+        ));
     }
     let text = head.trim_ascii_start();
     let is_text = head.iter().take(16).all(u8::is_ascii);
@@ -45,13 +48,14 @@ pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'sta
     if is_text && WEB.iter().any(begins) {
         return Some((
             "a web page or the answer of a server",
-            "look at it (head -c 200), and download the snapshot again",
+            "look at it (head -c 200 {file}), and download the snapshot again",
         ));
     }
     if is_log_index(head) {
         return Some(("the index of a block log", "give the log itself: block_log, or its directory"));
     }
-    (tail() == SST).then_some(("a table of RocksDB", "`bedload stat --db DIR` shows the database that it is a part of"))
+    (tail() == SST)
+        .then_some(("a table of RocksDB", "`bedload stat --db {dir}` shows the database that it is a part of"))
 }
 
 /// Whether these may be the first bytes of a table of RocksDB: a record whose key has no prefix in common with one before

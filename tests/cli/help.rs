@@ -5,9 +5,8 @@ use std::path::Path;
 use crate::common::database::bedload;
 use crate::common::run::bedload as program;
 
-/// Lines of one screen, and columns.
-// `import` has nine lines more than a screen of 55: for sources on a network, bundles, shards, and who watches it.
-const SCREEN: usize = 64;
+/// Lines of one screen, and columns. `import --help` lists all options and has more.
+const SCREEN: usize = 55;
 const COLUMNS: usize = 100;
 
 const COMMANDS: [&str; 23] = [
@@ -45,16 +44,54 @@ fn every_help_is_one_screen_with_an_example() {
             assert!(output.status.success(), "{command}");
             String::from_utf8(output.stdout).expect("text")
         };
-        let text = help("--help");
-        assert_eq!(text, help("-h"), "{command}");
-        assert!(text.lines().count() <= SCREEN, "{command}: {} lines", text.lines().count());
+        let (text, short) = (help("--help"), help("-h"));
+        let lines = if command == "import" { &short } else { &text }.lines().count();
+        assert!(lines <= SCREEN, "{command}: {lines} lines");
+        let all_options = options(&text);
+        assert!(options(&short).iter().all(|option| all_options.contains(option)), "{command}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{command}: a line is too long");
         let example = text.lines().rev().find_map(|line| line.strip_prefix("Example: bedload ")).unwrap_or_default();
         assert!(example.starts_with(command) || command.is_empty() || command == "presets", "{command}: {example}");
         all.push_str(&format!("$ bedload {command} --help\n{text}\n"));
+        if command == "import" {
+            all.push_str(&format!("$ bedload {command} -h\n{short}\n"));
+        }
     }
     // `INSTA_UPDATE=always cargo test --release --test cli command_line` writes it anew.
     insta::assert_snapshot!(all);
+}
+
+/// The options that a help lists.
+fn options(help: &str) -> Vec<&str> {
+    help.split_whitespace().filter(|word| word.starts_with("--")).collect()
+}
+
+#[test]
+fn import_help_is_short_or_grouped() {
+    let help = |flag: &str| {
+        let output = program().args(["import", flag]).output().expect("run");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let is_option = |line: &&str| line.starts_with("      --") || (line.starts_with("  -") && line.contains(", --"));
+    let (short, long) = (help("-h"), help("--help"));
+    let listed: Vec<&str> = short.lines().skip_while(|line| *line != "Where:").filter(is_option).collect();
+    assert!(listed.len() <= 15, "{}: {short}", listed.len());
+    // One line each: whatever is neither a heading nor an option is the text at the end.
+    let body = short.lines().skip_while(|line| *line != "Where:").take_while(|line| !line.starts_with('`'));
+    assert!(body.clone().all(|line| line.is_empty() || line.ends_with(':') || is_option(&line)), "{short}");
+    for heading in ["Where", "Memory", "RocksDB", "CARs", "Block logs", "Network", "Bundles and shards", "Output"] {
+        assert_eq!(long.lines().filter(|line| *line == format!("{heading}:")).count(), 1, "{heading}: {long}");
+    }
+    let page = tempfile::tempdir().expect("a directory");
+    bedload().arg("man").arg(page.path()).assert().success();
+    let page = std::fs::read_to_string(page.path().join("bedload-import.1")).expect("a page").replace('\\', "");
+    for named_by_errors in ["concatenated", "max-block-size", "null-padding", "tail", "unknown-operations"] {
+        let option = format!("--{named_by_errors}");
+        assert!(!long.contains(&format!("{option} ")) && page.contains(&option), "{option}");
+    }
+    for listed in ["--work-dir", "--shard", "--endpoint", "--metrics", "--dictionaries", "--indexes"] {
+        assert!(long.contains(listed) && !short.contains(listed) && page.contains(listed), "{listed}");
+    }
 }
 
 #[test]

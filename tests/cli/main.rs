@@ -7,6 +7,7 @@ mod a_terminal_stays_clean;
 mod command_line;
 mod every_command_stops;
 mod help;
+mod import_arguments;
 mod places_are_checked;
 mod presets;
 mod readme;

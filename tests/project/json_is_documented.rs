@@ -17,7 +17,7 @@ const END: &str = "<!-- to here -->";
 /// Documents that are structs: heading, schema, struct.
 const DOCUMENTS: [(&str, &str, &str); 15] = [
     ("`import`, `seed`, `BEDLOAD.json`, `import --report`", "bedload-import-5", "ImportReport"),
-    ("`import --dry-run`", "bedload-plan-2", "Plan"),
+    ("`import --dry-run`", "bedload-plan-2", "DryRun"),
     ("`inspect`", "bedload-inspect-3", "InspectReport"),
     ("`verify`", "bedload-verify-4", "VerifyReport"),
     ("`walk`", "bedload-walk-1", "WalkReport"),
@@ -185,9 +185,11 @@ impl Types {
             if how.contains("flatten")
                 && let syn::Type::Path(path) = &field.ty
                 && let Some(name) = path.path.get_ident().map(ToString::to_string)
-                && self.enums.contains_key(&name)
             {
-                text += &self.variants(&name, parts);
+                match self.enums.contains_key(&name) {
+                    true => text += &self.variants(&name, parts),
+                    false => text += self.table(&name, parts).split_once("|---|---|---|\n").expect("a table").1,
+                }
                 continue;
             }
             let mut kind =

@@ -145,8 +145,8 @@ fn why_there_is_no_root_or_no_file_is_said() {
     // No database at all comes before that.
     let nowhere = dir.path().join("nowhere");
     bedload().arg("export").arg(&nowhere).assert().code(2).stderr(
-        "error: a file to write is needed\nhint: write `bedload export DB FILE`, as in `bedload export chain chain.car`; `-` \
-         is standard output\n",
+        "error: a file to write is needed\nhint: name the database and the file: bedload export chain chain.car; `-` is \
+         standard output\n",
     );
     let twice = bedload().arg("export").arg("--db").arg(&nowhere).arg(&nowhere).arg(&to).assert().code(2);
     twice.stderr(contains("error: the database is named twice\n"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::bench::node::MAX_NODE_OPS;
 use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_NODE_OPS, DEFAULT_RUNS, Order, Vary};
 use crate::report::bench::{BenchReport, CompareReport, compare};
+use crate::report::shell_word;
 use crate::source::remote::shown_path;
 use crate::{Error, preset::Preset};
 
@@ -36,25 +37,25 @@ pub struct Args {
     #[arg(long, value_name = "OPTION=A,B,..", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "What")]
     pub vary: Vec<String>,
     /// The preset to compare the others with; the default is the first one
-    #[arg(long, value_name = "PRESET", hide_possible_values = true, value_parser = values::preset(), help_heading = "What")]
+    #[arg(long, value_name = "PRESET", hide_possible_values = true, value_parser = values::preset(), help_heading = "What", hide_short_help = true)]
     pub reference: Option<String>,
     /// How much slower than another a preset may be and still be recommended, in percent [default: 5]
     ///
     /// The whole 95 % interval of the ratio must lie below; a smaller margin needs more rounds.
-    #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = "What")]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = "What", hide_short_help = true)]
     pub margin: Option<f64>,
 
     /// Rounds that count
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RUNS, help_heading = "How")]
     pub runs: u32,
     /// Rounds before them that do not count
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "How")]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "How", hide_short_help = true)]
     pub warmup: u32,
     /// The order within a round: rotated by one place each time, or shuffled
-    #[arg(long, value_name = "HOW", default_value = "interleaved", value_parser = order(), help_heading = "How")]
+    #[arg(long, value_name = "HOW", default_value = "interleaved", value_parser = order(), help_heading = "How", hide_short_help = true)]
     pub order: Order,
     /// Seed of the shuffling and of the choice of keys
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How")]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How", hide_short_help = true)]
     pub seed: u64,
     /// Empty the page cache before each import; otherwise the snapshot is read once before
     #[arg(long, help_heading = "How")]
@@ -63,19 +64,19 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "How")]
     pub budget: Option<Duration>,
     /// Limit the memory of each import by a control group; where that is not allowed the report says so
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How")]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How", hide_short_help = true)]
     pub limit_memory: Option<u64>,
     /// Lookups of each kind in each finished database; 0 for none
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_LOOKUPS, help_heading = "How")]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LOOKUPS, help_heading = "How", hide_short_help = true)]
     pub lookups: u64,
     /// Reads and writes like a node's after them; 0 for none [default: 10000]
     ///
     /// One of five operations writes a new block, in batches with the WAL. Give millions to see flushes, compactions
     /// and stalls; they end after a minute.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_NODE_OPS), help_heading = "How")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_NODE_OPS), help_heading = "How", hide_short_help = true)]
     pub node_ops: Option<u64>,
     /// Leave out the scan of each finished database
-    #[arg(long, help_heading = "How")]
+    #[arg(long, help_heading = "How", hide_short_help = true)]
     pub no_scan: bool,
 
     /// Directory of the temporary databases; its file system is part of what is measured
@@ -87,13 +88,13 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Where")]
     pub out: PathBuf,
     /// Show every column of the table, however wide the terminal is
-    #[arg(long, help_heading = "Where")]
+    #[arg(long, help_heading = "Where", hide_short_help = true)]
     pub wide: bool,
     /// Run nothing: analyse saved results (results.json or its directory) again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Where")]
     pub recommend: Option<PathBuf>,
     /// Run nothing: put two saved results side by side, of whatever machines and days, and say what differs
-    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["source", "presets", "vary", "recommend"], help_heading = "Where")]
+    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["source", "presets", "vary", "recommend"], help_heading = "Where", hide_short_help = true)]
     pub compare: Option<Vec<PathBuf>>,
 }
 
@@ -105,7 +106,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if let Some([a, b]) = args.compare.as_deref() {
         let compared = compare(&bench::load(a)?, &bench::load(b)?);
         if compared.variants.is_empty() {
-            return Err(nothing_in_common(&compared).into());
+            return Err(nothing_in_common(&compared, a).into());
         }
         if globals.json {
             return output::print_json(&compared);
@@ -133,7 +134,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 }
 
 /// The error of two comparisons that cannot be put side by side.
-fn nothing_in_common(compared: &CompareReport) -> Error {
+fn nothing_in_common(compared: &CompareReport, a: &Path) -> Error {
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     Error::Usage {
         reason: format!(
@@ -141,7 +142,10 @@ fn nothing_in_common(compared: &CompareReport) -> Error {
             list(&compared.only_a),
             list(&compared.only_b)
         ),
-        hint: "give two that have run the same presets; `bedload bench --recommend FILE` shows each".into(),
+        hint: format!(
+            "give two that have run the same presets; `bedload bench --recommend {}` shows one",
+            shell_word(&a.to_string_lossy())
+        ),
     }
 }
 

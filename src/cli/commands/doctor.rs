@@ -37,16 +37,16 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Where the import would put partitions; the default is beside the database
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
     /// Whether blocks go through memory or through files; auto takes what fits the budget
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = values::plan_choice())]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = values::plan_choice(), hide_short_help = true)]
     pub plan: PlanChoice,
     /// Preset of the import: a name (`bedload presets list`) or a file
     #[arg(long, value_name = "NAME|FILE", hide_possible_values = true, value_parser = values::preset())]
     pub preset: Option<String>,
     /// Override one option of the preset; may be repeated
-    #[arg(long, value_name = "STAGE.SCOPE.OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment())]
+    #[arg(long, value_name = "STAGE.SCOPE.OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), hide_short_help = true)]
     pub set: Vec<String>,
     #[command(flatten)]
     pub network: NetworkArgs,

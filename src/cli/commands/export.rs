@@ -13,6 +13,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::cli::args::{LocationArgs, ResourceArgs};
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
+use crate::cli::usage::command_line;
 use crate::cli::{output, progress};
 
 /// Write the blocks of a database into a snapshot
@@ -88,12 +89,18 @@ impl Args {
             (Some(db), Some(file), None) | (None, Some(db), Some(file)) => Ok((db, file)),
             (None, ..) | (_, None, _) => Err(Error::Usage {
                 reason: "a file to write is needed".into(),
-                hint: "write `bedload export DB FILE`, as in `bedload export chain chain.car`; `-` is standard output"
-                    .into(),
+                hint: match self.db.as_deref().or(self.first.as_deref()).filter(|db| db.is_dir()) {
+                    None => {
+                        "name the database and the file: bedload export chain chain.car; `-` is standard output".into()
+                    }
+                    Some(db) => command_line(
+                        ["export".as_ref(), db.as_os_str(), db.with_extension("car").as_os_str()].into_iter(),
+                    ),
+                },
             }),
-            (Some(_), Some(_), Some(_)) => Err(Error::Usage {
+            (Some(db), Some(_), Some(file)) => Err(Error::Usage {
                 reason: "the database is named twice".into(),
-                hint: "write `bedload export DB FILE`, or `bedload export --db DB FILE`".into(),
+                hint: command_line(["export".as_ref(), db.as_os_str(), file.as_os_str()].into_iter()),
             }),
         }
     }

@@ -83,7 +83,7 @@ impl Args {
             }),
             _ => Err(Error::Usage {
                 reason: "a database and what to look for in it are needed".into(),
-                hint: "write `bedload get DB KEY`, as in `bedload get chain 1000`".into(),
+                hint: "name both, as in `bedload get chain 1000`".into(),
             }),
         }
     }

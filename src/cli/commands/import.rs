@@ -85,7 +85,7 @@ pub struct Args {
     #[arg(long, value_name = "SUM", help_heading = "Source", hide_short_help = true)]
     pub checksum: Option<String>,
 
-    /// Missing blocks: ignore, check (count) or require all; roots: require the roots
+    /// If blocks are missing: ignore, roots, check or require
     #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true, value_parser = values::links(),
           help_heading = "CARs")]
     pub links: Links,
@@ -144,7 +144,7 @@ pub struct Args {
     #[command(flatten)]
     pub network: NetworkArgs,
 
-    /// Publish each file as it is built, as `bundle` does; without --db no database stays
+    /// Publish each file as it is built; without --db no database stays
     #[arg(long, value_name = "PLACE", conflicts_with = "into_existing", help_heading = "Bundles and shards")]
     pub bundle: Option<PathBuf>,
     /// Sign the bundle with a secret key of minisign

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::load::{Format, snapshots_in};
-use crate::read::inspect::{InspectOptions, inspect, list};
+use crate::read::inspect::{InspectOptions, inspect, list, trim_hint};
 use crate::source::car::NullPadding;
 use crate::source::remote::{is_remote, shown_path as shown};
 
@@ -107,7 +107,7 @@ fn inspect_one(options: &InspectOptions, args: &Args, globals: &Globals) -> anyh
             action: "inspect",
             path: source.clone(),
             problems: "a torn tail".into(),
-            hint: format!("`bedload import --tail trim` imports up to block {last} and leaves the rest out"),
+            hint: trim_hint(&source, last),
         }
         .into());
     }

@@ -15,6 +15,7 @@ use crate::cli::args::{NetworkArgs, this_program};
 use crate::cli::globals::Globals;
 use crate::cli::progress::runs::Runs;
 use crate::cli::render::{rows, screen};
+use crate::cli::usage::command_line;
 use crate::cli::{output, signals, values};
 
 /// Search for better options around a preset, and write them as a new preset
@@ -106,7 +107,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         write!(out, "{}", screen::fit(&shown(&report.describe()), 14, screen::stdout_columns()))?;
         if report.preset.is_some() {
             let written = named(&args.write);
-            write!(out, "{}", rows::row("written", 13, &format!("{written}: bedload import .. --preset {written}")))?;
+            let again = command_line(["import", &args.source.to_string_lossy(), "--preset", &written].into_iter());
+            write!(out, "{}", rows::row("written", 13, &format!("{written}: {again} --db DIR")))?;
         }
         Ok(())
     })

@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long)]
     pub allow_extra: bool,
     /// What null padding in that snapshot is: error, or the end; the default is what the import used
-    #[arg(long, value_name = "MEANING", value_parser = values::null_padding(), requires = "against")]
+    #[arg(long, value_name = "MEANING", value_parser = values::null_padding(), requires = "against", hide_short_help = true)]
     pub null_padding: Option<NullPadding>,
 
     #[command(flatten)]

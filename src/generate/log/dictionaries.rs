@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Dictionaries;
 use crate::error::{Error, Result};
+use crate::os::files::open_regular;
 
 /// What the name of a dictionary file ends in, behind its number in three digits.
 const ENDING: &str = "M.dict.zst";
@@ -25,7 +26,7 @@ pub fn read_dictionaries(dir: &Path) -> Result<Dictionaries> {
         let Some(number) = name.strip_suffix(ENDING).filter(|it| it.len() == 3).and_then(|it| it.parse().ok()) else {
             continue;
         };
-        let packed = std::fs::File::open(&path).map_err(Error::io("open", &path))?;
+        let packed = open_regular(&path).map_err(Error::io("open", &path))?;
         let decoder = zstd::Decoder::new(packed).map_err(Error::io("read", &path))?;
         let mut bytes = Vec::new();
         decoder.take(LARGEST).read_to_end(&mut bytes).map_err(Error::io("unpack", &path))?;

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::log::{WINDOW, each_batch, expectations};
 use super::options::InspectOptions;
 use crate::error::{Error, Result};
+use crate::report::shell_word;
 use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, LogProblem, RangeReader, Unpacker};
 use crate::source::block_log::{Chain, Checked};
@@ -31,8 +32,14 @@ pub(super) fn list(log: &Log, options: &InspectOptions, out: &mut dyn Write) -> 
         action: "inspect",
         path: options.source.clone(),
         problems: "a torn tail".into(),
-        hint: format!("`bedload import --tail trim` imports up to block {last} and leaves the rest out"),
+        hint: trim_hint(&options.source, last),
     })
+}
+
+/// The hint for a log that ends inside a block.
+pub(crate) fn trim_hint(log: &Path, last: u32) -> String {
+    let log = shell_word(&log.to_string_lossy()).into_owned();
+    format!("`bedload import {log} --db DIR --tail trim` imports up to block {last} and leaves the rest out")
 }
 
 fn list_files(files: &LogFiles, log: &Log, options: &InspectOptions, out: &mut dyn Write) -> Result<u32> {

@@ -15,6 +15,8 @@ use std::io::Write;
 use std::path::Path;
 
 use self::heads::Heads;
+#[cfg(feature = "cli")]
+pub(crate) use self::log_list::trim_hint;
 pub use self::options::InspectOptions;
 use self::tally::Tally;
 use super::snapshot::{CHUNK, REMOTE_CHUNK, Snapshot};

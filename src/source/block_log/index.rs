@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use super::framing::{Framing, u32_at, u64_at};
 use crate::chain::Id;
+use crate::os::files::open_regular;
 
 /// Bytes of an artifacts file that every version has.
 const ARTIFACTS_HEAD: usize = 48;
@@ -90,7 +91,7 @@ impl Index {
     fn read(path: &Path, artifacts: bool, first: u32, last: u32) -> Result<Self, (String, String)> {
         let name = || if artifacts { "artifacts".to_owned() } else { "index".to_owned() };
         let failed = |error: std::io::Error| (name(), error.to_string());
-        let file = File::open(path).map_err(failed)?;
+        let file = open_regular(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         let blocks = u64::from(last - first) + 1;
         let (kind, head, entry) = if artifacts {

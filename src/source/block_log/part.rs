@@ -15,6 +15,7 @@ use super::unpack::{UnpackProblem, Unpacker};
 use super::{MAX_BLOCK, PEEK, TornTail};
 use crate::chain::{Header, Id};
 use crate::error::{Error, Result};
+use crate::os::files::open_regular;
 use crate::os::mmap::shrank;
 
 /// How far back from its end a torn log is searched for its last whole block, in bytes.
@@ -70,7 +71,7 @@ impl Part {
     /// [`Error::BadInput`]: it is no log ([`LogProblem::NotALog`]), has no whole block ([`LogProblem::Empty`]), or is
     /// torn and `torn` does not allow that ([`LogProblem::Torn`]); [`Error::Io`]: it cannot be read.
     pub fn open(path: &Path, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io("open", path))?;
+        let file = open_regular(path).map_err(Error::io("open", path))?;
         Self::of_file(path, file, torn, unpacker)
     }
 

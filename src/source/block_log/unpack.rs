@@ -15,6 +15,7 @@ use super::MAX_BLOCK;
 use super::packing::Packing;
 use super::problem::LogProblem;
 use crate::os::buffer::make_room;
+use crate::os::files::open_regular;
 use crate::source::input::zstd_frame::MAGIC;
 
 /// How many dictionaries a word can name.
@@ -86,7 +87,7 @@ impl Known {
             from.by_ref().take(MAX_DICTIONARY + 1).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        let open = || std::fs::File::open(&path);
+        let open = || open_regular(&path);
         let mut bytes = open().and_then(|file| read(Box::new(file))).map_err(|error| bad(error.to_string()))?;
         if bytes.starts_with(&MAGIC) {
             let unpacked = open().and_then(zstd::Decoder::new).and_then(|decoder| read(Box::new(decoder)));

@@ -99,16 +99,16 @@ impl Problem for CompressionProblem {
             Self::Empty => "download the snapshot again".into(),
             Self::Directory => "name the snapshot file, not the folder it lies in".into(),
             Self::NotFound => "check the path".into(),
-            Self::Loop => "name the file itself; namei -l NAME shows where each link leads".into(),
+            Self::Loop => "name the file itself; namei -l {file} shows where each link leads".into(),
             Self::Url => {
-                "give a URL as https://host/name (http, https, s3, gs or az), or pipe it in (curl -fL URL | bedload import - --db DIR)"
+                "give a URL as https://host/name (http, https, s3, gs or az), or pipe it in (curl -fL {file} | bedload import - --db DIR)"
                     .into()
             }
             Self::Checksum { .. } => {
                 "one of both is wrong: compare the sum with the publisher's page, and download the snapshot again"
                     .into()
             }
-            Self::NoPermission => "check who may read it: ls -l".into(),
+            Self::NoPermission => "check who may read it: ls -l {file}".into(),
             Self::Truncated { .. } => {
                 "the download is incomplete: compare its size and sha256 with the publisher's".into()
             }
@@ -119,20 +119,20 @@ impl Problem for CompressionProblem {
                     .into()
             }
             Self::NeedsMemory { compression: Compression::Xz, .. } => {
-                "raise --memory, or unpack it first: xz -dc FILE | bedload import -".into()
+                "raise --memory, or unpack it first: xz -dc {file} | bedload import - --db DIR".into()
             }
             Self::NeedsMemory { .. } => {
-                "raise --memory, or unpack it first: zstd -dc --long=31 FILE | bedload import -".into()
+                "raise --memory, or unpack it first: zstd -dc --long=31 {file} | bedload import - --db DIR".into()
             }
             Self::WindowTooLarge { .. } => {
-                "check the file (zstd -lv); if it is valid, unpack it with the tool that wrote it".into()
+                "check the file (zstd -lv {file}); if it is valid, unpack it with the tool that wrote it".into()
             }
             Self::DictionaryNeeded { .. } => {
-                "unpack it with that dictionary first: zstd -dc -D DICTIONARY FILE | bedload import -".into()
+                "unpack it with that dictionary first: zstd -dc -D DICTIONARY {file} | bedload import - --db DIR".into()
             }
             Self::Nested { outer, inner } => {
                 let tool = outer.tool();
-                format!("take the outer layer off first: {tool} -dc FILE > FILE.{}", inner.suffix())
+                format!("take the outer layer off first: {tool} -dc {{file}} > {{file}}.{}", inner.suffix())
             }
         }
     }
