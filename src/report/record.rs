@@ -223,6 +223,10 @@ impl ImportRecord {
             },
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) if error.kind() == ErrorKind::NotADirectory => Err(no_database(db)),
+            // The directory cannot be searched.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && path.symlink_metadata().is_err() => {
+                Err(no_database(db))
+            }
             Err(error) if error.kind() == ErrorKind::InvalidData => Err(unreadable(&error)),
             Err(error) => Err(Error::io("read", path)(error)),
         }

@@ -12,6 +12,7 @@ mod places_are_checked;
 mod presets;
 mod readme;
 mod reports;
+mod sources_and_databases;
 mod terminals_are_not_steered;
 mod watched_from_outside;
 mod what_is_left_is_cleaned;

@@ -10,6 +10,7 @@ mod inspect_reports_what_is_in_a_snapshot;
 mod locations;
 mod replacements;
 mod stat_shows_a_database;
+mod verdicts;
 mod verify_after_a_node;
 mod verify_finds_every_fault;
 mod walk_counts_links;

@@ -198,8 +198,7 @@ fn a_comparison_that_does_not_fit_in_memory_finds_the_same() {
     let db = import(dir.path(), &car, &[]);
     let work = dir.path().join("work");
     std::fs::create_dir(&work).expect("create");
-    let more =
-        ["--against", car.to_str().expect("text"), "--memory", "64K", "--work-dir", work.to_str().expect("text")];
+    let more = ["--against", car.to_str().expect("text"), "--memory", "1M", "--work-dir", work.to_str().expect("text")];
     let report = verify(&db, &more, 0);
     assert_eq!(report["against"]["same"], report["records"]);
     assert_eq!(std::fs::read_dir(&work).expect("list").count(), 0, "nothing is left behind");

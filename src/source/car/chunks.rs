@@ -34,6 +34,9 @@ use crate::source::input::{Body, Expected, Input, Remote, Restart};
 /// How many bytes are read first, to find the header in.
 const FIRST_READ: usize = 64 << 10;
 
+/// Bytes in which every header has its first field.
+const LEAST_HEAD: usize = 64;
+
 /// The most that is read to find the header: padding of a CARv2 and header, in bytes.
 const MAX_HEAD: u64 = super::MAX_HEADER + (4 << 20);
 
@@ -290,18 +293,11 @@ impl Chunks {
             let step = read_header(&head, size).map_err(|(problem, at)| {
                 let foreign = if part == 0 { foreign::kind(&head, || bytes.tail(&head)) } else { None };
                 let ends = size == Some(head.len() as u64);
-                let problem = match (foreign, &problem) {
-                    (Some((what, hint)), _) => CarProblem::Foreign { what, hint },
-                    (None, CarProblem::NotACar { .. }) if part == 0 && is_block_log(&head, ends) => {
-                        CarProblem::Foreign { what: "a block log", hint: "leave --format car out" }
-                    }
-                    (None, CarProblem::NotACar { .. } | CarProblem::Truncated { .. }) => problem,
-                    (None, _) if part == 0 && !foreign::has_header_fields(&head) => {
-                        CarProblem::NotACar { reason: problem.to_string() }
-                    }
-                    (None, _) => problem,
-                };
-                Error::bad_input(&name, part + at, problem)
+                match foreign {
+                    Some((what, hint)) => Error::bad_input(&name, at, CarProblem::Foreign { what, hint }),
+                    None if part == 0 => no_header(&name, &head, ends, problem, at),
+                    None => Error::bad_input(&name, part + at, problem),
+                }
             })?;
             match step {
                 HeaderStep::Header(header) => break header,
@@ -311,7 +307,11 @@ impl Chunks {
                 }
                 HeaderStep::NeedMore(_) if size == Some(head.len() as u64) => {
                     let problem = CarProblem::Truncated { inside: "the header" };
-                    return Err(Error::bad_input(&name, part + head.len() as u64, problem));
+                    let end = head.len() as u64;
+                    return Err(match part {
+                        0 => no_header(&name, &head, true, problem, end),
+                        part => Error::bad_input(&name, part + end, problem),
+                    });
                 }
                 HeaderStep::NeedMore(len) => {
                     // Grown by doubling, and only as data comes: a claimed length alone moves nothing.
@@ -1075,6 +1075,20 @@ impl Framed {
     fn stops(&self) -> bool {
         self.padding || self.header || self.over
     }
+}
+
+/// The error for a file whose beginning is no header. A file without any field of a header is no CAR.
+fn no_header(name: &Path, head: &[u8], ends: bool, problem: CarProblem, at: u64) -> Error {
+    let is_cut = head.len() < LEAST_HEAD && matches!(problem, CarProblem::Truncated { .. });
+    let problem = match problem {
+        CarProblem::NotACar { .. } if is_block_log(head, ends) => {
+            CarProblem::Foreign { what: "a block log", hint: "leave --format car out" }
+        }
+        CarProblem::NotACar { .. } => problem,
+        _ if is_cut || foreign::has_header_fields(head) => problem,
+        _ => return Error::bad_input(name, 0, CarProblem::NotACar { reason: problem.to_string() }),
+    };
+    Error::bad_input(name, at, problem)
 }
 
 #[cfg(test)]

@@ -1,0 +1,95 @@
+//! The last line of `verify` is its verdict, and the exit code agrees with it.
+
+use std::path::Path;
+
+use crate::common::database::{bedload, flip, generate, import, json, open, some_keys, ssts};
+use rust_rocksdb::{BottommostLevelCompaction, CompactOptions};
+
+/// Runs `verify`: its last line, its document, and what it says on standard error.
+#[track_caller]
+fn verdict(db: &Path, more: &[&str], code: i32) -> (String, serde_json::Value, String) {
+    let output = bedload().arg("verify").arg(db).args(more).output().expect("run");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let line = text.lines().last().expect("a line").to_owned();
+    let report = json(&["verify"], db, more, code);
+    (line, report, said)
+}
+
+/// Rewrites every file, so that nothing tells which records the import wrote.
+fn compact(db: &Path) {
+    let mut anew = CompactOptions::default();
+    anew.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+    open(db).compact_range_opt(None::<&[u8]>, None::<&[u8]>, &anew);
+}
+
+#[test]
+fn finished_import_is_confirmed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (line, report, _) = verdict(&db, &[], 0);
+    assert_eq!((&*line, &report["verdict"]), ("verdict   confirmed", &"confirmed".into()));
+    assert!(report["not_confirmed"].is_null());
+    for (color, line) in [("always", "\x1b[1;32mverdict   confirmed\x1b[0m\n"), ("never", "\nverdict   confirmed\n")] {
+        let colored = bedload().args(["--color", color, "verify"]).arg(&db).output().expect("run");
+        assert!(String::from_utf8_lossy(&colored.stdout).ends_with(line), "{colored:?}");
+    }
+    let (line, report, _) = verdict(&db, &["--sample", "9"], 0);
+    assert_eq!(line, "verdict   intact but not confirmed: no more than 9 records were checked");
+    assert_eq!((&report["verdict"], &report["valid"]), (&"intact".into(), &true.into()));
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
+    let (line, ..) = verdict(&db, &[], 0);
+    assert_eq!(line, "verdict   intact but not confirmed: no BEDLOAD.json records what must be there");
+}
+
+/// It said so in the middle of the report and ended with exit code 0.
+#[test]
+fn possible_loss_of_records_fails() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let lost = some_keys(&db, 9);
+    let node = open(&db);
+    lost.iter().for_each(|key| node.delete(key).expect("deleted"));
+    (0..10u8).for_each(|number| node.put([1, 0x71, 0, 1, number], [number]).expect("put"));
+    drop(node);
+    compact(&db);
+    let (line, report, said) = verdict(&db, &[], 1);
+    let reason =
+        "it was written to since the import, 1 record more than recorded; records of the import may be missing";
+    assert_eq!(line, format!("verdict   intact but not confirmed: {reason}"));
+    assert_eq!((&report["verdict"], &report["not_confirmed"]), (&"intact".into(), &reason.into()));
+    assert_eq!(report["valid"], true);
+    let error = format!("error: verify {}: intact but not confirmed: {reason}\nhint: --against SNAPSHOT", db.display());
+    assert!(said.starts_with(&error), "{said}");
+    // Who knows of the node accepts it; the comparison shows the loss.
+    verdict(&db, &["--allow-extra"], 0);
+    let (line, ..) = verdict(&db, &["--allow-extra", "--against", car.to_str().expect("text")], 3);
+    assert!(line.starts_with("verdict   damaged: "), "{line}");
+}
+
+#[test]
+fn damage_ends_with_its_verdict() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    flip(&ssts(&db)[0], 5000);
+    let (line, report, _) = verdict(&db, &[], 3);
+    assert!(line.starts_with("verdict   damaged: ") && line.contains("problem"), "{line}");
+    assert_eq!(report["verdict"], "damaged");
+    let red = bedload().args(["--color", "always", "verify"]).arg(&db).output().expect("run");
+    assert!(String::from_utf8_lossy(&red.stdout).contains("\x1b[1;31mverdict   damaged: "), "{red:?}");
+}
+
+#[test]
+fn other_snapshots_are_no_damage() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let other = dir.path().join("other.car");
+    bedload().arg("generate").arg(&other).args(["--size", "1MiB", "--seed", "9", "--quiet"]).assert().success();
+    let (line, ..) = verdict(&db, &["--against", other.to_str().expect("text")], 3);
+    assert_eq!(
+        line,
+        "verdict   intact but not confirmed: it was compared with another snapshot than that of its import"
+    );
+}
