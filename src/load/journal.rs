@@ -425,10 +425,7 @@ impl Journal {
         let line = self.line(entry)?;
         let mut slot = self.file.lock();
         let outcome = match &mut *slot {
-            Ok(file) => file
-                .write_all(&functions)
-                .and_then(|()| file.write_all(&line))
-                .and_then(|()| file.sync_data()),
+            Ok(file) => file.write_all(&functions).and_then(|()| file.write_all(&line)).and_then(|()| file.sync_data()),
             Err(error) => Err(same(error)),
         };
         if let Err(error) = &outcome {
