@@ -6,6 +6,7 @@ use crate::load::open::OpenSource;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::sink::batches::most_batches;
 use crate::load::{checkpoint, file_limits};
+use crate::os::mmap::MAX_MAPS;
 use crate::os::resources;
 use crate::parallel;
 use crate::preset::{Loader, Resolved};
@@ -126,7 +127,8 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
     let own = if plain { memory } else { memory - memory / 4 };
     // What is not mapped is copied to pieces; where the size is not known, `choose` leaves room for them.
-    let own = if !plain && is_exact { own - own / 4 } else { own };
+    let is_mapped = plain && opened.sources() < MAX_MAPS as u64;
+    let own = if !is_mapped && is_exact { own - own / 4 } else { own };
     let identities = (opened.sources() + 1).saturating_mul(IDENTITY);
     if opened.sources() > 0 && identities > budget {
         return Err(Error::Usage {
