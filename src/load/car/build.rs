@@ -155,10 +155,9 @@ impl Builder<'_> {
         let needs = |partition| self.needs(held, partition);
         let bytes = group.partitions.clone().map(needs).max().unwrap_or_default();
         let _share = (bytes > 0).then(|| limit.take(bytes));
+        // Memory that is kept for the next partition is not part of a share.
         let built = self.build(group, held, spare);
-        if group.partitions.clone().any(|partition| self.largest(partition) > 0) {
-            *spare = None;
-        }
+        *spare = None;
         built
     }
 

@@ -25,12 +25,12 @@ pub(in crate::load) fn most_batches(writers: usize, gatherers: usize) -> usize {
 const WRITE_BUFFERS: u64 = 8;
 
 /// The share of the budget that one block may have, as its reciprocal. Where SSTs are built, the block is in memory beside the
-/// copies that RocksDB makes. Where it goes through memtables, each batch may hold one twice, each write buffer once, and each
+/// copies that RocksDB makes. Where it goes through memtables, each reader may have one in hand, each batch may hold one twice, each write buffer once, and each
 /// thread of RocksDB that flushes or compacts reads and builds one.
 pub(in crate::load) fn block_share(plan: &Plan) -> u64 {
     let of_memtables = |memtable: &MemtablePlan| {
-        let batches = 2 * most_batches(memtable.writer_threads, plan.threads) as u64;
-        batches + WRITE_BUFFERS + (1 + SST_COPIES) * parallel::cores() as u64
+        let batches = 2 * most_batches(memtable.writer_threads, plan.threads);
+        (batches + plan.threads) as u64 + WRITE_BUFFERS + (1 + SST_COPIES) * parallel::cores() as u64
     };
     plan.memtable().map_or(1 + SST_COPIES, of_memtables)
 }
