@@ -77,6 +77,7 @@ impl Cli {
     }
 
     fn work(&self, globals: &Globals) -> anyhow::Result<()> {
+        crate::os::resources::limit_kept_memory();
         crate::handle_sigbus();
         // `doctor` reports the limit before it raises it.
         if !matches!(self.command, Command::Doctor(_)) {

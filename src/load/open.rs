@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::load::identity::{Origin, RemoteOrigin, is_file};
 use crate::load::options::{F3Data, Format, ImportOptions, Indexes, LogOptions};
+use crate::load::sink::batches::block_share;
 use crate::load::sources::Sources;
 use crate::load::validate;
 use crate::report::{ChecksumInfo, Plan, SourceInfo};
@@ -13,10 +14,6 @@ use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought, TornT
 use crate::source::car::Header;
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::input::{Body, Compression, Expected, Extent, Input, InputOptions, Remote};
-
-/// The share of the budget that one block may have: it is read, sorted and built while others are, and RocksDB copies
-/// it once or twice.
-pub(super) const BLOCK_SHARE: u64 = 4;
 
 /// Compressed sources come to about so many times their size: state compresses to a third. A wrong guess costs partitions that
 /// are too small, or a merge.
@@ -175,7 +172,7 @@ impl OpenSource {
         let limits = Limits {
             max_block: options.max_block_size,
             null_padding: options.null_padding,
-            fits: options.memory_budget() / BLOCK_SHARE,
+            fits: options.memory_budget() / block_share(plan),
             budget: options.memory_budget(),
             chunk: plan.chunk_bytes as usize,
         };

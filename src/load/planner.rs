@@ -7,6 +7,7 @@ use crate::load::open::OpenSource;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::sink::batches::most_batches;
 use crate::load::{checkpoint, file_limits};
+use crate::os::mmap::MAX_MAPS;
 use crate::os::resources;
 use crate::parallel;
 use crate::preset::{Loader, Resolved};
@@ -23,10 +24,6 @@ pub const MIN_MEMORY: u64 = 16 << 20;
 
 /// The least memory of each worker beside the blocks, in bytes: buffers of an SST being built.
 pub(super) const WORKER_FIXED: u64 = 2 << 20;
-
-/// Copies of a large value that building an SST makes beside the value itself: two that were measured without compression
-/// (RocksDB 11.12), and the compressed one.
-pub(super) const SST_COPIES: u64 = 3;
 
 /// The memory that RocksDB uses for an SST until it is finished, as a share of its size, as its reciprocal: hashes of the
 /// keys, the filter made of them, the index. Ten bytes for a block of 1 KiB come to half of that.
@@ -55,6 +52,9 @@ const PIECES_SHARE: u64 = 4;
 /// Memory for each source, in bytes: what is known of it, and a mark of 16 bytes in each of as many partitions as there mostly
 /// are at the most.
 const SOURCE: u64 = 4 << 10;
+
+/// Memory for what identifies each source in memory, in the journal and in the report, in bytes.
+const IDENTITY: u64 = 1 << 10;
 
 /// The share of the budget, as its reciprocal, that keys and links may take where these are compared.
 const LINKS_SHARE: u64 = 8;
@@ -130,7 +130,20 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
     let own = if plain { memory } else { memory - memory / 4 };
     // What is not mapped is copied to pieces; where the size is not known, `choose` leaves room for them.
-    let own = if !plain && is_exact { own - own / 4 } else { own };
+    let is_mapped = plain && opened.sources() < MAX_MAPS as u64;
+    let own = if !is_mapped && is_exact { own - own / 4 } else { own };
+    let identities = (opened.sources() + 1).saturating_mul(IDENTITY);
+    if opened.sources() > 0 && identities > budget {
+        return Err(Error::Usage {
+            reason: format!("{} sources do not fit a memory budget of {}", opened.sources() + 1, human(budget)),
+            hint: format!(
+                "give --memory {} or more, or import them in parts, the later ones with --into-existing",
+                human(identities.next_multiple_of(1 << 20)).replace(".0 ", "")
+            ),
+        });
+    }
+    // What is left for blocks is never less than the least budget.
+    let own = own.saturating_sub(if opened.sources() > 0 { identities } else { 0 }).max(own.min(MIN_MEMORY));
     let own = own - opened.sources().saturating_mul(SOURCE).min(own / 8);
     let threads = threads(options, preset);
     let choice = match options.plan {
@@ -175,7 +188,11 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let mut warnings = Vec::new();
     match preset.loader {
         Loader::Ingest => plan.open_files = file_limits::of_ingest(&plan, &loading)?,
-        Loader::Memtable => warnings = for_memtable(&mut plan, options, preset, &loading)?,
+        Loader::Memtable => {
+            // A compressed source may be many times as large as the guess.
+            let most = expected.filter(|_| is_exact);
+            warnings = for_memtable(&mut plan, options, preset, &loading, most)?;
+        }
     }
     plan.links_bytes = links_bytes;
     if links_bytes > 0 {
@@ -410,7 +427,8 @@ pub(super) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
     plan.method = Method::BlockLogSst { log: LogPlan { range_bytes, families, transactions } };
 }
 
-/// Turns a plan into that for the memtable loader with the options in `loading`, and returns warnings for the user.
+/// Turns a plan into that for the memtable loader with the options in `loading`, and returns warnings for the user. `most` is
+/// the size of the source where it is known.
 ///
 /// # Errors
 /// [`Error::Usage`]: the write buffers do not fit into a budget that the user has named.
@@ -419,6 +437,7 @@ pub(super) fn for_memtable(
     options: &ImportOptions,
     preset: &Resolved,
     loading: &OptionMap,
+    most: Option<u64>,
 ) -> Result<Vec<String>> {
     let number = |group, name| file_limits::number(loading, group, name);
     let buffer = number(Group::Cf, "write_buffer_size")?.max(1) as u64;
@@ -464,7 +483,11 @@ pub(super) fn for_memtable(
 
     let mut warnings = Vec::new();
     // A small source never fills them.
-    let needed = write_buffer_bytes.min(plan.expected_bytes.map_or(u64::MAX, |bytes| bytes.saturating_mul(5) / 4));
+    let needed = write_buffer_bytes.min(most.map_or(u64::MAX, |bytes| bytes.saturating_mul(5) / 4));
+    // A vector has a pointer to each record beside its buffer, twice while it grows and once more while it is flushed.
+    let is_vector =
+        loading.get(Group::Cf, "memtable_factory").is_some_and(|factory| factory.to_lowercase().contains("vector"));
+    let needed = if is_vector { needed.saturating_mul(3) / 2 } else { needed };
     if needed > plan.memory {
         let reason = format!(
             "preset `{}` fills up to {} of write buffers, more than the memory budget of {}",

@@ -88,12 +88,14 @@ pub fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// Returns memory that was freed to the system. The allocator keeps buffers of some MiB for each thread otherwise.
-pub(crate) fn release_free_memory() {
+/// Limits the freed memory that the allocator of this process keeps for each thread. By default glibc keeps up to 64 MiB for a
+/// thread that has freed buffers of some MiB, as RocksDB does after a large block.
+pub(crate) fn limit_kept_memory() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it takes no pointers, and locks what it looks at.
+    // SAFETY: both take numbers; it is called before other threads start.
     unsafe {
-        libc::malloc_trim(0);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 4 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 2 << 20);
     }
 }
 

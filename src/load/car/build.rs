@@ -16,14 +16,13 @@ use crate::load::car::read::Blocks;
 use crate::load::identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
-use crate::load::planner::{SST_COPIES, WORKER_FIXED};
-use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
+use crate::load::planner::WORKER_FIXED;
+use crate::load::sink::sst::{RotatingSstWriter, SST_COPIES, SstFolder};
 use crate::load::sources::Sources;
 use crate::load::uploads::Uploads;
 use crate::os::buffer::Buffer;
 use crate::os::direct;
 use crate::os::files::sync_dir;
-use crate::os::resources;
 use crate::parallel::{self, MemoryLimit};
 use crate::progress::Progress;
 use crate::report::{Plan, SortPlan};
@@ -70,9 +69,6 @@ pub(in crate::load) fn build(blocks: &Blocks, building: &BuildContext<'_>) -> Re
         // Beside the blocks, for which reading has left it free.
         Held::Memory { .. } => SST_COPIES * longest,
     };
-    if longest > 0 {
-        resources::release_free_memory();
-    }
     let builder = Builder {
         building,
         folder: SstFolder::new(building.dir, plan.sst_bytes, &resumed.files),
@@ -159,11 +155,9 @@ impl Builder<'_> {
         let needs = |partition| self.needs(held, partition);
         let bytes = group.partitions.clone().map(needs).max().unwrap_or_default();
         let _share = (bytes > 0).then(|| limit.take(bytes));
+        // Memory that is kept for the next partition is not part of a share.
         let built = self.build(group, held, spare);
-        if group.partitions.clone().any(|partition| self.largest(partition) > 0) {
-            *spare = None;
-            resources::release_free_memory();
-        }
+        *spare = None;
         built
     }
 

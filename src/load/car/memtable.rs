@@ -29,6 +29,7 @@ use crate::progress::{Event, Phase};
 use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
 use crate::sort::router::Framed;
+use crate::sort::spill::LARGE;
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
 use parking_lot::Mutex;
@@ -293,7 +294,7 @@ impl Load<'_> {
                 chunk.bytes.check()?;
                 progress.add(0, part.done.blocks - before.0);
                 self.counts.add(chunk.source, part.content, part.done.payload - before.1);
-                part.spare = chunk.bytes.release();
+                part.spare = chunk.bytes.release().filter(|spare| (spare.len() as u64) < LARGE);
                 Ok(())
             });
             part.finish()

@@ -20,9 +20,10 @@ use crate::load::checkpoint::{Clock, PendingCheckpoint};
 use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState, SourceNews};
 use crate::load::links::LinkList;
-use crate::load::open::BLOCK_SHARE;
 use crate::load::options::{ImportOptions, PlanChoice};
-use crate::load::planner::{self, SST_COPIES};
+use crate::load::planner;
+use crate::load::sink::batches::block_share;
+use crate::load::sink::sst::SST_COPIES;
 use crate::load::sources::Sources;
 use crate::os::buffer::Buffer;
 use crate::os::mmap::MAX_MAPS;
@@ -274,7 +275,7 @@ impl ReadContext<'_> {
         let cached = self.sort.cached || self.sources.has_remote();
         // The run that began may have had more memory, and have accepted larger blocks.
         let spill = match self.resumed.read {
-            Some(_) => spill.within(self.options.memory_budget(), BLOCK_SHARE),
+            Some(_) => spill.within(self.options.memory_budget(), block_share(self.plan)),
             None => spill,
         };
         spill.refer_to(referred).cached(cached, piece_bytes, self.plan.threads)

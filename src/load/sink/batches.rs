@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
+use crate::load::sink::sst::SST_COPIES;
 use crate::parallel;
 use crate::preset::Resolved;
-use crate::report::Plan;
+use crate::report::{MemtablePlan, Plan};
 use crate::rocks::{Batch, Store, Writer};
 use crate::schema::DEFAULT;
+use crate::sort::spill::LARGE;
 
 /// Batches gathered ahead, for each writer.
 const AHEAD: usize = 2;
@@ -17,6 +19,20 @@ const AHEAD: usize = 2;
 /// The most batches there are: waiting, being written, being gathered.
 pub(in crate::load) fn most_batches(writers: usize, gatherers: usize) -> usize {
     writers * (AHEAD + 1) + gatherers
+}
+
+/// Write buffers of a column family, at most, in the presets.
+const WRITE_BUFFERS: u64 = 8;
+
+/// The share of the budget that one block may have, as its reciprocal. Where SSTs are built, the block is in memory beside the
+/// copies that RocksDB makes. Where it goes through memtables, each reader may have one in hand, each batch may hold one twice, each write buffer once, and each
+/// thread of RocksDB that flushes or compacts reads and builds one.
+pub(in crate::load) fn block_share(plan: &Plan) -> u64 {
+    let of_memtables = |memtable: &MemtablePlan| {
+        let batches = 2 * most_batches(memtable.writer_threads, plan.threads);
+        (batches + plan.threads) as u64 + WRITE_BUFFERS + (1 + SST_COPIES) * parallel::cores() as u64
+    };
+    plan.memtable().map_or(1 + SST_COPIES, of_memtables)
 }
 
 /// The channels of full and of empty batches.
@@ -82,6 +98,10 @@ fn write(
             continue;
         }
         batches += 1;
+        if batch.bytes() as u64 > LARGE {
+            // A batch keeps the memory of the largest record that it had.
+            batch = Batch::default();
+        }
         batch.clear();
         // There is always room: no more batches exist than it holds.
         let _ = written.try_send(batch);

@@ -11,6 +11,10 @@ use crate::load::built::BuiltFile;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::borders::Borders;
 
+/// Copies of a large value that building an SST makes beside the value itself: two that were measured without compression
+/// (RocksDB 11.12), and the compressed one.
+pub(in crate::load) const SST_COPIES: u64 = 3;
+
 /// The directory of an import's files; threads share it, so that no two files have one number.
 pub(in crate::load) struct SstFolder<'a> {
     dir: &'a Path,

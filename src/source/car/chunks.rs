@@ -38,7 +38,14 @@ const FIRST_READ: usize = 64 << 10;
 const LEAST_HEAD: usize = 64;
 
 /// The most that is read to find the header: padding of a CARv2 and header, in bytes.
-const MAX_HEAD: u64 = super::MAX_HEADER + (4 << 20);
+const MAX_HEAD: u64 = super::MAX_HEADER + MAX_PADDING;
+const MAX_PADDING: u64 = 4 << 20;
+
+/// Memory for the roots of a header, as a multiple of its length, and for each root, in bytes: what is read, the CIDs, their
+/// texts, the journal, the record and the report. Headers of less than a MiB fit any budget.
+const HEADER_COPIES: u64 = 20;
+const ROOT: u64 = 450;
+const SMALL_HEADER: u64 = 1 << 20;
 
 /// Bytes of a block that is passed over, at once.
 const PIECE: usize = 1 << 20;
@@ -56,6 +63,14 @@ pub(crate) struct Limits {
     pub budget: u64,
     /// Bytes of one chunk; a longer section gets a chunk of its own.
     pub chunk: usize,
+}
+
+impl Limits {
+    /// Returns the budget that a header of `len` bytes with `roots` needs, if it is more than there is.
+    fn needs_of_header(&self, len: u64, roots: usize) -> Option<u64> {
+        let needs = (len * HEADER_COPIES).max(roots as u64 * ROOT);
+        (len > SMALL_HEADER && needs > self.budget).then(|| needs.next_multiple_of(64 << 20))
+    }
 }
 
 /// What is found out about the file when its last chunk has been taken.
@@ -305,6 +320,12 @@ impl Chunks {
                     let reason = format!("its header would end at byte {len}, beyond all reason");
                     return Err(Error::bad_input(&name, part, CarProblem::V2Header { reason }));
                 }
+                // A CARv2 may have some padding in front.
+                HeaderStep::NeedMore(len)
+                    if self.limits.needs_of_header(len.saturating_sub(MAX_PADDING), 0).is_some() =>
+                {
+                    return Err(self.over_budget(&name, part, len, 0));
+                }
                 HeaderStep::NeedMore(_) if size == Some(head.len() as u64) => {
                     let problem = CarProblem::Truncated { inside: "the header" };
                     let end = head.len() as u64;
@@ -321,6 +342,10 @@ impl Chunks {
                 }
             }
         };
+        let len = header.blocks_start - header.v2.map_or(0, |v2| v2.data_offset);
+        if self.limits.needs_of_header(len, header.roots.len()).is_some() {
+            return Err(self.over_budget(&name, part, len, header.roots.len()));
+        }
         let start = header.blocks_start as usize;
         if part > 0
             && let Some(checksum) = &mut self.checksum
@@ -337,6 +362,11 @@ impl Chunks {
             self.cut_carry();
         }
         Ok(header)
+    }
+
+    fn over_budget(&self, name: &Path, at: u64, len: u64, roots: usize) -> Error {
+        let (budget, needs) = (self.limits.budget, self.limits.needs_of_header(len, roots).unwrap_or_default());
+        Error::bad_input(name, at, CarProblem::HeaderOverBudget { len, budget, needs })
     }
 
     /// Sets aside what was read behind the data of a CARv2.

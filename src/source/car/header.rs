@@ -245,14 +245,7 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<Inner, (CarPr
 
 /// Reads `{roots: [links], version: 1}`, strictly: nothing else, and nothing of another type.
 fn decode(cbor: &[u8]) -> Result<Vec<RawCid>, CarProblem> {
-    // [`CarHeader`] passes over fields that it does not know and takes some types for others, which it would not write.
-    if let Ok(header) = CarHeader::decode(cbor)
-        && header.encode().is_ok_and(|written| written == cbor)
-        && let Ok(roots) = header.roots().iter().map(|root| RawCid::from_bytes(root.to_bytes())).collect()
-    {
-        return Ok(roots);
-    }
-    // No roots, roots of any length, another order of the fields; or the reason why it is no header.
+    // [`CarHeader`] passes over fields that it does not know, takes some types for others, and needs many times the memory.
     let mut fields = Fields { rest: SliceReader::new(cbor) };
     let (version, roots) = fields.read().map_err(|reason| CarProblem::Header { reason })?;
     // Another version may well have no roots.

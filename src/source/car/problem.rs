@@ -105,6 +105,24 @@ pub enum CarProblem {
         /// The smallest budget that takes it, in bytes.
         needs: u64,
     },
+    /// A header whose roots cannot be held in the memory budget.
+    #[error("a header of {} does not fit a memory budget of {}", human(*len), human(*budget))]
+    HeaderOverBudget {
+        /// The length of the header in bytes.
+        len: u64,
+        /// The budget in bytes.
+        budget: u64,
+        /// A budget that takes it, in bytes.
+        needs: u64,
+    },
+    /// A CID that is longer than any key may be.
+    #[error("a CID of {} exceeds the limit of {}", human(*len), human(*max))]
+    CidTooLong {
+        /// Its length in bytes.
+        len: u64,
+        /// The limit in bytes.
+        max: u64,
+    },
     /// A section that is too short for its CID.
     #[error("a section of {len} bytes ends inside its CID")]
     SectionTooShort {
@@ -192,6 +210,10 @@ impl Problem for CarProblem {
                  (--f3 skip) or written to a file (--f3 FILE)",
                 human(*needs).replace(' ', "")
             ),
+            Self::CidTooLong { .. } => "leave the block out: its bytes are in the links to it".into(),
+            Self::HeaderOverBudget { needs, .. } => {
+                format!("run it again with --memory {}", human(*needs).replace(' ', ""))
+            }
             Self::NothingInDirectory => "name the files; folders below it are not looked into".into(),
             Self::Database { dir } => {
                 let dir = dir.to_string_lossy();

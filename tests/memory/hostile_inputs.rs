@@ -1,0 +1,414 @@
+//! Peak memory with inputs that are made to exceed the budget: tiny records, large blocks, many roots, many files, keys that
+//! begin alike, bombs. Each row is one input and one way to load it. An import keeps the budget plus 64 MiB, or is refused with
+//! the budget that it needs, and it reads and writes no more than a multiple of its input.
+//!
+//! Always: the rows that are marked, with 64 MiB. `BEDLOAD_LONG_TESTS=1`: all rows with 64 MiB, 256 MiB and 1 GiB.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, cid, header, noise, varint};
+use crate::common::run::{Place, bedload};
+use crate::memory_stays_in_the_budget::{FIXED, MIB};
+use serde_json::Value;
+
+/// An input, whose size follows from the budget.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Input {
+    /// Records of 4 bytes.
+    Tiny,
+    /// Twenty blocks of a share of the budget, given as its reciprocal.
+    Large(f64),
+    /// The same with digests that begin alike: they are one partition.
+    LargeAlike(f64),
+    /// One block of a share of the budget among small ones.
+    OneLarge(f64),
+    /// Small blocks whose digests begin alike.
+    Alike,
+    /// One block again and again.
+    Same,
+    /// A header with so many roots.
+    Roots(usize),
+    /// So many CARs of one block.
+    Files(usize),
+    /// Identity CIDs of so many bytes.
+    Identity(usize),
+    /// Zeros, compressed.
+    Bomb,
+    /// A block log of Steem.
+    Log,
+}
+use Input::*;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Way {
+    Plain,
+    Pipe,
+    Zstd,
+    Gzip,
+}
+
+/// What must come of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Ends {
+    Well,
+    /// With a message that contains this text.
+    Refused(&'static str),
+    /// The one or the other, by the budget.
+    Either(&'static str),
+}
+use Ends::*;
+
+struct Row {
+    input: Input,
+    way: Way,
+    threads: &'static str,
+    /// Write buffers of a preset take three quarters of the budget.
+    preset: Option<(&'static str, u64)>,
+    args: &'static [&'static str],
+    ends: Ends,
+    /// Runs always.
+    short: bool,
+}
+
+const BLOCK: &str = "does not fit a memory budget of";
+
+const fn row(input: Input, way: Way, threads: &'static str) -> Row {
+    Row { input, way, threads, preset: None, args: &[], ends: Well, short: false }
+}
+
+impl Row {
+    const fn with(self, args: &'static [&'static str]) -> Self {
+        Self { args, ..self }
+    }
+
+    const fn through(self, preset: &'static str, buffers: u64) -> Self {
+        Self { preset: Some((preset, buffers)), ..self }
+    }
+
+    const fn ends(self, ends: Ends) -> Self {
+        Self { ends, ..self }
+    }
+
+    const fn always(self) -> Self {
+        Self { short: true, ..self }
+    }
+}
+
+/// Vectors need half as much again as their buffers.
+const VECTOR: u64 = 9;
+
+const ROWS: &[Row] = &[
+    row(Tiny, Way::Plain, "2"),
+    row(Tiny, Way::Pipe, "8"),
+    row(Tiny, Way::Zstd, "2"),
+    row(Tiny, Way::Plain, "2").with(&["--check-links"]),
+    row(Tiny, Way::Plain, "2").through("memtable", VECTOR),
+    row(Tiny, Way::Plain, "2").through("blobdb", VECTOR),
+    row(Tiny, Way::Plain, "2").through("heavy-write", 4),
+    row(Tiny, Way::Pipe, "2").through("rocksdb-defaults", 2),
+    row(Large(4.7), Way::Plain, "2"),
+    row(Large(4.7), Way::Plain, "8").always(),
+    row(Large(4.7), Way::Plain, "16"),
+    row(Large(4.7), Way::Pipe, "8").always(),
+    row(Large(4.7), Way::Zstd, "8"),
+    row(Large(4.7), Way::Plain, "8").with(&["--plan", "spill"]).always(),
+    row(Large(4.7), Way::Plain, "8").with(&["--plan", "memory"]),
+    row(Large(4.7), Way::Plain, "8").with(&["--shard", "1/2"]),
+    row(Large(4.7), Way::Plain, "2").through("memtable", VECTOR).ends(Refused(BLOCK)).always(),
+    row(Large(4.7), Way::Plain, "2").through("heavy-write", 4).ends(Refused(BLOCK)),
+    row(Large(64.0), Way::Plain, "8"),
+    row(Large(64.0), Way::Plain, "2").through("memtable", VECTOR),
+    row(Large(64.0), Way::Pipe, "2").through("heavy-write", 4),
+    row(Large(3.0), Way::Plain, "2").ends(Refused(BLOCK)),
+    row(LargeAlike(4.7), Way::Plain, "8").with(&["--plan", "spill"]).always(),
+    row(LargeAlike(4.7), Way::Pipe, "8"),
+    row(OneLarge(4.1), Way::Plain, "8"),
+    row(OneLarge(4.1), Way::Pipe, "2"),
+    row(Alike, Way::Plain, "8"),
+    row(Alike, Way::Pipe, "2"),
+    row(Same, Way::Plain, "8"),
+    row(Same, Way::Plain, "2").through("memtable", VECTOR),
+    row(Roots(20_000), Way::Plain, "2"),
+    row(Roots(600_000), Way::Plain, "2").ends(Either("a header of")).always(),
+    row(Roots(600_000), Way::Plain, "2").through("memtable", VECTOR).ends(Either("a header of")),
+    row(Files(65_000), Way::Plain, "2"),
+    row(Files(65_000), Way::Plain, "2").through("memtable", VECTOR),
+    row(Files(3_000), Way::Plain, "8").always(),
+    row(Identity(300), Way::Plain, "8"),
+    row(Identity(2 << 20), Way::Plain, "2").ends(Refused("exceeds the limit of 1.0 MiB")).always(),
+    row(Bomb, Way::Zstd, "2"),
+    row(Bomb, Way::Gzip, "8"),
+    row(Bomb, Way::Zstd, "2").through("memtable", VECTOR).always(),
+    row(Bomb, Way::Zstd, "2").with(&["--preset", "memtable"]).ends(Refused("of write buffers")).always(),
+    row(Log, Way::Plain, "8"),
+    row(Log, Way::Pipe, "2"),
+    row(Log, Way::Zstd, "2"),
+    row(Log, Way::Plain, "8").through("memtable", 3 * VECTOR).with(&["--index", "transactions"]),
+];
+
+impl Input {
+    /// Writes the input for a budget of so many bytes. Digests are made up: nothing is verified.
+    fn write(self, place: &Place, budget: u64) -> PathBuf {
+        let path = place.path("input");
+        if let Files(count) = self {
+            std::fs::create_dir(&path).expect("a folder");
+            for number in 0..count as u64 {
+                let one = [header(&[]), section(&hash(number, false), &number.to_le_bytes())].concat();
+                std::fs::write(path.join(format!("{number:05}.car")), one).expect("room");
+            }
+            return path;
+        }
+        if self == Log {
+            let size = format!("{}MiB", (4 * budget / MIB).min(512));
+            let args = ["--profile", "steem", "--size", &size, "--quiet"];
+            let done = bedload().arg("generate").arg(place.path("block_log")).args(args).status();
+            assert!(done.expect("it runs").success());
+            return place.path("block_log");
+        }
+        let all = (4 * budget).min(768 * MIB);
+        let share = |reciprocal: f64| (budget as f64 / reciprocal) as usize;
+        let out = File::create(&path).expect("a file");
+        let mut out = BufWriter::with_capacity(1 << 20, out);
+        let roots: Vec<_> =
+            if let Roots(count) = self { (0..count as u64).map(|i| hash(i, false)).collect() } else { vec![] };
+        let mut put = |bytes: &[u8]| out.write_all(bytes).expect("room");
+        put(&header(&roots));
+        let mut blocks = |count: u64, len: usize, key: &dyn Fn(u64) -> Vec<u8>| {
+            let mut data = noise(7, len.min(1 << 16)).repeat(len.div_ceil(1 << 16));
+            data.truncate(len);
+            for number in 0..count {
+                data.iter_mut().zip(number.to_le_bytes()).for_each(|(to, from)| *to = from);
+                let key = key(number);
+                put(&varint((key.len() + data.len()) as u64));
+                put(&key);
+                put(&data);
+            }
+        };
+        match self {
+            Tiny => blocks(all / 64, 4, &|i| hash(i, false)),
+            Large(reciprocal) => blocks(20.min(all / share(reciprocal) as u64), share(reciprocal), &|i| hash(i, false)),
+            LargeAlike(reciprocal) => {
+                blocks(20.min(all / share(reciprocal) as u64), share(reciprocal), &|i| hash(i, true))
+            }
+            OneLarge(reciprocal) => {
+                blocks(all / 4000, 1000, &|i| hash(i, false));
+                blocks(1, share(reciprocal), &|_| hash(u64::MAX, false));
+                blocks(all / 4000, 1000, &|i| hash(i | 1 << 40, false));
+            }
+            Alike => blocks(all / 1040, 1000, &|i| hash(i, true)),
+            Same => (0..all / 1040).for_each(|_| blocks(1, 1000, &|i| hash(i, false))),
+            Roots(_) => blocks(1, 1000, &|i| hash(i, false)),
+            Identity(len) => {
+                let key = |i: u64| cid(RAW, 0, &[&i.to_be_bytes()[..], &vec![7; len]].concat());
+                blocks((all / len as u64).min(200_000), 0, &key);
+            }
+            Bomb => {
+                let zeros = vec![0; 999_996];
+                for number in 0..all / MIB {
+                    put(&section(&hash(number, false), &zeros));
+                }
+            }
+            Files(_) | Log => {}
+        }
+        out.flush().expect("room");
+        path
+    }
+}
+
+/// A CID whose digest is made up; `alike`: digests begin with the same 24 bytes.
+fn hash(number: u64, alike: bool) -> Vec<u8> {
+    let mut digest = [7; 32];
+    let mixed = |at: u64| {
+        (number ^ at << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    };
+    for (at, part) in (0..).zip(digest.chunks_mut(8)) {
+        if !alike {
+            part.copy_from_slice(&mixed(at).to_be_bytes());
+        }
+    }
+    digest[24..].copy_from_slice(&number.to_be_bytes());
+    cid(DAG_CBOR, BLAKE2B_256, &digest)
+}
+
+fn section(cid: &[u8], data: &[u8]) -> Vec<u8> {
+    [&varint((cid.len() + data.len()) as u64), cid, data].concat()
+}
+
+/// The input as the row wants it, if that is another file.
+fn packed(input: &Path, way: Way) -> Option<PathBuf> {
+    if matches!(way, Way::Plain | Way::Pipe) {
+        return None;
+    }
+    let mut from = File::open(input).expect("the input");
+    let path = input.with_extension("packed");
+    let to = || BufWriter::new(File::create(&path).expect("room"));
+    match way {
+        Way::Plain | Way::Pipe => {}
+        Way::Zstd => {
+            let mut encoder = zstd::stream::Encoder::new(to(), 1).expect("an encoder");
+            std::io::copy(&mut from, &mut encoder).expect("room");
+            encoder.finish().expect("room").flush().expect("room");
+        }
+        Way::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(to(), flate2::Compression::fast());
+            std::io::copy(&mut from, &mut encoder).expect("room");
+            encoder.finish().expect("room").flush().expect("room");
+        }
+    }
+    Some(path)
+}
+
+/// One import that has ended.
+struct Run {
+    is_done: bool,
+    text: String,
+    report: Value,
+    /// Peaks of anonymous and of all resident memory, in bytes. The first is sampled, the second is the kernel's.
+    anonymous: u64,
+    resident: u64,
+    time: Duration,
+}
+
+fn import(place: &Place, row: &Row, source: &Path, budget: u64) -> Run {
+    let db = place.path("db");
+    let memory = budget.to_string();
+    let mut command = bedload();
+    let is_pipe = row.way == Way::Pipe;
+    command.arg("import").arg(if is_pipe { Path::new("-") } else { source }).arg("--db").arg(&db);
+    command.args(["--memory", &memory, "--threads", row.threads, "--json", "--progress", "off"]).args(row.args);
+    if row.input != Log {
+        command.args(["--verify", "none"]);
+    }
+    if let Some((preset, buffers)) = row.preset {
+        let buffer = format!("load.cf.write_buffer_size={}", budget * 3 / 4 / buffers);
+        command.args(["--preset", preset, "--set", &buffer]);
+    }
+    command.stdin(Stdio::null());
+    let mut feeder = None;
+    if is_pipe {
+        let mut cat = crate::common::run::hermetic("cat").arg(source).stdout(Stdio::piped()).spawn().expect("cat");
+        command.stdin(cat.stdout.take().expect("piped"));
+        feeder = Some(cat);
+    }
+    let begun = Instant::now();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    // The end of the pipe that this process holds is closed.
+    drop(command);
+    let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let out = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        out.read_to_end(&mut text).map(|_| text)
+    });
+    let err = std::thread::spawn(move || {
+        let mut text = String::new();
+        err.read_to_string(&mut text).map(|_| text)
+    });
+    let status = format!("/proc/{}/status", child.id());
+    let (mut anonymous, mut resident) = (0, 0);
+    let is_done = loop {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let field = |name| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok())
+        };
+        anonymous = anonymous.max(field("RssAnon:").unwrap_or_default() << 10);
+        resident = resident.max(field("VmHWM:").unwrap_or_default() << 10);
+        if let Some(status) = child.try_wait().expect("our child") {
+            break status.success();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    if let Some(mut cat) = feeder {
+        cat.wait().expect("our child");
+    }
+    let time = begun.elapsed();
+    let text = err.join().expect("no panic").expect("text");
+    let report = serde_json::from_slice(&out.join().expect("no panic").expect("bytes")).unwrap_or_default();
+    for left in [&db, &place.path("db.partial")] {
+        let _ = std::fs::remove_dir_all(left);
+    }
+    Run { is_done, text, report, anonymous, resident, time }
+}
+
+/// Checks one run, and returns what is wrong with it.
+fn problem(row: &Row, run: &Run, budget: u64, input: u64) -> Option<String> {
+    // With --json the error is a document.
+    let message = if run.is_done { run.text.clone() } else { format!("{}{}", run.report, run.text) };
+    if run.anonymous > budget + FIXED {
+        return Some(format!("{} MiB are over the budget", run.anonymous / MIB));
+    }
+    match row.ends {
+        Well if !run.is_done => return Some(message),
+        Refused(text) if run.is_done || !message.contains(text) => {
+            return Some(format!("it is not refused: {message}"));
+        }
+        Either(text) if !run.is_done && !message.contains(text) => return Some(message),
+        Well | Refused(_) | Either(_) => {}
+    }
+    // A refusal names the budget that suffices, if one does.
+    if !run.is_done && !message.contains("--memory") && !message.contains("CID") {
+        return Some(format!("no budget is named: {message}"));
+    }
+    let moved = ["bytes_read", "bytes_written"].iter().filter_map(|name| run.report[name].as_u64()).sum::<u64>();
+    // Every pass over the data reads and writes them once; many files cost some KiB each.
+    let most = 24 * input + 256 * MIB;
+    (moved > most).then(|| format!("{} MiB were read and written for {} MiB", moved / MIB, input / MIB))
+}
+
+#[test]
+fn hostile_inputs_keep_the_budget() {
+    let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1");
+    let budgets: &[u64] = if long { &[64, 256, 1024] } else { &[64] };
+    let only = std::env::var("BEDLOAD_HOSTILE_ROW").unwrap_or_default();
+    let mut problems = Vec::new();
+    println!("{:>6} {:>6} {:>6} {:>7} {:>7}  input", "budget", "anon", "rss", "seconds", "cpu");
+    for &mib in budgets {
+        let budget = mib * MIB;
+        let rows = || ROWS.iter().filter(|row| (long || row.short) && format!("{:?}", row.input).contains(&only));
+        let mut inputs: Vec<Input> = rows().map(|row| row.input).collect();
+        // Rows of one input follow each other.
+        inputs.dedup();
+        for input in inputs {
+            let place = Place::new();
+            let plain = input.write(&place, budget);
+            let size = if plain.is_dir() { 0 } else { plain.metadata().expect("the input").len() };
+            for row in rows().filter(|row| row.input == input) {
+                let packed = packed(&plain, row.way);
+                let run = import(&place, row, packed.as_deref().unwrap_or(&plain), budget);
+                let Row { way, threads, preset, args, .. } = row;
+                let what = format!("{input:?} {way:?}, {threads} threads, {preset:?} {args:?}");
+                let end = if run.is_done { "" } else { ": refused" };
+                let cpu = run.report["cpu_seconds"].as_f64().unwrap_or_default();
+                let (anonymous, resident) = (run.anonymous / MIB, run.resident / MIB);
+                println!(
+                    "{mib:>6} {anonymous:>6} {resident:>6} {:>7.1} {cpu:>7.1}  {what}{end}",
+                    run.time.as_secs_f64()
+                );
+                problems
+                    .extend(problem(row, &run, budget, size).map(|problem| format!("{mib} MiB, {what}: {problem}")));
+                packed.map(|packed| std::fs::remove_file(packed).expect("ours"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn too_many_sources_name_their_budget() {
+    let place = Place::new();
+    let dir = Files(16_385).write(&place, 0);
+    let import = |memory| {
+        let mut command = bedload();
+        command.arg("import").arg(&dir).arg("--db").arg(place.path("db")).args(["--memory", memory, "--dry-run"]);
+        command.output().expect("it runs")
+    };
+    let refused = import("16MiB");
+    assert_eq!(refused.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(text.contains("16385 sources do not fit a memory budget of 16.0 MiB"), "{text}");
+    assert!(text.contains("give --memory 17MiB or more"), "{text}");
+    assert!(import("17MiB").status.success());
+}
