@@ -2,6 +2,7 @@
 
 mod checker;
 pub mod content_digest;
+pub(crate) mod digest_key;
 mod function;
 mod problem;
 mod streaming;

@@ -47,6 +47,9 @@ pub(in crate::load) struct Tally {
     pub digest: ContentDigest,
     /// Content digest of the duplicates, each as often as it came.
     pub duplicate_digest: ContentDigest,
+    /// Keyed digest of the records of a CAR, duplicates included.
+    #[serde(default)]
+    pub keyed_digest: ContentDigest,
 }
 
 impl Tally {
@@ -55,11 +58,17 @@ impl Tally {
         self.duplicates += other.duplicates;
         self.digest.merge(other.digest);
         self.duplicate_digest.merge(other.duplicate_digest);
+        self.keyed_digest.merge(other.keyed_digest);
     }
 
     /// What is in the files.
     pub fn written(&self) -> Content {
         Content { records: self.records, digest: self.digest }
+    }
+
+    /// The records of a CAR that must have been verified for this, with their keyed digest.
+    pub fn verified(&self) -> Content {
+        Content { records: self.records + self.duplicates, digest: self.keyed_digest }
     }
 
     /// What must have been read for this: records and duplicates together.
@@ -201,7 +210,7 @@ impl RangeDone {
 impl FamilyDone {
     /// What the report says about family `name`, which has `levels`.
     pub fn report(&self, name: &str, levels: Vec<Level>) -> FamilyReport {
-        let Tally { records, duplicates, digest, duplicate_digest } = self.tally;
+        let Tally { records, duplicates, digest, duplicate_digest, .. } = self.tally;
         FamilyReport { name: name.to_owned(), records, duplicates, digest, duplicate_digest, levels }
     }
 

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::digest_key::DigestKey;
 use crate::load::built::{BuiltFile, RangeDone, Tally, UploadFile};
 use crate::load::database_state::DatabaseState;
 use crate::load::identity::{Identity, Inode};
@@ -41,8 +42,8 @@ const MAX_LINE: u64 = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub(super) enum Entry {
-    /// The first line: what is imported, and how.
-    Start { version: u32, identity: Box<Identity> },
+    /// The first line: what is imported, and how; and the key of its keyed digests.
+    Start { version: u32, identity: Box<Identity>, digest_key: DigestKey },
     /// How keys are routed; later entries count in these partitions.
     Routed {
         router: Router,
@@ -141,7 +142,7 @@ pub(super) struct Checkpoint {
     pub blocks: u64,
     /// Bytes of their values.
     pub payload: u64,
-    /// Content digest of their records, duplicates included: the sum of all that was verified.
+    /// Digest of their records, duplicates included: the sum of all that was verified. Keyed, if the import has partitions.
     pub digest: ContentDigest,
     /// All blocks before `offset`, those of other shards included, by their classes; none where they were not routed.
     #[serde(default)]
@@ -175,6 +176,8 @@ impl Checkpoint {
 #[derive(Debug, Default)]
 pub(super) struct ResumedState {
     pub identity: Option<Identity>,
+    /// The key by which the records of a CAR are compared with those that were verified.
+    pub digest_key: DigestKey,
     /// Of each source, whether its inode or ctime is not what it was, or not known: what was taken is compared with what is
     /// there now.
     pub touched: Vec<bool>,
@@ -223,15 +226,17 @@ pub(super) struct ResumedState {
 
 impl Entry {
     /// The first line of a journal in the current form.
-    pub fn start(identity: Identity) -> Self {
-        Self::Start { version: VERSION, identity: Box::new(identity) }
+    pub fn start(identity: Identity, digest_key: DigestKey) -> Self {
+        Self::Start { version: VERSION, identity: Box::new(identity), digest_key }
     }
 }
 
 impl ResumedState {
     pub fn take(&mut self, entry: Entry) {
         match entry {
-            Entry::Start { identity, .. } => self.identity = Some(*identity),
+            Entry::Start { identity, digest_key, .. } => {
+                (self.identity, self.digest_key) = (Some(*identity), digest_key);
+            }
             Entry::Routed { router, by_reference } => {
                 (self.router, self.by_reference) = (Some(router), Some(by_reference));
             }

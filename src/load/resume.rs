@@ -2,12 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::failpoint;
+use crate::hash::digest_key::DigestKey;
 use crate::load::context::Job;
 use crate::load::existing::{Existing, opens};
 use crate::load::identity::Identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::load::target::Target;
+use crate::os::random_bytes;
 use crate::progress::{Event, Progress};
 use crate::report::ImportReport;
 use crate::report::record::ImportRecord;
@@ -90,9 +92,10 @@ fn start(target: &mut Target, existing: Option<&Existing<'_>>, identity: &Identi
     existing.map_or(Ok(()), Existing::give_up)?;
     target.clear()?;
     let (journal, mut resumed) = Journal::open(&target.partial)?;
-    journal.append(&Entry::start(identity.clone()))?;
+    let digest_key = DigestKey::new(random_bytes().map_err(Error::io("make a random key for", &target.partial))?);
+    journal.append(&Entry::start(identity.clone(), digest_key.clone()))?;
     target.create(identity)?;
-    resumed.identity = Some(identity.clone());
+    (resumed.identity, resumed.digest_key) = (Some(identity.clone()), digest_key);
     failpoint::reach("start");
     Ok((journal, resumed))
 }

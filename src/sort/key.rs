@@ -1,6 +1,7 @@
 //! From a section to a record: which part of the CID is the key.
 
 use crate::hash::content_digest::ContentDigest;
+use crate::hash::digest_key::DigestKey;
 use crate::source::car::{CidSpan, Section};
 
 /// The key that a block is stored under.
@@ -77,6 +78,11 @@ impl<'a> Record<'a> {
     /// The record's part of a content digest.
     pub fn digest(&self) -> ContentDigest {
         ContentDigest::of_section(self.bytes, self.key_len)
+    }
+
+    /// The record's part of a keyed digest.
+    pub fn keyed_digest(&self, key: &DigestKey) -> ContentDigest {
+        key.of_section(self.bytes, self.key_len)
     }
 
     /// Key and value in one piece, and the key's length.

@@ -15,6 +15,7 @@ use super::spill::{Spill, source_at};
 use crate::error::{Error, Result};
 use crate::external_sort::{Cursor, FAN_IN, Merge};
 use crate::hash::content_digest::Content;
+use crate::hash::digest_key::DigestKey;
 use crate::os::buffer::Buffer;
 use crate::os::direct;
 use crate::os::private;
@@ -33,6 +34,8 @@ pub(crate) struct Runs<'a> {
     pub spill: &'a Spill,
     pub partition: u32,
     pub layout: KeyLayout,
+    /// The key of the partition's digest.
+    pub key: &'a DigestKey,
     /// Memory for everything here, in bytes.
     pub memory: usize,
     /// The longest section that was accepted when the partition was written, in bytes.
@@ -84,7 +87,7 @@ impl Runs<'_> {
                 match self.section(&buffer[..len], used)? {
                     Found::Section(section) => {
                         let record = Record::new(&buffer, &section, self.layout);
-                        content.add(record.map(|record| record.digest()).unwrap_or_default());
+                        content.add(record.map(|record| record.keyed_digest(self.key)).unwrap_or_default());
                         let mut prefix = [0; 8];
                         let key = record.map_or(&[][..], |record| record.key());
                         prefix.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
@@ -325,6 +328,7 @@ impl Cursor for Reader<'_> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::LazyLock;
 
     use proptest::prelude::*;
 
@@ -346,15 +350,17 @@ mod tests {
     fn spill_of(dir: &std::path::Path, blocks: &[Pair], cached: bool) -> Spill {
         let spill = Spill::new(dir.to_owned(), 1).cached(cached, 1 << 20, 1).expect("threads");
         for (digest, data) in blocks {
-            let mut content = Content { records: 1, ..Content::default() };
-            content.digest.add_record(digest, data);
+            let whole = [&digest[..], data].concat();
+            let content = Content { records: 1, digest: KEY.of_section(&whole, digest.len()) };
             spill.append(0, &section(digest, data), content, &[]).expect("room");
         }
         spill
     }
 
+    static KEY: LazyLock<DigestKey> = LazyLock::new(DigestKey::default);
+
     fn runs(spill: &Spill, memory: usize, max_section: u64) -> Runs<'_> {
-        Runs { spill, partition: 0, layout: KeyLayout::Digest, memory, max_section }
+        Runs { spill, partition: 0, layout: KeyLayout::Digest, key: &KEY, memory, max_section }
     }
 
     /// Sorts `blocks` outside of memory: the records in the order they come, and how many runs there were at first.

@@ -339,7 +339,10 @@ impl Spill {
         let written = self.extent(partition).content();
         Error::damaged_work(
             self.path(partition),
-            format!("is damaged: partition {partition} has {found}, {written} were verified"),
+            format!(
+                "is damaged: partition {partition} has {} records, other than the {} that were verified",
+                found.records, written.records
+            ),
         )
     }
 

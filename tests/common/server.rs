@@ -48,6 +48,8 @@ pub enum Act {
     Endless,
     /// The range, so many bytes a second.
     Slow(usize),
+    /// One byte every 50 ms.
+    Trickle,
     /// Another place.
     Redirect(String),
 }
@@ -249,7 +251,7 @@ impl State {
             Act::Redirect(to) => {
                 return write!(
                     stream,
-                    "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                    "HTTP/1.1 307 Temporary Redirect\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
                 );
             }
             Act::Whole => {
@@ -301,6 +303,10 @@ impl State {
             Act::Slow(rate) => body.chunks((rate / 20).max(1)).try_for_each(|piece| {
                 std::thread::sleep(Duration::from_millis(50));
                 self.send(&mut stream, piece)
+            }),
+            Act::Trickle => body.iter().try_for_each(|byte| {
+                std::thread::sleep(Duration::from_millis(50));
+                self.send(&mut stream, &[*byte])
             }),
             _ => self.send(&mut stream, body),
         }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
 use crate::common::crash::*;
 use crate::common::run::Place;
 
@@ -438,4 +440,86 @@ fn a_report_replaces_nothing_that_its_import_reads_or_makes() {
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(std::fs::read(&path).expect("a file") == case.snapshot.bytes, "the snapshot has changed");
     case.finishes();
+}
+
+/// Two blocks of which both records have the same digest without a key: the first one, and where the bits are that differ.
+fn colliding_block() -> (Vec<u8>, [usize; 2]) {
+    const KEY: usize = 38;
+    let secret = twox_hash::xxhash3_128::Hasher::with_seed(KEY as u64).into_secret();
+    let mut data = crate::common::car::noise(77, 400);
+    // A multiplication by zero hides the upper half of a word, and two carries out of 64 bits are lost.
+    let flipped = [2, 3].map(|stripe| {
+        let at = stripe * 64 - KEY;
+        data[at..at + 4].copy_from_slice(&secret[stripe * 8..stripe * 8 + 4]);
+        at + 7
+    });
+    (data, flipped)
+}
+
+/// The records that were stored were compared with those that were verified by a checksum that anybody can forge.
+#[test]
+fn forged_blocks_are_noticed() {
+    let place = Place::in_memory();
+    let (data, flipped) = colliding_block();
+    let mut blocks = plain().blocks[..2000].to_vec();
+    blocks.insert(1000, crate::common::car::block(&data));
+    let forged = flipped.into_iter().fold(data.clone(), |mut forged, at| {
+        forged[at] ^= 0x80;
+        forged
+    });
+    let digest_of = |data: &[u8]| {
+        let mut digest = bedload::testing::hash::content_digest::ContentDigest::default();
+        digest.add_record(&blocks[1000].0, data);
+        digest
+    };
+    assert_eq!(digest_of(&data), digest_of(&forged), "the digest without a key");
+    let bytes = crate::common::car::car(&[blocks[0].0.clone()], &blocks);
+    let block_at = bytes.windows(data.len()).position(|window| window == data).expect("the block");
+    let snapshot = Snapshot::of_blocks("forged.car", bytes, &blocks);
+    for (way, point) in [(Way::Memory, "held"), (Way::Source, "read-done")] {
+        let (case, path) = own_copy_of(&snapshot, &place, way);
+        let ended = case.stopped_at(point, || {
+            let file = std::fs::File::options().read(true).write(true).open(&path).expect("a file");
+            let len = snapshot.bytes.len();
+            let (protection, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+            // SAFETY: the file has these bytes, and nothing refers to them in this process. A map leaves the times of a file in
+            // memory as they are.
+            unsafe {
+                let map = mmap(std::ptr::null_mut(), len, protection, shared, &file, 0).expect("a map");
+                flipped.iter().for_each(|at| *map.cast::<u8>().add(block_at + at) ^= 0x80);
+                munmap(map, len).expect("unmapped");
+            }
+        });
+        assert_eq!(ended.code, Some(4), "{way:?}: {ended:?}");
+        ended.says(&["own.car", "it changed while it was being read", "hint: start over with --restart"]);
+        case.nothing_under_the_name("a forged block");
+        case.again();
+    }
+}
+
+#[test]
+fn journals_with_keys_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::in_memory();
+    let mut keys = std::collections::BTreeSet::new();
+    for name in ["one", "two"] {
+        let dir = place.path(name);
+        std::fs::create_dir_all(&dir).expect("a folder");
+        let case = Case::new(&dir, plain(), Way::Spill, From::File);
+        case.dies_at("read:2");
+        let journal = case.partial().join("journal");
+        assert_eq!(journal.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+        let text = std::fs::read_to_string(&journal).expect("text");
+        let start: serde_json::Value =
+            serde_json::from_str(&text.lines().next().expect("a line")[17..]).expect("an entry");
+        let key = start["digest_key"].as_str().expect("a key").to_owned();
+        assert_eq!(key.len(), 64, "{key}");
+        keys.insert(key.clone());
+        // Nothing else has it, and the work that it protects is resumed.
+        let ended = case.run();
+        case.has_finished(&ended);
+        let record = std::fs::read_to_string(case.db.join("BEDLOAD.json")).expect("a record");
+        assert!(!format!("{record}{}{}", ended.json, ended.stderr).contains(&key), "the key is shown");
+    }
+    assert_eq!(keys.len(), 2, "each import has its own");
 }

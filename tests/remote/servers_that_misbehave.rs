@@ -1,6 +1,7 @@
 //! Servers that fail, stall and lie: an import gets through, or says what is wrong.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::Needs;
 use crate::common::crash::plain;
@@ -16,6 +17,8 @@ tests! {
         redirects_are_followed_once_and_those_without_an_end_refused,
         redirects_to_other_schemes_are_refused_at_once,
         a_broken_stream_without_ranges_comes_again_and_is_compared,
+        trickles_end_with_an_error,
+        refused_requests_delay_their_connection_only,
     ];
 }
 
@@ -49,7 +52,7 @@ fn what_passes_is_tried_again() {
 fn what_stays_wrong_is_an_error_that_keeps_what_was_done() {
     for (act, words) in [
         (Act::Cut(0), "end of file before"),
-        (Act::Stall(0), "gives nothing any more"),
+        (Act::Stall(0), "the connection stalled: no data for 0.3 s"),
         (Act::Status(503, ""), "503"),
         (Act::Status(403, ""), "refuses to give it (403"),
         (Act::WrongRange, "where"),
@@ -162,4 +165,34 @@ fn a_broken_stream_without_ranges_comes_again_and_is_compared() {
     });
     let done = impatient(import(&place, server.url("a.car"))).run();
     done.refused(4, None, "other bytes at its beginning");
+}
+
+/// A server that sent one byte every five seconds held an import for ever.
+fn trickles_end_with_an_error() {
+    let words = "the connection stalled: less than 1 KiB/s for 1.2 s";
+    for (good, serve) in [(0, Act::Serve), (3, Act::Serve), (1, Act::Whole)] {
+        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+        let first = serve.clone();
+        server.now(move |_, nth| if nth >= good { Act::Trickle } else { first.clone() });
+        let done = impatient(import(&place, server.url("a.car"))).run();
+        done.refused(1, None, words);
+        server.now(move |_, _| serve.clone());
+        import(&place, server.url("a.car")).holds(&plain().blocks);
+    }
+}
+
+/// Each 503 halved the connections, and the import stayed at one.
+fn refused_requests_delay_their_connection_only() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    server.now(|_, nth| if nth % 3 == 2 { Act::Status(503, "Retry-After: 1\r\n") } else { Act::Serve });
+    let started = Instant::now();
+    let done = import(&place, server.url("a.car")).holds(&plain().blocks);
+    let took = started.elapsed();
+    let requests = server.requests().len();
+    assert!((40..70).contains(&requests), "{requests} requests");
+    // One connection alone would wait a second for each refused request.
+    let refused = requests as u64 / 3;
+    assert!(took < Duration::from_secs(refused * 2 / 3), "{took:?} with {refused} refused requests");
+    let connections = done.json.pointer("/source/remote/connections").and_then(serde_json::Value::as_u64);
+    assert!(connections.is_some_and(|it| it >= 4), "{:?}", done.json.pointer("/source/remote"));
 }

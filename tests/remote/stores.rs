@@ -3,11 +3,12 @@
 use crate::Needs;
 use crate::common::crash::plain;
 use crate::common::run::{Import, Place, import, program};
-use crate::common::server::{Act, Server};
+use crate::common::server::{Act, Request, Server};
 
 tests! {
     Needs::Nothing => [
         s3_is_asked_for_ranges_with_signed_requests,
+        credentials_stay_with_their_origin,
         s3_takes_a_profile_and_fails_as_others_do,
         settings_that_cannot_be_are_refused_by_their_names,
         a_bucket_alone_is_no_file,
@@ -33,6 +34,45 @@ fn s3_is_asked_for_ranges_with_signed_requests() {
         assert!(request.range().is_some());
     }
     assert!(!format!("{}{}", done.json, done.stderr).contains("a-hidden-secret"));
+}
+
+/// The session token and the customer key went to every host that a store redirected to.
+fn credentials_stay_with_their_origin() {
+    let other = Server::new(plain().bytes.clone());
+    let to = other.url("a.car");
+    let store = Server::new(Vec::new()).acts(move |_, _| Act::Redirect(to.clone()));
+    let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+    let web = format!("http://me:hidden@{}/a.car", store.address());
+    let runs = [
+        (
+            "s3://bucket/a.car",
+            &["authorization", "x-amz-security-token", "x-amz-server-side-encryption-customer-key"][..],
+        ),
+        ("az://bucket/a.car", &["authorization"]),
+        (web.as_str(), &["authorization"]),
+    ];
+    for (url, secrets) in runs {
+        let (asked, redirected) = (store.requests().len(), other.requests().len());
+        let mut run = with_keys(import(&Place::new(), url));
+        if url != web {
+            run = run.args(&["--endpoint", &format!("http://{}", store.address())]);
+        }
+        let run = run
+            .env("AWS_SESSION_TOKEN", "a-hidden-token")
+            .env("AWS_SERVER_SIDE_ENCRYPTION", "sse-c")
+            .env("AWS_SSE_CUSTOMER_KEY_BASE64", key);
+        run.holds(&plain().blocks);
+        for secret in secrets {
+            let has = |request: &Request| request.headers.contains_key(*secret);
+            assert!(store.requests()[asked..].iter().all(has), "{url}: {secret}");
+        }
+        let redirected = &other.requests()[redirected..];
+        assert!(!redirected.is_empty());
+        let public = ["accept", "accept-encoding", "connection", "host", "if-match", "range", "user-agent"];
+        for name in redirected.iter().flat_map(|request| request.headers.keys()) {
+            assert!(public.contains(&name.as_str()), "{url}: {name} is sent to another origin");
+        }
+    }
 }
 
 fn s3_takes_a_profile_and_fails_as_others_do() {

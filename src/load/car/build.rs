@@ -204,7 +204,10 @@ impl Builder<'_> {
                     let arena = copies.as_ref().unwrap_or(arena);
                     let verified = contents[partition as usize];
                     output.partition(arena, &mut entries, verified, |found| {
-                        let what = format!("partition {partition} has {found}, {verified} were verified");
+                        let (found, verified) = (found.records, verified.records);
+                        let what = format!(
+                            "partition {partition} has {found} records, other than the {verified} that were verified"
+                        );
                         // Of several sources, the one that changed.
                         let identity = self.resumed.identity.as_ref().filter(|_| self.sources.are_several());
                         let blamed = identity.and_then(|identity| identity.still_holds(self.options).err());
@@ -260,7 +263,8 @@ impl Builder<'_> {
             let max_section = self.options.max_block_size.saturating_mul(2);
             let whole = spill.with_sections(partition, max_section).map_err(|error| self.blame(spill, error))?;
             let spill = whole.as_ref().unwrap_or(spill);
-            let runs = Runs { spill, partition, layout, memory, max_section: self.options.max_block_size };
+            let key = &self.resumed.digest_key;
+            let runs = Runs { spill, partition, layout, key, memory, max_section: self.options.max_block_size };
             runs.sorted(|record, source| output.merged(record, source))?;
             output.end_partition(extent.content()).map_err(damaged)?;
             return whole.map_or(Ok(()), |whole| whole.delete(partition));
@@ -353,8 +357,8 @@ impl<'a> Output<'a> {
         match self.sorted(arena, entries) {
             Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) => {
                 // What changed may look like a conflict, or like keys out of order.
-                let mut found = Content::default();
-                arena.walk(entries).for_each(|(_, record)| found.add(record.digest()));
+                let (mut found, key) = (Content::default(), &self.builder.resumed.digest_key);
+                arena.walk(entries).for_each(|(_, record)| found.add(record.keyed_digest(key)));
                 Err(if found == verified || arena.check().is_err() { error } else { changed(found) })
             }
             Err(error) => Err(error),
@@ -415,7 +419,7 @@ impl<'a> Output<'a> {
         if same {
             *self.repeats.entry(later).or_default() += 1;
             self.partition.duplicates += 1;
-            self.partition.duplicate_digest.merge(second.digest());
+            self.partition.keyed_digest.merge(second.keyed_digest(&self.builder.resumed.digest_key));
             return Ok(());
         }
         let name = self.builder.sources.names().get(later as usize).map_or(Path::new(""), PathBuf::as_path);
@@ -427,6 +431,7 @@ impl<'a> Output<'a> {
         let digest = record.digest();
         self.writer.put(bytes, key_len, digest)?;
         self.partition.digest.merge(digest);
+        self.partition.keyed_digest.merge(record.keyed_digest(&self.builder.resumed.digest_key));
         self.partition.records += 1;
         self.report(record)
     }
@@ -436,7 +441,7 @@ impl<'a> Output<'a> {
     fn end_partition(&mut self, verified: Content) -> Result<(), Content> {
         let done = std::mem::take(&mut self.partition);
         self.tally.add(done);
-        if done.read() == verified { Ok(()) } else { Err(done.read()) }
+        if done.verified() == verified { Ok(()) } else { Err(done.verified()) }
     }
 
     fn report(&mut self, record: Record<'_>) -> Result<()> {

@@ -8,7 +8,6 @@ use crate::load::journal::{Checkpoint, ResumedState};
 use crate::load::links::{Gathered, LinkList};
 use crate::load::options::ImportOptions;
 use crate::sort::key::Record;
-use crate::sort::router::Router;
 use crate::source::car::Section;
 use crate::source::car::chunks::Chunks;
 use crate::source::car::sources::SourceRead;
@@ -41,12 +40,11 @@ pub(in crate::load) fn skip(
     let known = |source: u32| resumed.sources.iter().find(|known| known.source == source).cloned().unwrap_or_default();
     let compared = |chunks: &mut Chunks, source: u32, offset: Option<u64>| {
         let known = known(source);
-        let found =
-            read_again(chunks, offset, options, resumed.router.as_ref(), links).map_err(|error| match error {
-                // What was taken was valid.
-                Error::BadInput { .. } => another_source(chunks, Some(source), options),
-                error => error,
-            })?;
+        let found = read_again(chunks, offset, options, resumed, links).map_err(|error| match error {
+            // What was taken was valid.
+            Error::BadInput { .. } => another_source(chunks, Some(source), options),
+            error => error,
+        })?;
         let is_same = found == known.content() && (offset.is_some() || chunks.is_at(known.offset, known.padding));
         if is_same { Ok(()) } else { Err(another_source(chunks, Some(source), options)) }
     };
@@ -118,9 +116,15 @@ fn read_again(
     chunks: &mut Chunks,
     offset: Option<u64>,
     options: &ImportOptions,
-    router: Option<&Router>,
+    resumed: &ResumedState,
     links: Option<&LinkList>,
 ) -> Result<Content> {
+    let router = resumed.router.as_ref();
+    // What goes through memtables is compared with the database, whose digest has no key.
+    let digest = |record: Record<'_>| match router {
+        Some(_) => record.keyed_digest(&resumed.digest_key),
+        None => record.digest(),
+    };
     let mut found = Content::default();
     let mut gathered = Gathered::default();
     let mut spare = None;
@@ -141,7 +145,7 @@ fn read_again(
             };
             let record = block.and_then(|block| block.record(options.key).filter(|record| is_own(&block, record)));
             if options.shard.is_none() || record.is_some() {
-                found.add(record.map(|record| record.digest()).unwrap_or_default());
+                found.add(record.map(digest).unwrap_or_default());
             }
         }
         chunk.bytes.check()?;

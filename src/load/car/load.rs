@@ -42,8 +42,9 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     let built = build(&blocks, &context)?;
     drop(blocks.held);
     // Each partition was compared when it was built, some by an earlier run; this is the whole.
-    if built.tally.read() != blocks.checkpoint.content() {
-        let what = format!("holds {}, {} were verified", built.tally.read(), blocks.checkpoint.content());
+    let (stored, verified) = (built.tally.verified(), blocks.checkpoint.content());
+    if stored != verified {
+        let what = format!("holds {} records, other than the {} that were verified", stored.records, verified.records);
         return Err(Error::damaged_work(&target.partial, what));
     }
     if let Some(identity) = &resumed.identity {

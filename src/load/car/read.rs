@@ -462,6 +462,7 @@ impl<'a> Worker<'a> {
         }
         let spilling = self.may_not_hold(&chunk)?;
         let layout = options.key;
+        let digest_key = &shared.reading.resumed.digest_key;
         let (mut payload, mut content_here) = (0, Content::default());
         let mut pieces = self.pieces.lock();
         // References name their source themselves.
@@ -477,7 +478,7 @@ impl<'a> Worker<'a> {
             let route = shared.router.route(key, layout.digest_in_key(&block.section.cid));
             payload += block.value_len();
             // Summed while the block is in the core's cache, which its hash has brought it into.
-            let digest = record.map(|record| record.digest()).unwrap_or_default();
+            let digest = record.map(|record| record.keyed_digest(digest_key)).unwrap_or_default();
             content_here.add(digest);
             if options.shard.is_none() {
                 framed.add(route, block.value_len());
@@ -562,6 +563,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let layout = self.shared.reading.options.key;
+        let digest_key = &self.shared.reading.resumed.digest_key;
         let mut pieces = self.pieces.lock();
         let (verified, held) = self.hold.take();
         let mut moved = Content::default();
@@ -571,7 +573,7 @@ impl<'a> Worker<'a> {
                 let record = Record::new(&bytes, &section, layout);
                 let key = record.map_or(&[][..], |record| record.key());
                 let route = self.shared.router.route(key, layout.digest_in_key(&section.cid));
-                let digest = record.map(|record| record.digest()).unwrap_or_default();
+                let digest = record.map(|record| record.keyed_digest(digest_key)).unwrap_or_default();
                 pieces.are_of(source_at(&marks, at as u64));
                 pieces.add(self.shared.spill, route.partition, section.whole(&bytes), digest)?;
                 moved.add(digest);
@@ -581,7 +583,10 @@ impl<'a> Worker<'a> {
             bytes.release();
         }
         if moved != verified {
-            let what = format!("{moved} were read again, {verified} were verified");
+            let what = format!(
+                "{} records were read again, other than the {} that were verified",
+                moved.records, verified.records
+            );
             return Err(identity::changed(&self.shared.reading.sources.shown(), &what));
         }
         self.holds = false;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::body::LEAST_RATE;
 use super::client::Fault;
 use crate::failpoint;
 
@@ -20,14 +21,16 @@ const WRONG_TRIES: u32 = 4;
 /// The pauses between tries at one thing.
 pub(super) struct Backoff {
     patience: Duration,
+    /// Bytes and tries since the last progress.
     since: Instant,
+    received: u64,
     tries: u32,
 }
 
 impl Backoff {
     /// For what has been seen to work.
     pub fn new() -> Self {
-        Self { patience: failpoint::network_patience().unwrap_or(PATIENCE), since: Instant::now(), tries: 0 }
+        Self { patience: longest(), since: Instant::now(), received: 0, tries: 0 }
     }
 
     /// For the first request of all.
@@ -41,9 +44,19 @@ impl Backoff {
         Self { patience: Duration::ZERO, ..Self::new() }
     }
 
-    /// Something has come: from here on it counts anew.
-    pub fn restart(&mut self) {
-        (self.since, self.tries) = (Instant::now(), 0);
+    /// Starts the time anew, unless something has failed since the last progress.
+    pub fn begin(&mut self) {
+        if self.tries == 0 {
+            *self = Self { patience: self.patience, ..Self::new() };
+        }
+    }
+
+    /// Notes bytes that have come. Time and tries start anew, unless the bytes are too few to count as progress.
+    pub fn add_received(&mut self, bytes: u64) {
+        self.received += bytes;
+        if self.received >= LEAST_RATE.saturating_mul(self.since.elapsed().as_secs().max(1)) {
+            *self = Self { patience: self.patience, ..Self::new() };
+        }
     }
 
     /// How long to wait after a fault.
@@ -52,14 +65,16 @@ impl Backoff {
     /// The fault, where another try is not worth it.
     pub fn next(&mut self, fault: Fault) -> Result<Duration, Fault> {
         self.tries += 1;
+        let elapsed = self.since.elapsed();
         let asked = match &fault {
             Fault::Changed(_) | Fault::Gone(_) => return Err(fault),
             Fault::Wrong(_) if self.tries >= WRONG_TRIES => return Err(fault),
             Fault::Wrong(_) => None,
-            Fault::Passing { .. } if self.tries >= LEAST_TRIES && self.since.elapsed() >= self.patience => {
+            Fault::Passing { .. } if self.tries >= LEAST_TRIES && elapsed >= self.patience => {
                 return Err(fault);
             }
-            Fault::Passing { pause, .. } => *pause,
+            // However long the server wants to be left alone, all tries end in time.
+            Fault::Passing { pause, .. } => pause.map(|pause| pause.min(longest().saturating_sub(elapsed))),
         };
         let doubled = FIRST.saturating_mul(1 << self.tries.min(16).saturating_sub(1)).min(LONGEST);
         // Many that failed at the same moment do not come back at the same moment.
@@ -68,20 +83,40 @@ impl Backoff {
     }
 }
 
+/// The time without progress after which an import ends.
+fn longest() -> Duration {
+    failpoint::network_patience().unwrap_or(PATIENCE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn pauses_grow_and_end() {
-        let mut backoff = Backoff { patience: Duration::ZERO, since: Instant::now(), tries: 0 };
+        let mut backoff = Backoff::few();
         let first = backoff.next(Fault::passing("a")).expect("another try");
         assert!(first >= FIRST / 2 && first <= FIRST * 2);
         let pause = Some(Duration::from_secs(7));
         let asked = backoff.next(Fault::Passing { what: "b".into(), pause }).expect("another try");
         assert!(asked >= Duration::from_secs(7));
         backoff.next(Fault::passing("c")).expect_err("enough");
-        backoff.restart();
+        backoff.add_received(1);
+        backoff.next(Fault::passing("too little")).expect_err("enough");
+        backoff.add_received(LEAST_RATE);
+        backoff.next(Fault::passing("progress")).expect("another try");
         backoff.next(Fault::Changed("d".into())).expect_err("never");
+    }
+
+    #[test]
+    fn requested_delays_end_within_three_minutes() {
+        for mut backoff in [Backoff::new(), Backoff::first()] {
+            let (mut all, years) = (Duration::ZERO, Duration::from_secs(120));
+            while let Ok(pause) = backoff.next(Fault::Passing { what: "503".into(), pause: Some(years) }) {
+                all += pause;
+                backoff.since = backoff.since.checked_sub(pause).expect("the machine has run that long");
+            }
+            assert!(all >= PATIENCE && all < PATIENCE + Duration::from_secs(2), "{all:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Requests for ranges of one file: over HTTP, or through `object_store`. Both give the same answer.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::future::Future;
 use std::ops::Range;
@@ -7,22 +8,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use data_encoding::BASE64;
-use futures_util::stream::{BoxStream, StreamExt};
+use futures_util::stream::StreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse, HttpService,
+};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
-use parking_lot::Mutex;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, StatusCode, redirect};
+use reqwest::{Method, StatusCode};
 use url::Url;
 
+use super::body::Body;
 use super::name::{self, NetworkOptions};
 use super::problem::RemoteProblem;
+use super::redirect::{self, RefusedRedirect};
 use super::{profile, settings};
 use crate::error::Error;
 
@@ -36,8 +39,6 @@ const SUM_PREFIX: &str = "x-amz-checksum-";
 const SUM_TYPE: &str = "x-amz-checksum-type";
 /// The variable that says where Azure's machines get credentials.
 const IDENTITY: &str = "IDENTITY_ENDPOINT";
-/// Redirects that are followed.
-const REDIRECTS: usize = 10;
 /// The longest tag or time that is taken from an answer.
 const MAX_FACT: usize = 512;
 /// Begins the tag that stands for one that is not kept as it is.
@@ -94,14 +95,14 @@ pub(super) struct Answer {
     pub facts: Facts,
     /// Where it came from, after redirects.
     pub url: Option<Url>,
-    pub body: BoxStream<'static, Result<Bytes, Fault>>,
+    pub body: Body,
 }
 
 /// Where a file is.
 #[derive(Clone)]
 pub(super) enum Client {
     Http { client: reqwest::Client, url: Url },
-    Store { store: Arc<dyn ObjectStore>, path: object_store::path::Path, pause: Pause, sums: Option<Sums> },
+    Store { store: Arc<dyn ObjectStore>, path: object_store::path::Path, sums: Option<Sums> },
 }
 
 /// What asks S3 for the sums that it has of an object.
@@ -113,8 +114,10 @@ pub(super) struct Sums {
     unsigned: bool,
 }
 
-/// The pause that a server has asked for last; `object_store` does not hand it on.
-pub(super) type Pause = Arc<Mutex<Option<Duration>>>;
+tokio::task_local! {
+    /// The delay that the answer to this request asks for, which `object_store` drops.
+    static RETRY_AFTER: Cell<Option<Duration>>;
+}
 
 impl Client {
     /// A client for `url`, which messages call `shown`.
@@ -127,10 +130,9 @@ impl Client {
         if let "http" | "https" = url.scheme() {
             return Ok(Self::Http { client, url: url.clone() });
         }
-        let pause = Pause::default();
-        let connector = Connector(Recorder { client: client.clone(), pause: pause.clone() });
-        // Tries are counted in one place, which is the reader.
-        let retry = RetryConfig { max_retries: 1, retry_timeout: CONNECT, ..RetryConfig::default() };
+        let connector = Connector(StoreClient(client.clone()));
+        // The caller retries: `object_store` does not wait as long as `Retry-After` says.
+        let retry = RetryConfig { max_retries: 0, retry_timeout: CONNECT, ..RetryConfig::default() };
         let refused = |error: &dyn std::error::Error| bad(RemoteProblem::Url { reason: words(error) });
         let (_, path) = object_store::ObjectStoreScheme::parse(url).map_err(|error| refused(&error))?;
         let endpoint = network.endpoint.as_deref();
@@ -176,7 +178,7 @@ impl Client {
                 Arc::new(builder.build().map_err(|error| refused(&error))?)
             }
         };
-        Ok(Self::Store { store, path, pause, sums })
+        Ok(Self::Store { store, path, sums })
     }
 
     /// The same for another file beside this one: its name with `suffix` behind it.
@@ -188,10 +190,9 @@ impl Client {
                 url.set_query(None);
                 Self::Http { client: client.clone(), url }
             }
-            Self::Store { store, path, pause, sums } => Self::Store {
+            Self::Store { store, path, sums } => Self::Store {
                 store: store.clone(),
                 path: object_store::path::Path::from(format!("{path}{suffix}")),
-                pause: pause.clone(),
                 sums: sums.clone(),
             },
         }
@@ -210,7 +211,7 @@ impl Client {
         let asking = async {
             match self {
                 Self::Http { client, url } => http_get(client, url, range.clone(), known).await,
-                Self::Store { store, path, pause, .. } => store_get(&**store, path, pause, range.clone(), known).await,
+                Self::Store { store, path, .. } => store_get(&**store, path, range.clone(), known).await,
             }
         };
         let answer = tokio::time::timeout(2 * CONNECT, asking).await;
@@ -225,8 +226,8 @@ impl Client {
     pub async fn small(&self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
         let mut answer = self.get(None, &Facts::default()).await?;
         let mut bytes = Vec::new();
-        while let Some(piece) = answer.body.next().await {
-            bytes.extend_from_slice(&piece?);
+        while let Some(piece) = answer.body.next().await? {
+            bytes.extend_from_slice(&piece);
             if bytes.len() > most {
                 return Ok(None);
             }
@@ -255,8 +256,7 @@ impl Client {
             if *unsigned {
                 url.set_query(None);
             }
-            let response = client.head(url).header(name, value).send().await;
-            response.map_err(|error| Fault::passing(words(&error.without_url())))
+            redirect::send(client, client.head(url).header(name, value)).await
         };
         let response = tokio::time::timeout(2 * CONNECT, asking).await;
         let response = response.map_err(|_| Fault::passing("the server does not answer"))??;
@@ -314,19 +314,19 @@ fn words(error: &dyn std::error::Error) -> String {
 }
 
 /// What stands behind a request without an answer: another try makes neither a certificate nor a redirect better.
-fn not_sent(error: &(dyn std::error::Error + 'static)) -> Fault {
+pub(super) fn not_sent(error: &(dyn std::error::Error + 'static)) -> Fault {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    let (mut tls, mut refused_redirect) = (None, false);
+    let (mut tls, mut is_refused_redirect) = (None, false);
     while let Some(error) = next.filter(|_| tls.is_none()) {
         tls = error.downcast_ref::<rustls::Error>();
-        refused_redirect |= error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_redirect);
+        is_refused_redirect |= error.is::<RefusedRedirect>();
         // What an error of the system is made of is not its source.
         let inner = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
         next = inner.map(|error| error as _).or_else(|| error.source());
     }
     match tls {
         Some(rustls::Error::InvalidCertificate(_)) => Fault::Gone(RemoteProblem::Certificate { reason: words(error) }),
-        _ if refused_redirect => Fault::Gone(RemoteProblem::Refused { answer: words(error) }),
+        _ if is_refused_redirect => Fault::Gone(RemoteProblem::Refused { answer: words(error) }),
         _ => Fault::passing(words(error)),
     }
 }
@@ -341,18 +341,9 @@ fn http_client() -> Result<reqwest::Client, RemoteProblem> {
     // One range to a connection, which HTTP/2 would send through a single one.
     let builder = reqwest::Client::builder().tls_backend_preconfigured(tls).http1_only().connect_timeout(CONNECT);
     let agent = concat!("bedload/", env!("CARGO_PKG_VERSION"));
-    let builder = builder.redirect(redirect::Policy::custom(follow)).user_agent(agent).referer(false);
+    // `redirect` follows redirects: reqwest would send headers that it does not know to any host.
+    let builder = builder.redirect(reqwest::redirect::Policy::none()).user_agent(agent).referer(false);
     builder.build().map_err(|error| failed(&error))
-}
-
-/// Whether a redirect is followed.
-fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let scheme = attempt.url().scheme().to_owned();
-    match scheme.as_str() {
-        "http" | "https" if attempt.previous().len() > REDIRECTS => attempt.error("it redirects without an end"),
-        "http" | "https" => attempt.follow(),
-        _ => attempt.error(format!("it redirects to a URL of {scheme}, which is not followed")),
-    }
 }
 
 async fn http_get(
@@ -369,7 +360,7 @@ async fn http_get(
     if let Some(etag) = known.strong() {
         request = request.header(header::IF_MATCH, etag.as_str());
     }
-    let response = request.send().await.map_err(|error| not_sent(&error.without_url()))?;
+    let response = redirect::send(client, request).await?;
     let (status, headers) = (response.status(), response.headers());
     let mut facts = Facts { bytes: None, etag: tag(headers), modified: fact(headers, header::LAST_MODIFIED.as_str()) };
     let is_range = status == StatusCode::PARTIAL_CONTENT && range.is_some();
@@ -395,7 +386,7 @@ async fn http_get(
     }
     let url = Some(response.url().clone());
     let body = response.bytes_stream().map(|piece| piece.map_err(|error| Fault::passing(words(&error.without_url()))));
-    Ok(Answer { is_range, facts, url, body: body.boxed() })
+    Ok(Answer { is_range, facts, url, body: Body::new(body.boxed()) })
 }
 
 /// What a status other than success means.
@@ -460,7 +451,6 @@ fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, Option<u64>)> {
 async fn store_get(
     store: &dyn ObjectStore,
     path: &object_store::path::Path,
-    pause: &Pause,
     range: Option<Range<u64>>,
     known: &Facts,
 ) -> Result<Answer, Fault> {
@@ -469,8 +459,7 @@ async fn store_get(
         if_match: known.strong().cloned(),
         ..GetOptions::default()
     };
-    let fault = |error| store_fault(error, pause);
-    let result = store.get_opts(path, options).await.map_err(fault)?;
+    let result = store_answer(store.get_opts(path, options)).await?;
     let meta = &result.meta;
     let facts = Facts {
         bytes: Some(meta.size),
@@ -478,11 +467,16 @@ async fn store_get(
         modified: (meta.last_modified.timestamp() > 0).then(|| meta.last_modified.to_rfc2822()),
     };
     let body = result.into_stream().map(|piece| piece.map_err(|error| Fault::passing(words(&error)))).boxed();
-    Ok(Answer { is_range: range.is_some(), facts, url: None, body })
+    Ok(Answer { is_range: range.is_some(), facts, url: None, body: Body::new(body) })
 }
 
-/// What an error of `object_store` means.
-pub(super) fn store_fault(error: object_store::Error, pause: &Pause) -> Fault {
+/// Waits for a request of `object_store`. A fault has the delay that the server asked for.
+pub(super) async fn store_answer<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T, Fault> {
+    let asking = async { request.await.map_err(|error| store_fault(error, RETRY_AFTER.with(Cell::get))) };
+    RETRY_AFTER.scope(Cell::new(None), asking).await
+}
+
+fn store_fault(error: object_store::Error, pause: Option<Duration>) -> Fault {
     match error {
         object_store::Error::NotFound { .. } => Fault::Gone(RemoteProblem::NotFound { answer: "404 Not Found".into() }),
         object_store::Error::PermissionDenied { .. } => {
@@ -493,7 +487,7 @@ pub(super) fn store_fault(error: object_store::Error, pause: &Pause) -> Fault {
         }
         object_store::Error::Precondition { .. } => Fault::Changed("one with another ETag".into()),
         error => match not_sent(&error) {
-            Fault::Passing { what, .. } => Fault::Passing { what, pause: pause.lock().take() },
+            Fault::Passing { what, .. } => Fault::Passing { what, pause },
             fault => fault,
         },
     }
@@ -501,7 +495,7 @@ pub(super) fn store_fault(error: object_store::Error, pause: &Pause) -> Fault {
 
 /// Gives `object_store` this crate's client.
 #[derive(Debug)]
-struct Connector(Recorder);
+struct Connector(StoreClient);
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
@@ -509,28 +503,40 @@ impl HttpConnector for Connector {
     }
 }
 
-/// A client that remembers what pause a server asks for.
+/// A client that follows redirects as [`redirect::send`] does, and notes the delay that a server asks for.
 #[derive(Debug, Clone)]
-struct Recorder {
-    client: reqwest::Client,
-    pause: Pause,
-}
+struct StoreClient(reqwest::Client);
 
-impl HttpService for Recorder {
+impl HttpService for StoreClient {
     fn call<'a, 'b>(
         &'a self,
-        request: HttpRequest,
+        mut request: HttpRequest,
     ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
     where
         'a: 'b,
         Self: 'b,
     {
         Box::pin(async move {
-            let response = self.client.call(request).await?;
-            if !response.status().is_success() {
-                *self.pause.lock() = pause(response.headers());
+            let mut count = 0;
+            loop {
+                let (method, mut headers) = (request.method().clone(), request.headers().clone());
+                let from = Url::parse(&request.uri().to_string());
+                let response = self.0.call(request).await?;
+                let status = response.status();
+                // Requests for credentials have no such place.
+                let _ = RETRY_AFTER.try_with(|it| it.set(pause(response.headers())));
+                let Ok(from) = from else { return Ok(response) };
+                let to = redirect::target(&method, &from, status, response.headers(), count);
+                let Some(to) = to.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))? else {
+                    return Ok(response);
+                };
+                redirect::keep_headers(&mut headers, &from, &to);
+                request = HttpRequest::new(HttpRequestBody::empty());
+                (*request.method_mut(), *request.headers_mut()) = (method, headers);
+                let uri = to.as_str().parse();
+                *request.uri_mut() = uri.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
+                count += 1;
             }
-            Ok(response)
         })
     }
 }

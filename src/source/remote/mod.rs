@@ -16,6 +16,8 @@ mod problem;
 #[cfg(feature = "remote")]
 mod backoff;
 #[cfg(feature = "remote")]
+mod body;
+#[cfg(feature = "remote")]
 mod client;
 #[cfg(feature = "remote")]
 mod net;
@@ -29,6 +31,8 @@ mod profile;
 mod put;
 #[cfg(feature = "remote")]
 mod reader;
+#[cfg(feature = "remote")]
+mod redirect;
 #[cfg(feature = "remote")]
 mod settings;
 #[cfg(feature = "remote")]

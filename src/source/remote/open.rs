@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use url::Url;
 
 use super::RemotePin;
 use super::backoff::Backoff;
+use super::body::Body;
 use super::client::{Answer, Client, Facts, Fault, describe};
 use super::name::{self, NetworkOptions};
 use super::net::Net;
@@ -179,10 +178,10 @@ impl RemoteFile {
         let mut answer = self.get(range).await?;
         let mut bytes = Vec::new();
         while bytes.len() < len {
-            let Some(piece) = answer.body.next().await else {
+            let Some(piece) = answer.body.next().await? else {
                 return Err(Fault::passing("the connection ended too early"));
             };
-            bytes.extend_from_slice(&piece?);
+            bytes.extend_from_slice(&piece);
         }
         bytes.truncate(len);
         self.net.add_received(len as u64);
@@ -201,7 +200,7 @@ impl RemoteFile {
     }
 
     /// All of it, of a server without ranges.
-    pub(super) async fn get_all(&self) -> Result<BoxStream<'static, Result<Bytes, Fault>>, Fault> {
+    pub(super) async fn get_all(&self) -> Result<Body, Fault> {
         let client = self.pinned.lock().clone();
         self.net.add_request();
         Ok(client.get(None, &self.facts).await?.body)
@@ -317,8 +316,8 @@ async fn probe_once(client: &Client, known: &Facts) -> Result<Probed, Fault> {
     let want = usize::try_from(HEAD.min(whole)).unwrap_or(usize::MAX);
     let mut head = Vec::new();
     while head.len() < want {
-        match answer.body.next().await {
-            Some(piece) => head.extend_from_slice(&piece?),
+        match answer.body.next().await? {
+            Some(piece) => head.extend_from_slice(&piece),
             None if answer.facts.bytes.is_none() => break,
             None => return Err(Fault::passing("the connection ended too early")),
         }

@@ -1,58 +1,96 @@
-//! How many connections, and how large the parts: by what is measured while it runs.
+//! The number of connections and the size of parts.
+//!
+//! The number grows while that brings more throughput. If requests fail, it follows the share of failed requests: one more
+//! connection, and less by half of that share, each time as many requests as there are connections have ended. So
+//! the number settles, and comes to one only if all requests fail.
 
 /// Connections to begin with, and at most.
-pub(super) const FIRST: usize = 4;
-pub(super) const MOST: usize = 32;
-/// Bytes of a part at least and at most.
-pub(super) const LEAST_PART: u64 = 256 << 10;
+const FIRST: usize = 4;
+const MOST: usize = 32;
+/// Bytes of a part at least and at most, and the share of a file that is a part, as its reciprocal: a small file must keep all
+/// connections busy, and a kill loses the parts that are not complete.
+const LEAST_PART: u64 = 256 << 10;
 const MOST_PART: u64 = 8 << 20;
-/// Parts on their way are lost by a kill, on the average half of each: together they are this share of the file, as its
-/// reciprocal, so that a hundred kills lose an eightieth. But no part takes more than a second, or less than this share of one:
-/// between two of them a connection waits for an answer.
-const SHARE: u64 = 4000;
-const LEAST_SHARE: u64 = 4;
-/// The same for bytes ahead of an import that is slower than the network: this share, unless that is too little to keep
-/// many connections busy.
+const PART_SHARE: u64 = 64;
+/// Parts of each connection that fit the memory: one is received, the other waits for those before it.
+const PARTS: u64 = 2;
+/// The share of a file, as its reciprocal, that is ahead of an import that is slower than the network, and the least bytes:
+/// unless the parts of all connections need more.
 const AHEAD_SHARE: u64 = 100;
 const LEAST_AHEAD: u64 = 32 << 20;
-
-/// Bytes ahead of the consumer of a file of `bytes`, of which `memory` is for them.
-pub(super) fn ahead(bytes: u64, memory: u64) -> u64 {
-    memory.min((bytes / AHEAD_SHARE).max(LEAST_AHEAD))
-}
 /// More connections must give so much more to be kept.
 const GAIN: f64 = 1.08;
-/// Measurements after a step that gave nothing until the next one.
+/// Measurements after a step that gave nothing, or after failures, until the next step.
 const HOLD: u32 = 24;
+/// The share of failed requests that changes nothing.
+const TOLERATED: f64 = 0.05;
+/// The fewest requests that a share is computed of.
+const LEAST_REQUESTS: u64 = 4;
 
-/// Looks for the number of connections beyond which nothing more comes.
+/// Decides on the number of connections and the size of parts of one file.
 #[derive(Debug)]
 pub(super) struct Pace {
     pub connections: usize,
     most: usize,
-    /// Whether the user has fixed it.
-    fixed: bool,
-    /// What came before the last step, and the number it was made from.
+    /// True if the user set the number of connections.
+    is_fixed: bool,
+    /// Bytes of the file, and of memory.
+    bytes: u64,
+    memory: u64,
+    /// Throughput and connections before the last step.
     before: Option<(f64, usize)>,
     hold: u32,
+    /// Requests since the share of failures was last computed.
+    requests: u64,
+    failed: u64,
+}
+
+/// What happened since the last measurement.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Measured {
+    /// Bytes a second.
+    pub rate: f64,
+    /// True if the import waited for the network.
+    pub is_waited_for: bool,
+    /// Requests that ended, and those of them that failed.
+    pub requests: u64,
+    pub failed: u64,
 }
 
 impl Pace {
-    /// Begins with `fixed` connections, or with few; `memory` holds two parts for each at least.
-    pub fn new(fixed: Option<u16>, memory: u64) -> Self {
-        let room = usize::try_from(memory / (2 * LEAST_PART)).unwrap_or(MOST).max(1);
+    /// Begins with `fixed` connections or with a few, for a file of `bytes`. The parts of all connections fit `memory`.
+    pub fn new(fixed: Option<u16>, bytes: u64, memory: u64) -> Self {
+        let room = usize::try_from(memory / (PARTS * LEAST_PART)).unwrap_or(MOST).max(1);
         let connections = fixed.map_or(FIRST, usize::from).clamp(1, room);
-        Self { connections, most: MOST.min(room), fixed: fixed.is_some(), before: None, hold: 0 }
+        let (is_fixed, most) = (fixed.is_some(), MOST.min(room));
+        Self { connections, most, is_fixed, bytes, memory, before: None, hold: 0, requests: 0, failed: 0 }
     }
 
-    /// Tasks that there must be.
+    /// The number of tasks that must exist.
     pub fn tasks(&self) -> usize {
-        if self.fixed { self.connections } else { self.most }
+        if self.is_fixed { self.connections } else { self.most }
     }
 
-    /// Takes a measurement: bytes a second, and whether the import waits for them.
-    pub fn measured(&mut self, rate: f64, is_waited_for: bool) {
-        if self.fixed || !is_waited_for {
+    /// Takes a measurement.
+    pub fn measured(&mut self, measured: &Measured) {
+        let Measured { rate, is_waited_for, requests, failed } = *measured;
+        if self.is_fixed {
+            return;
+        }
+        self.requests += requests;
+        self.failed += failed;
+        if self.requests >= LEAST_REQUESTS.max(self.connections as u64) {
+            let share = self.failed as f64 / self.requests as f64;
+            (self.requests, self.failed) = (0, 0);
+            if share > TOLERATED {
+                let more = usize::from(is_waited_for && share <= 0.5);
+                let kept = (self.connections as f64 * (1.0 - share / 2.0)).ceil() as usize;
+                self.connections = (kept + more).clamp(1, self.most);
+                (self.before, self.hold) = (None, HOLD);
+                return;
+            }
+        }
+        if !is_waited_for {
             self.before = None;
             return;
         }
@@ -72,21 +110,16 @@ impl Pace {
         }
     }
 
-    /// The server wants fewer requests.
-    pub fn slow_down(&mut self) {
-        self.before = None;
-        self.hold = HOLD;
-        if !self.fixed {
-            self.connections = (self.connections / 2).max(1);
-        }
+    /// Bytes of the next part.
+    pub fn part(&self) -> u64 {
+        let most = (self.memory / (PARTS * self.connections as u64)).clamp(1, MOST_PART);
+        (self.bytes / PART_SHARE).max(LEAST_PART).min(most)
     }
 
-    /// Bytes of the next part of a file of `bytes`.
-    pub fn part(&self, rate: f64, bytes: u64, memory: u64) -> u64 {
-        let connections = self.connections as u64;
-        let most = (memory / (2 * connections)).clamp(1, MOST_PART);
-        let second = rate as u64 / connections;
-        (bytes / SHARE / connections).clamp(second / LEAST_SHARE, second).clamp(LEAST_PART.min(most), most)
+    /// Bytes ahead of the consumer at most.
+    pub fn ahead(&self) -> u64 {
+        let parts = PARTS * self.connections as u64 * self.part();
+        (self.bytes / AHEAD_SHARE).max(LEAST_AHEAD).max(parts).min(self.memory).max(1)
     }
 }
 
@@ -94,43 +127,76 @@ impl Pace {
 mod tests {
     use super::*;
 
-    #[test]
-    fn connections_grow_while_that_gives_more() {
-        let mut pace = Pace::new(None, 1 << 30);
-        // A server that gives 10 to each connection, and 120 in all.
-        let rate = |pace: &Pace| 10.0 * pace.connections.min(12) as f64;
-        for _ in 0..20 {
-            pace.measured(rate(&pace), true);
+    const GIB: u64 = 1 << 30;
+
+    /// Measures a pipe that gives `rate` for a number of connections, of which each asks for a part a second and `share` of
+    /// the requests fail.
+    fn run(pace: &mut Pace, rounds: u32, rate: impl Fn(usize) -> f64, share: f64, is_waited_for: bool) {
+        let mut failed = 0.0;
+        for _ in 0..rounds {
+            let requests = pace.connections as u64;
+            failed += requests as f64 * share;
+            let whole = failed as u64;
+            failed -= whole as f64;
+            pace.measured(&Measured { rate: rate(pace.connections), is_waited_for, requests, failed: whole });
         }
+    }
+
+    #[test]
+    fn connections_grow_while_throughput_grows() {
+        let mut pace = Pace::new(None, GIB, GIB);
+        // A server that gives 10 to each connection, and 120 in all.
+        let rate = |connections: usize| 10.0 * connections.min(12) as f64;
+        run(&mut pace, 20, rate, 0.0, true);
         assert!((12..=18).contains(&pace.connections), "{pace:?}");
-        pace.slow_down();
-        assert!(pace.connections <= 9, "{pace:?}");
         let before = pace.connections;
-        (0..100).for_each(|_| pace.measured(rate(&pace), false));
+        run(&mut pace, 100, rate, 0.0, false);
         assert_eq!(pace.connections, before, "the import is what is waited for");
+    }
+
+    /// A third of the requests of a server failed, and the import stayed at one connection.
+    #[test]
+    fn connections_follow_the_share_of_failures() {
+        let rate = |connections: usize| connections as f64;
+        for first in [1, 4, 32] {
+            let mut pace = Pace::new(None, GIB, GIB);
+            pace.connections = first;
+            run(&mut pace, 40, rate, 1.0 / 3.0, true);
+            assert!((4..=10).contains(&pace.connections), "{pace:?}");
+            run(&mut pace, 20, rate, 1.0, true);
+            assert_eq!(pace.connections, 1, "{pace:?}");
+            run(&mut pace, HOLD + 20, rate, 0.01, true);
+            assert!(pace.connections >= 24, "{pace:?}");
+        }
     }
 
     #[test]
     fn parts_fit_the_memory() {
-        for memory in [1 << 10, 1 << 20, 5 << 20, 1 << 30] {
+        for memory in [1 << 10, 1 << 20, 5 << 20, GIB] {
             for fixed in [None, Some(1), Some(7), Some(64)] {
-                let pace = Pace::new(fixed, memory);
-                for (rate, bytes) in [(0.0, 0), (1e6, 1 << 20), (1e9, 1 << 40), (1e9, u64::MAX)] {
-                    let part = pace.part(rate, bytes, memory);
-                    assert!(part > 0 && part * pace.connections as u64 <= memory, "{pace:?} {part}");
+                for bytes in [0, 1 << 20, 1 << 40, u64::MAX] {
+                    let mut pace = Pace::new(fixed, bytes, memory);
+                    run(&mut pace, 9, |connections| connections as f64, 0.0, true);
+                    let part = pace.part();
+                    assert!(part > 0 && part * pace.connections as u64 <= pace.ahead(), "{pace:?} {part}");
+                    assert!(pace.ahead() <= memory, "{pace:?}");
                 }
             }
         }
-        assert_eq!(Pace::new(Some(3), 1 << 30).tasks(), 3);
+        assert_eq!(Pace::new(Some(3), GIB, GIB).tasks(), 3);
     }
 
     #[test]
-    fn what_is_on_its_way_is_a_small_share_of_the_file_or_a_moment() {
-        let pace = Pace::new(Some(8), 1 << 30);
-        let on_its_way = |rate: f64, bytes: u64| pace.part(rate, bytes, 1 << 30) * 8;
-        assert_eq!(on_its_way(16e6, 40_000_000_000), 10_000_000, "a share");
-        assert_eq!(on_its_way(16e6, 1 << 40), 16_000_000, "a second");
-        assert_eq!(on_its_way(16e6, 1 << 20), 4_000_000, "a quarter of a second");
-        assert_eq!((ahead(1 << 30, 1 << 28), ahead(1 << 40, 1 << 28), ahead(1 << 30, 1)), (32 << 20, 1 << 28, 1));
+    fn parts_are_8_mib_where_that_is_possible() {
+        let of = |connections, bytes, memory| {
+            let pace = Pace::new(Some(connections), bytes, memory);
+            (pace.part(), pace.ahead())
+        };
+        const MIB: u64 = 1 << 20;
+        assert_eq!(of(4, 40 * GIB, 256 * MIB), (8 * MIB, 256 * MIB));
+        assert_eq!(of(32, 40 * GIB, 256 * MIB), (4 * MIB, 256 * MIB), "two for each connection");
+        assert_eq!(of(4, 40 * GIB, 4 * MIB), (MIB / 2, 4 * MIB), "a small budget");
+        assert_eq!(of(4, GIB, 256 * MIB), (8 * MIB, 64 * MIB));
+        assert_eq!(of(4, 64 * MIB, 256 * MIB), (MIB, 32 * MIB), "a small file");
     }
 }

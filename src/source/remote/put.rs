@@ -13,7 +13,7 @@ use url::Url;
 
 use super::NetworkOptions;
 use super::backoff::Backoff;
-use super::client::{Client, Fault, Pause, store_fault};
+use super::client::{Client, Fault, store_answer};
 use super::name;
 use super::net::Net;
 use super::problem::RemoteProblem;
@@ -33,7 +33,6 @@ pub(crate) struct RemoteStore {
     name: PathBuf,
     store: Arc<dyn ObjectStore>,
     root: ObjectPath,
-    pause: Pause,
     net: Net,
 }
 
@@ -54,14 +53,14 @@ impl RemoteStore {
         let name = PathBuf::from(name::shown(&text));
         let bad = |problem: RemoteProblem| Error::bad_input(&name, None, problem);
         let url = Url::parse(&text).map_err(|error| bad(RemoteProblem::Url { reason: error.to_string() }))?;
-        let Client::Store { store, path, pause, .. } = Client::new(&url, &name, network)? else {
+        let Client::Store { store, path, .. } = Client::new(&url, &name, network)? else {
             return Err(Error::Usage {
                 reason: format!("{} is at a web server, which takes no files", name.display()),
                 hint: "write to a directory that it serves, or to s3://, gs:// or az://".into(),
             });
         };
         let net = Net::new().map_err(Error::io("start threads to write to", &name))?;
-        Ok(Self { name, store, root: path, pause, net })
+        Ok(Self { name, store, root: path, net })
     }
 
     /// Bytes of one upload that are in memory at most.
@@ -83,7 +82,7 @@ impl RemoteStore {
                     found => found.map(|meta| Some(meta.size)),
                 }
             };
-            self.answer(asked).await
+            answer(asked).await
         })
     }
 
@@ -95,7 +94,7 @@ impl RemoteStore {
         let path = self.path(file);
         self.tries(file, async || {
             let payload = PutPayload::from(bytes.to_vec());
-            self.answer(self.store.put(&path, payload)).await.map(drop)
+            answer(self.store.put(&path, payload)).await.map(drop)
         })
     }
 
@@ -140,10 +139,10 @@ impl RemoteStore {
             if hasher.finalize() != blake3 {
                 return Ok(Ok(Uploaded::Other));
             }
-            self.answer(self.store.put(path, PutPayload::from(piece))).await?;
+            answer(self.store.put(path, PutPayload::from(piece))).await?;
             return Ok(Ok(Uploaded::Whole));
         }
-        let mut upload = self.answer(self.store.put_multipart(path)).await?;
+        let mut upload = answer(self.store.put_multipart(path)).await?;
         let mut sending = VecDeque::new();
         let outcome = async {
             while left > 0 {
@@ -152,15 +151,15 @@ impl RemoteStore {
                     Err(error) => return Ok(Err(error)),
                 };
                 // Requests go on by themselves: on tasks of the runtime.
-                sending.push_back(self.net.handle().spawn(upload.put_part(PutPayload::from(piece))));
+                sending.push_back(self.net.handle().spawn(store_answer(upload.put_part(PutPayload::from(piece)))));
                 if sending.len() > IN_FLIGHT
                     && let Some(first) = sending.pop_front()
                 {
-                    self.sent(first).await?;
+                    sent(first).await?;
                 }
             }
             while let Some(first) = sending.pop_front() {
-                self.sent(first).await?;
+                sent(first).await?;
             }
             Ok(Ok(()))
         };
@@ -168,7 +167,7 @@ impl RemoteStore {
         let is_same = hasher.finalize() == blake3;
         match outcome {
             Ok(Ok(())) if is_same => {
-                self.answer(upload.complete()).await?;
+                answer(upload.complete()).await?;
                 Ok(Ok(Uploaded::Whole))
             }
             outcome => {
@@ -177,19 +176,6 @@ impl RemoteStore {
                 outcome?.map_or_else(|error| Ok(Err(error)), |()| Ok(Ok(Uploaded::Other)))
             }
         }
-    }
-
-    /// Waits for a part.
-    async fn sent(&self, part: tokio::task::JoinHandle<object_store::Result<()>>) -> Result<(), Fault> {
-        let sent = tokio::time::timeout(PATIENCE, part).await;
-        let sent = sent.map_err(|_| Fault::passing("the server takes no more bytes"))?;
-        sent.map_err(Fault::passing)?.map_err(|error| self.fault(error))
-    }
-
-    /// The answer to one request.
-    async fn answer<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> Result<T, Fault> {
-        let answer = tokio::time::timeout(PATIENCE, request).await;
-        answer.map_err(|_| Fault::passing("the server does not answer"))?.map_err(|error| self.fault(error))
     }
 
     /// Tries until it succeeds, or is not worth it.
@@ -215,13 +201,21 @@ impl RemoteStore {
         Error::io("write", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, what))
     }
 
-    fn fault(&self, error: object_store::Error) -> Fault {
-        store_fault(error, &self.pause)
-    }
-
     fn path(&self, file: &str) -> ObjectPath {
         ObjectPath::from(format!("{}/{file}", self.root))
     }
+}
+
+/// Waits for a part.
+async fn sent(part: tokio::task::JoinHandle<Result<(), Fault>>) -> Result<(), Fault> {
+    let sent = tokio::time::timeout(PATIENCE, part).await;
+    sent.map_err(|_| Fault::passing("the server takes no more bytes"))?.map_err(Fault::passing)?
+}
+
+/// Waits for the answer to one request.
+async fn answer<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T, Fault> {
+    let answer = tokio::time::timeout(PATIENCE, store_answer(request)).await;
+    answer.map_err(|_| Fault::passing("the server does not answer"))?
 }
 
 /// Bytes of a part of a file.

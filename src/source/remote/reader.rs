@@ -2,7 +2,7 @@
 //!
 //! Tasks on the runtime each take the next part that has no task, as far as what is ahead of the consumer fits the memory.
 //! A part's bytes are handed out as they come. A part whose connection fails or stalls is asked for again from where it
-//! stopped, by the same task on another connection.
+//! stopped, on another connection. A task that the server tells to wait gives its part to the other tasks, which go on.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -10,20 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
-use futures_util::StreamExt;
+use bytes::{Buf, Bytes, BytesMut};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use super::RemoteFile;
 use super::backoff::Backoff;
 use super::client::Fault;
-use super::pace::{LEAST_PART, Pace, ahead};
+use super::pace::{Measured, Pace};
 use crate::error::Error;
-use crate::failpoint;
 
-/// How long a connection may give nothing.
-const STALL: Duration = Duration::from_secs(15);
 /// How long it may be much slower than the others.
 const SLOW: Duration = Duration::from_secs(8);
 /// How much slower.
@@ -32,16 +28,41 @@ const SLOWER: f64 = 8.0;
 const TICK: Duration = Duration::from_millis(500);
 /// How often a task that has nothing to do looks again, if nobody calls it.
 const LOOK: Duration = Duration::from_millis(200);
+/// Bytes up to which pieces are joined.
+const JOINED: usize = 4 << 10;
 /// Bytes of a part while only the first bytes are looked at.
 const FIRST_PART: u64 = 128 << 10;
 
-/// A range that a task has taken.
+/// A range of the file.
 struct Part {
     start: u64,
     len: u64,
+    /// How much of it has come.
+    got: u64,
+    /// The tries at it, unless a task has taken it.
+    backoff: Option<Backoff>,
     /// How much of it has been handed out.
     given: u64,
     pieces: VecDeque<Bytes>,
+}
+
+impl Part {
+    /// Adds bytes that have come. Small pieces are joined: each takes more memory than its bytes.
+    fn push(&mut self, piece: Bytes) {
+        let last = self.pieces.pop_back();
+        let piece = match last {
+            Some(last) if last.len() + piece.len() <= JOINED => {
+                let mut joined = last.try_into_mut().unwrap_or_else(|last| BytesMut::from(&*last));
+                joined.extend_from_slice(&piece);
+                joined.freeze()
+            }
+            last => {
+                self.pieces.extend(last);
+                piece
+            }
+        };
+        self.pieces.push_back(piece);
+    }
 }
 
 struct State {
@@ -52,7 +73,6 @@ struct State {
     /// Where the consumer is.
     taken: u64,
     pace: Pace,
-    part_bytes: u64,
     /// Whether all of it is wanted; before that, only what the consumer waits for is asked for.
     flows: bool,
     /// The consumer waits.
@@ -66,7 +86,6 @@ struct State {
 pub(crate) struct Shared {
     file: Arc<RemoteFile>,
     end: u64,
-    memory: u64,
     state: Mutex<State>,
     /// Something has come for the consumer.
     came: Condvar,
@@ -74,11 +93,14 @@ pub(crate) struct Shared {
     wake: Notify,
     received: AtomicU64,
     rate: AtomicU64,
+    /// Requests that have ended, and those of them that failed.
+    requests: AtomicU64,
+    failed: AtomicU64,
 }
 
 /// What a task does next.
 enum Next {
-    Part { start: u64, len: u64 },
+    Part { start: u64, len: u64, got: u64, backoff: Backoff },
     Wait,
     End,
 }
@@ -114,17 +136,16 @@ impl Ordered {
     pub fn new(file: Arc<RemoteFile>, start: u64, end: u64, memory: u64) -> (Self, Gate) {
         let head = file.head.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
         let head = file.head.slice_ref(head);
-        let memory = ahead(end, memory);
-        let pace = Pace::new(file.network.connections, memory);
+        let pace = Pace::new(file.network.connections, end, memory);
         let next = start + head.len() as u64;
-        let part = Part { start, len: head.len() as u64, given: 0, pieces: VecDeque::from([head]) };
+        let len = head.len() as u64;
+        let part = Part { start, len, got: len, backoff: None, given: 0, pieces: VecDeque::from([head]) };
         let tasks = pace.tasks();
         let state = State {
             parts: if next > start { VecDeque::from([part]) } else { VecDeque::new() },
             next,
             taken: start,
             pace,
-            part_bytes: LEAST_PART,
             flows: false,
             waits: false,
             wanted: false,
@@ -133,12 +154,13 @@ impl Ordered {
         };
         let shared = Arc::new(Shared {
             end,
-            memory,
             state: Mutex::new(state),
             came: Condvar::new(),
             wake: Notify::new(),
             received: AtomicU64::new(0),
             rate: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
             file,
         });
         let runtime = shared.file.net.handle();
@@ -187,6 +209,12 @@ impl Drop for Ordered {
 }
 
 impl State {
+    /// The part that begins at `start`.
+    fn part(&mut self, start: u64) -> Option<&mut Part> {
+        let at = self.parts.binary_search_by_key(&start, |part| part.start).ok()?;
+        self.parts.get_mut(at)
+    }
+
     /// Hands out what is next, as much as there is and fits.
     fn give(&mut self, into: &mut [u8]) -> usize {
         let mut count = 0;
@@ -216,24 +244,31 @@ impl Shared {
     /// What the task `index` does next.
     fn next(&self, index: usize) -> Next {
         let mut state = self.state.lock();
-        if state.closed || state.failed.is_some() || state.next >= self.end {
+        let is_all_here = state.next >= self.end && state.parts.iter().all(|part| part.got >= part.len);
+        if state.closed || state.failed.is_some() || is_all_here {
             return Next::End;
         }
+        if index >= if state.flows { state.pace.connections } else { 1 } {
+            return Next::Wait;
+        }
+        for Part { start, len, got, backoff, .. } in &mut state.parts {
+            if let Some(backoff) = backoff.take() {
+                return Next::Part { start: *start, len: *len, got: *got, backoff };
+            }
+        }
         let idle = state.parts.is_empty();
-        let may = if state.flows {
-            index < state.pace.connections
-        } else {
-            index == 0 && idle && state.waits && state.wanted
+        let (len, may) = match state.flows {
+            true => (state.pace.part(), true),
+            false => (FIRST_PART.min(state.pace.ahead()), idle && state.waits && state.wanted),
         };
-        let len = if state.flows { state.part_bytes } else { FIRST_PART };
-        let len = len.min(self.end - state.next).min(self.memory.max(1));
-        if !may || (!idle && state.next + len - state.taken > self.memory) {
+        let len = len.min(self.end - state.next);
+        if len == 0 || !may || (!idle && state.next + len - state.taken > state.pace.ahead()) {
             return Next::Wait;
         }
         let start = state.next;
         state.next += len;
-        state.parts.push_back(Part { start, len, given: 0, pieces: VecDeque::new() });
-        Next::Part { start, len }
+        state.parts.push_back(Part { start, len, got: 0, backoff: None, given: 0, pieces: VecDeque::new() });
+        Next::Part { start, len, got: 0, backoff: Backoff::new() }
     }
 
     async fn work(self: Arc<Self>, index: usize) {
@@ -241,61 +276,66 @@ impl Shared {
             match self.next(index) {
                 Next::End => return,
                 Next::Wait => drop(tokio::time::timeout(LOOK, self.wake.notified()).await),
-                Next::Part { start, len } => {
-                    if let Err(fault) = self.fetch(start, len).await {
+                Next::Part { start, len, got, backoff } => match self.fetch(start, len, got, backoff).await {
+                    Ok(pause) => tokio::time::sleep(pause).await,
+                    Err(fault) => {
                         let error = self.file.failed(fault);
                         let mut state = self.state.lock();
                         state.failed.get_or_insert(error);
                         self.came.notify_all();
                         return;
                     }
-                }
+                },
             }
         }
     }
 
-    /// Fetches a part, with as many requests as it takes.
-    async fn fetch(&self, start: u64, len: u64) -> Result<(), Fault> {
-        let (mut got, mut backoff) = (0, Backoff::new());
+    /// Fetches a part, with as many requests as it takes. If the server tells it to wait, other tasks may take the part, and
+    /// the delay is returned.
+    async fn fetch(&self, start: u64, len: u64, mut got: u64, mut backoff: Backoff) -> Result<Duration, Fault> {
         while got < len {
             let before = got;
-            let fault = match self.attempt(start, len, &mut got).await {
-                Ok(()) => continue,
-                Err(fault) => fault,
-            };
+            let outcome = self.attempt(start, len, &mut got).await;
+            self.requests.fetch_add(1, Ordering::Relaxed);
             if self.state.lock().closed {
-                return Ok(());
+                break;
             }
-            if got > before {
-                backoff.restart();
+            let Err(fault) = outcome else { continue };
+            backoff.add_received(got - before);
+            if matches!(fault, Fault::Passing { .. }) {
+                self.failed.fetch_add(1, Ordering::Relaxed);
             }
-            if matches!(fault, Fault::Passing { pause: Some(_), .. }) {
-                self.state.lock().pace.slow_down();
-            }
+            let is_told_to_wait = matches!(fault, Fault::Passing { pause: Some(_), .. });
             let fault = match fault {
                 // A signed address may have expired: the name that was given leads to a new one.
                 Fault::Gone(problem) => self.file.resolve_again(problem).await?,
                 fault => fault,
             };
-            tokio::time::sleep(backoff.next(fault)?).await;
+            let pause = backoff.next(fault)?;
+            if is_told_to_wait {
+                if let Some(part) = self.state.lock().part(start) {
+                    part.backoff = Some(backoff);
+                }
+                self.wake.notify_waiters();
+                return Ok(pause);
+            }
+            tokio::time::sleep(pause).await;
         }
-        Ok(())
+        Ok(Duration::ZERO)
     }
 
     /// One request for what is left of a part.
     async fn attempt(&self, start: u64, len: u64, got: &mut u64) -> Result<(), Fault> {
         let began = Instant::now();
-        let (first, stall) = (*got, failpoint::network_stall().unwrap_or(STALL));
+        let first = *got;
         let mut answer = self.file.get(start + *got..start + len).await?;
         while *got < len {
-            let piece = tokio::time::timeout(stall, answer.body.next()).await;
-            let Some(piece) = piece.map_err(|_| Fault::passing("the connection gives nothing any more"))? else {
+            let Some(mut piece) = answer.body.next().await? else {
                 return Err(Fault::passing(format!(
                     "the connection ended {} bytes too early",
                     crate::size::grouped(len - *got)
                 )));
             };
-            let mut piece = piece?;
             piece.truncate(usize::try_from(len - *got).unwrap_or(usize::MAX));
             *got += piece.len() as u64;
             self.received.fetch_add(piece.len() as u64, Ordering::Relaxed);
@@ -305,10 +345,9 @@ impl Shared {
                 return Ok(());
             }
             let connections = state.pace.connections;
-            if let Ok(at) = state.parts.binary_search_by_key(&start, |part| part.start)
-                && let Some(part) = state.parts.get_mut(at)
-            {
-                part.pieces.push_back(piece);
+            if let Some(part) = state.part(start) {
+                part.got = *got;
+                part.push(piece);
             }
             drop(state);
             self.came.notify_all();
@@ -345,12 +384,27 @@ impl Shared {
             }
             if state.flows {
                 let is_waited_for = is_waited_for || state.waits;
-                state.pace.measured(rate, is_waited_for);
-                state.part_bytes = state.pace.part(rate, self.end, self.memory);
+                let requests = self.requests.swap(0, Ordering::Relaxed);
+                let failed = self.failed.swap(0, Ordering::Relaxed);
+                state.pace.measured(&Measured { rate, is_waited_for, requests, failed });
             }
             self.file.net.set_connections(state.pace.connections as u64);
             drop(state);
             self.wake.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_joined() {
+        let mut part = Part { start: 0, len: 0, got: 0, backoff: None, given: 0, pieces: VecDeque::new() };
+        let bytes = Bytes::from((0..100_000).map(|at| at as u8).collect::<Vec<_>>());
+        (0..bytes.len()).for_each(|at| part.push(bytes.slice(at..=at)));
+        assert!(part.pieces.len() <= bytes.len() / JOINED + 1, "{}", part.pieces.len());
+        assert!(part.pieces.iter().flatten().eq(bytes.iter()));
     }
 }

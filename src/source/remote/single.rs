@@ -4,25 +4,21 @@
 use std::hash::Hasher;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::{Buf, Bytes};
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
 use twox_hash::XxHash3_64;
 
 use super::RemoteFile;
 use super::backoff::Backoff;
+use super::body::Body;
 use super::client::Fault;
-use crate::failpoint;
-
-/// How long the connection may give nothing.
-const STALL: Duration = Duration::from_secs(30);
 
 /// The whole file, front to back.
 pub(super) struct Single {
     file: Arc<RemoteFile>,
-    body: Option<BoxStream<'static, Result<Bytes, Fault>>>,
+    body: Option<Body>,
+    backoff: Backoff,
     piece: Bytes,
     delivered: u64,
     hash: XxHash3_64,
@@ -30,7 +26,7 @@ pub(super) struct Single {
 
 impl Single {
     pub fn new(file: Arc<RemoteFile>) -> Self {
-        Self { file, body: None, piece: Bytes::new(), delivered: 0, hash: XxHash3_64::new() }
+        Self { file, body: None, backoff: Backoff::new(), piece: Bytes::new(), delivered: 0, hash: XxHash3_64::new() }
     }
 
     /// The next bytes of the connection; none at the clean end.
@@ -42,7 +38,7 @@ impl Single {
                 // What was delivered comes again.
                 let (mut hash, mut left) = (XxHash3_64::new(), self.delivered);
                 while left > 0 {
-                    let Some(mut piece) = next(body).await? else {
+                    let Some(mut piece) = body.next().await? else {
                         return Err(Fault::Changed("shorter than what had been read".into()));
                     };
                     let here = piece.split_to(piece.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
@@ -61,7 +57,7 @@ impl Single {
                 body
             }
         };
-        let next = next(body).await?;
+        let next = body.next().await?;
         self.file.net.add_received(next.as_ref().map_or(0, |piece| piece.len() as u64));
         match (&next, self.file.facts().bytes) {
             (None, Some(bytes)) if self.delivered < bytes => {
@@ -72,23 +68,22 @@ impl Single {
     }
 }
 
-async fn next(body: &mut BoxStream<'static, Result<Bytes, Fault>>) -> Result<Option<Bytes>, Fault> {
-    let piece = tokio::time::timeout(failpoint::network_stall().unwrap_or(STALL), body.next()).await;
-    piece.map_err(|_| Fault::passing("the connection gives nothing any more"))?.transpose()
-}
-
 impl Read for Single {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let file = Arc::clone(&self.file);
-        let (began, mut backoff) = (Instant::now(), Backoff::new());
+        let began = Instant::now();
+        self.backoff.begin();
         while self.piece.is_empty() && !into.is_empty() {
             match file.net.wait(self.next()) {
                 Ok(None) => return Ok(0),
-                Ok(Some(piece)) => self.piece = piece,
+                Ok(Some(piece)) => {
+                    self.backoff.add_received(piece.len() as u64);
+                    self.piece = piece;
+                }
                 Err(fault) => {
                     self.body = None;
                     self.piece = Bytes::new();
-                    let pause = backoff.next(fault).map_err(|fault| io::Error::other(self.file.failed(fault)))?;
+                    let pause = self.backoff.next(fault).map_err(|fault| io::Error::other(self.file.failed(fault)))?;
                     std::thread::sleep(pause);
                 }
             }
