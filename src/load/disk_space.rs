@@ -124,7 +124,7 @@ pub(in crate::load) fn explain(error: Error, now: impl FnOnce() -> Result<Vec<Sp
     Error::NoSpace { path: place.path.clone(), needed, free: place.free, source: Some(Box::new(error)) }
 }
 
-fn is_full(error: &std::io::Error) -> bool {
+pub(in crate::load) fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 

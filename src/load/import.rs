@@ -154,7 +154,7 @@ impl Import<'_> {
             return Ok(Outcome::Planned(Box::new(dry_run(&sources, &preset, planned.plan))));
         }
         if !finished {
-            planned.plan.check_space()?;
+            planned.plan.check_space().or_else(|error| self.explain_lack_of_room(&target, error))?;
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.origin(options, origin))?;
         let prepared = Prepared { sources, preset, planned, identity, plain, is_seed: false };
@@ -196,6 +196,19 @@ impl Import<'_> {
                 commit(job, info, size, loaded, complete)
             })
         })
+    }
+
+    /// The reason why there is no room: a file system that is read-only or takes no files has none either.
+    fn explain_lack_of_room(&self, target: &Target, lacking: Error) -> Result<()> {
+        match target.lock() {
+            Ok(lock) => {
+                target.remove_if_unused()?;
+                lock.release();
+            }
+            Err(Error::Io { source, .. }) if disk_space::is_full(&source) => target.remove_if_unused()?,
+            Err(error) => return Err(error),
+        }
+        Err(lacking)
     }
 
     /// Opens the source. Also returns the preset, which depends on the kind of source.
@@ -330,6 +343,8 @@ impl Import<'_> {
         let links = (plan.links_bytes > 0).then(|| LinkList::new(self.options.key, &target.spill, plan.links_bytes));
         let outcome = work(&self.job((prepared, plan), &target, there.as_ref(), &journal, &resumed, links.as_ref()));
         let outcome = outcome.map_err(|error| self.cut_by_signal(prepared.explain(error, &target)));
+        // On FUSE and NFS its directory cannot go while it is open.
+        drop(journal);
         let is_bad = matches!(&outcome, Err(Error::BadInput { .. }));
         let has_gone_back = match (existing, &outcome) {
             (Some(existing), Err(error)) if !matches!(error, Error::Interrupted { .. }) => self.go_back(existing),

@@ -30,8 +30,8 @@ fn a_signal_stops_every_long_command_and_a_hint_says_how_to_go_on() {
     let beginning = &whole[..64 << 10];
     let again = "again";
     for (line, long, hint) in [
-        ("import - --db new", Long::Snapshot, "to go on from here"),
-        ("import - --bundle there", Long::Snapshot, "to go on from here"),
+        ("import - --db new", Long::Snapshot, "nothing is durable yet: the same command starts"),
+        ("import - --bundle there", Long::Snapshot, "nothing is durable yet: the same command starts"),
         ("inspect - --full", Long::Snapshot, again),
         ("get db -", Long::Key, "run it again"),
         ("export db - --all", Long::Output, ""),

@@ -268,5 +268,5 @@ fn an_interrupted_command_ends_its_log_in_json_with_how_to_go_on() {
     let said = lines(said.as_bytes());
     let last = said.last().expect("a line");
     assert_eq!((code, &last["message"], &last["exit"]), (Some(130), &"interrupted".into(), &130.into()), "{said:?}");
-    assert_eq!(last["hint"], "run the same command again to go on from here");
+    assert_eq!(last["hint"], "nothing is durable yet: the same command starts from the beginning");
 }
