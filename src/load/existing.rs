@@ -134,22 +134,30 @@ pub(super) fn check_layout(options: &ImportOptions) -> Result<()> {
     let Some(record) = ImportRecord::load(&options.db)? else { return Ok(()) };
     let (key, family) = (options.key.name(), &options.column_family);
     let (recorded_key, recorded_family) = (record.key.name(), &record.column_family);
-    let (reason, hint) = match () {
-        () if record.log.is_some() || record.key == KeyLayout::Number => (
-            "holds the blocks of a block log, to which nothing can be added".into(),
-            "import into a new database: choose another --db".into(),
-        ),
-        () if key != recorded_key => (
-            format!("stores its blocks by {recorded_key}, and the import would store them by {key}"),
-            format!("leave --key out to store the new blocks by {recorded_key}, or choose another --db"),
-        ),
-        () if family != recorded_family => (
-            format!("stores its blocks in the column family `{recorded_family}`, and the import would use `{family}`"),
-            format!("leave --column-family out to use `{recorded_family}`, or choose another --db"),
-        ),
-        () => return Ok(()),
-    };
-    Err(Error::State { path: options.db.clone(), reason, hint })
+    if record.log.is_some() || record.key == KeyLayout::Number {
+        return Err(Error::State {
+            path: options.db.clone(),
+            reason: "holds the blocks of a block log, to which nothing can be added".into(),
+            hint: "import into a new database: choose another --db".into(),
+        });
+    }
+    if key != recorded_key {
+        return Err(Error::State {
+            path: options.db.clone(),
+            reason: format!("stores its blocks by {recorded_key}, and the import would store them by {key}"),
+            hint: format!("leave --key out to store the new blocks by {recorded_key}, or choose another --db"),
+        });
+    }
+    if family != recorded_family {
+        return Err(Error::State {
+            path: options.db.clone(),
+            reason: format!(
+                "stores its blocks in the column family `{recorded_family}`, and the import would use `{family}`"
+            ),
+            hint: format!("leave --column-family out to use `{recorded_family}`, or choose another --db"),
+        });
+    }
+    Ok(())
 }
 
 impl<'a> Existing<'a> {
