@@ -103,25 +103,25 @@ impl Kind {
     }
 }
 
-/// Completes the options of an import into an existing database: what the caller did not choose is as its record says.
+/// Completes the options of an import: where the caller chose no key or no column family, those of the existing database count.
 ///
 /// # Errors
 /// As [`check_layout`].
-pub(super) fn with_recorded_layout(mut options: ImportOptions) -> Result<ImportOptions> {
+pub(super) fn with_layout(mut options: ImportOptions) -> Result<ImportOptions> {
     // Target::new refuses both.
-    if !options.into_existing || options.replace {
-        return Ok(options);
-    }
-    if let Some(record) = ImportRecord::load(&options.db)?.filter(|record| record.log.is_none()) {
-        if !options.is_key_given {
-            options.key = record.key;
-        }
-        if !options.is_column_family_given {
-            options.overrides.column_family.get_or_insert_with(|| record.column_family.clone());
-            options.column_family = record.column_family;
+    let is_added_to = options.into_existing && !options.replace;
+    let record = if is_added_to { ImportRecord::load(&options.db)? } else { None };
+    if let Some(record) = record.filter(|record| record.log.is_none()) {
+        (options.key, options.column_family) = (record.key, record.column_family);
+        if options.given_column_family.is_none() {
+            options.overrides.column_family.get_or_insert_with(|| options.column_family.clone());
         }
     }
-    check_layout(&options)?;
+    options.key = options.given_key.unwrap_or(options.key);
+    options.column_family = options.given_column_family.clone().unwrap_or(options.column_family);
+    if is_added_to {
+        check_layout(&options)?;
+    }
     Ok(options)
 }
 

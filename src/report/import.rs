@@ -282,7 +282,7 @@ pub struct F3Report {
 }
 
 /// The head of a chain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Head {
     /// `filecoin`, `steem`, `hive` or `antelope`.
