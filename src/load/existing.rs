@@ -103,25 +103,25 @@ impl Kind {
     }
 }
 
-/// Completes the options of an import into an existing database: what the caller did not choose is as its record says.
+/// Completes the options of an import: where the caller chose no key or no column family, those of the existing database count.
 ///
 /// # Errors
 /// As [`check_layout`].
-pub(super) fn with_recorded_layout(mut options: ImportOptions) -> Result<ImportOptions> {
+pub(super) fn with_layout(mut options: ImportOptions) -> Result<ImportOptions> {
     // Target::new refuses both.
-    if !options.into_existing || options.replace {
-        return Ok(options);
-    }
-    if let Some(record) = ImportRecord::load(&options.db)?.filter(|record| record.log.is_none()) {
-        if !options.is_key_given {
-            options.key = record.key;
-        }
-        if !options.is_column_family_given {
-            options.overrides.column_family.get_or_insert_with(|| record.column_family.clone());
-            options.column_family = record.column_family;
+    let is_added_to = options.into_existing && !options.replace;
+    let record = if is_added_to { ImportRecord::load(&options.db)? } else { None };
+    if let Some(record) = record.filter(|record| record.log.is_none()) {
+        (options.key, options.column_family) = (record.key, record.column_family);
+        if options.given_column_family.is_none() {
+            options.overrides.column_family.get_or_insert_with(|| options.column_family.clone());
         }
     }
-    check_layout(&options)?;
+    options.key = options.given_key.unwrap_or(options.key);
+    options.column_family = options.given_column_family.clone().unwrap_or(options.column_family);
+    if is_added_to {
+        check_layout(&options)?;
+    }
     Ok(options)
 }
 
@@ -134,22 +134,30 @@ pub(super) fn check_layout(options: &ImportOptions) -> Result<()> {
     let Some(record) = ImportRecord::load(&options.db)? else { return Ok(()) };
     let (key, family) = (options.key.name(), &options.column_family);
     let (recorded_key, recorded_family) = (record.key.name(), &record.column_family);
-    let (reason, hint) = match () {
-        () if record.log.is_some() || record.key == KeyLayout::Number => (
-            "holds the blocks of a block log, to which nothing can be added".into(),
-            "import into a new database: choose another --db".into(),
-        ),
-        () if key != recorded_key => (
-            format!("stores its blocks by {recorded_key}, and the import would store them by {key}"),
-            format!("leave --key out to store the new blocks by {recorded_key}, or choose another --db"),
-        ),
-        () if family != recorded_family => (
-            format!("stores its blocks in the column family `{recorded_family}`, and the import would use `{family}`"),
-            format!("leave --column-family out to use `{recorded_family}`, or choose another --db"),
-        ),
-        () => return Ok(()),
-    };
-    Err(Error::State { path: options.db.clone(), reason, hint })
+    if record.log.is_some() || record.key == KeyLayout::Number {
+        return Err(Error::State {
+            path: options.db.clone(),
+            reason: "holds the blocks of a block log, to which nothing can be added".into(),
+            hint: "import into a new database: choose another --db".into(),
+        });
+    }
+    if key != recorded_key {
+        return Err(Error::State {
+            path: options.db.clone(),
+            reason: format!("stores its blocks by {recorded_key}, and the import would store them by {key}"),
+            hint: format!("leave --key out to store the new blocks by {recorded_key}, or choose another --db"),
+        });
+    }
+    if family != recorded_family {
+        return Err(Error::State {
+            path: options.db.clone(),
+            reason: format!(
+                "stores its blocks in the column family `{recorded_family}`, and the import would use `{family}`"
+            ),
+            hint: format!("leave --column-family out to use `{recorded_family}`, or choose another --db"),
+        });
+    }
+    Ok(())
 }
 
 impl<'a> Existing<'a> {

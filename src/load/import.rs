@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::commit::{commit, of_all};
 use crate::load::context::{Job, Loaded};
-use crate::load::existing::{Existing, check_layout, with_recorded_layout};
+use crate::load::existing::{Existing, check_layout, with_layout};
 use crate::load::identity::{self, Identity};
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::links::LinkList;
@@ -63,7 +63,7 @@ pub(crate) fn import_and_publish(
 fn run(options: &ImportOptions, publish: Option<&dyn Publish>, observer: &dyn Observer) -> Result<Outcome> {
     let progress = Progress::new(observer);
     let import = || {
-        let options = &with_recorded_layout(options.without_secrets())?;
+        let options = &with_layout(options.without_secrets())?;
         Import { options, progress: &progress }.run(publish)
     };
     progress.sampled(import).map_err(|error| with_hint(error, options))

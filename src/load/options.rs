@@ -34,18 +34,18 @@ pub struct ImportOptions {
     /// Threads that read and check and, with the ingest loader, build SST files. Overrides the preset's
     /// `load.ingest.threads`, which is the default. The memtable loader's writers are `load.write.writer_threads`.
     pub(crate) threads: Option<usize>,
-    /// The key that a block is stored under.
+    /// The key that a block is stored under. Defaults to the layout that the existing database records, or else to the CID.
+    #[setters(rename = "key")]
+    pub(crate) given_key: Option<KeyLayout>,
+    /// The key that the import uses; known once it has begun.
     #[setters(skip)]
     pub(crate) key: KeyLayout,
-    /// True if the caller chose the key.
-    #[setters(skip)]
-    pub(crate) is_key_given: bool,
-    /// The column family that takes the blocks.
+    /// The column family that takes the blocks. Defaults to the one that the existing database records, or else to `default`.
+    #[setters(rename = "column_family")]
+    pub(crate) given_column_family: Option<String>,
+    /// The column family that the import uses; known once it has begun.
     #[setters(skip)]
     pub(crate) column_family: String,
-    /// True if the caller chose the column family.
-    #[setters(skip)]
-    pub(crate) is_column_family_given: bool,
     /// Whether every block is checked against its hash. Defaults to `true`; `false` is written into the report.
     pub(crate) verify: bool,
     /// Whether one file may hold several CARs, one behind the other. Defaults to an error that says so.
@@ -240,9 +240,9 @@ impl ImportOptions {
             memory: None,
             threads: None,
             key: KeyLayout::Cid,
-            is_key_given: false,
+            given_key: None,
             column_family: "default".into(),
-            is_column_family_given: false,
+            given_column_family: None,
             verify: true,
             concatenated: false,
             null_padding: NullPadding::Error,
@@ -263,18 +263,6 @@ impl ImportOptions {
             assumed_bytes: None,
             stop: CancellationToken::default(),
         }
-    }
-
-    /// The key that a block is stored under. Defaults to the layout that the existing database records, or else to the CID.
-    #[must_use]
-    pub fn key(self, value: impl Into<KeyLayout>) -> Self {
-        Self { key: value.into(), is_key_given: true, ..self }
-    }
-
-    /// The column family that takes the blocks. Defaults to the one that the existing database records, or else to `default`.
-    #[must_use]
-    pub fn column_family(self, value: impl Into<String>) -> Self {
-        Self { column_family: value.into(), is_column_family_given: true, ..self }
     }
 
     /// The only source, or the first one.

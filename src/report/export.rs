@@ -39,7 +39,7 @@ pub struct ExportReport {
     pub all_records: Option<bool>,
     /// Records of the database that the roots do not lead to; at most so many in a database that was written to after its
     /// import. `null` unless links are followed.
-    pub left_out: Option<u64>,
+    pub(crate) left_out: Option<u64>,
     /// Distinct blocks that should be in it and are not in the database.
     pub missing: u64,
     /// How many of these may be missing: they were named by headers below the epoch given.

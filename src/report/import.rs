@@ -42,7 +42,7 @@ pub struct ImportReport {
     pub head: Option<Head>,
     /// The snapshot whose roots readers begin at, where an older one was added to its database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub newest: Option<NewestSnapshot>,
+    pub(crate) newest: Option<NewestSnapshot>,
     /// How many roots are neither among the blocks nor in the database.
     #[serde(default)]
     pub missing_roots: u64,
@@ -286,7 +286,7 @@ pub struct F3Report {
 }
 
 /// The head of a chain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Head {
     /// `filecoin`, `steem`, `hive` or `antelope`.
@@ -321,7 +321,6 @@ pub(crate) fn rfc3339(timestamp: u64) -> Option<String> {
 
 /// A snapshot that was imported before an older one was added to its database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct NewestSnapshot {
     /// Its path as the user gave it.
     pub path: String,

@@ -29,10 +29,10 @@ pub(crate) use doctor::{
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
-    Blocks, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, NewestSnapshot, OptionRow,
-    RecordedFile, RemoteInfo, SourceInfo, Versions,
+    Blocks, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
+    RemoteInfo, SourceInfo, Versions,
 };
-pub(crate) use import::{Part, SCHEMA, ShardReport, rfc3339};
+pub(crate) use import::{NewestSnapshot, Part, SCHEMA, ShardReport, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;
 pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;

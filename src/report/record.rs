@@ -33,7 +33,7 @@ use crate::source::car::RawCid;
 const MAX_RECORD: u64 = 64 << 20;
 
 /// What every version of the record has; the rest of it is for people.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ImportRecord {
     /// The version of the record.
     pub schema: String,

@@ -238,12 +238,12 @@ fn without_heads_the_last_roots_are_recorded() {
 #[test]
 fn export_says_what_it_leaves_out() {
     let place = Place::new();
-    let generated = |size: &str| {
+    let generated = |size: &str, seed: &str| {
         let path = place.path(&format!("{size}.car"));
-        program().arg("generate").arg(&path).args(["--size", size, "--quiet"]).assert().success();
+        program().arg("generate").arg(&path).args(["--size", size, "--seed", seed, "--quiet"]).assert().success();
         path
     };
-    let (older, newer) = (generated("1MiB"), generated("3MiB"));
+    let (older, newer) = (generated("1MiB", "4"), generated("3MiB", "0"));
     let first = import(&place, &newer).run();
     let whole = place.path("whole.car");
     assert_eq!(read(&["export", whole.to_str().expect("text")], &first.db, &[], 0)["left_out"], 0);

@@ -277,8 +277,8 @@ fn options(
     options.discard = named_db.is_none();
     options.work_dir.clone_from(&args.work_dir);
     options.plan = args.plan;
-    options = args.key.into_iter().fold(options, ImportOptions::key);
-    options = args.column_family.iter().fold(options, ImportOptions::column_family);
+    options.given_key = args.key;
+    options.given_column_family.clone_from(&args.column_family);
     options.into_existing = args.into_existing;
     options.replace = args.replace;
     options.restart = args.restart;

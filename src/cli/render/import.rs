@@ -85,7 +85,10 @@ pub fn text(report: &ImportReport) -> String {
     }
     rows.add("time", time(report));
     rows.add_some("head", report.head.as_ref().filter(|_| report.log.is_none()).map(head));
-    rows.add_some("newest", report.newest.as_ref().map(|newest| format!("{}: its head and roots stay", newest.path)));
+    rows.add_some(
+        "newest",
+        report.newest.as_ref().map(|newest| format!("{}; the record keeps its head and roots", newest.path)),
+    );
     if let Some(log) = &report.log {
         add_log(&mut rows, log);
     }
