@@ -254,23 +254,22 @@ impl Layers<'_> {
         }
     }
 
-    /// The problem with options that RocksDB refuses together. It names the one without which RocksDB takes the others, if
-    /// there is such an option; that of the highest layer first.
+    /// The problem with options that RocksDB refuses. It names the option without which RocksDB takes the others, if there
+    /// is exactly one such option in the highest layer that has any.
     fn refused(&self, section: &'static str, message: String) -> PresetProblem {
         let mut suspects: Vec<&Setting> = self.resolved.settings().collect();
         suspects.sort_by_key(|setting| std::cmp::Reverse(setting.origin.rank()));
-        let culprit = suspects.into_iter().take(MAX_SUSPECTS).find(|suspect| {
-            let mut without = self.resolved.clone();
-            without.settings.remove(&suspect.key);
-            // A rehearsal of options that RocksDB refuses to open a database with may crash.
-            let opens = |map: OptionMap| options::effective(&map).is_ok();
-            rules::check(&without).is_ok()
-                && opens(without.loading())
-                && opens(without.node())
-                && rehearse(&without).is_ok()
-        });
-        match culprit {
-            Some(Setting { key, value, origin, .. }) => {
+        let mut culprits: Vec<&Setting> = Vec::new();
+        for suspect in suspects.into_iter().take(MAX_SUSPECTS) {
+            if culprits.first().is_some_and(|culprit| culprit.origin.rank() > suspect.origin.rank()) {
+                break;
+            }
+            if self.works_without(&suspect.key) {
+                culprits.push(suspect);
+            }
+        }
+        match culprits[..] {
+            [Setting { key, value, origin, .. }] => {
                 let default = key.scope.group().and_then(|group| default_of(self.resolved.defaults, group, &key.name));
                 PresetProblem::Refused {
                     at: origin.clone(),
@@ -280,8 +279,19 @@ impl Layers<'_> {
                     default: default.unwrap_or_default().to_owned(),
                 }
             }
-            None => PresetProblem::Together { preset: self.resolved.preset.clone(), section, message },
+            _ => PresetProblem::Together { preset: self.resolved.preset.clone(), section, message },
         }
+    }
+
+    fn works_without(&self, key: &Key) -> bool {
+        let mut without = self.resolved.clone();
+        without.settings.remove(key);
+        // A rehearsal of options that RocksDB refuses to open a database with may crash.
+        let opens = |map: OptionMap| options::effective(&map).is_ok();
+        rules::check(&without).is_ok()
+            && opens(without.loading())
+            && opens(without.node())
+            && rehearse(&without).is_ok()
     }
 
     fn setting_of(&self, section: &str, group: Group, name: &str) -> Option<&Setting> {

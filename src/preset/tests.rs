@@ -734,6 +734,7 @@ fn options_that_crash_rocksdb_are_refused() {
         (&["node.db.error_if_exists=true"], "opens the database more than once"),
         (&["node.db.use_session_tmp_dir_for_remote_compaction=true"], "leaves a directory in the database"),
         (&["node.cf.comparator=rocksdb.ReverseBytewiseComparator"], "records are sorted byte by byte"),
+        (&["node.db.allow_mmap_writes=true", "node.db.allow_fallocate=false"], "needs its space"),
         (&["node.db.log_readahead_size=2147483648"], "it must be 0 to 1073741824"),
     ] {
         for name in ["ingest", "memtable"] {

@@ -36,7 +36,7 @@ pub enum Way {
 pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), ProbeError> {
     let answer = scratch::try_in_places(|dir| match import(dir, loading, node, way) {
         Ok(()) => Tried::Answered(Ok(())),
-        Err(Error::Rocks { message, .. }) if errno_of(&message).is_some() => {
+        Err(Error::Rocks { message, .. }) if message.starts_with("IO error") || errno_of(&message).is_some() => {
             Tried::Failed(Error::of_rocks("try the options in", dir.parent().unwrap_or(dir), message))
         }
         Err(Error::Rocks { message, .. }) => {
@@ -108,7 +108,10 @@ fn write_batches(store: &Store, settings: &WriteSettings) -> Result<()> {
 fn in_scratch(map: &OptionMap) -> OptionMap {
     let mut map = map.clone();
     map.set(Group::Db, "max_file_opening_threads", "1");
-    map.set(Group::Db, "allow_fallocate", "false");
+    // A file that is mapped for writing needs its space.
+    if map.get(Group::Db, "allow_mmap_writes") != Some("true") {
+        map.set(Group::Db, "allow_fallocate", "false");
+    }
     map
 }
 

@@ -174,6 +174,19 @@ fn the_work_of_a_node_needs_the_keys_of_the_lookups() {
 }
 
 #[test]
+fn bench_compares_uncompacted_databases() {
+    let (_dir, snapshot, out) = place();
+    let vary = ["--presets", "memtable", "--runs", "1", "--no-scan", "--vary", "load.compaction.final=true,false"];
+    bench(&snapshot, &out, &vary).assert().success();
+    for (variant, level) in [("memtable final=true", 6), ("memtable final=false", 0)] {
+        let run = lines(&out).into_iter().map(|line| serde_json::from_str::<Value>(&line).expect("json"));
+        let run = run.into_iter().find(|run| run["variant"] == variant).expect(variant);
+        assert_eq!(run["import"]["compacted"], level == 6, "{variant}: {run}");
+        assert_eq!(run["import"]["levels"][0]["level"], level, "{variant}");
+    }
+}
+
+#[test]
 fn values_that_vary_multiply_the_presets() {
     let (_dir, snapshot, out) = place();
     let vary = ["--presets", "ingest,memtable", "--runs", "1", "--no-scan", "--lookups", "0"];
