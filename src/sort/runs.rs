@@ -419,6 +419,28 @@ mod tests {
         assert_eq!(found.iter().map(|(_, value)| value.len()).collect::<Vec<_>>(), [200_000, 10, 300_000]);
     }
 
+    /// The bug: each reader of a merge held its large section, up to as many as runs are merged.
+    #[test]
+    fn readers_of_runs_hold_no_large_section() {
+        let blocks: Vec<Pair> = (0..10u8).map(|i| (vec![i; 12], vec![i; 300_000])).collect();
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let spill = spill_of(dir.path(), &blocks, true);
+        let runs = runs(&spill, 64 << 10, u64::MAX);
+        let paths = runs.write_runs().expect("room");
+        assert_eq!(paths.len(), blocks.len());
+        for (path, (key, value)) in paths.into_iter().zip(&blocks) {
+            let mut reader = Reader::open(&runs, path, MIN_READ).expect("a run");
+            assert_eq!(reader.advance().expect("a section").as_ref(), Some(key));
+            assert!(reader.buffer.capacity() <= 2 * MIN_READ, "{} bytes", reader.buffer.capacity());
+            let taken = reader.with_current(|_, record| {
+                assert!(record.key() == key && record.value() == value);
+                Ok(())
+            });
+            taken.expect("it is read when it is taken");
+            assert_eq!(reader.advance().expect("the end"), None);
+        }
+    }
+
     #[test]
     fn a_partition_with_a_flipped_bit_is_refused_and_never_read_for_ever() {
         let blocks: Vec<Pair> = (0..40u8).map(|i| (vec![i; 12], vec![i; 300 + usize::from(i) * 9])).collect();
