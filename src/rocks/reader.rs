@@ -101,6 +101,8 @@ impl DataFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileTotals {
     pub entries: u64,
+    /// Deletions among the entries, those of ranges included.
+    pub deletions: u64,
     /// Bytes of the values, as they were put.
     pub value_bytes: u64,
     pub filter_bytes: u64,
@@ -341,6 +343,7 @@ impl Reader {
         };
         Ok(FileTotals {
             entries: number("# entries").unwrap_or(0),
+            deletions: number("# deletions").unwrap_or(0),
             value_bytes: number("raw value size").unwrap_or(0),
             filter_bytes: number("filter block size").unwrap_or(0),
             index_bytes: number("index block size").unwrap_or(0),
@@ -352,7 +355,15 @@ impl Reader {
     /// # Errors
     /// As [`Reader::size_of`].
     pub fn entries(&self, family: &str) -> Result<u64> {
-        let mut entries = self.totals(family)?.entries;
+        Ok(self.totals(family)?.entries + self.unflushed(family)?)
+    }
+
+    /// Entries of the memtables of a column family, which come from the WAL.
+    ///
+    /// # Errors
+    /// As [`Reader::size_of`].
+    pub fn unflushed(&self, family: &str) -> Result<u64> {
+        let mut entries = 0;
         for name in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
             let found =
                 self.db.property_int_value_cf(self.family(family)?, name).map_err(wrap("look at", &self.path))?;

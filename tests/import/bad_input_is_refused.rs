@@ -271,7 +271,7 @@ fn a_wrong_header() {
         changed[at] = byte;
         refused_both(&cbor(&changed), 1, &format!("the header cannot be read: {reason}"));
     }
-    refused_both(b"\x00\x00\x00", 0, "this is not a CAR: its header has length zero");
+    refused_both(b"\x00\x00\x00", 0, "this is neither a CAR nor a block log: its header has length zero");
     // Version 2 inside version 2.
     let inner = v2(&rooted(&blocks()), 0, &[]);
     refused_both(&v2(&inner, 0, &[]), 52, "CAR version 2 is not supported here");

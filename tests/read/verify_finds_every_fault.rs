@@ -349,12 +349,15 @@ fn options_that_a_node_has_written_since_are_said_and_no_problem() {
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     for times in 1..4 {
         open(&db).put([&[1, 0x71, 0, 1][..], &[0x80]].concat(), [0x80]).expect("put");
-        let report = verify(&db, &[], 0);
+        // Overwritten records in the WAL may stand for deleted ones.
+        let report = verify(&db, if times == 1 { &[] } else { &["--allow-extra"] }, 0);
         // The record that was put is one more than the import's; the files are what they should be.
         assert_eq!(report["recorded"]["more_than_recorded"], 1, "opened {times} times");
         let note = report["notes"][0].as_str().expect("a note");
         assert!(note.starts_with("a node has opened it since the import: its options are those of OPTIONS-"), "{note}");
     }
+    open(&db).flush().expect("flushed");
+    assert_eq!(verify(&db, &[], 0)["verdict"], "confirmed", "no file has a deletion");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::job;
 use super::problems::Collector;
 use super::scan::Totals;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::record::ImportRecord;
 use crate::report::{Against, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
 use crate::rocks::options_file::OptionsFile;
@@ -106,7 +106,8 @@ fn records(count: u64) -> String {
     counted(count, "record", "records")
 }
 
-/// Whether all files of the import are in use, and each of all entries is a record that can be read: `records` in number.
+/// True if all files of the import are in use and nothing hides a record in them: each entry is one of the `records` that
+/// can be read, or no entry is a deletion.
 ///
 /// What hides or takes the place of a record is an entry itself. So `n` entries beside the import's make at most `n` more
 /// records, and fewer where one of the import is hidden, however many entries hide it.
@@ -124,7 +125,14 @@ pub(super) fn files_are_untouched(
     };
     let own = files.iter().filter(|file| file.family == record.column_family && file.number() < Some(last));
     let found = own.fold((0, 0), |(files, bytes), file| (files + 1, bytes + file.size));
-    Ok(found == imported && reader.entries(&record.column_family)? == records)
+    if found != imported {
+        return Ok(false);
+    }
+    // Without deletions every key of the import is still there, and its value was verified against it. RocksDB does not
+    // count deletions of ranges in memtables.
+    let family = &record.column_family;
+    let has_no_deletions = || Ok::<_, Error>(reader.unflushed(family)? == 0 && reader.totals(family)?.deletions == 0);
+    Ok(reader.entries(family)? == records || has_no_deletions()?)
 }
 
 /// Says that the source is another than the one of the import: a problem where that explains others.
