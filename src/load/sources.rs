@@ -19,7 +19,7 @@ use crate::load::options::{Format, ImportOptions};
 use crate::parallel;
 use crate::progress::Network;
 use crate::report::RemoteInfo;
-use crate::source::block_log::{PEEK, has_log_name, is_block_log, is_set, log_in};
+use crate::source::block_log::{PEEK, has_log_name, is_block_log, is_log_directory, is_set, log_in};
 use crate::source::car::CarProblem;
 use crate::source::car::sources::Following;
 use crate::source::input::{self, Compression, Input, InputOptions, Look, Remote, STDIN};
@@ -274,14 +274,14 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
             names.push(path.clone());
             continue;
         }
-        let found = cars_in(path)?;
         if let Some(log) = log_in(path).filter(|_| options.format == Format::Auto) {
-            if let Some(car) = found.first() {
-                return Err(both_formats(path, car, &log));
+            if let Some(car) = cars_in(path).ok().and_then(|cars| cars.into_iter().next()) {
+                return Err(both_formats(path, &car, &log));
             }
             names.push(path.clone());
             continue;
         }
+        let found = cars_in(path)?;
         if found.is_empty() {
             return Err(Error::bad_input(path, None, CarProblem::NothingInDirectory));
         }
@@ -301,7 +301,7 @@ fn both_formats(dir: &Path, car: &Path, log: &Path) -> Error {
 
 /// True if a directory holds snapshots: CARs or a block log.
 pub(crate) fn holds_snapshots(dir: &Path) -> bool {
-    log_in(dir).is_some() || !cars_in(dir).is_ok_and(|cars| cars.is_empty())
+    is_log_directory(dir) || cars_in(dir).is_ok_and(|cars| !cars.is_empty())
 }
 
 /// True if a path is named like a snapshot, whether it exists or not.

@@ -46,6 +46,11 @@ pub(crate) fn has_log_name(path: &Path) -> bool {
     })
 }
 
+/// True if a path is a directory that holds a log, even an incomplete one.
+pub(crate) fn is_log_directory(path: &Path) -> bool {
+    log_in(path).is_some()
+}
+
 /// The first file of the log in a directory, which may lack others.
 pub(crate) fn log_in(dir: &Path) -> Option<PathBuf> {
     if !dir.is_dir() {

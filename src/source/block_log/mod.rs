@@ -30,7 +30,7 @@ mod transactions;
 pub(crate) mod unpack;
 
 pub(crate) use detect::{PEEK, is_block_log};
-pub(crate) use discover::{has_log_name, is_set, log_in};
+pub(crate) use discover::{has_log_name, is_log_directory, is_set, log_in};
 pub(crate) use forward::Forward;
 pub(crate) use framing::Framing;
 pub use index::IndexUse;
