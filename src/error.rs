@@ -321,7 +321,7 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
              then run the same command again: it goes on"
                 .into()
         }
-        Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", path.display()),
+        Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", shell_word(path)),
         Kind::IsADirectory => "name a file, not a directory".into(),
         Kind::NetworkUnreachable => {
             "look at the network and the server, then run the same command again: an import goes on from where it was".into()
