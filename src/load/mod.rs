@@ -41,7 +41,8 @@ pub(crate) use import::import_and_publish;
 pub use import::{Outcome, import};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
-pub use options::{F3Data, Format, ImportOptions, Indexes, Links, LogOptions, PlanChoice};
+pub(crate) use options::Indexes;
+pub use options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice};
 pub(crate) use seed::{Fetch, Seed, SeedFile, bundle_of_unfinished, seed};
 pub(crate) use sources::{has_snapshot_name, holds_snapshots};
 pub(crate) use uploads::Publish;
