@@ -294,17 +294,18 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Self::BadInput { problem, path, .. } => {
-                let name = path.to_string_lossy();
-                let file = if name == STREAM { "FILE".into() } else { shell_word(&name) };
-                let dir = path.parent().map_or("DIR".into(), |dir| shell_word(&dir.to_string_lossy()).into_owned());
-                problem.0.hint().replace("{file}", &file).replace("{dir}", if name == STREAM { "DIR" } else { &dir })
+                let is_stream = path == Path::new(STREAM);
+                let file = if is_stream { "FILE".into() } else { shell_word(path) };
+                let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                let dir = if is_stream { "DIR".into() } else { shell_word(dir) };
+                problem.0.hint().replace("{file}", &file).replace("{dir}", &dir)
             }
             Self::Preset(problem) => problem.0.hint(),
             Self::Io { action, source, path } => io_hint(source, path, is_output(action, path)),
             Self::NoSpace { path, .. } => format!(
                 "make room (df -h {}), then run the same command again: it goes on; or start over with --restart and \
                  another --db or --work-dir",
-                shell_word(&path.to_string_lossy())
+                shell_word(path)
             ),
             Self::Rocks { message, path, .. } => errno_of(message).map_or_else(
                 || "the message is RocksDB's own; `bedload verify` tells whether a database is valid".into(),
@@ -369,15 +370,15 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         },
         Kind::PermissionDenied => match path.ancestors().find(|it| it.symlink_metadata().is_ok()) {
             Some(there) if there != path => {
-                let (there, word) = (there.display(), shell_word(&there.to_string_lossy()).into_owned());
+                let (there, word) = (there.display(), shell_word(there));
                 format!("this user may not write to {there} (ls -ld {word}): choose another place, or run it as its owner")
             }
-            _ => format!("check who may use it: ls -ld {}", shell_word(&path.to_string_lossy())),
+            _ => format!("check who may use it: ls -ld {}", shell_word(path)),
         },
         Kind::StorageFull | Kind::QuotaExceeded => {
             format!(
                 "make room (df -h {}) or name another place (--work-dir; TMPDIR for what is only tried), then run it again",
-                shell_word(&path.to_string_lossy())
+                shell_word(path)
             )
         }
         Kind::ReadOnlyFilesystem => "the file system is mounted read-only; choose another place".into(),
@@ -386,7 +387,7 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
              then run the same command again: it goes on"
                 .into()
         }
-        Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", path.display()),
+        Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", shell_word(path)),
         Kind::IsADirectory => "name a file, not a directory".into(),
         Kind::NetworkUnreachable => {
             "look at the network and the server, then run the same command again: an import goes on from where it was".into()

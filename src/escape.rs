@@ -4,6 +4,7 @@
 //! Everything that is printed for people passes this module.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// A text in which every character that controls a terminal, or that hides or reorders what is beside it, is written as
 /// `\\u{1b}`. Line breaks and tabs stay.
@@ -32,13 +33,14 @@ pub fn shown_json(document: &str) -> Cow<'_, str> {
     escaped(document, |c| steers(c) && c != '\n', escape)
 }
 
-/// A text as one word for a POSIX shell: quoted if the shell would split or expand it.
-pub fn shell_word(text: &str) -> Cow<'_, str> {
+/// A text or path as one word for a POSIX shell: quoted if the shell would split or expand it.
+pub(crate) fn shell_word(word: impl AsRef<Path>) -> String {
+    let text = word.as_ref().to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "_@%+=:,./-".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.into();
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.into_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
-    format!("'{}'", text.replace('\'', r"'\''")).into()
 }
 
 fn escaped(text: &str, must: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
@@ -80,7 +82,7 @@ mod tests {
             let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
             assert_eq!(String::from_utf8_lossy(&output.stdout), text, "{line}");
         }
-        assert!(matches!(shell_word("/data/a.car"), Cow::Borrowed(_)));
+        assert_eq!(shell_word(Path::new("/data/a-1.car")), "/data/a-1.car");
     }
 
     #[test]

@@ -88,10 +88,7 @@ pub use chain::{Family, Header as BlockHeader, Id};
 pub use cli::main;
 pub use error::{Cause, Error, Exit, Problem, Result};
 pub use hash::content_digest::ContentDigest;
-pub use load::{
-    F3Data, Format as SourceFormat, ImportOptions, Indexes as LogIndexes, Links, LogOptions, Outcome, PlanChoice,
-    import,
-};
+pub use load::{F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, Outcome, PlanChoice, import};
 pub use os::mmap::handle_sigbus;
 pub use os::resources::raise_open_files;
 pub use preset::Overrides;

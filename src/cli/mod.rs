@@ -4,6 +4,7 @@
 //! shows the work while it runs.
 
 mod args;
+mod command_line;
 mod commands;
 mod globals;
 mod last_resort;

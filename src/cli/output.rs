@@ -10,11 +10,11 @@ use crate::report::{shown_in_line, shown_json};
 use crate::source::remote::shown_path;
 use crate::{Error, Exit};
 
+use crate::cli::command_line::command_line;
 use crate::cli::globals::{Globals, ProgressStyle};
 use crate::cli::log::{self, Level};
 use crate::cli::progress::monitor;
 use crate::cli::render::screen;
-use crate::cli::usage::command_line;
 
 /// The name of standard output.
 const STDOUT: &str = "-";

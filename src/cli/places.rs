@@ -8,8 +8,8 @@ use crate::load::{has_snapshot_name, holds_snapshots};
 use crate::report::shell_word;
 use crate::source::remote::{is_remote, is_url};
 
+use crate::cli::command_line::command_line;
 use crate::cli::source_list;
-use crate::cli::usage::command_line;
 
 /// The snapshots and the database of an import.
 #[derive(Debug, PartialEq)]
@@ -53,7 +53,7 @@ fn corrected(args: impl Iterator<Item = impl AsRef<OsStr>>, first: &Path) -> Str
     let name = first.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.trim_start_matches(['@', '-', '.']).split(['.', '?', '#']).next().unwrap_or_default();
     let stem = if stem.is_empty() || first == Path::new("/dev/stdin") { "blocks" } else { stem };
-    format!("{} --db {}", command_line(args), shell_word(&format!("{stem}.db")))
+    format!("{} --db {}", command_line(args), shell_word(format!("{stem}.db")))
 }
 
 #[cfg(test)]
@@ -76,6 +76,11 @@ mod tests {
                 &["import", "https://h/a.car?sig=secret"],
                 "https://h/a.car?sig=secret",
                 "bedload import 'https://h/a.car?…' --db a.db",
+            ),
+            (
+                &["import", "a.car", "--checksum=sha256:https://u:p@h/a.sum"],
+                "a.car",
+                "bedload import a.car --checksum=sha256:https://h/a.sum --db a.db",
             ),
         ] {
             assert_eq!(corrected(args.iter(), Path::new(first)), expected);

@@ -1,14 +1,10 @@
 //! Wrong command lines, printed as every other error is: one `error:` line, one `hint:` line, exit code 2.
 
-use std::ffi::OsStr;
-use std::path::Path;
-
 use crate::Exit;
 use crate::preset::{Preset, nearest_of};
-use crate::report::shell_word;
-use crate::source::remote::shown_path;
 use clap::error::ErrorKind;
 
+use crate::cli::command_line::command_line;
 use crate::cli::{globals, output};
 
 /// Ends the program: with the help or version that the user requested, or with what is wrong.
@@ -138,11 +134,4 @@ fn remedy(wrong: &str, name: &str, found: Option<&clap::Command>, args: &[String
             Some(command_line(words))
         }
     }
-}
-
-/// A command of this program that a shell can run. Secrets of URLs are left out.
-pub fn command_line(words: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
-    let word = |word: &OsStr| shell_word(&shown_path(Path::new(word)).to_string_lossy()).into_owned();
-    let words: Vec<String> = words.map(|it| word(it.as_ref())).collect();
-    format!("bedload {}", words.join(" "))
 }

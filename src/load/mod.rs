@@ -41,7 +41,8 @@ pub use import::{Outcome, import};
 pub(crate) use import::{hint_after_interruption, import_and_publish};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
-pub use options::{F3Data, Format, ImportOptions, Indexes, Links, LogOptions, PlanChoice};
+pub(crate) use options::Indexes;
+pub use options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice};
 pub(crate) use seed::{Fetch, Seed, SeedFile, bundle_of_unfinished, seed};
 pub(crate) use sources::{has_snapshot_name, holds_snapshots, snapshots_in};
 pub(crate) use uploads::Publish;

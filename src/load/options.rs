@@ -142,6 +142,7 @@ pub struct LogOptions {
     /// Numbers of blocks, and the ids that they must have.
     pub(crate) checkpoints: Vec<(u32, Id)>,
     /// The indexes to build. Defaults to the ids of blocks.
+    #[setters(skip)]
     pub(crate) indexes: Indexes,
     /// Leave the merkle roots of transactions unchecked: ids and links alone. Faster, and damaged transactions are not
     /// found. The report and the database's record say so.
@@ -151,7 +152,7 @@ pub struct LogOptions {
 }
 
 /// How strictly an import checks the roots and links of a CAR. Missing roots are always reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Links {
     /// Links are not followed.
@@ -173,11 +174,11 @@ impl Links {
 }
 
 /// Column families that find the records of a block log by an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Indexes {
-    /// Blocks by their ids. Defaults to `true`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Indexes {
+    /// Blocks by their ids.
     pub ids: bool,
-    /// Transactions by their ids. Defaults to `false`.
+    /// Transactions by their ids.
     pub transactions: bool,
 }
 
@@ -205,6 +206,12 @@ impl fmt::Display for Indexes {
 }
 
 impl LogOptions {
+    /// Chooses the column families that find blocks and transactions by their ids. Defaults to blocks alone.
+    pub fn indexes(mut self, ids: bool, transactions: bool) -> Self {
+        self.indexes = Indexes { ids, transactions };
+        self
+    }
+
     /// Whether block `number` must have a certain id.
     pub(crate) fn pins(&self, number: u32) -> bool {
         self.checkpoints.iter().chain(&self.expect_head).any(|(pinned, _)| *pinned == number)

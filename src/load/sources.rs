@@ -281,14 +281,14 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// [`Error::Usage`]: it holds both; [`Error::BadInput`]: it holds none.
 pub(crate) fn snapshots_in(dir: &Path, format: Format) -> Result<Vec<PathBuf>> {
-    let cars = cars_in(dir)?;
-    let log = log_in(dir).filter(|_| format == Format::Auto);
-    match (cars.first(), log) {
-        (Some(car), Some(log)) => Err(both_formats(dir, car, &log)),
-        (Some(_), None) => Ok(cars),
-        (None, Some(_)) => Ok(vec![dir.to_owned()]),
-        (None, None) => Err(no_snapshot_in(dir)),
+    let cars = cars_in(dir);
+    if let Some(log) = log_in(dir).filter(|_| format == Format::Auto) {
+        return match cars.ok().and_then(|cars| cars.into_iter().next()) {
+            Some(car) => Err(both_formats(dir, &car, &log)),
+            None => Ok(vec![dir.to_owned()]),
+        };
     }
+    Some(cars?).filter(|cars| !cars.is_empty()).ok_or_else(|| no_snapshot_in(dir))
 }
 
 /// The error for a directory that holds snapshots of both formats.
@@ -302,7 +302,7 @@ fn both_formats(dir: &Path, car: &Path, log: &Path) -> Error {
 
 /// True if a directory holds snapshots: CARs or a block log.
 pub(crate) fn holds_snapshots(dir: &Path) -> bool {
-    log_in(dir).is_some() || !cars_in(dir).is_ok_and(|cars| cars.is_empty())
+    log_in(dir).is_some() || cars_in(dir).is_ok_and(|cars| !cars.is_empty())
 }
 
 /// True if a path is named like a snapshot, whether it exists or not.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::size::{counted, human};
 
 /// The result of a dry run: what would be imported, with which preset, and how.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct DryRun {
     /// The source as the user gave it. Of several the first, and how many more.

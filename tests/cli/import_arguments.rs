@@ -108,7 +108,7 @@ fn unknown_arguments_get_useful_hints() {
         ("import a.car --db d --force", "bedload import a.car --db d --replace"),
         ("import a.car --output=d", "bedload import a.car --db d"),
         ("verify d -j 3", "bedload verify d --threads 3"),
-        ("stat d -j 3", "bedload stat --help lists the options"),
+        ("clean d -j 3", "bedload clean --help lists the options"),
         ("import a.car --db d --memry 1G", "a similar argument exists: '--memory'"),
         ("verfy d", "a similar subcommand exists: 'verify'"),
     ] {
@@ -207,10 +207,10 @@ fn named_pipes_are_not_waited_for() {
     let list = format!("@{one}");
     let parts = Path::new(&part).parent().expect("a parent").to_str().expect("text");
     for (args, code) in [
-        (&["import", car, "--preset", &format!("{one}/../pipe")][..], 1),
+        (&["import", car, "--preset", &one][..], 2),
         (&["import", car, "--options-file", &one], 2),
         (&["import", car, "--checkpoint", &one], 2),
-        (&["import", car, "--checksum", &format!("sha256:{one}")], 2),
+        (&["import", car, "--checksum", &format!("sha256:{one}")], 1),
         (&["import", car, "--bundle", "place", "--sign", &one], 2),
         (&["import", &list], 1),
         (&["import", parts], 1),
@@ -223,7 +223,7 @@ fn named_pipes_are_not_waited_for() {
         let output = output.expect("run");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.contains("is no regular file") || said.contains("Not a directory"), "{args:?}: {said}");
+        assert!(said.contains("is no regular file"), "{args:?}: {said}");
     }
     let mut command = bedload();
     command.env("XDG_CONFIG_HOME", Path::new(&config).ancestors().nth(2).expect("a parent"));

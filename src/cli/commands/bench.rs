@@ -144,7 +144,7 @@ fn nothing_in_common(compared: &CompareReport, a: &Path) -> Error {
         ),
         hint: format!(
             "give two that have run the same presets; `bedload bench --recommend {}` shows one",
-            shell_word(&a.to_string_lossy())
+            shell_word(a)
         ),
     }
 }

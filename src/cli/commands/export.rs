@@ -11,9 +11,9 @@ use crate::source::car::RawCid;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::args::{LocationArgs, ResourceArgs};
+use crate::cli::command_line::command_line;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
-use crate::cli::usage::command_line;
 use crate::cli::{output, progress};
 
 /// Write the blocks of a database into a snapshot

@@ -12,10 +12,10 @@ use crate::report::shown;
 use crate::report::tune::Goal;
 
 use crate::cli::args::{NetworkArgs, this_program};
+use crate::cli::command_line::command_line;
 use crate::cli::globals::Globals;
 use crate::cli::progress::runs::Runs;
 use crate::cli::render::{rows, screen};
-use crate::cli::usage::command_line;
 use crate::cli::{output, signals, values};
 
 /// Search for better options around a preset, and write them as a new preset
