@@ -340,7 +340,7 @@ impl Spill {
         Error::damaged_work(
             self.path(partition),
             format!(
-                "is damaged: partition {partition} has {} records, other than the {} that were verified",
+                "is damaged: partition {partition} has {} records, which are not the {} that were verified",
                 found.records, written.records
             ),
         )

@@ -90,7 +90,7 @@ fn s3_takes_a_profile_and_fails_as_others_do() {
         server.now(move |_, _| Act::Status(status, ""));
         run().run().refused(code, None, words);
     }
-    server.now(|_, nth| if nth % 4 == 3 { Act::Cut(100) } else { Act::Serve });
+    server.now(|_, nth| if nth % 4 == 3 { Act::Cut(10_000) } else { Act::Serve });
     let done = run().run();
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let signed = server.requests().last().and_then(|request| request.headers.get("authorization").cloned());

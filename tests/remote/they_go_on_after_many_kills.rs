@@ -1,8 +1,8 @@
 //! Imports from nginx that are killed at random moments, again and again: the same records, and little comes twice.
 //!
-//! What a kill costs is what is on its way and behind the last durable point: a moment's worth of bytes, whatever the size.
-//! One kill of an import that takes seconds costs less than a twentieth of the file; a hundred kills of one import do where
-//! it takes a quarter of an hour or more, which `BEDLOAD_LONG_TESTS=1` tries.
+//! A kill costs what has come since the last durable point, and the parts that follow the first incomplete one: two parts for
+//! each connection at most. One kill of an import of a small file costs less than a twentieth of the file. A hundred kills of one
+//! import cost less than a hundred times half a part of each connection but one, which `BEDLOAD_LONG_TESTS=1` tries.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ tests! {
         forests_frames_after_kills_at_random_moments,
     ];
     Needs::NginxAndTime => [
-        a_hundred_kills_of_one_import_ask_for_a_twentieth_twice,
+        a_hundred_kills_cost_parts_of_8_mib,
     ];
 }
 
@@ -101,7 +101,7 @@ fn forests_frames_after_kills_at_random_moments() {
     costs_little(&killed(&file, "4m", "2", 10, Duration::from_millis(1000)));
 }
 
-fn a_hundred_kills_of_one_import_ask_for_a_twentieth_twice() {
+fn a_hundred_kills_cost_parts_of_8_mib() {
     let killed = killed(&snapshot("often-killed.car", "2560MiB"), "1400k", "2", 100, Duration::from_secs(14));
-    assert!(killed.again() < 0.05, "{killed:?}");
+    assert!(killed.again() < 0.25, "{killed:?}");
 }

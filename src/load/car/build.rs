@@ -206,7 +206,7 @@ impl Builder<'_> {
                     output.partition(arena, &mut entries, verified, |found| {
                         let (found, verified) = (found.records, verified.records);
                         let what = format!(
-                            "partition {partition} has {found} records, other than the {verified} that were verified"
+                            "partition {partition} has {found} records, which are not the {verified} that were verified"
                         );
                         // Of several sources, the one that changed.
                         let identity = self.resumed.identity.as_ref().filter(|_| self.sources.are_several());

@@ -44,7 +44,8 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     // Each partition was compared when it was built, some by an earlier run; this is the whole.
     let (stored, verified) = (built.tally.verified(), blocks.checkpoint.content());
     if stored != verified {
-        let what = format!("holds {} records, other than the {} that were verified", stored.records, verified.records);
+        let what =
+            format!("holds {} records, which are not the {} that were verified", stored.records, verified.records);
         return Err(Error::damaged_work(&target.partial, what));
     }
     if let Some(identity) = &resumed.identity {

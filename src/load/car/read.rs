@@ -584,7 +584,7 @@ impl<'a> Worker<'a> {
         }
         if moved != verified {
             let what = format!(
-                "{} records were read again, other than the {} that were verified",
+                "{} records were read again, which are not the {} that were verified",
                 moved.records, verified.records
             );
             return Err(identity::changed(&self.shared.reading.sources.shown(), &what));

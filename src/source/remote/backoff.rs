@@ -54,7 +54,7 @@ impl Backoff {
     /// Notes bytes that have come. Time and tries start anew, unless the bytes are too few to count as progress.
     pub fn add_received(&mut self, bytes: u64) {
         self.received += bytes;
-        if self.received >= LEAST_RATE.saturating_mul(self.since.elapsed().as_secs().max(1)) {
+        if self.received as f64 >= LEAST_RATE as f64 * self.since.elapsed().max(FIRST).as_secs_f64() {
             *self = Self { patience: self.patience, ..Self::new() };
         }
     }
