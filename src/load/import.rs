@@ -358,6 +358,7 @@ impl Import<'_> {
         {
             self.warn([error.to_string()]);
         }
+        target.release_spill();
         lock.release();
         if (is_bad || outcome.is_ok())
             && let Some(path) = target.foreign()

@@ -157,6 +157,11 @@ impl Target {
         known.spill_dir(&self.partial, self.work_dir.as_deref()).filter(|dir| private::is_own_dir(dir))
     }
 
+    /// Releases the lock of the partitions.
+    pub fn release_spill(&mut self) {
+        self.spill_lock = None;
+    }
+
     /// Removes the partitions that an unfinished import has in a work directory, which only its journal names.
     ///
     /// # Errors
