@@ -306,7 +306,9 @@ mod tests {
     #[test]
     fn unserialisable_record_is_an_error() {
         let error = sealed(&Broken, Path::new("db/BEDLOAD.json")).expect_err("nothing to write");
-        assert_eq!(error.to_string(), "cannot write db/BEDLOAD.json: no JSON");
+        let Error::Io { action, path, source } = error else { panic!("{error}") };
+        assert_eq!((action, path.as_path()), ("write", Path::new("db/BEDLOAD.json")));
+        assert_eq!(source.to_string(), "no JSON");
         let record = sealed(&serde_json::json!({ "blocks": 7 }), Path::new("")).expect("a record");
         assert_eq!(unsealed(&record).as_deref(), Some(&b"{\n  \"blocks\": 7\n}"[..]));
     }
