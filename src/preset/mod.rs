@@ -17,6 +17,7 @@ mod effects;
 mod explain;
 mod ineffective;
 mod key;
+mod limits;
 mod lints;
 mod machine;
 mod names;

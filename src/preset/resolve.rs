@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Preset;
 use super::key::{Key, Loader, Origin, Scope, Stage};
+use super::limits;
 use super::lints;
 use super::machine::Machine;
 use super::overrides::{Choice, Overrides};
@@ -183,7 +184,7 @@ impl Layers<'_> {
                 continue;
             }
             if (group, assignment.key.name.as_str()) == (Group::Cf, "comparator") {
-                let reason = rules::OTHER_ORDER.into();
+                let reason = limits::OTHER_ORDER.into();
                 return Err(PresetProblem::BadValue {
                     at: assignment.origin,
                     key: assignment.key,

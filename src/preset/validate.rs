@@ -3,13 +3,13 @@
 
 use super::ineffective;
 use super::key::{Key, Loader, Origin, Stage};
+use super::limits;
 use super::machine::Machine;
 use super::names;
 use super::parse::Assignment;
 use super::problem::{PresetProblem, nearest_of};
 use super::quantity;
 use super::registry::{self, Kind, Owner, Row};
-use super::rules;
 use super::shorthand;
 use crate::error::Result;
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
@@ -109,7 +109,10 @@ impl Validator<'_> {
         let settings = self.expand(assignment)?;
         for setting in &settings {
             self.is_effective(setting)?;
-            rules::check_value(setting)?;
+            if let Some(reason) = limits::refusal(&setting.key, &setting.value) {
+                let Setting { key, value, origin, .. } = setting.clone();
+                return Err(PresetProblem::Unusable { at: origin, key, value, reason }.into());
+            }
             if let Some(group) = setting.key.scope.group() {
                 self.try_on_rocksdb(group, setting)?;
             }

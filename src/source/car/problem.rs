@@ -216,8 +216,7 @@ impl Problem for CarProblem {
             }
             Self::NothingInDirectory => "name the files; folders below it are not looked into".into(),
             Self::Database { dir } => {
-                let dir = dir.to_string_lossy();
-                let dir = shell_word(&dir);
+                let dir = shell_word(dir);
                 format!(
                     "bedload verify {dir} checks it, bedload stat {dir} describes it; to rebuild it, import its snapshot: \
                      bedload import SNAPSHOT --db {dir} --replace"
