@@ -98,7 +98,7 @@ fn write(
             continue;
         }
         batches += 1;
-        if batch.bytes() as u64 > LARGE {
+        if batch.bytes() > LARGE {
             // A batch keeps the memory of the largest record that it had.
             batch = Batch::default();
         }
