@@ -52,7 +52,8 @@ fn an_import_leaves_its_lines_and_its_summary_and_no_bar() {
         let brief = ["ingest", "compact", "commit"];
         let names: Vec<&str> = names.into_iter().filter(|name| !brief.contains(name)).collect();
         let phases = ["plan", "read", "build"];
-        let summary = ["database", "blocks", "payload", "digest", "checked", "time", "head", "levels", "cost", "complete"];
+        let summary =
+            ["database", "blocks", "payload", "digest", "checked", "time", "head", "levels", "cost", "complete"];
         assert_eq!(names, [&phases[..], &summary[..]].concat(), "{text}");
     }
 }
