@@ -8,7 +8,7 @@ use super::problem::BundleProblem;
 use crate::hash::Function;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::preset::Loader;
-use crate::read::get::read_multihash;
+use crate::read::read_multihash;
 use crate::report::{ImportReport, LogReport, SCHEMA as RECORD_SCHEMA};
 use crate::rocks::releases::Release;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use derive_setters::Setters;
 
-use super::get::read_multihash;
+use super::read_multihash;
 use crate::error::{Error, Result};
 use crate::os::resources;
 use crate::progress::CancellationToken;

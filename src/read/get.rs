@@ -8,6 +8,7 @@ use super::access::{Location, Place};
 use super::dag_json::{dag_json, header_json};
 use super::header::chain_header;
 use super::links::{codec, links};
+use super::read_multihash;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::CancellationToken;
@@ -265,13 +266,6 @@ pub(crate) fn to_json_with_names(codec: Option<u64>, block: &[u8]) -> String {
 /// A header of a Filecoin block as JSON with the names of its fields; `None` where the block is something else.
 pub(crate) fn header_with_names(codec: Option<u64>, block: &[u8]) -> Option<String> {
     codec.filter(|codec| *codec == codec::DAG_CBOR).and_then(|_| header_json(block))
-}
-
-/// Code and digest of bytes that are one whole multihash.
-pub(crate) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (code, rest) = unsigned_varint::decode::u64(bytes).ok()?;
-    let (length, digest) = unsigned_varint::decode::u64(rest).ok()?;
-    (length == digest.len() as u64).then_some((code, digest))
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

@@ -32,3 +32,10 @@ fn key_text(layout: KeyLayout, key: &[u8]) -> String {
     let cid = if layout == KeyLayout::Cid { RawCid::from_bytes(key).ok() } else { None };
     cid.map_or_else(|| HEXLOWER.encode(key), |cid| cid.to_string())
 }
+
+/// Code and digest of bytes that are one whole multihash.
+pub(crate) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (code, rest) = unsigned_varint::decode::u64(bytes).ok()?;
+    let (length, digest) = unsigned_varint::decode::u64(rest).ok()?;
+    (length == digest.len() as u64).then_some((code, digest))
+}

@@ -187,12 +187,11 @@ fn import_ends_with_commands_to_copy() {
     let db = place.path("my db");
     let made = bedload().arg("import").arg(&car).arg("--db").arg(&db).output().expect("run");
     let text = String::from_utf8(made.stdout).expect("text");
-    let last = text.lines().last().expect("a line");
-    let (check, read) = last
-        .strip_prefix("complete  the database can be used; check it: ")
-        .and_then(|commands| commands.split_once("; read it: "))
-        .unwrap_or_else(|| panic!("{last}"));
-    assert!(check.contains(&format!("'{}'", db.display())), "{check}");
+    let lines: Vec<&str> = text.lines().collect();
+    let [.., said, check, read] = &*lines else { panic!("{text}") };
+    assert_eq!(*said, "complete  the database can be used; check and read it:");
+    let (check, read) = (check.trim_start(), read.trim_start());
+    assert_eq!(check, format!("bedload verify '{}'", db.display()));
     for command in [check, read] {
         let arguments = command.strip_prefix("bedload").expect("the program's name");
         let shell = format!("{}{arguments}", crate::common::run::BEDLOAD);

@@ -102,19 +102,23 @@ pub fn text(report: &ImportReport) -> String {
     rows.add("levels", format!("{levels}{uncompacted}"));
     rows.add_some("RocksDB", report.memtable.as_ref().map(memtable));
     rows.add("cost", cost(report));
-    rows.add_some("complete", (!report.db.is_empty()).then(|| next_steps(report)));
+    if !report.db.is_empty() {
+        rows.add_each("complete", next_steps(report));
+    }
     rows.into_text()
 }
 
-/// The commands that check and read the database.
-pub fn next_steps(report: &ImportReport) -> String {
+/// That the database is complete, and the commands that check and read it, each on a line of its own.
+pub fn next_steps(report: &ImportReport) -> [String; 3] {
     let db = shell_word(&report.db);
-    let key = match &report.log {
-        Some(_) => Some("head"),
-        None => report.source.roots.iter().find(|root| !report.first_missing_roots.contains(root)).map(String::as_str),
+    let root = report.source.roots.iter().find(|root| !report.first_missing_roots.contains(root));
+    let read = match (&report.log, &report.head, root) {
+        (Some(_), ..) => format!("bedload get {db} head"),
+        (None, Some(head), _) if head.chain == "filecoin" => format!("bedload get {db} --epoch {}", head.height),
+        (None, _, Some(root)) => format!("bedload get {db} {root}"),
+        (None, _, None) => format!("bedload stat {db}"),
     };
-    let read = key.map_or_else(|| format!("bedload stat {db}"), |key| format!("bedload get {db} {key}"));
-    format!("the database can be used; check it: bedload verify {db}; read it: {read}")
+    ["the database can be used; check and read it:".into(), format!("bedload verify {db}"), read]
 }
 
 /// One of several sources.

@@ -34,7 +34,7 @@ impl KeyReader {
                 (span.hash, key.get(span.digest as usize..).unwrap_or_default())
             }
             KeyLayout::Multihash => {
-                crate::read::get::read_multihash(key).ok_or_else(|| "the key is no multihash".to_owned())?
+                crate::read::read_multihash(key).ok_or_else(|| "the key is no multihash".to_owned())?
             }
             KeyLayout::Number => return Err("the key is the number of a block".into()),
             KeyLayout::Digest => (self.fitting(key).next().unwrap_or(LIKELY[0]), key),
