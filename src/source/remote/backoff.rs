@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::body::LEAST_RATE;
-use super::client::Fault;
+use super::fault::Fault;
 use crate::failpoint;
 
 /// How long a network that gives nothing is waited for.

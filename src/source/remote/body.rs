@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 
-use super::client::Fault;
+use super::fault::Fault;
 use crate::failpoint;
 
 /// Time without data after which a connection has stalled.

@@ -1,7 +1,6 @@
 //! Requests for ranges of one file: over HTTP, or through `object_store`. Both give the same answer.
 
 use std::cell::Cell;
-use std::fmt::Display;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
@@ -23,9 +22,10 @@ use reqwest::{Method, StatusCode};
 use url::Url;
 
 use super::body::Body;
+use super::fault::{Fault, not_sent, words};
 use super::name::{self, NetworkOptions};
 use super::problem::RemoteProblem;
-use super::redirect::{self, RefusedRedirect};
+use super::redirect;
 use super::{profile, settings};
 use crate::error::Error;
 
@@ -66,25 +66,6 @@ impl Facts {
     /// The tag, if it stands for every byte and is the server's own.
     fn strong(&self) -> Option<&String> {
         self.etag.as_ref().filter(|tag| !tag.starts_with("W/") && !tag.starts_with(HASHED))
-    }
-}
-
-/// What came instead of bytes.
-#[derive(Debug)]
-pub(super) enum Fault {
-    /// Worth another try, after a pause that the server may have asked for.
-    Passing { what: String, pause: Option<Duration> },
-    /// The server does not keep to what it said: worth few tries.
-    Wrong(String),
-    /// It is another file by now.
-    Changed(String),
-    /// The server does not give the file under this name, or not any more.
-    Gone(RemoteProblem),
-}
-
-impl Fault {
-    pub fn passing(what: impl Display) -> Self {
-        Self::Passing { what: what.to_string(), pause: None }
     }
 }
 
@@ -299,36 +280,6 @@ pub(super) fn describe(facts: &Facts) -> String {
     let etag = facts.etag.as_ref().map(|etag| format!("ETag {etag}"));
     let said: Vec<String> = [bytes, etag, facts.modified.clone()].into_iter().flatten().collect();
     if said.is_empty() { "of unknown length".into() } else { said.join(", ") }
-}
-
-/// The words of an error and of what caused it, without the addresses in them, which may hold secrets.
-fn words(error: &dyn std::error::Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    let text = last.to_string();
-    let shown: Vec<String> = text.split_whitespace().map(name::shown).collect();
-    let text = shown.join(" ");
-    text.chars().take(300).collect()
-}
-
-/// What stands behind a request without an answer: another try makes neither a certificate nor a redirect better.
-pub(super) fn not_sent(error: &(dyn std::error::Error + 'static)) -> Fault {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    let (mut tls, mut is_refused_redirect) = (None, false);
-    while let Some(error) = next.filter(|_| tls.is_none()) {
-        tls = error.downcast_ref::<rustls::Error>();
-        is_refused_redirect |= error.is::<RefusedRedirect>();
-        // What an error of the system is made of is not its source.
-        let inner = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
-        next = inner.map(|error| error as _).or_else(|| error.source());
-    }
-    match tls {
-        Some(rustls::Error::InvalidCertificate(_)) => Fault::Gone(RemoteProblem::Certificate { reason: words(error) }),
-        _ if is_refused_redirect => Fault::Gone(RemoteProblem::Refused { answer: words(error) }),
-        _ => Fault::passing(words(error)),
-    }
 }
 
 fn http_client() -> Result<reqwest::Client, RemoteProblem> {

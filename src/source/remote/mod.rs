@@ -20,6 +20,8 @@ mod body;
 #[cfg(feature = "remote")]
 mod client;
 #[cfg(feature = "remote")]
+mod fault;
+#[cfg(feature = "remote")]
 mod net;
 #[cfg(feature = "remote")]
 mod open;

@@ -13,7 +13,8 @@ use url::Url;
 
 use super::NetworkOptions;
 use super::backoff::Backoff;
-use super::client::{Client, Fault, store_answer};
+use super::client::{Client, store_answer};
+use super::fault::Fault;
 use super::name;
 use super::net::Net;
 use super::problem::RemoteProblem;

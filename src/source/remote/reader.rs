@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::RemoteFile;
 use super::backoff::Backoff;
-use super::client::Fault;
+use super::fault::Fault;
 use super::pace::{Measured, Pace};
 use crate::error::Error;
 

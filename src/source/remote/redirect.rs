@@ -4,18 +4,13 @@ use reqwest::header::{self, HeaderMap};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use url::Url;
 
-use super::client::{Fault, not_sent};
+use super::fault::{Fault, RefusedRedirect, not_sent};
 
 /// Redirects that one request follows.
 const MOST: usize = 10;
 /// Headers that another origin gets as well. All others may hold credentials or be derived from them, as
 /// `x-amz-security-token` and the customer keys of S3.
 const PUBLIC: [&str; 6] = ["accept", "accept-encoding", "if-match", "range", "user-agent", "x-amz-checksum-mode"];
-
-/// A redirect that is not followed.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct RefusedRedirect(String);
 
 /// Returns the address that an answer from `from` redirects to, after `count` redirects. `None`: it is no redirect.
 ///

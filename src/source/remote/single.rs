@@ -12,7 +12,7 @@ use twox_hash::XxHash3_64;
 use super::RemoteFile;
 use super::backoff::Backoff;
 use super::body::Body;
-use super::client::Fault;
+use super::fault::Fault;
 
 /// The whole file, front to back.
 pub(super) struct Single {
