@@ -62,18 +62,23 @@ impl Clock {
         Self { soon_bytes: bytes.unwrap_or_default() / NETWORK_SHARE, ..self }
     }
 
+    /// Makes checkpoints come after so many bytes at the latest.
+    pub fn at_most(self, bytes: u64) -> Self {
+        Self { every_bytes: self.every_bytes.min(bytes), ..self }
+    }
+
     fn restart(&mut self, offset: u64) {
         self.last_offset = offset;
         self.last_time = Instant::now();
     }
 
-    /// Whether a checkpoint is due by time alone, where each costs a flush; if so, the next one is counted from here. In
+    /// Whether a checkpoint is due by time, where each costs a flush, or by [`Clock::at_most`]; if so, the next one is counted from here. In
     /// the second half of the time a `good_moment` is taken when it comes.
     pub fn is_due_by_time(&mut self, offset: u64, good_moment: impl FnOnce() -> bool) -> bool {
         let elapsed = self.last_time.elapsed();
         let due = elapsed >= EVERY
             || (elapsed >= EVERY / 2 && good_moment())
-            || (failpoint::durable_bytes().is_some() && self.is_due(offset, || false));
+            || offset - self.last_offset >= self.every_bytes;
         if due {
             self.restart(offset);
         }

@@ -188,11 +188,7 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let mut warnings = Vec::new();
     match preset.loader {
         Loader::Ingest => plan.open_files = file_limits::of_ingest(&plan, &loading)?,
-        Loader::Memtable => {
-            // A compressed source may be many times as large as the guess.
-            let most = expected.filter(|_| is_exact);
-            warnings = for_memtable(&mut plan, options, preset, &loading, most)?;
-        }
+        Loader::Memtable => warnings = for_memtable(&mut plan, options, preset, &loading)?,
     }
     plan.links_bytes = links_bytes;
     if links_bytes > 0 {
@@ -427,8 +423,7 @@ pub(super) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
     plan.method = Method::BlockLogSst { log: LogPlan { range_bytes, families, transactions } };
 }
 
-/// Turns a plan into that for the memtable loader with the options in `loading`, and returns warnings for the user. `most` is
-/// the size of the source where it is known.
+/// Turns a plan into that for the memtable loader with the options in `loading`, and returns warnings for the user.
 ///
 /// # Errors
 /// [`Error::Usage`]: the write buffers do not fit into a budget that the user has named.
@@ -437,7 +432,6 @@ pub(super) fn for_memtable(
     options: &ImportOptions,
     preset: &Resolved,
     loading: &OptionMap,
-    most: Option<u64>,
 ) -> Result<Vec<String>> {
     let number = |group, name| file_limits::number(loading, group, name);
     let buffer = number(Group::Cf, "write_buffer_size")?.max(1) as u64;
@@ -483,11 +477,8 @@ pub(super) fn for_memtable(
 
     let mut warnings = Vec::new();
     // A small source never fills them.
-    let needed = write_buffer_bytes.min(most.map_or(u64::MAX, |bytes| bytes.saturating_mul(5) / 4));
-    // A vector has a pointer to each record beside its buffer, twice while it grows and once more while it is flushed.
-    let is_vector =
-        loading.get(Group::Cf, "memtable_factory").is_some_and(|factory| factory.to_lowercase().contains("vector"));
-    let needed = if is_vector { needed.saturating_mul(3) / 2 } else { needed };
+    let needed = write_buffer_bytes.min(plan.expected_bytes.map_or(u64::MAX, |bytes| bytes.saturating_mul(5) / 4));
+    let needed = if is_vector(loading) { needed.saturating_mul(3) / 2 } else { needed };
     if needed > plan.memory {
         let reason = format!(
             "preset `{}` fills up to {} of write buffers, more than the memory budget of {}",
@@ -509,6 +500,22 @@ pub(super) fn for_memtable(
         ));
     }
     Ok(warnings)
+}
+
+/// True if memtables are vectors. A vector has a pointer to each record beside its buffer, twice while it grows and once more
+/// while it is flushed.
+fn is_vector(loading: &OptionMap) -> bool {
+    loading.get(Group::Cf, "memtable_factory").is_some_and(|factory| factory.to_lowercase().contains("vector"))
+}
+
+/// Bytes of the source after which memtables are flushed, if their buffers exceed the budget and the source was expected to be
+/// smaller: a compressed source may be many times as large as its size suggests.
+pub(super) fn unflushed_bytes(plan: &Plan, loading: &OptionMap) -> u64 {
+    let limit = plan.memory / 5 * 4;
+    let limit = if is_vector(loading) { limit / 3 * 2 } else { limit };
+    let is_within = plan.expected_bytes.is_some_and(|bytes| bytes <= limit);
+    let is_full_before = plan.memtable().is_some_and(|plan| plan.write_buffer_bytes <= limit);
+    if is_within && !is_full_before { limit } else { u64::MAX }
 }
 
 /// Bytes appended to a partition at once where there are `partitions`: keys of several kinds make some times as many

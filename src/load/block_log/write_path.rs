@@ -18,6 +18,7 @@ use crate::load::checkpoint::Clock;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::load::journal::Entry;
+use crate::load::planner;
 use crate::load::sink::batches::BatchBuilder;
 use crate::load::sink::memtable::{flush, full_from};
 use crate::load::sink::sst::SstFolder;
@@ -87,7 +88,8 @@ impl<'a> WritePath<'a> {
 
     /// Through the memtables of an open database.
     pub fn batches(job: &'a Job<'a>, store: &'a Store, families: &'a ColumnFamilies<'a>) -> Result<Self> {
-        let pause = Pause { clock: Clock::new(0, None), given: 0, paused: false };
+        let clock = Clock::new(0, None).at_most(planner::unflushed_bytes(job.plan, job.loading));
+        let pause = Pause { clock, given: 0, paused: false };
         Ok(Self::Batches(BatchWrites {
             job,
             store,

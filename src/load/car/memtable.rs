@@ -21,6 +21,7 @@ use crate::load::context::{Job, Loaded, with_repeats};
 use crate::load::existing::Held;
 use crate::load::f3;
 use crate::load::journal::{Checkpoint, Entry, SourceNews};
+use crate::load::planner;
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
 use crate::load::sink::memtable::{check_content, flush, full_from, open_staging, report};
 use crate::os::buffer::Buffer;
@@ -181,7 +182,7 @@ impl Load<'_> {
     /// Reads everything and writes it, until the last memtable is flushed.
     fn run(&self, chunks: Chunks) -> Result<Written> {
         let Job { options, plan, preset, .. } = *self.job;
-        let clock = Clock::new(chunks.taken(), None);
+        let clock = Clock::new(chunks.taken(), None).at_most(planner::unflushed_bytes(plan, self.job.loading));
         let noted = self.job.resumed.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.source);
         let mut source = Source { chunks, clock, paused: false, ended: false, noted };
         let mut all = Mutex::new(Written::default());
