@@ -94,16 +94,6 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
-    /// A verification found no damage, and nothing shows that all imported records are there; the report has the details.
-    #[error("verify {}: intact but not confirmed: {reason}", path.display())]
-    NotConfirmed {
-        /// The database.
-        path: PathBuf,
-        /// Why it is not confirmed.
-        reason: String,
-        /// What to do about it.
-        hint: String,
-    },
     /// The key or block that was looked up is not in the database.
     #[error("get from {}: {reason}", path.display())]
     NotFound {
@@ -281,7 +271,6 @@ impl Error {
             | Self::NoSpace { .. }
             | Self::Rocks { .. }
             | Self::NotFound { .. }
-            | Self::NotConfirmed { .. }
             | Self::Replaced { .. }
             | Self::Internal { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
@@ -316,7 +305,6 @@ impl Error {
             Self::State { hint, .. }
             | Self::Usage { hint, .. }
             | Self::VerificationFailed { hint, .. }
-            | Self::NotConfirmed { hint, .. }
             | Self::NotFound { hint, .. }
             | Self::Interrupted { hint } => hint.clone(),
         }

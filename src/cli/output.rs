@@ -138,6 +138,14 @@ pub struct ReportFailed {
     source: anyhow::Error,
 }
 
+/// A verification found no damage, and nothing shows that all imported records are there. The report has been printed.
+#[derive(Debug, thiserror::Error)]
+#[error("verify {}: intact but not confirmed: {reason}", path.display())]
+pub struct NotConfirmed {
+    pub path: PathBuf,
+    pub reason: String,
+}
+
 /// An error of what a report shows that has been printed: there is no other document.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
@@ -191,10 +199,8 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
     // A report of what was found has been printed already.
     if globals.json
         && !error.is::<Reported>()
-        && !matches!(
-            error.downcast_ref(),
-            Some(Error::VerificationFailed { .. } | Error::NotConfirmed { .. } | Error::NotFound { .. })
-        )
+        && !error.is::<NotConfirmed>()
+        && !matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. } | Error::NotFound { .. }))
     {
         let _ = print_json(&error_document(&format!("{error:#}"), &hint, exit));
     }
@@ -207,6 +213,12 @@ fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
         (Some(known), _) => (known.exit(), runnable(known)),
 
         (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
+        (None, None) if error.is::<NotConfirmed>() => (
+            Exit::Failed,
+            "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts what a node has \
+             written"
+                .to_owned(),
+        ),
         (None, None) if error.is::<io::Error>() => (
             Exit::Failed,
             "look at the file or device that standard output goes to (df -h); then run it again".to_owned(),

@@ -43,8 +43,7 @@ pub(crate) use plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, Sp
 pub(crate) use stat::STAT_SCHEMA;
 pub use stat::{FamilyStat, OptionStat, StatReport};
 pub(crate) use verify::VERIFY_SCHEMA;
-pub use verify::{
-    Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VerifiedLog, VerifyReport, VerifyVerdict,
-};
+pub(crate) use verify::VerifyVerdict;
+pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VerifiedLog, VerifyReport};
 pub(crate) use walk::WALK_SCHEMA;
 pub use walk::{MissingBlock, WalkReport};

@@ -22,9 +22,9 @@ pub struct VerifyReport {
     /// Whether nothing is wrong with it, as far as was verified.
     pub valid: bool,
     /// The conclusion.
-    pub verdict: VerifyVerdict,
+    pub(crate) verdict: VerifyVerdict,
     /// Why nothing confirms that every record of the import is there; `null` unless `verdict` is `intact`.
-    pub not_confirmed: Option<String>,
+    pub(crate) not_confirmed: Option<String>,
     /// The column family that holds the blocks.
     pub column_family: String,
     /// What a block is stored under.
@@ -63,8 +63,7 @@ pub struct VerifyReport {
 /// The conclusion of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum VerifyVerdict {
+pub(crate) enum VerifyVerdict {
     /// Every record of the import is there as it was written, and nothing is damaged.
     Confirmed,
     /// Nothing that was read is damaged. Records of the import may be missing.

@@ -8,8 +8,9 @@ use crate::{Error, VerifyOptions};
 
 use crate::cli::args::{DatabaseArgs, LocationArgs, NetworkArgs, ResourceArgs};
 use crate::cli::globals::Globals;
+use crate::cli::output::{self, NotConfirmed};
 use crate::cli::render::{self, numbers::counted, screen};
-use crate::cli::{output, progress, values};
+use crate::cli::{progress, values};
 
 /// Check a database: files, every value against its key, and the whole against its record or its source
 ///
@@ -90,14 +91,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 fn may_lack_records(report: &VerifyReport, args: &Args) -> anyhow::Result<()> {
     let is_whole = report.recorded.as_ref().is_some_and(|recorded| recorded.whole);
     match &report.not_confirmed {
-        Some(reason) if is_whole && report.sample.is_none() && !args.allow_extra => Err(Error::NotConfirmed {
-            path: args.database.path().to_owned(),
-            reason: reason.clone(),
-            hint: "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts what a \
-                   node has written"
-                .into(),
+        Some(reason) if is_whole && report.sample.is_none() && !args.allow_extra => {
+            Err(NotConfirmed { path: args.database.path().to_owned(), reason: reason.clone() }.into())
         }
-        .into()),
         _ => Ok(()),
     }
 }

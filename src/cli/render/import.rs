@@ -1,6 +1,5 @@
 //! The report of `bedload import`.
 
-use crate::escape::shell_word;
 use crate::progress::Speed;
 use crate::report::{
     Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, RemoteInfo,
@@ -9,6 +8,7 @@ use crate::report::{
 use crate::size::human;
 use serde_json::Value;
 
+use crate::cli::render::next_steps::next_steps;
 use crate::cli::render::numbers::{counted, date, grouped, phases, sparkline, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
@@ -106,19 +106,6 @@ pub fn text(report: &ImportReport) -> String {
         rows.add_each("complete", next_steps(report));
     }
     rows.into_text()
-}
-
-/// That the database is complete, and the commands that check and read it, each on a line of its own.
-pub fn next_steps(report: &ImportReport) -> [String; 3] {
-    let db = shell_word(&report.db);
-    let root = report.source.roots.iter().find(|root| !report.first_missing_roots.contains(root));
-    let read = match (&report.log, &report.head, root) {
-        (Some(_), ..) => format!("bedload get {db} head"),
-        (None, Some(head), _) if head.chain == "filecoin" => format!("bedload get {db} --epoch {}", head.height),
-        (None, _, Some(root)) => format!("bedload get {db} {root}"),
-        (None, _, None) => format!("bedload stat {db}"),
-    };
-    ["the database can be used; check and read it:".into(), format!("bedload verify {db}"), read]
 }
 
 /// One of several sources.
