@@ -165,7 +165,7 @@ fn seed_rejects_a_wrong_count_of_payload_bytes() {
     for declared in [15_999, 16_001] {
         alter(&to, set("/record/payload_bytes", json!(declared)));
         let words = format!("payload_bytes says {declared} bytes, the values of default have 16000");
-        seed(&to, &y).refused(3, &words);
+        seed(&to, &y).arg(&["--restart"]).refused(3, &words);
         nothing_is_ingested(&y);
         std::fs::write(to.join("latest"), &id).expect("written");
     }
