@@ -115,6 +115,6 @@ mod tests {
         assert_eq!((seconds(Stage::Whole, 1, 0), seconds(Stage::Sample(64), 0, 0)), (None, None));
         let other: Map<String, Value> = [("goal".to_owned(), Value::from("reads"))].into_iter().collect();
         let Err(error) = RunStore::open(dir.path(), &other) else { panic!("taken for the same") };
-        assert!(error.to_string().ends_with("holds another search: goal was \"total\", is \"reads\""), "{error}");
+        assert!(error.to_string().ends_with("holds another search: goal: total there, reads here"), "{error}");
     }
 }
