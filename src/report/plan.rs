@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::escape::shown_in_line;
 use crate::size::{counted, human};
 
 /// The result of a dry run: what would be imported, with which preset, and how.
@@ -24,7 +25,8 @@ impl DryRun {
     /// One line for people.
     pub fn describe(&self) -> String {
         let Self { source, preset, preset_from, plan } = self;
-        format!("{source}, preset {preset} ({preset_from}): {}", plan.describe())
+        let chosen = format!("{source}, preset {preset} ({preset_from})");
+        format!("{}: {}", shown_in_line(&chosen), plan.describe())
     }
 }
 

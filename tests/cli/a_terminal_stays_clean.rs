@@ -54,7 +54,7 @@ fn an_import_leaves_its_lines_and_its_summary_and_no_bar() {
         let phases = ["plan", "read", "build"];
         let summary = [
             "database", "source", "preset", "blocks", "payload", "digest", "checked", "time", "head", "levels", "cost",
-            "complete",
+            "complete", "check", "read",
         ];
         assert_eq!(names, [&phases[..], &summary[..]].concat(), "{text}");
     }

@@ -174,11 +174,14 @@ fn a_plan_says_what_may_be_spilled_and_the_record_when_it_was() {
     };
     let (plan, _) = run(&["import", "packed.car.zst", "--db", "dry", "--dry-run"]);
     assert!(
-        plan.starts_with("sort in memory if all fits, else spill to partitions and sort each in memory: "),
+        plan.starts_with(
+            "packed.car.zst, preset ingest (default): sort in memory if all fits, else spill to partitions and sort each in \
+             memory: "
+        ),
         "{plan}"
     );
     let (plan, _) = run(&["import", "snapshot.car", "--db", "dry", "--dry-run", "--threads", "1"]);
-    assert!(plan.starts_with("sort in memory: 1 thread, "), "{plan}");
+    assert!(plan.starts_with("snapshot.car, preset ingest (default): sort in memory: 1 thread, "), "{plan}");
     let insists = ["import", "packed.car.zst", "--plan", "memory", "--memory"];
     let (_, stderr) = run(&[&insists[..], &["16MiB", "--db", "small"]].concat());
     assert!(
@@ -271,7 +274,7 @@ fn a_source_that_is_something_else_is_named() {
     let said = String::from_utf8(url.expect("run").stderr).expect("text");
     assert!(
         said.contains("it is a URL of a kind that is not read, and")
-            && said.contains("(curl -fL ftp://snapshots.example/a.car.zst | bedload import - --db /nowhere/db)"),
+            && said.contains("(curl -fL ftp://snapshots.example/a.car.zst | bedload import - --db nowhere)"),
         "{said}"
     );
 }

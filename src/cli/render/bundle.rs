@@ -80,6 +80,6 @@ pub fn seeded(report: &ImportReport) -> String {
         time.push_str(&format!(" ({phases})"));
     }
     rows.add("time", time);
-    rows.add_each("complete", super::next_steps::next_steps(report));
+    super::next_steps::add_next_steps(&mut rows, report);
     rows.into_text()
 }

@@ -8,7 +8,7 @@ use crate::report::{
 use crate::size::human;
 use serde_json::Value;
 
-use crate::cli::render::next_steps::next_steps;
+use crate::cli::render::next_steps::add_next_steps;
 use crate::cli::render::numbers::{counted, date, grouped, phases, sparkline, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
@@ -103,7 +103,7 @@ pub fn text(report: &ImportReport) -> String {
     rows.add_some("RocksDB", report.memtable.as_ref().map(memtable));
     rows.add("cost", cost(report));
     if !report.db.is_empty() {
-        rows.add_each("complete", next_steps(report));
+        add_next_steps(&mut rows, report);
     }
     rows.into_text()
 }

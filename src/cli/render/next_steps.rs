@@ -1,12 +1,14 @@
-//! The last lines of a command that has made a database.
+//! The last rows of a command that has made a database.
 
 use std::path::Path;
 
 use crate::escape::shell_word;
 use crate::report::ImportReport;
 
-/// That the database is complete, and the commands that check and read it, each on a line of its own.
-pub fn next_steps(report: &ImportReport) -> [String; 3] {
+use super::rows::Rows;
+
+/// Adds that the database is complete, and the commands that check and read it.
+pub fn add_next_steps(rows: &mut Rows, report: &ImportReport) {
     let db = shell_word(Path::new(&report.db));
     let root = report.source.roots.iter().find(|root| !report.first_missing_roots.contains(root));
     let read = match (&report.log, &report.head, root) {
@@ -15,5 +17,7 @@ pub fn next_steps(report: &ImportReport) -> [String; 3] {
         (None, _, Some(root)) => format!("bedload get {db} {root}"),
         (None, _, None) => format!("bedload stat {db}"),
     };
-    ["the database can be used; check and read it:".into(), format!("bedload verify {db}"), read]
+    rows.add("complete", "the database can be used");
+    rows.add("check it", format!("bedload verify {db}"));
+    rows.add("read it", read);
 }
