@@ -66,7 +66,7 @@ fn a_search_that_was_stopped_goes_on_and_ends_with_a_preset_that_imports_or_with
     let mut other = bedload();
     other.arg("tune").arg(&snapshot).args(["--for", "import", "--dir"]).arg(dir.path()).arg("--out").arg(&out);
     let other = other.arg("--write").arg(dir.path().join("third.toml")).assert().code(4);
-    other.stderr(contains("holds another search: goal was \"memory\", is \"import\""));
+    other.stderr(contains("holds another search: goal: memory there, import here"));
 
     assert_eq!(
         (&report["schema"], &report["start"], &report["goal"]),

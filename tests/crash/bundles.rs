@@ -190,7 +190,7 @@ fn an_update_that_dies_leaves_one_database_or_the_other_and_goes_on() {
             "old-removed",
         ] {
             seed(&to, &y).arg(&["--bundle", &older]).succeeds();
-            let update = || seed(&from, &y).arg(&["--into-existing"]);
+            let update = || seed(&from, &y).arg(&["--update"]);
             update().dies_at(point);
             let is_new = ["exchanged", "renamed", "old-removed"].contains(&point);
             let now: &Snapshot = if is_new { &newer } else { plain() };
@@ -211,7 +211,7 @@ fn what_a_node_writes_between_two_runs_of_an_update_is_not_lost() {
     let y = place.path("y");
     for point in ["fetched:3", "all-fetched", "ingested", "complete", "exchanging", "set-aside"] {
         seed(&to, &y).succeeds();
-        let update = || seed(&to, &y).arg(&["--into-existing"]);
+        let update = || seed(&to, &y).arg(&["--update"]);
         update().dies_at(point);
         open(&y).put(b"a key", b"a value").expect("written");
         update().refused(4, "a node has written to it");
@@ -233,7 +233,7 @@ fn kills_of_an_update_at_any_moment_lose_nothing() {
     let models = [plain(), &newer].map(|snapshot| Model::new(&snapshot.blocks, Key::Cid).records);
     for _ in 0..rounds(6, 100) {
         seed(&to, &y).arg(&["--bundle", &older]).succeeds();
-        let update = || seed(&to, &y).arg(&["--into-existing"]);
+        let update = || seed(&to, &y).arg(&["--update"]);
         let mut child = update().spawn();
         std::thread::sleep(Duration::from_millis(chance.below(400)));
         let _ = child.kill();

@@ -53,8 +53,8 @@ fn resume_with_other_cores_finishes() {
 #[test]
 fn log_resumes_with_another_budget() {
     let place = Place::in_memory();
-    let small = ["--index", "transactions", "--memory", "16MiB"];
-    let large = ["--index", "transactions", "--memory", "2GiB"];
+    let small = ["--indexes", "ids,transactions", "--memory", "16MiB"];
+    let large = ["--indexes", "ids,transactions", "--memory", "2GiB"];
     for (first, second) in [(small, large), (large, small)] {
         for point in ["range:2", "built"] {
             let case = case(&place, log(), From::File, &first);

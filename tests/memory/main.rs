@@ -5,5 +5,4 @@
 mod common;
 
 mod bundles_stay_in_the_budget;
-mod hostile_inputs;
 mod memory_stays_in_the_budget;

@@ -116,7 +116,7 @@ fn it_is_fetched_once_for_all_runs_and_names_no_secrets() {
         // Another file there is another comparison.
         server.replace(snapshot.bytes.clone(), "\"two\"");
         let (_, said) = ends(run("4"), 4);
-        assert!(said.contains("snapshot_tag was \"\\\"one\\\"\", is \"\\\"two\\\"\""), "{said}");
+        assert!(said.contains("snapshot tag: \"one\" there, \"two\" here"), "{said}");
         assert!(server.served() < len / 2, "refused before it is fetched");
         nothing_is_left(&place);
     }

@@ -130,15 +130,16 @@ fn redirects_are_followed_once_and_those_without_an_end_refused() {
 
 fn redirects_to_other_schemes_are_refused_at_once() {
     for scheme in ["ftp", "s3", "gopher"] {
+        let place = Place::new();
         let server = Server::new(plain().bytes.clone());
         server.now(move |_, _| Act::Redirect(format!("{scheme}://user:hidden@127.0.0.1/a.car")));
-        let done = import(&Place::new(), server.url("a.car")).run();
+        let done = import(&place, server.url("a.car")).run();
         done.refused(3, None, &format!("it redirects to a URL of {scheme}, which is not followed"));
         assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
         assert_eq!(server.requests().len(), 1, "no other try");
         let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
         let from_store =
-            import(&Place::new(), "s3://bucket/a.car").args(&["--endpoint", &format!("http://{}", server.address())]);
+            import(&place, "s3://bucket/a.car").args(&["--endpoint", &format!("http://{}", server.address())]);
         let done = keys.into_iter().fold(from_store, |run, (name, value)| run.env(name, value)).run();
         done.refused(3, None, &format!("it redirects to a URL of {scheme}, which is not followed"));
     }

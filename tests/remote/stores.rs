@@ -53,7 +53,8 @@ fn credentials_stay_with_their_origin() {
     ];
     for (url, secrets) in runs {
         let (asked, redirected) = (store.requests().len(), other.requests().len());
-        let mut run = with_keys(import(&Place::new(), url));
+        let place = Place::new();
+        let mut run = with_keys(import(&place, url));
         if url != web {
             run = run.args(&["--endpoint", &format!("http://{}", store.address())]);
         }

@@ -3,6 +3,11 @@
 //! the budget that it needs, and it reads and writes no more than a multiple of its input.
 //!
 //! Always: the rows that are marked, with 64 MiB. `BEDLOAD_LONG_TESTS=1`: all rows with 64 MiB, 256 MiB and 1 GiB.
+//!
+//! A binary of its own: inputs are made in memory, and `tests/memory` must be a small process.
+
+#[path = "../common/mod.rs"]
+mod common;
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -12,8 +17,12 @@ use std::time::{Duration, Instant};
 
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, cid, header, noise, varint};
 use crate::common::run::{Place, bedload};
-use crate::memory_stays_in_the_budget::{FIXED, MIB};
 use serde_json::Value;
+
+const MIB: u64 = 1 << 20;
+
+/// Memory beside the budget, in bytes.
+const FIXED: u64 = 64 * MIB;
 
 /// An input, whose size follows from the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,7 +114,7 @@ const ROWS: &[Row] = &[
     row(Tiny, Way::Plain, "2"),
     row(Tiny, Way::Pipe, "8"),
     row(Tiny, Way::Zstd, "2"),
-    row(Tiny, Way::Plain, "2").with(&["--check-links"]),
+    row(Tiny, Way::Plain, "2").with(&["--links", "check"]),
     row(Tiny, Way::Plain, "2").through("memtable", VECTOR),
     row(Tiny, Way::Plain, "2").through("blobdb", VECTOR),
     row(Tiny, Way::Plain, "2").through("heavy-write", 4),
@@ -149,7 +158,7 @@ const ROWS: &[Row] = &[
     row(Log, Way::Zstd, "2"),
     row(Bomb, Way::Zstd, "2").with(&["--preset", "blobdb"]),
     row(Bomb, Way::Gzip, "2").with(&["--preset", "heavy-write"]),
-    row(Log, Way::Plain, "8").through("memtable", 3 * VECTOR).with(&["--index", "transactions"]),
+    row(Log, Way::Plain, "8").through("memtable", 3 * VECTOR).with(&["--indexes", "ids,transactions"]),
 ];
 
 impl Input {
