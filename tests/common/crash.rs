@@ -209,6 +209,7 @@ pub struct Case {
 
 impl Case {
     pub fn new(dir: &Path, snapshot: &'static Snapshot, way: Way, from: From) -> Self {
+        std::fs::create_dir_all(dir).expect("a folder");
         let args: &[&str] = match way {
             Way::Memory => &["--plan", "memory", "--memory", "96MiB"],
             Way::Spill => &["--plan", "spill", "--memory", "16MiB"],

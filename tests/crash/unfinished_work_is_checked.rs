@@ -117,7 +117,7 @@ fn a_flipped_bit_in_the_unfinished_work_is_noticed() {
     ] {
         case.dies_at(point);
         flip(&case.partial().join(dir).join(named(case, dir)));
-        case.is_refused(&["the unfinished import is damaged", "records with the content digest"].map(|words| {
+        case.is_refused(&["the unfinished import is damaged", "that were verified"].map(|words| {
             // RocksDB's own checksum finds a block of an SST first.
             if dir == "sst" && words.starts_with("records") { "Corruption" } else { words }
         }));
@@ -139,7 +139,7 @@ fn a_partition_that_changes_while_the_import_runs_is_noticed() {
     let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
     let ended = case.stopped_at("read-done", || flip(&case.partial().join("spill").join(named(&case, "spill"))));
     assert_eq!(ended.code, Some(4), "{ended:?}");
-    ended.says(&["the unfinished import is damaged: partition ", "records with the content digest", "--restart"]);
+    ended.says(&["the unfinished import is damaged: partition ", "that were verified", "--restart"]);
     case.nothing_under_the_name("a flipped bit");
     case.clone().arg(&["--restart"]).finishes();
 }
