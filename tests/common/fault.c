@@ -55,7 +55,7 @@ __attribute__((constructor)) static void setup(void) {
 
 static int is_meant(const char *path) {
   /* Options are tried elsewhere than on the disk that fails. */
-  if (strstr(path, "/bedload-options-") != NULL) return 0;
+  if (strstr(path, "/bedload-options-") != NULL && strstr(text, "bedload-options") == NULL) return 0;
   size_t len = strlen(text), of = strlen(path);
   if (len == 0 || text[len - 1] != '$') return strstr(path, text) != NULL;
   return of >= len - 1 && strncmp(path + of - (len - 1), text, len - 1) == 0;
