@@ -144,7 +144,7 @@ mod tests {
         let error = import(&snapshot, &db, stop, &mut log).expect_err("it was stopped");
         assert_eq!(error.exit(), bedload::Exit::Interrupted);
         let log = String::from_utf8(log).expect("text");
-        assert!(log.contains(" INFO bedload ") && log.contains("hint=\"run the same command again"), "{log}");
+        assert!(log.contains(" INFO bedload ") && log.contains("hint=\"nothing is durable yet"), "{log}");
         assert!(!db.exists());
 
         let mut log = Vec::new();
