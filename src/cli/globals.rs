@@ -94,7 +94,7 @@ impl Globals {
         self.color_on(&io::stderr())
     }
 
-    /// Whether standard output gets colours.
+    /// True if standard output gets colours.
     pub fn color_on_stdout(&self) -> bool {
         self.color_on(&io::stdout())
     }

@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn resume_fits_the_partitions_or_names_the_memory() {
+    fn resume_fits_partitions_or_names_memory() {
         let options = |memory: u64| ImportOptions::new("a.car", "db").memory(memory);
         // One class of keys.
         let router = Router::learn(std::iter::repeat_n((&[1, 2, 3, 4][..], 2), 100), 13);

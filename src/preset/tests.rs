@@ -812,7 +812,7 @@ fn a_crash_rule_names_the_line_of_a_file() {
 const LINEAR: std::time::Duration = std::time::Duration::from_secs(20);
 
 #[test]
-fn a_preset_of_many_options_is_read_in_linear_time() {
+fn preset_of_many_options_is_linear() {
     let lines: String = (0..60_000).map(|number| format!("option_{number} = 1\n")).collect();
     let text = format!("loader = \"ingest\"\n[node.cf]\n{lines}");
     let started = std::time::Instant::now();
@@ -834,7 +834,7 @@ fn notes_about_an_options_file_are_limited() {
 }
 
 #[test]
-fn a_configuration_keeps_the_final_compaction_of_ingest() {
+fn configuration_keeps_final_compaction() {
     let dir = tempfile::tempdir().expect("a directory");
     let config = dir.path().join("config.toml");
     fs::write(&config, "[load.compaction]\nfinal = false\n").expect("written");

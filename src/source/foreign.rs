@@ -87,7 +87,7 @@ pub(crate) fn is_snapshot(path: &Path) -> bool {
     is_compressed(head) || has_header_fields(head)
 }
 
-/// Whether `head` has a field of a CAR's header, in CBOR. A header with many roots has `version` far behind.
+/// True if `head` has a field of a CAR's header, in CBOR. In a header with many roots, `version` comes long after them.
 pub(crate) fn has_header_fields(head: &[u8]) -> bool {
     let has = |field: &[u8]| memchr::memmem::find(head, field).is_some();
     has(b"\x65roots") || has(b"\x67version")

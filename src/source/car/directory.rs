@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::CarProblem;
 use crate::error::{Error, Result};
 
-/// What the names of CARs end in, compressed or not.
+/// Endings of the names of CARs, compressed or not.
 const ENDINGS: [&[u8]; 5] = [b".car", b".car.zst", b".car.gz", b".car.xz", b".car.lz4"];
 
 /// True if a path is named like a CAR, whether it exists or not.

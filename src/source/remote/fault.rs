@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::name;
 use super::problem::RemoteProblem;
 
-/// What came instead of bytes.
+/// A reason why a request brought no bytes.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// Worth another try, after a pause that the server may have asked for.
@@ -42,7 +42,7 @@ pub(super) fn words(error: &dyn std::error::Error) -> String {
     text.chars().take(300).collect()
 }
 
-/// What stands behind a request without an answer: another try makes neither a certificate nor a redirect better.
+/// Classifies a request without an answer: retrying helps neither against a bad certificate nor against a refused redirect.
 pub(super) fn not_sent(error: &(dyn std::error::Error + 'static)) -> Fault {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     let (mut tls, mut is_refused_redirect) = (None, false);

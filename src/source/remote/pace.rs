@@ -45,7 +45,7 @@ pub(super) struct Pace {
     failed: u64,
 }
 
-/// What happened since the last measurement.
+/// Requests and bytes since the last measurement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measured {
     /// Bytes a second.
