@@ -1,7 +1,7 @@
-//! The key by which an import compares the records that it stores with those that it verified.
+//! The key by which an import compares the records that it stores with those that it verified, if it reads the source twice.
 //!
 //! ```text
-//! keyed digest = sum over all records of XXH3-128(key ‖ value, secret) * (2 * bytes in key + 1)   modulo 2^128
+//! keyed digest = sum over all records of XXH3-64(key ‖ value, secret) * (2 * bytes in key + 1)   modulo 2^128
 //! ```
 //!
 //! The secret is derived from random bytes, of which each import has its own. Whoever can only write to a source can neither
@@ -11,7 +11,7 @@ use std::fmt;
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use twox_hash::xxhash3_128::{DEFAULT_SECRET_LENGTH, Hasher};
+use twox_hash::xxhash3_64::{DEFAULT_SECRET_LENGTH, Hasher};
 
 use super::content_digest::ContentDigest;
 
@@ -42,14 +42,7 @@ impl DigestKey {
             Err(_) => unreachable!("the secret has the default length"),
         };
         // Distinguishes `ab ‖ c` from `a ‖ bc`. Not by addition, which another record could undo.
-        ContentDigest::from_value(hash.wrapping_mul(2 * key_length as u128 + 1))
-    }
-}
-
-/// The key of states that no import has begun.
-impl Default for DigestKey {
-    fn default() -> Self {
-        Self::new([0; KEY_BYTES])
+        ContentDigest::from_value(u128::from(hash).wrapping_mul(2 * key_length as u128 + 1))
     }
 }
 

@@ -47,9 +47,9 @@ pub(in crate::load) struct Tally {
     pub digest: ContentDigest,
     /// Content digest of the duplicates, each as often as it came.
     pub duplicate_digest: ContentDigest,
-    /// Keyed digest of the records of a CAR, duplicates included.
+    /// Digest of the records of a CAR, duplicates included, by the key of the import if it has one.
     #[serde(default)]
-    pub keyed_digest: ContentDigest,
+    pub checked_digest: ContentDigest,
 }
 
 impl Tally {
@@ -58,7 +58,7 @@ impl Tally {
         self.duplicates += other.duplicates;
         self.digest.merge(other.digest);
         self.duplicate_digest.merge(other.duplicate_digest);
-        self.keyed_digest.merge(other.keyed_digest);
+        self.checked_digest.merge(other.checked_digest);
     }
 
     /// What is in the files.
@@ -66,9 +66,9 @@ impl Tally {
         Content { records: self.records, digest: self.digest }
     }
 
-    /// The records of a CAR that must have been verified for this, with their keyed digest.
+    /// The records of a CAR that must have been verified for this.
     pub fn verified(&self) -> Content {
-        Content { records: self.records + self.duplicates, digest: self.keyed_digest }
+        Content { records: self.records + self.duplicates, digest: self.checked_digest }
     }
 
     /// What must have been read for this: records and duplicates together.

@@ -334,7 +334,8 @@ impl Import<'_> {
             let checked = old.can_go().and_then(|()| target.check_exchange());
             checked.or_else(|error| target.remove_if_unused().and(Err(error)))?;
         }
-        let resumed = take_up(self.options, self.progress, &mut target, existing, &prepared.identity);
+        let reads_twice = prepared.plain && prepared.planned.plan.reads_twice();
+        let resumed = take_up(self.options, self.progress, &mut target, existing, &prepared.identity, reads_twice);
         let (journal, resumed) = resumed.map_err(|error| prepared.explain(error, &target))?;
         let plan = &planner::resume(&prepared.planned, self.options, &resumed)?;
         let compacts = prepared.preset.final_compaction();

@@ -42,8 +42,8 @@ const MAX_LINE: u64 = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub(super) enum Entry {
-    /// The first line: what is imported, and how; and the key of its keyed digests.
-    Start { version: u32, identity: Box<Identity>, digest_key: DigestKey },
+    /// The first line: what is imported, and how; and, if the source may be read twice, the key of its digests.
+    Start { version: u32, identity: Box<Identity>, digest_key: Option<DigestKey> },
     /// How keys are routed; later entries count in these partitions.
     Routed {
         router: Router,
@@ -176,8 +176,9 @@ impl Checkpoint {
 #[derive(Debug, Default)]
 pub(super) struct ResumedState {
     pub identity: Option<Identity>,
-    /// The key by which the records of a CAR are compared with those that were verified.
-    pub digest_key: DigestKey,
+    /// The key by which the records of a CAR are compared with those that were verified. Without one nothing is read twice, and
+    /// the content digest suffices.
+    pub digest_key: Option<DigestKey>,
     /// Of each source, whether its inode or ctime is not what it was, or not known: what was taken is compared with what is
     /// there now.
     pub touched: Vec<bool>,
@@ -226,7 +227,7 @@ pub(super) struct ResumedState {
 
 impl Entry {
     /// The first line of a journal in the current form.
-    pub fn start(identity: Identity, digest_key: DigestKey) -> Self {
+    pub fn start(identity: Identity, digest_key: Option<DigestKey>) -> Self {
         Self::Start { version: VERSION, identity: Box::new(identity), digest_key }
     }
 }

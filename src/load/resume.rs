@@ -14,7 +14,7 @@ use crate::progress::{Event, Progress};
 use crate::report::ImportReport;
 use crate::report::record::ImportRecord;
 
-/// Resumes what an earlier run has left, or starts a journal.
+/// Resumes what an earlier run has left, or starts a journal, with a key of digests if the import reads its source twice.
 ///
 /// # Errors
 /// [`Error::State`]: it is the work of another import, or something of it is missing.
@@ -24,6 +24,7 @@ pub(super) fn take_up(
     target: &mut Target,
     existing: Option<&Existing<'_>>,
     identity: &Identity,
+    reads_twice: bool,
 ) -> Result<(Journal, ResumedState)> {
     target.take_back()?;
     if options.restart {
@@ -42,7 +43,7 @@ pub(super) fn take_up(
         None => {
             // Nothing was durable yet.
             drop(journal);
-            start(target, existing, identity)
+            start(target, existing, identity, reads_twice)
         }
     }
 }
@@ -88,11 +89,17 @@ fn continue_with(
     Ok((journal, resumed))
 }
 
-fn start(target: &mut Target, existing: Option<&Existing<'_>>, identity: &Identity) -> Result<(Journal, ResumedState)> {
+fn start(
+    target: &mut Target,
+    existing: Option<&Existing<'_>>,
+    identity: &Identity,
+    reads_twice: bool,
+) -> Result<(Journal, ResumedState)> {
     existing.map_or(Ok(()), Existing::give_up)?;
     target.clear()?;
     let (journal, mut resumed) = Journal::open(&target.partial)?;
-    let digest_key = DigestKey::new(random_bytes().map_err(Error::io("make a random key for", &target.partial))?);
+    let new_key = || random_bytes().map(DigestKey::new).map_err(Error::io("make a random key for", &target.partial));
+    let digest_key = reads_twice.then(new_key).transpose()?;
     journal.append(&Entry::start(identity.clone(), digest_key.clone()))?;
     target.create(identity)?;
     (resumed.identity, resumed.digest_key) = (Some(identity.clone()), digest_key);

@@ -103,6 +103,11 @@ impl Preset {
         Self::parse(Cow::Borrowed(text), &PathBuf::from(format!("{name}.toml")), &mut Vec::new())
     }
 
+    /// Whether it is built in, and so are those that it is based on.
+    pub(crate) fn is_built_in(&self) -> bool {
+        self.layers().iter().all(|preset| matches!(preset.text, Cow::Borrowed(_)))
+    }
+
     /// A preset in a file.
     ///
     /// # Errors

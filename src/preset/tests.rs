@@ -772,6 +772,14 @@ fn numbers_of_threads_are_limited() {
 }
 
 #[test]
+fn a_rehearsal_accepts_every_preset_that_is_built_in() {
+    for name in Preset::builtin_names() {
+        let resolved = resolve(&Preset::builtin(name).expect("built in"), &with(&[])).expect("it is valid");
+        super::resolve::rehearse(&resolved).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    }
+}
+
+#[test]
 fn a_rehearsal_names_the_refused_option() {
     for (name, set, message) in [
         ("ingest", "node.db.recycle_log_file_num=3", "disableWAL option is not supported"),

@@ -213,6 +213,11 @@ impl Plan {
         self.sort().is_some_and(|sort| sort.spill && !sort.by_reference)
     }
 
+    /// Whether a plain CAR is read again when its records are stored.
+    pub(crate) fn reads_twice(&self) -> bool {
+        self.sort().is_some_and(|sort| !sort.spill || sort.by_reference)
+    }
+
     /// How a block log is read.
     pub(crate) fn log(&self) -> Option<&LogPlan> {
         match &self.method {

@@ -80,9 +80,9 @@ impl<'a> Record<'a> {
         ContentDigest::of_section(self.bytes, self.key_len)
     }
 
-    /// The record's part of a keyed digest.
-    pub fn keyed_digest(&self, key: &DigestKey) -> ContentDigest {
-        key.of_section(self.bytes, self.key_len)
+    /// The record's part of a keyed digest, or of a content digest if there is no key.
+    pub fn checked_digest(&self, key: Option<&DigestKey>) -> ContentDigest {
+        key.map_or_else(|| self.digest(), |key| key.of_section(self.bytes, self.key_len))
     }
 
     /// Key and value in one piece, and the key's length.

@@ -35,7 +35,7 @@ pub(crate) struct Runs<'a> {
     pub partition: u32,
     pub layout: KeyLayout,
     /// The key of the partition's digest.
-    pub key: &'a DigestKey,
+    pub key: Option<&'a DigestKey>,
     /// Memory for everything here, in bytes.
     pub memory: usize,
     /// The longest section that was accepted when the partition was written, in bytes.
@@ -87,7 +87,7 @@ impl Runs<'_> {
                 match self.section(&buffer[..len], used)? {
                     Found::Section(section) => {
                         let record = Record::new(&buffer, &section, self.layout);
-                        content.add(record.map(|record| record.keyed_digest(self.key)).unwrap_or_default());
+                        content.add(record.map(|record| record.checked_digest(self.key)).unwrap_or_default());
                         let mut prefix = [0; 8];
                         let key = record.map_or(&[][..], |record| record.key());
                         prefix.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
@@ -357,10 +357,10 @@ mod tests {
         spill
     }
 
-    static KEY: LazyLock<DigestKey> = LazyLock::new(DigestKey::default);
+    static KEY: LazyLock<DigestKey> = LazyLock::new(|| DigestKey::new([7; 32]));
 
     fn runs(spill: &Spill, memory: usize, max_section: u64) -> Runs<'_> {
-        Runs { spill, partition: 0, layout: KeyLayout::Digest, key: &KEY, memory, max_section }
+        Runs { spill, partition: 0, layout: KeyLayout::Digest, key: Some(&KEY), memory, max_section }
     }
 
     /// Sorts `blocks` outside of memory: the records in the order they come, and how many runs there were at first.

@@ -502,6 +502,31 @@ fn forged_blocks_are_noticed() {
     }
 }
 
+/// The key in the first entry of the journal.
+fn digest_key_of(case: &Case) -> Option<String> {
+    let text = std::fs::read_to_string(case.partial().join("journal")).expect("text");
+    let start: serde_json::Value = serde_json::from_str(&text.lines().next().expect("a line")[17..]).expect("an entry");
+    start["digest_key"].as_str().map(str::to_owned)
+}
+
+#[test]
+fn digest_key_exists_only_if_the_source_is_read_twice() {
+    let place = Place::in_memory();
+    for (name, snapshot, way, has_key) in [
+        ("memory", plain(), Way::Memory, true),
+        ("source", plain(), Way::Source, true),
+        ("spill", plain(), Way::Spill, false),
+        ("compressed", forest(), Way::Memory, false),
+    ] {
+        let dir = place.path(name);
+        std::fs::create_dir_all(&dir).expect("a folder");
+        let case = Case::new(&dir, snapshot, way, From::File);
+        case.dies_at("start");
+        assert_eq!(digest_key_of(&case).is_some(), has_key, "{name}");
+        case.again();
+    }
+}
+
 #[test]
 fn journals_with_keys_are_private() {
     use std::os::unix::fs::PermissionsExt;
@@ -510,14 +535,11 @@ fn journals_with_keys_are_private() {
     for name in ["one", "two"] {
         let dir = place.path(name);
         std::fs::create_dir_all(&dir).expect("a folder");
-        let case = Case::new(&dir, plain(), Way::Spill, From::File);
-        case.dies_at("read:2");
-        let journal = case.partial().join("journal");
-        assert_eq!(journal.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
-        let text = std::fs::read_to_string(&journal).expect("text");
-        let start: serde_json::Value =
-            serde_json::from_str(&text.lines().next().expect("a line")[17..]).expect("an entry");
-        let key = start["digest_key"].as_str().expect("a key").to_owned();
+        let case = Case::new(&dir, plain(), Way::Memory, From::File);
+        case.dies_at("held");
+        let mode = case.partial().join("journal").metadata().expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let key = digest_key_of(&case).expect("a key");
         assert_eq!(key.len(), 64, "{key}");
         keys.insert(key.clone());
         // Nothing else has it, and the work that it protects is resumed.

@@ -263,7 +263,7 @@ impl Builder<'_> {
             let max_section = self.options.max_block_size.saturating_mul(2);
             let whole = spill.with_sections(partition, max_section).map_err(|error| self.blame(spill, error))?;
             let spill = whole.as_ref().unwrap_or(spill);
-            let key = &self.resumed.digest_key;
+            let key = self.resumed.digest_key.as_ref();
             let runs = Runs { spill, partition, layout, key, memory, max_section: self.options.max_block_size };
             runs.sorted(|record, source| output.merged(record, source))?;
             output.end_partition(extent.content()).map_err(damaged)?;
@@ -357,8 +357,8 @@ impl<'a> Output<'a> {
         match self.sorted(arena, entries) {
             Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) => {
                 // What changed may look like a conflict, or like keys out of order.
-                let (mut found, key) = (Content::default(), &self.builder.resumed.digest_key);
-                arena.walk(entries).for_each(|(_, record)| found.add(record.keyed_digest(key)));
+                let (mut found, key) = (Content::default(), self.builder.resumed.digest_key.as_ref());
+                arena.walk(entries).for_each(|(_, record)| found.add(record.checked_digest(key)));
                 Err(if found == verified || arena.check().is_err() { error } else { changed(found) })
             }
             Err(error) => Err(error),
@@ -419,7 +419,7 @@ impl<'a> Output<'a> {
         if same {
             *self.repeats.entry(later).or_default() += 1;
             self.partition.duplicates += 1;
-            self.partition.keyed_digest.merge(second.keyed_digest(&self.builder.resumed.digest_key));
+            self.partition.checked_digest.merge(second.checked_digest(self.builder.resumed.digest_key.as_ref()));
             return Ok(());
         }
         let name = self.builder.sources.names().get(later as usize).map_or(Path::new(""), PathBuf::as_path);
@@ -431,7 +431,8 @@ impl<'a> Output<'a> {
         let digest = record.digest();
         self.writer.put(bytes, key_len, digest)?;
         self.partition.digest.merge(digest);
-        self.partition.keyed_digest.merge(record.keyed_digest(&self.builder.resumed.digest_key));
+        let key = self.builder.resumed.digest_key.as_ref();
+        self.partition.checked_digest.merge(key.map_or(digest, |key| record.checked_digest(Some(key))));
         self.partition.records += 1;
         self.report(record)
     }

@@ -120,11 +120,7 @@ fn read_again(
     links: Option<&LinkList>,
 ) -> Result<Content> {
     let router = resumed.router.as_ref();
-    // What goes through memtables is compared with the database, whose digest has no key.
-    let digest = |record: Record<'_>| match router {
-        Some(_) => record.keyed_digest(&resumed.digest_key),
-        None => record.digest(),
-    };
+    let digest = |record: Record<'_>| record.checked_digest(resumed.digest_key.as_ref());
     let mut found = Content::default();
     let mut gathered = Gathered::default();
     let mut spare = None;

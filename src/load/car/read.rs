@@ -118,7 +118,9 @@ impl ReadContext<'_> {
     pub fn run(&self, mut chunks: Chunks) -> Result<Blocks> {
         let before = self.resumed.read.as_ref().filter(|_| self.resumed.router.is_some());
         let spilling = self.sort.spill || before.is_some();
-        if !spilling {
+        // Without a key nothing is read twice: a resumed import may have another plan than the run that began.
+        let has_key = self.resumed.digest_key.is_some();
+        if !spilling && has_key {
             chunks.map();
         }
         let mut checkpoint = Checkpoint::default();
@@ -134,7 +136,7 @@ impl ReadContext<'_> {
             None => {
                 let router = learn(first.as_ref(), self.sort.partitions.bits, self.options.key);
                 let router = router.of_shard(self.options.shard);
-                let by_reference = self.sort.by_reference;
+                let by_reference = self.sort.by_reference && has_key;
                 self.journal.append(&Entry::Routed { router: router.clone(), by_reference })?;
                 router
             }
@@ -159,8 +161,10 @@ impl ReadContext<'_> {
         let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
         // What cannot be mapped is copied: a chunk of its own for each of many small files takes a page or more.
         let are_few = self.sources.names().len() <= MAX_MAPS;
-        let are_mapped =
-            if self.sources.are_several() { are_few && self.sources.are_plain() } else { chunks.is_mapped() };
+        let are_mapped = match self.sources.are_several() {
+            true => has_key && are_few && self.sources.are_plain(),
+            false => chunks.is_mapped(),
+        };
         let room = Hold::room(self.sort.hold_bytes, piece_bytes);
         let shared = Shared {
             reading: self,
@@ -267,7 +271,8 @@ impl ReadContext<'_> {
 
     /// The partitions, which refer to the source where the run that made them decided so.
     fn spill(&self, router: &Router, chunks: &Chunks) -> Result<Spill> {
-        let by_reference = self.resumed.by_reference.unwrap_or(self.sort.by_reference);
+        let by_reference =
+            self.resumed.by_reference.unwrap_or(self.sort.by_reference && self.resumed.digest_key.is_some());
         let spill = Spill::new(self.spill_dir.to_owned(), router.partitions());
         let referred = if by_reference { self.referred(chunks)? } else { None };
         let piece_bytes = planner::piece_bytes_for(self.plan, self.sort, router.partitions());
@@ -462,7 +467,7 @@ impl<'a> Worker<'a> {
         }
         let spilling = self.may_not_hold(&chunk)?;
         let layout = options.key;
-        let digest_key = &shared.reading.resumed.digest_key;
+        let digest_key = shared.reading.resumed.digest_key.as_ref();
         let (mut payload, mut content_here) = (0, Content::default());
         let mut pieces = self.pieces.lock();
         // References name their source themselves.
@@ -478,7 +483,7 @@ impl<'a> Worker<'a> {
             let route = shared.router.route(key, layout.digest_in_key(&block.section.cid));
             payload += block.value_len();
             // Summed while the block is in the core's cache, which its hash has brought it into.
-            let digest = record.map(|record| record.keyed_digest(digest_key)).unwrap_or_default();
+            let digest = record.map(|record| record.checked_digest(digest_key)).unwrap_or_default();
             content_here.add(digest);
             if options.shard.is_none() {
                 framed.add(route, block.value_len());
@@ -563,7 +568,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let layout = self.shared.reading.options.key;
-        let digest_key = &self.shared.reading.resumed.digest_key;
+        let digest_key = self.shared.reading.resumed.digest_key.as_ref();
         let mut pieces = self.pieces.lock();
         let (verified, held) = self.hold.take();
         let mut moved = Content::default();
@@ -573,7 +578,7 @@ impl<'a> Worker<'a> {
                 let record = Record::new(&bytes, &section, layout);
                 let key = record.map_or(&[][..], |record| record.key());
                 let route = self.shared.router.route(key, layout.digest_in_key(&section.cid));
-                let digest = record.map(|record| record.keyed_digest(digest_key)).unwrap_or_default();
+                let digest = record.map(|record| record.checked_digest(digest_key)).unwrap_or_default();
                 pieces.are_of(source_at(&marks, at as u64));
                 pieces.add(self.shared.spill, route.partition, section.whole(&bytes), digest)?;
                 moved.add(digest);
