@@ -3,6 +3,7 @@
 mod checker;
 pub mod content_digest;
 pub(crate) mod digest_key;
+pub(crate) mod fingerprint;
 mod function;
 mod problem;
 mod streaming;

@@ -14,11 +14,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use twox_hash::XxHash3_128;
 
 use crate::dag::links::{codec, links};
 use crate::error::{Error, Result};
 use crate::external_sort::Sorter;
+use crate::hash::fingerprint::fingerprint;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
@@ -177,7 +177,7 @@ fn for_each_link(codec: u64, block: &[u8], follow: &mut dyn FnMut(&[u8], CidSpan
 
 /// The entry of a block's key.
 fn key_hash(key: &[u8]) -> u128 {
-    XxHash3_128::oneshot(key) & !LINK
+    fingerprint(key) & !LINK
 }
 
 /// The parts of a link that is one whole CID and not too long to be followed.

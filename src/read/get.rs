@@ -188,7 +188,7 @@ impl Lookup {
             .collect())
     }
 
-    /// What the blocks link to.
+    /// Returns the links of blocks.
     fn linked(&self, cids: &[RawCid]) -> Result<Vec<RawCid>> {
         let wanted: Vec<Wanted> = cids.iter().map(|cid| Wanted { readings: vec![self.reading_of_cid(cid)] }).collect();
         let mut linked = Vec::new();

@@ -1,9 +1,8 @@
 //! The keys that have been visited, within a fixed budget of memory however many there are.
 //!
-//! A key is remembered as a fingerprint, XXH3-128: with a billion keys the chance that any two share one is below
-//! 10^-20. Fingerprints are held in shards of a hash set; when these have used up the budget they are written to disk
-//! as one sorted run, and runs are merged when they have become many. Of a run, memory holds the first fingerprint of
-//! each page, so a look-up reads at most one page of each run.
+//! The set stores a [fingerprint](crate::hash::fingerprint) for each key, in shards of a hash set. When the shards have used up the budget, they are
+//! written to disk as one sorted run, and many runs are merged into one. Memory then holds the first fingerprint of each page of
+//! a run, so a look-up reads at most one page of each run.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,7 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, RwLock};
-use twox_hash::XxHash3_128;
 
 use crate::error::{Error, Result};
 use crate::external_sort::{Records, Run};
@@ -30,11 +28,6 @@ const MAX_RUNS: usize = 6;
 
 /// Memory for reading runs that are merged, in bytes.
 const MERGING: usize = MAX_RUNS * (256 << 10);
-
-/// The fingerprint of a key.
-pub(super) fn fingerprint(key: &[u8]) -> u128 {
-    XxHash3_128::oneshot(key)
-}
 
 /// A hash of a hash: the fingerprint's own bits.
 #[derive(Default)]
@@ -176,6 +169,7 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::fingerprint::fingerprint;
 
     #[test]
     fn a_set_beyond_its_budget_answers_as_a_set_in_memory_does() {

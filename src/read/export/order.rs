@@ -8,8 +8,9 @@ use super::open::Export;
 use super::options::{Selection, interrupted};
 use super::selected::{Selected, Take};
 use crate::error::{Error, Result};
+use crate::hash::fingerprint::fingerprint;
 use crate::read::queue::StepRef;
-use crate::read::visited::{Visited, fingerprint};
+use crate::read::visited::Visited;
 use crate::source::car::{RawCid, read_cid};
 
 /// Listed blocks that are looked up at once.

@@ -20,7 +20,8 @@ use super::header::chain_header;
 use super::links::{codec, links};
 use super::missing::{LISTED, Missing};
 use super::queue::{MAX_LINK, StepRef};
-use super::visited::{Visited, fingerprint};
+use super::visited::Visited;
+use crate::hash::fingerprint::fingerprint;
 use derive_setters::Setters;
 
 use crate::error::{Error, Result};
