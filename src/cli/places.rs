@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::load::{has_snapshot_name, holds_snapshots};
+use crate::load::{has_snapshot_name, holds_snapshots, no_snapshot_in};
 use crate::report::shell_word;
 use crate::source::remote::{is_remote, is_url};
 
@@ -24,11 +24,13 @@ pub struct Places<'a> {
 /// unless it can only be a snapshot.
 ///
 /// # Errors
-/// [`Error::Usage`]: no database is named. The hint is the corrected command.
+/// [`Error::Usage`]: no database is named, and the hint is the corrected command; [`Error::BadInput`]: the only name is a
+/// directory without a snapshot.
 pub fn places<'a>(names: &'a [PathBuf], db: Option<&'a Path>, needs_db: bool) -> Result<Places<'a>> {
     match names.split_last() {
         _ if db.is_some() || !needs_db => Ok(Places { sources: names, db }),
         Some((last, sources)) if !sources.is_empty() && !is_snapshot(last) => Ok(Places { sources, db: Some(last) }),
+        Some((dir, [])) if dir.is_dir() && !holds_snapshots(dir) => Err(no_snapshot_in(dir)),
         _ => Err(Error::Usage {
             reason: "no database is named".into(),
             hint: corrected(std::env::args_os().skip(1), names.first().map_or(Path::new(""), PathBuf::as_path)),

@@ -111,6 +111,26 @@ pub(super) struct OneSource {
     pub remote: Option<Box<RemoteOrigin>>,
 }
 
+/// The parts of an identity that name the directory of the partitions. The sources of an identity may take many MiB.
+#[derive(Debug, Deserialize)]
+pub(super) struct SpillPlace {
+    id: String,
+    #[serde(default)]
+    work_dir: Option<PathBuf>,
+}
+
+impl SpillPlace {
+    /// Returns the directory of the partitions of the import in `partial`, if they are in a work directory. Several imports may
+    /// share a work directory, also those whose databases have the same path in different containers. `given` is the work
+    /// directory as the user wrote it: the journal cannot represent every name.
+    pub fn dir(&self, partial: &Path, given: Option<&Path>) -> Option<PathBuf> {
+        let mut name = partial.file_stem().unwrap_or_default().to_owned();
+        name.push(format!(".{}{SPILL}", self.id));
+        let known = self.work_dir.as_deref()?;
+        Some(given.filter(|given| portable(given) == known).unwrap_or(known).join(name))
+    }
+}
+
 impl OneSource {
     fn describe(&self) -> String {
         let Self { name, file, remote, .. } = self;
@@ -310,14 +330,9 @@ impl Identity {
         Err(changed(options.source(), NOT_WHAT_IT_WAS))
     }
 
-    /// The directory of the partitions of the import in `partial`, where they are in a work directory. Several imports may share
-    /// a work directory, also those whose databases have the same path in different containers. `given` is the work directory
-    /// as the user wrote it: the journal cannot represent every name.
-    pub fn spill_dir(&self, partial: &Path, given: Option<&Path>) -> Option<PathBuf> {
-        let mut name = partial.file_stem().unwrap_or_default().to_owned();
-        name.push(format!(".{}{SPILL}", self.id));
-        let known = self.work_dir.as_deref()?;
-        Some(given.filter(|given| portable(given) == known).unwrap_or(known).join(name))
+    /// Returns what names the directory of the partitions.
+    pub fn spill_place(&self) -> SpillPlace {
+        SpillPlace { id: self.id.clone(), work_dir: self.work_dir.clone() }
     }
 
     /// Bits of the digest that choose a partition.

@@ -23,7 +23,7 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::digest_key::DigestKey;
 use crate::load::built::{BuiltFile, RangeDone, Tally, UploadFile};
 use crate::load::database_state::DatabaseState;
-use crate::load::identity::{Identity, Inode};
+use crate::load::identity::{Identity, Inode, SpillPlace};
 use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::size::{counted, grouped, human};
@@ -432,12 +432,14 @@ impl Journal {
         }
     }
 
-    /// The identity of the import that has begun in a partial directory.
-    pub fn identity(partial: &Path) -> Option<Identity> {
-        match serde_json::from_slice(checked(&Self::first_line(partial))?).ok()? {
-            Entry::Start { identity, .. } => Some(*identity),
-            _ => None,
+    /// Returns the place of the partitions of the import that has begun in a partial directory.
+    pub fn spill_place(partial: &Path) -> Option<SpillPlace> {
+        #[derive(Deserialize)]
+        struct Start {
+            identity: SpillPlace,
         }
+        let start: Start = serde_json::from_slice(checked(&Self::first_line(partial))?).ok()?;
+        Some(start.identity)
     }
 
     /// The first line; nothing where the journal cannot be read, which [`Self::open`] reports.

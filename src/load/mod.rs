@@ -36,6 +36,7 @@ mod uploads;
 mod validate;
 
 pub(crate) use crate::report::Plan;
+pub(crate) use crate::source::car::no_snapshot_in;
 pub(crate) use built::UploadFile;
 pub use import::{Outcome, import};
 pub(crate) use import::{hint_after_interruption, import_and_publish};

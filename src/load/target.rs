@@ -32,7 +32,7 @@ use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::os::file_system::is_mount_point;
 use crate::os::files::{
-    UNFINISHED, check_parent, create_last_dir, exchange, exchanges_no_names, sync_dir, unfinished_name,
+    UNFINISHED, check_parent, create_last_dir, exchange, exchanges_no_names, resolved, sync_dir, unfinished_name,
 };
 use crate::os::private;
 use crate::report::record::record_checksum;
@@ -106,6 +106,14 @@ impl Target {
                 hint: "give --db the path of a directory that does not exist yet".into(),
             });
         };
+        let is_url = options.db.to_string_lossy().contains("://");
+        if is_url || name.as_encoded_bytes().ends_with(b".partial") {
+            let what = if is_url { "a URL: databases are local directories" } else { "a name of unfinished work" };
+            return Err(Error::Usage {
+                reason: format!("--db {}: it is {what}", options.db.display()),
+                hint: "give --db another path".into(),
+            });
+        }
         if options.replace && options.into_existing {
             return Err(Error::Usage {
                 reason: "--replace and --into-existing exclude each other".into(),
@@ -153,8 +161,8 @@ impl Target {
     /// The directory of partitions that an unfinished import has in a work directory. Another user's directory is not
     /// returned.
     pub fn spill_elsewhere(&self) -> Option<PathBuf> {
-        let known = Journal::identity(&self.partial)?;
-        known.spill_dir(&self.partial, self.work_dir.as_deref()).filter(|dir| private::is_own_dir(dir))
+        let known = Journal::spill_place(&self.partial)?;
+        known.dir(&self.partial, self.work_dir.as_deref()).filter(|dir| private::is_own_dir(dir))
     }
 
     /// Releases the lock of the partitions.
@@ -190,23 +198,38 @@ impl Target {
     /// the directory that it would be in does not exist.
     pub fn check(&self) -> Result<()> {
         let work_dir = self.work_dir.as_deref();
-        work_dir.map_or(Ok(()), check_parent)?;
+        work_dir.map_or(Ok(()), |dir| self.check_work_dir(dir))?;
         if work_dir.is_none() || self.db.parent() != work_dir {
             check_parent(&self.db)?;
+        }
+        let above = self.db.parent().unwrap_or(Path::new(""));
+        if has_current(above)? {
+            return Err(Error::State {
+                path: self.db.clone(),
+                reason: format!("would be in the database {}", above.display()),
+                hint: "choose another --db".into(),
+            });
         }
         if self.has_old() {
             return self.check_replaceable();
         }
         if self.exists() && !self.into_existing {
+            if !has_current(&self.db)? {
+                return Err(Error::State {
+                    path: self.db.clone(),
+                    reason: "already exists, and is no RocksDB database".into(),
+                    hint: "choose another --db".into(),
+                });
+            }
             return Err(Error::State {
                 path: self.db.clone(),
                 reason: "already exists".into(),
-                hint: "choose another --db, add to it with --into-existing, or let the new one take its place with \
-                       --replace"
+                hint: "choose another --db, add to it with --into-existing (seed: --update), or let the new one take its place \
+                       with --replace"
                     .into(),
             });
         }
-        if self.into_existing && !self.db.join("CURRENT").exists() {
+        if self.into_existing && !has_current(&self.db)? {
             if self.checkpoint.exists() {
                 return Err(Error::State {
                     path: self.db.clone(),
@@ -220,8 +243,25 @@ impl Target {
             return Err(Error::State {
                 path: self.db.clone(),
                 reason: "is no RocksDB database to import into".into(),
-                hint: "leave --into-existing out to make a new one".into(),
+                hint: match self.exists() {
+                    true => "choose another --db".into(),
+                    false => "leave --into-existing out to make a new one".into(),
+                },
             });
+        }
+        Ok(())
+    }
+
+    /// Refuses a work directory that is a file, or that is the database or in it.
+    fn check_work_dir(&self, dir: &Path) -> Result<()> {
+        check_parent(dir)?;
+        let refuse = |reason: String| Err(Error::Usage { reason, hint: "give --work-dir another directory".into() });
+        if dir.exists() && !dir.is_dir() {
+            return refuse(format!("--work-dir {}: it is a file, not a directory", dir.display()));
+        }
+        let place = resolved(dir);
+        if [&self.db, &self.partial].iter().any(|own| place.starts_with(resolved(own))) {
+            return refuse(format!("--work-dir {}: it is the place of the database", dir.display()));
         }
         Ok(())
     }
@@ -252,7 +292,7 @@ impl Target {
                 "give --db a directory on that file system, or mount it one level higher",
             );
         }
-        if !self.db.join("CURRENT").symlink_metadata().is_ok_and(|there| there.is_file()) {
+        if !has_current(&self.db)? {
             return refused(
                 "is no RocksDB database that could be replaced: it has no CURRENT".into(),
                 "choose another --db, or move away what is there",
@@ -423,7 +463,7 @@ impl Target {
             }
         }
         private::create_dir(&self.sst)?;
-        match identity.spill_dir(&self.partial, self.work_dir.as_deref()) {
+        match identity.spill_place().dir(&self.partial, self.work_dir.as_deref()) {
             Some(dir) => {
                 self.work_dir.as_deref().map_or(Ok(()), create_last_dir)?;
                 private::create_dir(&dir)?;
@@ -698,6 +738,16 @@ fn is_below(file: &Path, dir: &Path) -> bool {
     match (file.canonicalize(), dir.canonicalize()) {
         (Ok(file), Ok(dir)) => file.starts_with(dir),
         _ => false,
+    }
+}
+
+/// True if a directory holds the `CURRENT` of a RocksDB database.
+fn has_current(db: &Path) -> Result<bool> {
+    let path = db.join("CURRENT");
+    match path.symlink_metadata() {
+        Ok(there) => Ok(there.is_file()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Error::io("read metadata of", path)(error)),
     }
 }
 

@@ -244,11 +244,12 @@ const END: &[u8] = b"\"\n}";
 /// [`Error::Io`]: it cannot be serialised.
 pub(crate) fn sealed(report: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
     let json = serde_json::to_vec_pretty(report);
-    let mut report = json.map_err(|error| Error::io("write", path)(error.into()))?;
-    // The object's end moves behind one more field.
-    report.truncate(report.strip_suffix(b"\n}").map_or(report.len(), <[u8]>::len));
-    let checksum = checksum(&report);
-    Ok([&report, SEAL, checksum.as_bytes(), END].concat())
+    let mut record = json.map_err(|error| Error::io("write", path)(error.into()))?;
+    // One more field before the object ends. Records of many sources have tens of MiB, so there is one copy.
+    record.truncate(record.strip_suffix(b"\n}").map_or(record.len(), <[u8]>::len));
+    let checksum = checksum(&record);
+    [SEAL, checksum.as_bytes(), END].iter().for_each(|bytes| record.extend_from_slice(bytes));
+    Ok(record)
 }
 
 /// What was sealed, as `serde_json` prints it; `None` where it is not as it was.

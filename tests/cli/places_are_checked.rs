@@ -75,6 +75,53 @@ fn path_below_a_file_is_named() {
 }
 
 #[test]
+fn place_that_cannot_hold_a_database_is_refused() {
+    let dir = place();
+    for (args, code, words) in [
+        (&["import", "snapshot.car", "--db", "s3://b/x"][..], 2, "--db s3://b/x: it is a URL: databases are local"),
+        (&["import", "snapshot.car", "--db", "x.partial"], 2, "--db x.partial: it is a name of unfinished work"),
+        (
+            &["import", "snapshot.car", "--db", "db/in"],
+            4,
+            "db/in: would be in the database db\nhint: choose another --db",
+        ),
+        (
+            &["import", "snapshot.car", "--db", "snapshot.car"],
+            4,
+            "already exists, and is no RocksDB database\nhint: choose",
+        ),
+        (
+            &["import", "snapshot.car", "--db", "bundle", "--into-existing"],
+            4,
+            "to import into\nhint: choose another --db",
+        ),
+        (
+            &["import", "snapshot.car", "--db", "m", "--work-dir", "m"],
+            2,
+            "--work-dir m: it is the place of the database",
+        ),
+        (&["import", "snapshot.car", "--db", "m", "--work-dir", "./m.partial"], 2, "it is the place of the database"),
+        (
+            &["import", "snapshot.car", "--db", "db", "--replace", "--work-dir", "db"],
+            2,
+            "it is the place of the database",
+        ),
+        (&["import", "snapshot.car", "--db", "m", "--work-dir", "snapshot.car"], 2, "it is a file, not a directory"),
+        (&["import", "snapshot.car", "--db", "m", "--metrics", "m"], 2, "the name does not end in .prom"),
+        (&["import", "snapshot.car", "--db", "m", "--metrics", "db/m.prom"], 2, "the directory is a RocksDB database"),
+        (&["verify", "db", "--metrics", "db/LOCK"], 2, "the name does not end in .prom"),
+        (&["import", "db"], 3, "it is a RocksDB database, not a snapshot"),
+    ] {
+        let (found, said) = run(dir.path(), args);
+        assert_eq!(found, Some(code), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+        for made in ["m", "m.partial", "x.partial", "db/m.prom", "s3:"] {
+            assert!(!dir.path().join(made).exists(), "{args:?}: {made}");
+        }
+    }
+}
+
+#[test]
 fn bundle_in_a_work_directory_is_refused() {
     let dir = place();
     std::os::unix::fs::symlink("e.partial", dir.path().join("link")).expect("linked");

@@ -97,19 +97,20 @@ fn a_running_import_is_seen_in_its_metrics_and_a_signal_ends_them() {
 fn a_metrics_file_that_cannot_be_written_or_is_anothers_is_refused_before_the_start() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "1MiB");
+    std::fs::write(dir.path().join("other.prom"), "other 1\n").expect("written");
+    std::fs::create_dir(dir.path().join("dir.prom")).expect("made");
     for (path, words) in [
         ("none/a.prom", "the metrics cannot be written: "),
-        ("snapshot.car", "which has no metrics of bedload"),
-        (".", "which is no regular file"),
+        ("other.prom", "which has no metrics of bedload"),
+        ("dir.prom", "which is no regular file"),
     ] {
-        let before = std::fs::read(dir.path().join("snapshot.car")).expect("read");
         let mut command = program();
         command.args(["import", "snapshot.car", "--db", "db", "--metrics", path]).current_dir(dir.path());
         let output = command.output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{path}: {said}");
         assert!(said.contains(words), "{path}: {said}");
-        assert_eq!(std::fs::read(dir.path().join("snapshot.car")).expect("read"), before);
+        assert_eq!(std::fs::read(dir.path().join("other.prom")).expect("read"), b"other 1\n");
         assert!(!dir.path().join("db").exists() && !dir.path().join("db.partial").exists());
     }
 }

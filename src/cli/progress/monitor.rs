@@ -114,12 +114,24 @@ fn cause(error: &Error) -> String {
     std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"))
 }
 
-/// Refuses a file that something else has written: it would be replaced.
+/// Refuses a file that something else may have written, which would be replaced, and a file inside a database.
 fn check(path: &Path) -> Result<()> {
+    if path.extension().is_none_or(|extension| extension != "prom") {
+        return Err(Error::Usage {
+            reason: format!("--metrics {}: the name does not end in .prom", path.display()),
+            hint: "give it a name that ends in .prom: node_exporter reads no other files".into(),
+        });
+    }
+    if path.with_file_name("CURRENT").exists() {
+        return Err(Error::Usage {
+            reason: format!("--metrics {}: the directory is a RocksDB database", path.display()),
+            hint: "give it a name in another directory".into(),
+        });
+    }
     let refuse = |reason: &str| {
         Err(Error::Usage {
             reason: format!("--metrics would replace {}, which {reason}", path.display()),
-            hint: "give it a new name, which ends in .prom for node_exporter".into(),
+            hint: "give it a new name".into(),
         })
     };
     match path.symlink_metadata() {

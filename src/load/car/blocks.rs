@@ -10,7 +10,6 @@ use crate::load::journal::Journal;
 use crate::load::links::{Gathered, LinkList};
 use crate::load::options::ImportOptions;
 use crate::sort::key::{KeyLayout, Record};
-use crate::sort::spill::LARGE;
 use crate::source::car::chunk::Chunk;
 use crate::source::car::{CarProblem, Section, Step, next_section};
 
@@ -103,16 +102,6 @@ impl<'a> BlockReader<'a> {
         mut ahead: &[u8],
         mut take: impl FnMut(&Block<'c>) -> Result<()>,
     ) -> Result<()> {
-        if chunk.bytes.len() as u64 >= LARGE {
-            // RocksDB, its index and the journal copy keys.
-            for block in chunk.starts.iter().filter_map(|&start| Block::at(chunk, start)) {
-                let len = u64::from(block.section.cid.len);
-                if len > LARGE {
-                    let problem = CarProblem::CidTooLong { len, max: LARGE };
-                    return Err(Error::bad_input(&chunk.name, block.place(chunk), problem));
-                }
-            }
-        }
         let mut blocks = Vec::with_capacity(LANES);
         for group in chunk.starts.chunks(LANES) {
             blocks.clear();

@@ -15,6 +15,11 @@ use crate::sort::borders::Borders;
 /// (RocksDB 11.12), and the compressed one.
 pub(in crate::load) const SST_COPIES: u64 = 3;
 
+/// The bytes of a key that are not long, and the bytes beyond them at which a file is finished: RocksDB holds the keys of its
+/// index in memory until then.
+const LONG_KEY: usize = 256;
+const MAX_LONG_KEYS: u64 = 4 << 20;
+
 /// The directory of an import's files; threads share it, so that no two files have one number.
 pub(in crate::load) struct SstFolder<'a> {
     dir: &'a Path,
@@ -39,6 +44,8 @@ struct OpenFile<'a> {
     writer: SstWriter<'a>,
     /// Bytes of records in it.
     written: u64,
+    /// Bytes of keys beyond [`LONG_KEY`].
+    long_keys: u64,
     first: Vec<u8>,
     last: Vec<u8>,
     content: Content,
@@ -68,7 +75,10 @@ impl RotatingSstWriter<'_> {
             self.close()?;
             self.border = self.borders.next();
         }
-        let is_full = |file: &OpenFile<'_>| file.written + record.len() as u64 > self.folder.limit;
+        let long_key = key_len.saturating_sub(LONG_KEY) as u64;
+        let is_full = |file: &OpenFile<'_>| {
+            file.written + record.len() as u64 > self.folder.limit || file.long_keys + long_key > MAX_LONG_KEYS
+        };
         if self.open.as_ref().is_some_and(is_full) {
             self.close()?;
         }
@@ -78,11 +88,12 @@ impl RotatingSstWriter<'_> {
                 let number = self.folder.numbers.fetch_add(1, Ordering::Relaxed);
                 let writer = SstWriter::create(self.options, self.folder.dir.join(format!("{number:06}.sst")))?;
                 let (last, content) = (Vec::with_capacity(key.len()), Content::default());
-                self.open.insert(OpenFile { writer, written: 0, first: key.to_vec(), last, content })
+                self.open.insert(OpenFile { writer, written: 0, long_keys: 0, first: key.to_vec(), last, content })
             }
         };
         file.writer.put(key, value)?;
         file.written += record.len() as u64;
+        file.long_keys += long_key;
         file.content.add(digest);
         file.last.clear();
         file.last.extend_from_slice(key);

@@ -89,6 +89,10 @@ pub fn next_section(buffer: &[u8], at: usize, max_block: u64) -> Result<Step, (C
         let digest = u64::from(cid.len - cid.digest);
         return Err((CarProblem::DigestTooLong { digest, section: len as u64 }, at + len_bytes));
     }
+    if let Some(cid) = cid.filter(|cid| cid.len > MAX_CID) {
+        let (len, max) = (u64::from(cid.len), u64::from(MAX_CID));
+        return Err((CarProblem::CidTooLong { len, max }, at + len_bytes));
+    }
     if body.len() < len {
         let inside = if cid.is_some_and(|cid| cid.len as usize <= body.len()) { "a block" } else { "a CID" };
         return Ok(Step::Cut { missing: (len - body.len()) as u64, inside });
@@ -97,6 +101,10 @@ pub fn next_section(buffer: &[u8], at: usize, max_block: u64) -> Result<Step, (C
     let cid_start = at + len_bytes;
     Ok(Step::Section(Section { start: at, cid_start, end: cid_start + len, cid }))
 }
+
+/// The longest CID of a section, in bytes. RocksDB keeps keys in its indices, so long keys would exceed the memory budget.
+/// go-car has the same limit for its indices.
+pub(crate) const MAX_CID: u32 = 2 << 10;
 
 /// Reads the parts of the CID at the front of `bytes`, up to the length of its digest; the digest itself need not be
 /// there. `None` when the bytes end before that.
