@@ -287,13 +287,17 @@ impl Error {
                 let file = if is_stream { "FILE".into() } else { shell_word(path) };
                 let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
                 let dir = if is_stream { "DIR".into() } else { shell_word(dir) };
-                problem.0.hint().replace("{file}", &file).replace("{dir}", &dir)
+                let hint = problem.0.hint();
+                // A URL is not a file that `head` could read.
+                let is_url = path.to_string_lossy().contains("://");
+                let hint =
+                    if is_url { hint.replace("head -c 200 {file}", "curl -fsL {file} | head -c 200") } else { hint };
+                hint.replace("{file}", &file).replace("{dir}", &dir)
             }
             Self::Preset(problem) => problem.0.hint(),
             Self::Io { action, source, path } => io_hint(source, path, is_output(action, path)),
             Self::NoSpace { path, .. } => format!(
-                "make room (df -h {}), then run the same command again: it goes on; or start over with --restart and \
-                 another --db or --work-dir",
+                "make room (df -h {}), then run the same command again to resume; or start over with --restart in another place",
                 shell_word(path)
             ),
             Self::Rocks { message, path, .. } => errno_of(message).map_or_else(
@@ -341,14 +345,20 @@ fn is_output(action: &str, path: &Path) -> bool {
 /// The name of standard input and standard output on a command line.
 const STREAM: &str = "-";
 
+/// Returns the path, or the nearest directory above it that exists.
+fn existing(path: &Path) -> &Path {
+    let above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
+    above.into_iter().find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
+}
+
 fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
     use std::io::ErrorKind as Kind;
     match source.kind() {
         _ if output => "look at the file or device that standard output goes to (df -h); then run it again".into(),
         Kind::NotFound => match path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
             Some(folder) => {
-                let folder = folder.display();
-                format!("there is no directory {folder}: check the path, or make it: mkdir -p {folder}")
+                let (folder, word) = (folder.display(), shell_word(folder));
+                format!("there is no directory {folder}: check the path, or make it: mkdir -p {word}")
             }
             None => "check the path".into(),
         },
@@ -356,8 +366,8 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
             Some(file) => format!("{} is a file, not a directory: check the path", file.display()),
             None => "check the path: a part of it is no directory".into(),
         },
-        Kind::PermissionDenied => match path.ancestors().find(|it| it.symlink_metadata().is_ok()) {
-            Some(there) if there != path => {
+        Kind::PermissionDenied => match existing(path) {
+            there if there != path => {
                 let (there, word) = (there.display(), shell_word(there));
                 format!("this user may not write to {there} (ls -ld {word}): choose another place, or run it as its owner")
             }
@@ -365,8 +375,8 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         },
         Kind::StorageFull | Kind::QuotaExceeded => {
             format!(
-                "make room (df -h {}) or name another place (--work-dir; TMPDIR for what is only tried), then run it again",
-                shell_word(path)
+                "make room (df -h {}) or choose another place (TMPDIR for temporary files), then run it again",
+                shell_word(existing(path))
             )
         }
         Kind::ReadOnlyFilesystem => "the file system is mounted read-only; choose another place".into(),
@@ -448,5 +458,11 @@ mod tests {
             format!("there is no directory {here}/gone: check the path, or make it: mkdir -p {here}/gone")
         );
         assert_eq!(hint(ErrorKind::NotFound, dir.path().join("a.car")), "check the path");
+        let quoted = dir.path().join("my db/x");
+        assert!(hint(ErrorKind::NotFound, quoted).ends_with(&format!("mkdir -p '{here}/my db'")));
+        let removed = hint(ErrorKind::StorageFull, dir.path().join("gone"));
+        assert!(removed.starts_with(&format!("make room (df -h {here}) or ")), "{removed}");
+        let relative = hint(ErrorKind::PermissionDenied, PathBuf::from("gone.partial"));
+        assert!(relative.starts_with("this user may not write to . (ls -ld .): "), "{relative}");
     }
 }

@@ -165,7 +165,7 @@ pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Re
 /// The error for bytes that would be written to a terminal.
 pub fn refuse_terminal(what: &str) -> anyhow::Error {
     let reason = format!("{what} cannot go to a terminal");
-    Error::Usage { reason, hint: "name a file, or pipe the output into a command".into() }.into()
+    Error::Usage { reason, hint: "redirect the output to a file (> FILE), or pipe it into a command".into() }.into()
 }
 
 /// Prints a result: one JSON document on standard output.

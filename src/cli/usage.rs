@@ -72,6 +72,7 @@ const REMEDIES: &[(&str, &[&str], Remedy)] = &[
     ("import", &["--require-roots"], Remedy::Write(&["--links", "roots"])),
     ("import", &["--no-id-index"], Remedy::Write(&["--indexes", "none"])),
     ("import", &["--index"], Remedy::Say("write --indexes ids,transactions")),
+    ("import", &["--no-compact"], Remedy::Say("write --set load.compaction.final=false")),
     ("import", &["-f", "--force", "--overwrite"], Remedy::Write(&["--replace"])),
     ("import", &["-o", "--out", "--output"], Remedy::Write(&["--db"])),
     ("", &["-j", "--jobs", "--workers"], Remedy::Write(&["--threads"])),

@@ -72,7 +72,7 @@ impl Clock {
         self.last_time = Instant::now();
     }
 
-    /// Whether a checkpoint is due by time, where each costs a flush, or by [`Clock::at_most`]; if so, the next one is counted from here. In
+    /// True if a checkpoint is due by time, where each costs a flush, or by [`Clock::at_most`]; if so, the next one is counted from here. In
     /// the second half of the time a `good_moment` is taken when it comes.
     pub fn is_due_by_time(&mut self, offset: u64, good_moment: impl FnOnce() -> bool) -> bool {
         let elapsed = self.last_time.elapsed();
@@ -85,7 +85,7 @@ impl Clock {
         due
     }
 
-    /// Whether a checkpoint is due at this offset of the source; if so, the next one is counted from here. `is_free` says
+    /// True if a checkpoint is due at this offset of the source; if so, the next one is counted from here. `is_free` says
     /// whether no other one waits for the disk.
     pub fn is_due(&mut self, offset: u64, is_free: impl FnOnce() -> bool) -> bool {
         let (bytes, elapsed) = (offset - self.last_offset, self.last_time.elapsed());

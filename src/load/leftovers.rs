@@ -1,6 +1,6 @@
 //! What unfinished imports have left: found, shown, and removed as an import with `--restart` removes it.
 //!
-//! A directory is taken for one of an import only if its journal or its lock says so, and it is this user's own. It is
+//! A directory is taken for one of an import only if its journal or its lock says so, or if it is empty, and it is this user's own. It is
 //! removed under its lock: never while an import works in it. Killed meanwhile, it is found again.
 
 use std::ffi::OsStr;
@@ -117,7 +117,7 @@ fn remove_one(partial: &Path) -> Result<Option<String>> {
 /// What there is to say of a directory; `None` where no import has made it.
 fn look_at(partial: &Path) -> Result<Option<Leftover>> {
     let known = Journal::peek(partial);
-    if known.identity.is_none() && !has_lock(partial) {
+    if known.identity.is_none() && !has_lock(partial) && !is_empty(partial) {
         return Ok(None);
     }
     let mut leftover = Leftover {
@@ -182,6 +182,11 @@ fn has_lock(partial: &Path) -> bool {
     let mut text = String::new();
     let read = private::read_file(&partial.join("lock")).map(|file| file.take(200).read_to_string(&mut text));
     matches!(read, Ok(Ok(_))) && text.starts_with("process ") && text.contains(" on ")
+}
+
+/// True for an empty directory. An import could not always remove its own on FUSE.
+fn is_empty(partial: &Path) -> bool {
+    partial.read_dir().is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// The size of all files in a directory. What cannot be read is not counted.

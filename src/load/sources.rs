@@ -296,7 +296,7 @@ fn both_formats(dir: &Path, car: &Path, log: &Path) -> Error {
     let name = |path: &Path| path.strip_prefix(dir).unwrap_or(path).display().to_string();
     Error::Usage {
         reason: format!("{} holds both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)),
-        hint: "choose one with --format car or --format block-log".into(),
+        hint: "name the files that are meant, or import one kind with --format car or --format block-log".into(),
     }
 }
 

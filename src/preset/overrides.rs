@@ -41,7 +41,7 @@ pub struct Overrides {
     pub(crate) machine: Option<Machine>,
 }
 
-/// Where the choice of a preset comes from.
+/// The place that names the preset.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Choice {
     /// The caller, or `--preset`.

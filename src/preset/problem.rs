@@ -146,8 +146,15 @@ fn builtin_like(name: &str) -> Vec<&'static str> {
     like
 }
 
+/// The longest name that is compared with others, in bytes.
+const MAX_LIKE: usize = 200;
+
 /// The candidate most like `name`, unless none is like it.
 pub(crate) fn nearest_of<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Each comparison takes time with the length, and no candidate is as long.
+    if name.len() > MAX_LIKE {
+        return None;
+    }
     let limit = 2 + name.len() / 4;
     candidates
         .into_iter()

@@ -19,7 +19,7 @@ const PRECLUDE: &str = "preclude_last_level_data_seconds";
 pub struct Resolved {
     /// Name of the preset.
     pub preset: String,
-    /// Where the choice of the preset comes from.
+    /// The place that names the preset.
     pub(crate) choice: Choice,
     /// Its summary.
     pub summary: String,

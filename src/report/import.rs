@@ -52,7 +52,7 @@ pub struct ImportReport {
     /// The bundle that was published while it was made. Never in `BEDLOAD.json`.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub(crate) bundle: Option<Box<BundleReport>>,
-    /// What the blocks link to; only with `--links check` or `--links require`.
+    /// The links of the blocks; only with `--links check` or `--links require`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkReport>,
     /// Where it was seeded with a part of a bundle: which one. Counts, digest and column families are those of the part; the
@@ -90,7 +90,7 @@ pub struct ImportReport {
     pub hash_functions: Option<Vec<u64>>,
     /// The preset the database was made for.
     pub preset: String,
-    /// Where the choice of the preset comes from: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
+    /// The place that names the preset: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
     /// Not in a bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset_from: Option<String>,

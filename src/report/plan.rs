@@ -14,7 +14,7 @@ pub struct DryRun {
     pub source: String,
     /// The preset.
     pub preset: String,
-    /// Where the choice of the preset comes from: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
+    /// The place that names the preset: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
     pub preset_from: String,
     /// The plan.
     #[serde(flatten)]

@@ -133,7 +133,7 @@ fn directory_of_cars_and_a_log_is_refused() {
         (
             Some(2),
             "error: both holds both CARs (a.car) and a block log (block_log)\n\
-             hint: choose one with --format car or --format block-log\n"
+             hint: name the files that are meant, or import one kind with --format car or --format block-log\n"
         )
     );
     for (format, db) in [("car", "cars"), ("block-log", "log")] {

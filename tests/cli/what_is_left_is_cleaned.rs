@@ -184,6 +184,16 @@ fn what_is_not_of_an_import_stays() {
     assert!(code == Some(0) && !partial.exists() && !spill.exists(), "{said}");
 }
 
+/// The bug: imports of older versions left an empty directory on FUSE, which `clean` did not find.
+#[test]
+fn clean_removes_an_empty_partial_directory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(dir.path().join("db.partial")).expect("made");
+    let (code, report, said) = clean(dir.path(), &[".", "--yes"]);
+    assert_eq!((code, &report["found"][0]["removed"]), (Some(0), &true.into()), "{said}{report}");
+    assert_eq!(files(dir.path()), [] as [&str; 0]);
+}
+
 #[test]
 fn what_a_database_was_before_an_unfinished_import_into_it_stays() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -155,7 +155,7 @@ fn network(remote: &RemoteInfo) -> String {
     format!("{received} from {}{ranges}, waited {} for it", remote.url, took(remote.waited_seconds))
 }
 
-/// What the blocks link to.
+/// The links of the blocks.
 fn links(links: &LinkReport) -> String {
     let LinkReport { linked, missing, malformed, .. } = links;
     let broken = match malformed {

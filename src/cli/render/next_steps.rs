@@ -19,5 +19,8 @@ pub fn add_next_steps(rows: &mut Rows, report: &ImportReport) {
     };
     rows.add("complete", "the database can be used");
     rows.add("check it", format!("bedload verify {db}"));
-    rows.add("read it", read);
+    // The root may be in another part.
+    if report.part.is_none() && report.shard.is_none() {
+        rows.add("read it", read);
+    }
 }
