@@ -56,6 +56,9 @@ pub fn with_digests(blocks: &[Block]) -> Vec<Block> {
     blocks.iter().filter(has_one).cloned().collect()
 }
 
+/// The longest block that a CID may hold: a CID has at most 2048 bytes.
+pub const LONGEST_IDENTITY: usize = 2048 - 5;
+
 /// A block that its CID already holds.
 pub fn identity(codec: u64, data: &[u8]) -> Block {
     (cid(codec, IDENTITY, data), data.to_vec())

@@ -148,7 +148,7 @@ const ROWS: &[Row] = &[
     row(Files(65_000), Way::Plain, "2").through("memtable", VECTOR),
     row(Files(3_000), Way::Plain, "8").always(),
     row(Identity(300), Way::Plain, "8"),
-    row(Identity(2 << 20), Way::Plain, "2").ends(Refused("exceeds the limit of 2.0 KiB")).always(),
+    row(Identity(2 << 20), Way::Plain, "2").ends(Refused("exceeds the limit of 2048 bytes")).always(),
     row(Identity(2000), Way::Plain, "2").always(),
     row(Identity(2000), Way::Pipe, "8"),
     row(Identity(2000), Way::Zstd, "2").with(&["--preset", "memtable"]),

@@ -2,7 +2,7 @@
 
 use crate::common::car::*;
 use crate::common::model::{Key, Model};
-use crate::common::run::{Import, Place, import, import_pipe};
+use crate::common::run::{Import, Place, bedload, import, import_pipe};
 
 /// Imports from a file and from a pipe, through memory and through files; the records must be those of `blocks`.
 fn holds(bytes: &[u8], blocks: &[Block]) {
@@ -71,12 +71,20 @@ fn every_hash_function_of_the_field() {
 
 #[test]
 fn identity_cids_of_any_length() {
-    let lengths = [0, 1, 2, 7, 8, 9, 31, 32, 63, 64, 65, 127, 128, 129, 1000, 5000, 70_000];
+    let lengths = [0, 1, 2, 7, 8, 9, 31, 32, 63, 64, 65, 127, 128, 129, 1000, LONGEST_IDENTITY];
     let mut blocks: Vec<_> = lengths.iter().map(|&len| identity(RAW, &noise(len as u64, len))).collect();
     blocks.extend(lengths.iter().map(|&len| identity(DAG_CBOR, &vec![0; len])));
     for key in [Key::Cid, Key::Multihash] {
         holds_as(&car(&[], &blocks), &blocks, key);
     }
+    let place = Place::new();
+    let too_long = car(&[], &[identity(RAW, &noise(1, LONGEST_IDENTITY + 1))]);
+    let mut command = bedload();
+    command.arg("import").arg(place.file("x.car", &too_long)).arg("--db").arg(place.path("refused"));
+    let refused = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(said.contains("a CID of 2049 bytes exceeds the limit of 2048 bytes"), "{said}");
 }
 
 #[test]

@@ -108,11 +108,13 @@ fn two_values_of_one_key_that_meet_only_in_the_merge() {
 #[test]
 fn identity_cids_of_growing_length() {
     // Each begins as all longer ones do.
-    let blocks: Vec<_> = (0..3000).map(|len| identity(RAW, &vec![b'a'; len])).collect();
+    let lengths = || (0..=LONGEST_IDENTITY).flat_map(|len| [(b'a', len), (b'b', len)]);
+    let blocks: Vec<_> = lengths().map(|(byte, len)| identity(RAW, &vec![byte; len])).collect();
     for key in [Key::Cid, Key::Multihash] {
         holds(&blocks, key, &[]);
     }
-    let mixed: Vec<_> = (0..3000).map(|len| identity(RAW, &noise(len as u64, len))).rev().collect();
+    let noises = lengths().map(|(byte, len)| identity(RAW, &noise(u64::from(byte) << 32 | len as u64, len)));
+    let mixed: Vec<_> = noises.collect::<Vec<_>>().into_iter().rev().collect();
     holds(&mixed, Key::Cid, &[]);
 }
 

@@ -116,7 +116,7 @@ pub enum CarProblem {
         needs: u64,
     },
     /// A CID that is longer than any key may be.
-    #[error("a CID of {} exceeds the limit of {}", human(*len), human(*max))]
+    #[error("a CID of {len} bytes exceeds the limit of {max} bytes")]
     CidTooLong {
         /// Its length in bytes.
         len: u64,
