@@ -46,10 +46,11 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
                 space.path,
                 human(space.free_bytes)
             );
-            let remedy = if space.holds.contains("partitions") {
-                "make room, or put partitions elsewhere with --work-dir, or give more --memory so that none are needed"
+            let remedy = if space.holds == "partitions" {
+                "make room, choose another --work-dir, or give more --memory so that none are needed"
             } else {
-                "make room, choose another --db, or a preset that compresses (bedload presets list)"
+                // Partitions beside the database go while it grows, so they hardly add to it.
+                "make room, choose another --db, or a preset that compresses more (bedload presets list)"
             };
             say("space", finding, remedy.into());
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::error::Result;
+use crate::escape::shell_word;
 use crate::report::Advice;
 use crate::rocks::{Reader, ReaderOptions};
 
@@ -19,6 +20,17 @@ pub(crate) fn on_database_in(dir: &Path) -> Result<Vec<Advice>> {
     }
     let how = ReaderOptions { cache: CACHE, open_files: 16, lenient: true, in_order: false };
     on_database(&Reader::open(dir, &how)?, dir)
+}
+
+/// Returns the advice for a column family whose files have no totals.
+pub(super) fn on_unreadable_files(db: &Path, family: &str) -> Advice {
+    Advice {
+        id: "unreadable-files".into(),
+        finding: format!(
+            "files of the column family `{family}` are missing or damaged: its number of entries is not known"
+        ),
+        remedy: format!("bedload verify {} names them", shell_word(db)),
+    }
 }
 
 /// What is worth knowing about an open database.

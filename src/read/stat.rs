@@ -90,13 +90,16 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         }
         column_families.push(family);
     }
+    let mut warnings = advice::on_database(&reader, &options.db)?;
+    let unreadable = column_families.iter().filter(|family| family.files > 0 && family.entries == 0);
+    warnings.extend(unreadable.map(|family| advice::on_unreadable_files(&options.db, &family.name)));
     let import = ImportRecord::load_as(&options.db)?.map(|(record, _)| record);
     Ok(StatReport {
         schema: STAT_SCHEMA.into(),
         db: options.db.display().to_string(),
         rocksdb: written.and_then(|written| written.rocksdb_version),
         last_sequence: reader.last_sequence(),
-        warnings: advice::on_database(&reader, &options.db)?,
+        warnings,
         column_families,
         import,
     })

@@ -24,6 +24,20 @@ fn counts_sizes_and_the_record_are_those_of_the_import() {
     assert_eq!((&family["records"], &family["digest"]), (&Value::Null, &Value::Null), "not measured is null");
 }
 
+/// The bug: it had 0 entries, and no warning.
+#[test]
+fn stat_warns_of_a_missing_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "3MiB"), &[]);
+    let files = db.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
+    let file = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "sst")).expect("a file");
+    std::fs::remove_file(file).expect("removed");
+    let report = json(&["stat"], &db, &[], 0);
+    assert_eq!(report["warnings"][0]["id"], "unreadable-files", "{report}");
+    let remedy = format!("bedload verify {} names them", db.display());
+    assert_eq!(report["warnings"][0]["remedy"], remedy);
+}
+
 #[test]
 fn the_digest_is_computed_from_the_records() {
     let dir = tempfile::tempdir().expect("a directory");
