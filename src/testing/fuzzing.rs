@@ -183,7 +183,7 @@ pub fn block_log(data: &[u8], batch: usize, trim: bool) {
     let start = forward.preamble.as_ref().map_or(0, |preamble| preamble.len());
     let (mut found, mut end, mut taken) = (Vec::new(), start, Batch::default());
     let clean = loop {
-        match forward.next(&mut taken, batch, None) {
+        match forward.next(&mut taken, batch, None, &|_| ()) {
             Ok(false) => break true,
             Ok(true) => {
                 assert_eq!(taken.at as usize, end, "batches follow each other");
@@ -197,7 +197,10 @@ pub fn block_log(data: &[u8], batch: usize, trim: bool) {
             }
             Err(error) => {
                 assert!(!error.hint().is_empty());
-                assert!(matches!(forward.next(&mut taken, batch, None), Ok(false)), "after an error nothing is read");
+                assert!(
+                    matches!(forward.next(&mut taken, batch, None, &|_| ()), Ok(false)),
+                    "after an error nothing is read"
+                );
                 break false;
             }
         }

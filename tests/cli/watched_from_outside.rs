@@ -93,6 +93,23 @@ fn a_running_import_is_seen_in_its_metrics_and_a_signal_ends_them() {
     assert_eq!((code, metric(&text, "exit_code", "")), (Some(130), Some(130.0)), "{said}{text}");
 }
 
+/// The bug: the progress of a block log from a pipe stood still until a whole range of up to 64 MiB was read.
+#[test]
+fn piped_log_reports_progress_inside_a_range() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("block_log");
+    let mut command = program();
+    command.args(["generate", "block_log", "--profile", "steem", "--size", "16MiB", "-q"]).current_dir(dir.path());
+    assert!(command.status().expect("it runs").success());
+    let (child, pipe) = stalled(dir.path(), &log, &["--metrics", "a.prom", "--progress", "off"], &[]);
+    wait_for(|| {
+        let text = std::fs::read_to_string(dir.path().join("a.prom")).unwrap_or_default();
+        (metric(&text, "phase_bytes", "phase=\"read\"") >= Some(6e6)).then_some(())
+    });
+    stop(child);
+    drop(pipe);
+}
+
 #[test]
 fn a_metrics_file_that_cannot_be_written_or_is_anothers_is_refused_before_the_start() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -193,9 +193,7 @@ impl<'a> LogReader<'a> {
         self.job.progress.begin(Phase::Read, self.input.size);
         let next = |forward: &mut &Mutex<Forward>, worker: &mut WorkerState| {
             let mut forward = forward.lock();
-            let first = self.next_batch(&mut forward, &mut worker.batch);
-            self.job.progress.reach(forward.consumed());
-            first
+            self.next_batch(&mut forward, &mut worker.batch)
         };
         self.pull(forward, next, |worker, first, turn| {
             self.write_path.given(worker.batch.len());
@@ -248,7 +246,7 @@ impl<'a> LogReader<'a> {
         let until = edges.filter(|&edge| edge >= next).chain([to]).min();
         let is_first = forward.first.is_none();
         let target = if is_first { WINDOW } else { usize::try_from(self.range_bytes).unwrap_or(usize::MAX) };
-        let taken = forward.next(batch, target, until)?;
+        let taken = forward.next(batch, target, until, &|consumed| self.job.progress.reach(consumed))?;
         if is_first && let Some(first) = forward.first {
             self.input_bounds(first, None, forward)?;
         }

@@ -173,7 +173,7 @@ pub(super) fn each_batch(
     let (expectations, framing) = (expectations(), forward.framing);
     let mut chain: Option<Chain<'_>> = None;
     let mut batch = Batch::default();
-    while forward.next(&mut batch, WINDOW, None)? {
+    while forward.next(&mut batch, WINDOW, None, &|_| ())? {
         if options.resources.stop.is_cancelled() {
             return Err(Error::interrupted_reading());
         }

@@ -20,6 +20,9 @@ use crate::error::{Error, Result};
 use crate::os::buffer::make_room;
 use crate::source::input::ByteStream;
 
+/// Bytes of the stream between two reports of what is consumed.
+const PIECE: usize = 1 << 20;
+
 /// Reads a stream in batches.
 pub(crate) struct Forward {
     name: PathBuf,
@@ -116,12 +119,18 @@ impl Forward {
     }
 
     /// Fills `batch` with whole entries of about `target` bytes; `false` at the clean end. No batch goes beyond block
-    /// `until`.
+    /// `until`. While the stream is read, `reached` gets the bytes that are consumed.
     ///
     /// # Errors
     /// [`Error::BadInput`]: the stream is damaged, or torn and that is not allowed ([`LogProblem::Torn`]);
     /// [`Error::Io`]: it cannot be read.
-    pub fn next(&mut self, batch: &mut Batch, target: usize, until: Option<u32>) -> Result<bool> {
+    pub fn next(
+        &mut self,
+        batch: &mut Batch,
+        target: usize,
+        until: Option<u32>,
+        reached: &dyn Fn(u64),
+    ) -> Result<bool> {
         batch.spans.clear();
         if let Some(fault) = self.fault.take() {
             self.done = true;
@@ -130,7 +139,7 @@ impl Forward {
         if self.done {
             return Ok(false);
         }
-        let outcome = self.fill(batch, target, until);
+        let outcome = self.fill(batch, target, until, reached);
         match outcome {
             Ok(()) if batch.spans.is_empty() => self.done = true,
             Ok(()) => return Ok(true),
@@ -147,7 +156,7 @@ impl Forward {
         Ok(false)
     }
 
-    fn fill(&mut self, batch: &mut Batch, target: usize, until: Option<u32>) -> Result<()> {
+    fn fill(&mut self, batch: &mut Batch, target: usize, until: Option<u32>, reached: &dyn Fn(u64)) -> Result<()> {
         let mut filled = self.carry.len();
         let room = ROOM + target.max(filled).max(PEEK);
         make_room(&mut batch.bytes, room);
@@ -158,19 +167,20 @@ impl Forward {
         let mut taken = 0;
         let mut outcome = Ok(());
         loop {
-            if !self.ended && ROOM + filled < batch.bytes.len() {
+            while !self.ended && ROOM + filled < batch.bytes.len() && outcome.is_ok() {
                 let into = batch.bytes.get_mut(ROOM + filled..).unwrap_or_default();
-                let want = into.len();
-                match self.stream.fill(into) {
+                let want = into.len().min(PIECE);
+                match self.stream.fill(&mut into[..want]) {
                     Ok(got) => {
                         filled += got;
                         self.ended = got < want;
+                        reached(self.stream.consumed());
                     }
-                    Err(error) => {
-                        outcome = Err(error);
-                        break;
-                    }
+                    Err(error) => outcome = Err(error),
                 }
+            }
+            if outcome.is_err() {
+                break;
             }
             let piece = batch.bytes.get(ROOM..ROOM + filled).unwrap_or_default();
             let step = self.step(piece, &mut taken, &mut batch.spans, until);
