@@ -33,7 +33,7 @@ use crate::source::car::sources::SourceRead;
 use crate::source::input::Restart;
 
 /// The version of the form of all entries, [`Identity`] among them.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// A line longer than this is not ours: the longest one has two numbers and a digest for each of 65,536 partitions.
 const MAX_LINE: u64 = 64 << 20;
