@@ -347,8 +347,8 @@ const STREAM: &str = "-";
 
 /// Returns the path, or the nearest directory above it that exists.
 fn existing(path: &Path) -> &Path {
-    let above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
-    above.into_iter().find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
+    let mut above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
+    above.find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
 }
 
 fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
@@ -439,6 +439,15 @@ mod tests {
     use std::io::ErrorKind;
 
     use super::*;
+    use crate::source::car::CarProblem;
+
+    #[test]
+    fn hint_for_a_url_reads_the_url() {
+        let problem = || CarProblem::Foreign { what: "a web page", hint: "look at it (head -c 200 {file})" };
+        let hint = |name: &str| Error::bad_input(Path::new(name), 0, problem()).hint();
+        assert_eq!(hint("https://host/x"), "look at it (curl -fsL https://host/x | head -c 200)");
+        assert_eq!(hint("x"), "look at it (head -c 200 x)");
+    }
 
     #[test]
     fn a_hint_names_the_folder_that_is_in_the_way() {

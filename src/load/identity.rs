@@ -330,7 +330,7 @@ impl Identity {
         Err(changed(options.source(), NOT_WHAT_IT_WAS))
     }
 
-    /// Returns what names the directory of the partitions.
+    /// Returns the place of the partitions.
     pub fn spill_place(&self) -> SpillPlace {
         SpillPlace { id: self.id.clone(), work_dir: self.work_dir.clone() }
     }

@@ -103,9 +103,9 @@ impl Preset {
         Self::parse(Cow::Borrowed(text), &PathBuf::from(format!("{name}.toml")), &mut Vec::new())
     }
 
-    /// Whether it is built in, and so are those that it is based on.
+    /// True if the preset and its bases are built in. A preset made for an OPTIONS file has no text.
     pub(crate) fn is_built_in(&self) -> bool {
-        self.layers().iter().all(|preset| matches!(preset.text, Cow::Borrowed(_)))
+        self.layers().iter().all(|preset| matches!(preset.text, Cow::Borrowed(text) if !text.is_empty()))
     }
 
     /// A preset in a file.

@@ -246,8 +246,8 @@ impl Layers<'_> {
         Ok(())
     }
 
-    /// Imports some records: RocksDB checks some options only when it uses them. A test does so with the presets that are
-    /// built in.
+    /// Imports some records, because RocksDB checks some options only when it uses them. A test does this for the built-in
+    /// presets, so an unchanged one is not rehearsed again.
     fn rehearse(&self, preset: &Preset) -> Result<()> {
         let has_changes = self.resolved.settings().any(|setting| !matches!(setting.origin, Origin::Preset { .. }));
         if preset.is_built_in() && !has_changes {

@@ -771,8 +771,16 @@ fn numbers_of_threads_are_limited() {
     }
 }
 
+/// The bug: a name of 5 MB was compared with every known name for minutes.
 #[test]
-fn a_rehearsal_accepts_every_preset_that_is_built_in() {
+fn long_name_resembles_no_other() {
+    assert_eq!(super::nearest_of("ingesst", ["ingest"]), Some("ingest"));
+    let (long, longer) = ("x".repeat(300), "x".repeat(301));
+    assert_eq!(super::nearest_of(&longer, [&*long]), None);
+}
+
+#[test]
+fn rehearsal_accepts_every_built_in_preset() {
     for name in Preset::builtin_names() {
         let resolved = resolve(&Preset::builtin(name).expect("built in"), &with(&[])).expect("it is valid");
         super::resolve::rehearse(&resolved).unwrap_or_else(|error| panic!("{name}: {error:?}"));

@@ -510,7 +510,7 @@ fn digest_key_of(case: &Case) -> Option<String> {
 }
 
 #[test]
-fn digest_key_exists_only_if_the_source_is_read_twice() {
+fn digest_key_exists_only_for_two_readings() {
     let place = Place::in_memory();
     for (name, snapshot, way, has_key) in [
         ("memory", plain(), Way::Memory, true),
