@@ -556,6 +556,12 @@ pub fn rounds(few: usize, many: usize) -> usize {
     if std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1") { many } else { few }
 }
 
+/// Returns all of `all` in the long tests, otherwise the one whose turn it is in round `nth`.
+pub fn in_turn<T>(all: &[T], nth: usize) -> &[T] {
+    let one = nth % all.len();
+    if rounds(0, 1) == 1 { all } else { &all[one..=one] }
+}
+
 /// Copies with all that belongs to the files; hard links stay hard links.
 pub fn copy(from: &Path, to: &Path) {
     let done = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");

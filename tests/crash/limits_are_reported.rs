@@ -67,15 +67,14 @@ fn within(case: &Case, limit: &str, bytes: u64) -> Case {
 fn a_limit_of_the_address_space_ends_in_words_and_the_work_is_kept() {
     let place = Place::in_memory();
     for case in cases(&place) {
-        let steps: Vec<u64> =
-            if rounds(0, 1) == 1 { (60..1200).step_by(10).collect() } else { vec![80, 160, 220, 300, 420, 600] };
+        let steps: Vec<u64> = if rounds(0, 1) == 1 { (60..1200).step_by(10).collect() } else { vec![80, 220, 420] };
         let failed = sweep(&case, steps.into_iter().map(|mib| within(&case, "as", mib * MIB)));
         assert!(failed > 0, "{:?}: no limit was met", case.args);
         // Without a budget of its own it takes what the limit allows.
         let mut free = case.clone();
         let at = free.args.iter().position(|arg| arg == "--memory").expect("a budget");
         free.args.drain(at..at + 2);
-        sweep(&free, [200, 500, 1000, 2000].into_iter().map(|mib| within(&free, "as", mib * MIB)));
+        sweep(&free, [200, 1000].into_iter().map(|mib| within(&free, "as", mib * MIB)));
     }
 }
 
@@ -106,7 +105,7 @@ fn a_limit_of_the_file_size_is_reported_as_one_and_the_work_is_kept() {
         let steps: Vec<u64> = if rounds(0, 1) == 1 {
             (0..400).map(|step| step * 20_000).collect()
         } else {
-            vec![0, 100, 20_000, 60_000, 300_000, 3 << 20]
+            vec![0, 20_000, 300_000, 3 << 20]
         };
         let failed = sweep(&case, steps.into_iter().map(|bytes| within(&case, "fsize", bytes)));
         assert!(failed > 0, "{:?}: no limit was met", case.args);
@@ -123,8 +122,8 @@ fn a_thread_that_the_system_refuses_is_an_error_and_no_panic() {
     for case in cases(&place) {
         let mut tried = 0;
         // At once, and ever: RocksDB starts threads whenever it opens a database, and must be refused none of them.
-        let at_once = (1..=rounds(10, 60) as u32).map(|number| ("thread", number));
-        let ever = (1..120).step_by(if rounds(0, 1) == 1 { 1 } else { 13 }).map(|number| ("start", number));
+        let at_once = (1..=rounds(6, 60) as u32).map(|number| ("thread", number));
+        let ever = (1..120).step_by(if rounds(0, 1) == 1 { 1 } else { 29 }).map(|number| ("start", number));
         let limited =
             at_once.chain(ever).map_while(|(call, number)| failing(&case, call, number, Errno::AGAIN, "thread"));
         let failed = sweep(&case, limited.inspect(|_| tried += 1));

@@ -72,6 +72,9 @@ const ALL: [Planted; 6] = [
     Planted::Folder,
 ];
 
+/// Two of a kind for each name in turn, and all in the long tests.
+const PAIRS: [[Planted; 2]; 3] = [[ALL[0], ALL[3]], [ALL[1], ALL[4]], [ALL[2], ALL[5]]];
+
 impl Planted {
     fn put(&self, at: &Path, victim: &Victim) {
         match at.symlink_metadata() {
@@ -118,10 +121,11 @@ fn spilling(place: &Place) -> Case {
 fn what_lies_in_a_partial_folder_before_an_import_is_not_followed() {
     let place = Place::in_memory();
     let victim = Victim::new(&place);
+    let mut round = 0..;
     for way in [Way::Spill, Way::Memtables] {
         let case = Case::new(&place.path(""), plain(), way, From::File);
         for name in ["lock", "journal", "spill", "sst", "db", "BEDLOAD.json"] {
-            for planted in ALL {
+            for planted in in_turn(&PAIRS, round.next().expect("endless")).concat() {
                 std::fs::create_dir(case.partial()).expect("a folder");
                 std::fs::write(case.partial().join("lock"), "").expect("written");
                 planted.put(&case.partial().join(name), &victim);
@@ -145,7 +149,7 @@ fn what_takes_the_place_of_unfinished_work_is_not_followed() {
     let place = Place::in_memory();
     let victim = Victim::new(&place);
     let case = spilling(&place);
-    let mut refused = 0;
+    let (mut refused, mut round) = (0, 0..);
     for (point, names) in [
         ("read:3", &["lock", "journal", "spill", "spill/00000.part", "spill/00000.run00000", "sst", "db"][..]),
         (
@@ -159,7 +163,8 @@ fn what_takes_the_place_of_unfinished_work_is_not_followed() {
         let died = place.path("died");
         copy(&case.partial(), &died);
         for name in names {
-            for planted in if point == "complete" { &ALL[..2] } else { &ALL[..] } {
+            let round = round.next().expect("endless");
+            for planted in if point == "complete" { ALL[..2].to_vec() } else { in_turn(&PAIRS, round).concat() } {
                 if !case.partial().exists() {
                     copy(&died, &case.partial());
                 }

@@ -105,9 +105,9 @@ fn a_disk_that_fails_or_is_full_leaves_one_of_both_whole() {
     let case = replacing(&place.path(""), small(), Way::Memory);
     let below = case.db.parent().expect("a folder").to_str().expect("text").trim_end_matches('/').to_owned();
     let mut chance = Chance::new();
-    for errno in [Errno::IO, Errno::NOSPC] {
-        // At about the last of these RocksDB compacts what it has not been given yet, and says nothing of the failure.
-        for number in (0..rounds(12, 200)).map(|_| 1 + chance.below(110) as u32).chain(104..114) {
+    // At about the last of these RocksDB compacts what it has not been given yet, and says nothing of the failure.
+    for (nth, number) in (0..rounds(12, 200)).map(|_| 1 + chance.below(110) as u32).chain(104..114).enumerate() {
+        for &errno in in_turn(&[Errno::IO, Errno::NOSPC], nth) {
             put_old(&case, true);
             let Some(failing) = failing(&case, "change", number, errno, &below) else { return };
             let ended = failing.run();
