@@ -119,6 +119,18 @@ fn identity_cids_of_growing_length() {
 }
 
 #[test]
+fn long_keys_end_files_early() {
+    // One partition, whose keys have 7.5 MiB beyond their first 256 bytes each; a file has at most 4 MiB of these.
+    let data = |seed| [&[0; 64][..], &noise(seed, 1936)].concat();
+    let blocks: Vec<Block> = (0..4500).map(|seed| identity(RAW, &data(seed))).collect();
+    let place = Place::new();
+    let source = place.file("x.car", &car(&[], &blocks));
+    let done = import(&place, &source).args(&["--threads", "1"]).run();
+    done.holds(&Model::new(&blocks, Key::Cid));
+    assert_eq!(done.number("/levels/0/files"), 2, "{}", done.json["levels"]);
+}
+
+#[test]
 fn keys_that_are_the_beginning_of_others() {
     let mut blocks = Vec::new();
     for len in 0..=12 {
