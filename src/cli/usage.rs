@@ -104,8 +104,14 @@ pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (Strin
     if !tips.is_empty() {
         return (message, tips.join("; "));
     }
-    let space = if name.is_empty() { "" } else { " " };
-    (message, format!("bedload{space}{name} --help lists the options"))
+    let mut path = String::from("bedload");
+    let mut at = command;
+    for arg in args {
+        let Some(next) = at.find_subcommand(arg.as_str()) else { continue };
+        path.extend([" ", next.get_name()]);
+        at = next;
+    }
+    (message, format!("{path} --help lists the options"))
 }
 
 /// The hint for an unknown argument that users try.

@@ -51,6 +51,7 @@ use crate::error::{Error, Result};
 use crate::os::files::is_same;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::options;
+use crate::rocks::options_file::OptionsFile;
 use crate::rocks::releases::Release;
 use parse::Role;
 
@@ -120,9 +121,13 @@ impl Preset {
     /// A preset by its name or, where the word has a slash or ends in `.toml`, by its path.
     ///
     /// # Errors
-    /// As [`Preset::builtin`] and [`Preset::from_file`].
+    /// As [`Preset::builtin`] and [`Preset::from_file`]; [`Error::Usage`]: the path is that of an OPTIONS file.
     pub fn find(word: &str) -> Result<Self> {
         match file_of(word) {
+            Some(path) if OptionsFile::is_one(path) => Err(Error::Usage {
+                reason: format!("{word} is an OPTIONS file of RocksDB, not a preset"),
+                hint: format!("give it with --options-file {word}"),
+            }),
             Some(path) => Self::from_file(path),
             None => Self::builtin(word),
         }

@@ -392,9 +392,11 @@ pub(crate) fn no_database(path: &Path) -> Error {
         return Error::io("read", path)(ErrorKind::PermissionDenied.into());
     }
     let is_absent = matches!(&found, Err(error) if error.kind() == ErrorKind::NotFound);
+    let is_unfinished = path.extension().is_some_and(|ending| ending == "partial") && path.join("journal").exists();
     let reason = match &found {
         Ok(there) if there.is_file() && is_snapshot(path) => "is a snapshot, no database".into(),
         Ok(there) if there.is_file() => "is a file, no database".into(),
+        Ok(_) if is_unfinished => "is an unfinished import, not a database".into(),
         Ok(_) => "is no RocksDB database".into(),
         Err(_) if is_absent => "there is no such directory".into(),
         Err(error) => format!("is no database that can be read: {error}"),
@@ -403,8 +405,9 @@ pub(crate) fn no_database(path: &Path) -> Error {
         Ok(there) if there.is_file() => {
             "`bedload inspect` looks into a snapshot, and `bedload import` makes a database of it"
         }
+        Ok(_) if is_unfinished => "run the same `bedload import` command again: it resumes, and makes the database",
         Err(_) if is_absent && Path::new(&partial).is_dir() => {
-            "its import is not finished: run the same `bedload import` command again, it goes on"
+            "its import is not finished: run the same `bedload import` command again: it resumes"
         }
         _ => "name the directory that an import made",
     };

@@ -109,6 +109,7 @@ fn unknown_arguments_get_useful_hints() {
         ("import a.car --output=d", "bedload import a.car --db d"),
         ("verify d -j 3", "bedload verify d --threads 3"),
         ("clean d -j 3", "bedload clean --help lists the options"),
+        ("presets diff ingest", "bedload presets diff --help lists the options"),
         ("import a.car --db d --memry 1G", "a similar argument exists: '--memory'"),
         ("verfy d", "a similar subcommand exists: 'verify'"),
     ] {

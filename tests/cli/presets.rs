@@ -81,6 +81,19 @@ fn explain_reads_an_options_file() {
 }
 
 #[test]
+fn options_file_as_preset_names_the_option() {
+    let (_dir, file) = options_file();
+    for args in [&["import", "a.car", "--db", "d", "--preset", &file][..], &["presets", "show", &file]] {
+        let output = bedload(args).assert().code(2).get_output().clone();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = format!(
+            "error: {file} is an OPTIONS file of RocksDB, not a preset\nhint: give it with --options-file {file}\n"
+        );
+        assert_eq!(said, expected);
+    }
+}
+
+#[test]
 fn diff_compares_a_preset_with_an_options_file() {
     let (_dir, file) = options_file();
     for (a, b) in [("ingest", file.as_str()), (file.as_str(), "ingest")] {

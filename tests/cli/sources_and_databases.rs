@@ -90,6 +90,20 @@ fn bundle_of_nothing_is_a_missing_directory() {
 }
 
 #[test]
+fn unfinished_import_is_named_by_readers() {
+    let place = crate::common::run::Place::new();
+    let partial = place.path("db.partial");
+    std::fs::create_dir(&partial).expect("created");
+    std::fs::write(partial.join("journal"), "").expect("written");
+    for command in ["verify", "stat", "walk"] {
+        let ended = bedload().arg(command).arg(&partial).assert().code(4);
+        let hint = "hint: run the same `bedload import` command again: it resumes, and makes the database\n";
+        let says = format!("error: {}: is an unfinished import, not a database\n{hint}", partial.display());
+        ended.stderr(contains(says));
+    }
+}
+
+#[test]
 fn unreadable_directory_reports_the_permission() {
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &Path, mode| {
