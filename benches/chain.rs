@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use bedload::testing::chain::{Family, TransactionOptions, check_transactions, header};
+use bedload::testing::blocks::chain::{Family, TransactionOptions, check_transactions, header};
 use bedload::testing::generate::log::{LogSpec, write};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 

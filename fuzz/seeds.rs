@@ -22,7 +22,7 @@ fn section(cid: &[u8], data: &[u8]) -> Vec<u8> {
 /// Blocks of every chain, behind a byte that tells which.
 #[allow(dead_code, reason = "each target plants its own")]
 pub fn blocks() -> Vec<Vec<u8>> {
-    use bedload::testing::chain::Family;
+    use bedload::testing::blocks::chain::Family;
     use bedload::testing::generate::log::{LogSpec, write};
 
     let logs = [
@@ -53,7 +53,7 @@ pub fn blocks() -> Vec<Vec<u8>> {
 /// Small logs of every family, each behind the two bytes that say how it is read.
 #[allow(dead_code, reason = "each target plants its own")]
 pub fn logs() -> Vec<Vec<u8>> {
-    use bedload::testing::chain::Family;
+    use bedload::testing::blocks::chain::Family;
     use bedload::testing::generate::log::{LogSpec, write};
 
     let specs = [

@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::escape::shell_word;
-use crate::size::human;
+use crate::text::escape::shell_word;
+use crate::text::size::human;
 
 /// The result of every fallible function of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

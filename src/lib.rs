@@ -47,22 +47,18 @@
 
 #[cfg(feature = "cli")]
 mod bench;
+mod blocks;
 #[cfg(feature = "cli")]
 mod bundle;
-mod cbor;
-mod chain;
 #[cfg(feature = "cli")]
 mod cli;
-mod dag;
 #[cfg(feature = "cli")]
 mod doctor;
 mod error;
-mod escape;
 mod external_sort;
 mod failpoint;
 mod generate;
 mod hash;
-mod lanes;
 mod load;
 mod os;
 mod parallel;
@@ -72,7 +68,6 @@ mod read;
 pub mod report;
 mod rocks;
 mod schema;
-mod size;
 #[cfg(test)]
 #[path = "../tests/common/skipped.rs"]
 mod skipped;
@@ -81,8 +76,9 @@ mod source;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing;
+mod text;
 
-pub use chain::{Family, Header as BlockHeader, Id};
+pub use blocks::chain::{Family, Header as BlockHeader, Id};
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use cli::main;

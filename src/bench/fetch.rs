@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::os::file_system::FileSystem;
 use crate::os::scratch_dir::ScratchDir;
 use crate::progress::CancellationToken;
-use crate::size::human;
 use crate::source::input::Packed;
+use crate::text::size::human;
 
 /// How the folders begin that have such a file.
 const PREFIX: &str = ".bedload-fetch-";

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::preset::{self, Overrides, Preset, Resolved};
 use crate::rocks::option_map::Group;
-use crate::size;
+use crate::text::size;
 
 /// The most variants that are compared; more is a mistake.
 const MAX_VARIANTS: usize = 256;

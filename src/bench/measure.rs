@@ -28,7 +28,7 @@ use crate::report::bench::{
 };
 use crate::report::{ImportReport, WalkReport};
 use crate::rocks::Level;
-use crate::size::counted;
+use crate::text::size::counted;
 
 /// The name of the folder in `dir` that each run has to itself.
 const RUN_DIR: &str = "bedload-bench.run";

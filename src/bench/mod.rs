@@ -47,8 +47,8 @@ use crate::load::planner::MIN_MEMORY;
 use crate::progress::Silent;
 use crate::read::inspect::{InspectOptions, inspect};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
-use crate::size::{counted, human};
 use crate::source::remote::take_secrets;
+use crate::text::size::{counted, human};
 
 /// Receives the progress of a comparison.
 pub trait BenchObserver {

@@ -11,7 +11,7 @@ use crate::report::bench::{
     Better, Decision, Metric, Pick, Ratio, Recommendation, Run, VariantFigures, Verdict, metric, some_of,
 };
 use crate::report::statistics::{LEAST_PAIRS, MOST_MORE_PAIRS, is_below, more_pairs};
-use crate::size::counted;
+use crate::text::size::counted;
 
 /// What variants are compared by for the total: the scan belongs to it where it was measured.
 const TOTAL: [&str; 2] = ["total_seconds", "wall_seconds"];

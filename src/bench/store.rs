@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::os::files::{create_last_dir, read_regular};
 use crate::report::bench::{BenchReport, Run, csv, html, markdown};
-use crate::size::human;
+use crate::text::size::human;
 
 /// The longest results that are read, in bytes: thousands of runs.
 pub(super) const MOST_BYTES: u64 = 64 << 20;

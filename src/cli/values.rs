@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use crate::bench::ARGUMENTS;
-use crate::chain::Id;
+use crate::blocks::chain::Id;
 use crate::load::{F3Data, Format, Indexes, Links, PlanChoice};
 use crate::os::files::read_regular;
 use crate::preset::Preset;
 use crate::preset::registry::{ROWS, Scope};
 use crate::rocks::options;
-use crate::size;
 use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::NullPadding;
+use crate::text::size;
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 
 /// A size such as `64M` or `1.5GiB`, in bytes.

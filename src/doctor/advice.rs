@@ -1,7 +1,7 @@
 //! Advice about a machine before an import: findings, each with a remedy.
 
 use crate::report::{Advice, DiskSpeed, FileSystemInfo, Forecast, MachineInfo};
-use crate::size::human;
+use crate::text::size::human;
 
 /// A sync that takes longer slows everything that syncs often, in microseconds.
 const SLOW_SYNC: f64 = 20_000.0;

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use super::disk::interrupted;
 use super::sample::{self, Sample};
-use crate::chain::Family;
+use crate::blocks::chain::Family;
 use crate::error::{Error, Result};
 use crate::generate::log::{self, LogSpec};
 use crate::generate::{self, Format, Profile, Spec};
 use crate::progress::{CancellationToken, Progress, Silent};
 use crate::report::DiskSpeed;
-use crate::size::human;
+use crate::text::size::human;
 
 /// Bytes of the generated snapshot before compression.
 const GENERATED: u64 = 64 << 20;

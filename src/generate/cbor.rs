@@ -10,7 +10,7 @@
 use cid::Cid;
 use multihash::Multihash;
 
-pub(super) use crate::cbor::{ARRAY, BYTES, UINT, push_head as head};
+pub(super) use crate::blocks::cbor::{ARRAY, BYTES, UINT, push_head as head};
 
 /// Multicodec of the one hash function that generated blocks have.
 pub(super) const BLAKE2B_256: u64 = 0xb220;

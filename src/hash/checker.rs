@@ -12,7 +12,7 @@ use blake2b_simd::many::{HashManyJob, hash_many};
 use blake2b_simd::{BLOCKBYTES as STEP, Params};
 
 use super::function::Function;
-use crate::lanes;
+use crate::hash::lanes;
 
 /// One block to check: the hash function's multicodec, the digest in its CID, and its bytes.
 #[derive(Debug, Clone, Copy)]

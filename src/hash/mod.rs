@@ -5,6 +5,7 @@ pub mod content_digest;
 pub(crate) mod digest_key;
 pub(crate) mod fingerprint;
 mod function;
+pub(crate) mod lanes;
 mod problem;
 mod streaming;
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::chain::Header;
+use crate::blocks::chain::Header;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::report::{BlockRef, FamilyReport, Packings};
 use crate::rocks::Level;

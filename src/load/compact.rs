@@ -11,7 +11,7 @@ use crate::os::resources;
 use crate::parallel;
 use crate::progress::{Backlog, Phase};
 use crate::rocks::{DataFile, Level, Meter, Reader, ReaderOptions, Store, levels_of};
-use crate::size::counted;
+use crate::text::size::counted;
 
 /// How often RocksDB's backlog is read.
 const WATCH: Duration = Duration::from_millis(200);

@@ -25,7 +25,7 @@ use crate::load::journal::Journal;
 use crate::load::target::Target;
 use crate::os::file_system::FileSystem;
 use crate::report::{Method, Plan, Space};
-use crate::size::human;
+use crate::text::size::human;
 
 /// RocksDB's own files, the journal, indexes and filters: a share of the blocks, as its reciprocal.
 const OVERHEAD: u64 = 25;

@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 use crate::load::options::{F3Data, ImportOptions, PlanChoice};
 use crate::preset::Resolved;
 use crate::report::{Plan, rfc3339};
-use crate::size::grouped;
 use crate::source::car::NullPadding;
 use crate::source::input::Remote;
 use crate::source::input::STDIN;
 use crate::source::remote::RemotePin;
+use crate::text::size::grouped;
 
 /// How much of the source's head and tail is digested, in bytes.
 const SAMPLE: u64 = 64 << 10;

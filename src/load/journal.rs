@@ -26,11 +26,11 @@ use crate::load::database_state::DatabaseState;
 use crate::load::identity::{Identity, Inode, SpillPlace};
 use crate::os::files::sync_dir;
 use crate::os::private;
-use crate::size::{counted, grouped, human};
 use crate::sort::router::{Framed, Router};
 use crate::sort::spill::{Extent, Mark};
 use crate::source::car::sources::SourceRead;
 use crate::source::input::Restart;
+use crate::text::size::{counted, grouped, human};
 
 /// The version of the form of all entries, [`Identity`] among them.
 const VERSION: u32 = 6;

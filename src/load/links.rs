@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
-use crate::dag::links::{codec, links};
+use crate::blocks::dag::links::{codec, links};
 use crate::error::{Error, Result};
 use crate::external_sort::Sorter;
 use crate::hash::fingerprint::fingerprint;

@@ -298,7 +298,7 @@ fn chosen(options: &LogOptions) -> String {
         skip_unknown_operations,
     } = options;
     let number = |name: &str, number: &Option<u32>| number.map(|number| format!("{name} {number}"));
-    let block = |name: &str, (number, id): &(u32, crate::chain::Id)| format!("{name} {number}:{id}");
+    let block = |name: &str, (number, id): &(u32, crate::blocks::chain::Id)| format!("{name} {number}:{id}");
     let flag = |text: &str, given: bool| given.then(|| text.to_owned());
     let mut words: Vec<String> = Vec::new();
     words.extend(dictionaries.as_ref().map(|dir| format!("--dictionaries {}", dir.display())));

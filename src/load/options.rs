@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use derive_setters::Setters;
 
-use crate::chain::Id;
+use crate::blocks::chain::Id;
 use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;

@@ -15,9 +15,9 @@ use crate::report::{LogPlan, MemtablePlan, Method, PartitionPlan, Plan, SortPlan
 use crate::rocks::option_map::{Group, OptionMap};
 use crate::rocks::options_of;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
-use crate::size::human;
 use crate::sort::spill::IN_FLIGHT;
 use crate::source::car::NullPadding;
+use crate::text::size::human;
 
 /// The least budget an import can work with, in bytes.
 pub const MIN_MEMORY: u64 = 16 << 20;

@@ -9,8 +9,8 @@ use super::registry::{self, Owner};
 use super::resolved::Resolved;
 use super::resolved::agrees;
 use super::validate::{Setting, default_of};
-use crate::escape::shown_in_line;
 use crate::rocks::releases::Release;
+use crate::text::escape::shown_in_line;
 
 /// The form of the JSON that [`Explanation`] serializes to.
 pub const SCHEMA: &str = "bedload-preset-explanation-2";

@@ -4,7 +4,7 @@ use super::key::{Key, Loader, Scope, Stage};
 use super::resolved::Resolved;
 use super::validate::{Setting, USUAL_BITS, default_of, filter_without_bits};
 use crate::rocks::option_map::Group;
-use crate::size::human;
+use crate::text::size::human;
 
 /// Warnings about a resolved preset.
 pub(super) fn warnings(resolved: &Resolved) -> Vec<String> {

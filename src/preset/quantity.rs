@@ -3,7 +3,7 @@
 //! RocksDB's own reader uses one letter after the digits and ignores the rest (`64MB` is `64M`, `64X` is 64), and
 //! shifts without a check for overflow; so numbers are read here and passed on in plain digits.
 
-use crate::size;
+use crate::text::size;
 
 /// Reads a whole number with an optional sign and binary unit.
 ///

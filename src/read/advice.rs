@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::error::Result;
-use crate::escape::shell_word;
 use crate::report::Advice;
 use crate::rocks::{Reader, ReaderOptions};
+use crate::text::escape::shell_word;
 
 /// The block cache, in bytes: no record is read.
 const CACHE: usize = 1 << 20;

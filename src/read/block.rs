@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::chain::{self, ChainProblem, Family, Header, Id};
+use crate::blocks::chain::{self, ChainProblem, Family, Header, Id};
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::report::record::ImportRecord;

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use super::header::chain_header;
 use super::links::{Field, Malformed, codec, field, link};
-use crate::cbor::{Head, head, string};
+use crate::blocks::cbor::{Head, head, string};
 
 /// How deep a block may be nested; dag-cbor decoders stop at about the same.
 const MAX_DEPTH: u32 = 1024;

@@ -19,7 +19,7 @@ pub mod walk;
 
 use data_encoding::HEXLOWER;
 
-pub(crate) use crate::dag::{header, links};
+pub(crate) use crate::blocks::dag::{header, links};
 
 pub use access::{Location, Resources};
 

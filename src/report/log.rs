@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::chain::Family;
+use crate::blocks::chain::Family;
 use crate::hash::content_digest::ContentDigest;
 use crate::progress::Speed;
 use crate::rocks::Level;
-use crate::size::counted;
 pub use crate::source::block_log::{BlockRef, IndexUse, LogLayout, Packings};
+use crate::text::size::counted;
 
 /// The part of a report that only a block log has.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -17,9 +17,9 @@ pub(crate) mod tune;
 mod verify;
 mod walk;
 
-pub(crate) use crate::escape::shell_word;
-pub use crate::escape::{shown, shown_in_line, shown_json};
 pub use crate::source::input::SumFunction;
+pub(crate) use crate::text::escape::shell_word;
+pub use crate::text::escape::{shown, shown_in_line, shown_json};
 pub(crate) use bundle::{BUNDLED_SCHEMA, BundleReport};
 pub(crate) use clean::{CLEAN_SCHEMA, CleanReport, Leftover};
 pub use doctor::Advice;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::escape::shown_in_line;
-use crate::size::{counted, human};
+use crate::text::escape::shown_in_line;
+use crate::text::size::{counted, human};
 
 /// The result of a dry run: what would be imported, with which preset, and how.
 #[derive(Debug, Clone, Serialize)]

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::chain::Family;
+use crate::blocks::chain::Family;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::os::files::read_regular;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bench::{BenchMachine, Ratio, SnapshotInfo};
 use crate::report::shown_in_line;
-use crate::size::{counted, human};
+use crate::text::size::{counted, human};
 
 /// One option and its new value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

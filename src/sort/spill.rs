@@ -33,10 +33,10 @@ use crate::os::direct;
 use crate::os::mmap::Mapped;
 use crate::os::private;
 use crate::parallel::IoThreads;
-use crate::size::human;
 use crate::sort::pieces::PartitionBuffers;
 use crate::sort::referred::{Reference, Referred};
 use crate::source::car::chunk::ChunkBytes;
+use crate::text::size::human;
 
 /// Bytes of a partition of fixed-size records that are read at once.
 const READ: usize = 1 << 20;

@@ -5,7 +5,7 @@ mod texts;
 
 pub use texts::{Texts, options_file, preset, seeds, words};
 
-use crate::chain::{self, ChainProblem, Family, TransactionOptions, check_transactions};
+use crate::blocks::chain::{self, ChainProblem, Family, TransactionOptions, check_transactions};
 use crate::error::Result;
 use crate::source::block_log::{Batch, Dictionaries, Forward, TornTail};
 use crate::source::car::chunks::{Chunks, Limits};

@@ -14,4 +14,4 @@ macro_rules! inside {
     )* };
 }
 
-inside!(chain generate hash preset rocks size sort source);
+inside!(blocks generate hash preset rocks sort source text);

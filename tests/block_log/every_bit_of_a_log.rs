@@ -8,7 +8,7 @@ use crate::common::log::*;
 use crate::common::run::Place;
 use bedload::progress::Silent;
 use bedload::report::{ImportReport, LogVerified, ProblemKind};
-use bedload::testing::chain::Id;
+use bedload::testing::blocks::chain::Id;
 use bedload::testing::hash::content_digest::ContentDigest;
 use bedload::{Error, ImportOptions, LogOptions, Outcome, VerifyOptions};
 

@@ -24,7 +24,7 @@ mod skipped;
 pub mod store;
 pub mod terminal;
 
-use bedload::testing::chain::Family;
+use bedload::testing::blocks::chain::Family;
 
 pub use skipped::skipped;
 

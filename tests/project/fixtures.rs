@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bedload::testing::chain::Family;
+use bedload::testing::blocks::chain::Family;
 use bedload::testing::generate::log::{Dictionaries, LogEntry, LogSpec, LogSummary};
 use bedload::testing::generate::log::{
     files::{Artifacts, IndexKind},

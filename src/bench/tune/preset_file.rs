@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::preset::{Assignment, Preset};
 use crate::report::tune::Change;
 use crate::report::tune::{Outcome, TuneReport};
-use crate::size::{counted, human};
+use crate::text::size::{counted, human};
 
 /// Changes of a sample that are listed as evidence.
 const LISTED: usize = 6;

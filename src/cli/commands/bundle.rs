@@ -96,7 +96,7 @@ pub(super) fn password(key: &Path) -> Result<String> {
         let text = String::from_utf8(bytes).map_err(|_| wrong(format!("{} is no text", path.display())))?;
         return Ok(text.trim_end_matches(['\r', '\n']).to_owned());
     }
-    let shown = crate::escape::shown_in_line(&key.display().to_string()).into_owned();
+    let shown = crate::text::escape::shown_in_line(&key.display().to_string()).into_owned();
     rpassword::prompt_password(format!("Password of {shown}: "))
         .map_err(|error| wrong(format!("the secret key {} needs its password: {error}", key.display())))
 }

@@ -9,7 +9,7 @@ use crate::progress::CancellationToken;
 use crate::read::block::BlockLookup;
 use crate::read::get::{Found, Lookup, header_with_names, to_json_with_names};
 use crate::report::shown_json;
-use crate::size::grouped;
+use crate::text::size::grouped;
 use clap::ValueEnum;
 use data_encoding::HEXLOWER;
 

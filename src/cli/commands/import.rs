@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::blocks::chain::Id;
 use crate::bundle::{self, PublishedImport, Signer};
-use crate::chain::Id;
 use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, PlanChoice};
 use crate::preset::Overrides;
 use crate::report::DryRun;
-use crate::size::human;
 use crate::sort::key::KeyLayout;
 use crate::sort::router::Shard;
 use crate::source::block_log::TornTail;
 use crate::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
+use crate::text::size::human;
 use crate::{Error, ImportOptions, Outcome};
 
 use super::bundle::password;

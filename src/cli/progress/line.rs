@@ -1,7 +1,7 @@
 //! The line of an event.
 
 use crate::progress::{Event, Phase};
-use crate::size::{counted, human};
+use crate::text::size::{counted, human};
 
 use crate::cli::render::numbers::{SHORT, throughput, took};
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::progress::{Backlog, Network, Phase, Sample, Writes};
-use crate::size::{counted, human};
+use crate::text::size::{counted, human};
 
 use super::curve::IntervalRates;
 use super::status::{NEEDED, Status};

@@ -13,7 +13,7 @@ use crate::bench::tune::TuneObserver;
 use crate::bench::{BenchObserver, Step};
 use crate::report::bench::Run;
 use crate::report::{shown_in_line, shown_json};
-use crate::size::{self, counted, human};
+use crate::text::size::{self, counted, human};
 
 use super::status::{NEEDED, Status};
 use super::{LINE_EVERY, bar, monitor, print_status, style};

@@ -1,7 +1,7 @@
 //! The reports of `bedload bundle` and `bedload seed`.
 
 use crate::report::{BundleReport, ImportReport};
-use crate::size::human;
+use crate::text::size::human;
 
 use crate::cli::render::numbers::{counted, grouped, phases, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};

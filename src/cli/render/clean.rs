@@ -1,7 +1,7 @@
 //! The report of `bedload clean`.
 
 use crate::report::{CleanReport, shown_in_line};
-use crate::size::{counted, human};
+use crate::text::size::{counted, human};
 
 /// What was found and what became of it, for people.
 pub fn text(report: &CleanReport) -> String {

@@ -1,7 +1,7 @@
 //! The report of `bedload doctor`.
 
 use crate::report::{DoctorReport, Latency};
-use crate::size::{human, seconds};
+use crate::text::size::{human, seconds};
 use serde_json::Value;
 
 use crate::cli::render::numbers::{phases, took};

@@ -2,7 +2,7 @@
 
 use crate::generate::Summary;
 use crate::generate::log::LogSummary;
-use crate::size::{grouped, human};
+use crate::text::size::{grouped, human};
 
 use crate::cli::render::numbers::{counted, throughput};
 

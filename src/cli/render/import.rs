@@ -5,7 +5,7 @@ use crate::report::{
     Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, RemoteInfo,
     SourceInfo,
 };
-use crate::size::human;
+use crate::text::size::human;
 use serde_json::Value;
 
 use crate::cli::render::next_steps::add_next_steps;

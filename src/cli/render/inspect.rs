@@ -1,7 +1,7 @@
 //! The report of `bedload inspect`.
 
 use crate::report::{BlockRef, CodeCount, InspectReport, LogInfo, RootInfo, ZstdInfo};
-use crate::size::human;
+use crate::text::size::human;
 
 use crate::cli::render::numbers::{counted, date, grouped, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::escape::shell_word;
 use crate::report::ImportReport;
+use crate::text::escape::shell_word;
 
 use super::rows::Rows;
 

@@ -1,8 +1,8 @@
 //! Numbers, rates and times as text.
 
 use crate::report::rfc3339;
-use crate::size::{self, human};
-pub use crate::size::{counted, grouped};
+use crate::text::size::{self, human};
+pub use crate::text::size::{counted, grouped};
 use serde_json::{Map, Value};
 
 /// A phase that is shorter, in seconds, would be shown as 0.0.

@@ -2,7 +2,7 @@
 
 use crate::report::{FamilyStat, OptionStat, StatReport};
 use crate::rocks::option_map::fields_of;
-use crate::size::human;
+use crate::text::size::human;
 use serde_json::Value;
 
 use crate::cli::render::import::head;

@@ -1,8 +1,8 @@
 //! The report of `bedload verify`.
 
 use crate::report::{KeyFrom, Problems, Recorded, VerifyReport, VerifyVerdict, shown_in_line};
-use crate::size::human;
 use crate::sort::key::KeyLayout;
+use crate::text::size::human;
 
 use crate::cli::render::import::checked_in_log;
 use crate::cli::render::numbers::{counted, grouped, throughput, took};

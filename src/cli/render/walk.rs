@@ -1,7 +1,7 @@
 //! The report of `bedload walk`.
 
 use crate::report::WalkReport;
-use crate::size::human;
+use crate::text::size::human;
 
 use crate::cli::render::numbers::{counted, grouped, throughput, took};
 use crate::cli::render::rows::Rows;

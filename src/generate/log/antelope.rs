@@ -3,7 +3,7 @@
 use super::super::random::Noise;
 use super::bytes::{key, random, varint};
 use super::words::Words;
-use crate::chain::{self, Id};
+use crate::blocks::chain::{self, Id};
 use sha2::{Digest, Sha256};
 
 /// The slot of block 1: half seconds from 2000 to 2018-06-08T08:08:08.5.

@@ -7,7 +7,7 @@ use super::super::random::{MILLION, Noise};
 use super::antelope::{PRUNABLE, account, extensions, number, time};
 use super::bytes::{random, reference, signature, text, varint};
 use super::words::Words;
-use crate::chain::{self, Id};
+use crate::blocks::chain::{self, Id};
 
 /// Transactions of a block: 10 % of the blocks have none, half have up to 11, one in a thousand has 80 or more.
 const TRANSACTIONS: &[(u64, u64)] =

@@ -10,7 +10,7 @@ use std::io;
 use super::antelope::Genesis;
 use super::files::{IndexKind, IndexWriter};
 use super::{LogEntry, LogSpec, VERSION};
-use crate::chain::Family;
+use crate::blocks::chain::Family;
 
 /// Bits of a word that are a position; the others say how a block is packed. (Hive; the others have positions only.)
 const POSITION: u64 = (1 << 48) - 1;

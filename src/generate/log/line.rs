@@ -20,7 +20,7 @@ use super::antelope_transactions::{Kind, Zlib};
 use super::pack::{Packer, Prepared};
 use super::words::Words;
 use super::{LogEntry, LogSpec, antelope, antelope_transactions, steem};
-use crate::chain::{Family, Id};
+use crate::blocks::chain::{Family, Id};
 use crate::progress::Progress;
 
 /// Blocks of a chunk: about 700 KiB.

@@ -9,7 +9,7 @@
 //! a transaction refers to does not exist.
 //!
 //! ```
-//! use bedload::testing::chain::Family;
+//! use bedload::testing::blocks::chain::Family;
 //! use bedload::testing::generate::log::{LogSpec, files, layouts, write};
 //!
 //! let (mut log, mut entries) = (Vec::new(), Vec::new());
@@ -41,7 +41,7 @@ mod words;
 use std::io::{self, Write};
 
 use super::random::Noise;
-use crate::chain::{Family, Id};
+use crate::blocks::chain::{Family, Id};
 use crate::error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 use crate::progress::Silent;

@@ -6,7 +6,7 @@ use super::super::random::{MILLION, Noise};
 use super::bytes::{reference, signature, text, varint};
 use super::steem_operations::Operations;
 use super::words::Words;
-use crate::chain::{self, Id};
+use crate::blocks::chain::{self, Id};
 
 /// When block 1 was made: 2016-03-24T16:05:00, in seconds since 1970.
 const START: u64 = 1_458_835_500;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::chain::Header;
+use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::block_log::block_error::BlockError;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::chain::Id;
+use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;

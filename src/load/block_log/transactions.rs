@@ -16,11 +16,11 @@
 
 use parking_lot::RwLock;
 
-use crate::chain::{self, Header, SteemBatch, TransactionOptions};
+use crate::blocks::chain::{self, Header, SteemBatch, TransactionOptions};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::lanes;
+use crate::hash::lanes;
 use crate::load::block_log::block_error::BlockError;
 use crate::load::block_log::output::{BatchSink, Output};
 use crate::load::block_log::write_path::WritePath;

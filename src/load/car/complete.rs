@@ -1,6 +1,6 @@
 //! Whether a snapshot is complete: its roots are among its blocks, and so is what the blocks link to; and its head.
 
-use crate::dag::header::chain_header;
+use crate::blocks::dag::header::chain_header;
 use crate::error::{Error, Problem, Result};
 use crate::load::context::{Completeness, Job};
 use crate::load::links::{Gathered, LinkList, Missing};

@@ -30,7 +30,6 @@ use crate::os::mmap::MAX_MAPS;
 use crate::parallel::{self, MemoryLimit, MemoryShare, Pull};
 use crate::progress::{Event, Progress};
 use crate::report::{Plan, SortPlan};
-use crate::size::human;
 use crate::sort::entries::Entry as SortEntry;
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::pieces::PartitionBuffers;
@@ -41,6 +40,7 @@ use crate::source::car::chunk::{Chunk, ChunkBytes};
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
 use crate::source::car::{Step, next_section};
+use crate::text::size::human;
 
 /// Bytes of sections that the classes of keys are learned from, at most, and the first section in any case. Less than a chunk,
 /// however little memory there is: the classes decide where files end.

@@ -18,7 +18,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 
 use super::options::{ExportOptions, Format, MIN_MEMORY, Selection, interrupted};
 use super::writer_pool::WriterPool;
-use crate::chain::{self, Family, Header};
+use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::progress::{Phase, Progress};

@@ -191,7 +191,7 @@ impl Counted {
         chain: &mut Chain<'_>,
         batch: &mut Batch,
         at: usize,
-    ) -> Result<crate::chain::Header, crate::source::block_log::LogProblem> {
+    ) -> Result<crate::blocks::chain::Header, crate::source::block_log::LogProblem> {
         let Checked { record, header } = chain.take(batch, at)?;
         let size = record.len().saturating_sub(NUMBER) as u64;
         self.blocks += 1;

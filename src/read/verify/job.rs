@@ -9,7 +9,7 @@ use crate::read::verify::problems::Collector;
 use crate::report::ProblemKind;
 use crate::rocks::key_ranges::{KeyRange, ranges};
 use crate::rocks::{DataFile, Reader, TableCheck};
-use crate::size::{counted, grouped};
+use crate::text::size::{counted, grouped};
 
 /// What the threads share.
 pub(super) struct Job<'a> {

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use super::job::{Job, compare, ranges_of};
 use super::log_transactions;
 use super::scan::{Totals, for_each};
-use crate::chain::{self, Header, TransactionOptions};
+use crate::blocks::chain::{self, Header, TransactionOptions};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::progress::Phase;

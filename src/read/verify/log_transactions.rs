@@ -9,7 +9,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 
 use super::job::{Job, ranges_of};
-use crate::chain;
+use crate::blocks::chain;
 use crate::error::{Error, Result};
 use crate::external_sort::{Sorted, Sorter};
 use crate::parallel;

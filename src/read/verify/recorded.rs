@@ -15,7 +15,7 @@ use crate::report::record::ImportRecord;
 use crate::report::{Against, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Reader};
-use crate::size::{counted, grouped};
+use crate::text::size::{counted, grouped};
 
 /// Compares the totals of all records with the record of the import; `opened_since`: a node may have written to the
 /// database. `untouched` says whether all that the import wrote is still in its files, and visible.

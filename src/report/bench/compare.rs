@@ -10,7 +10,7 @@ use super::metrics::{METRICS, metric};
 use super::phrases::{NOTHING, date, spread, total_key};
 use super::results::BenchReport;
 use crate::report::shown_in_line;
-use crate::size::{counted, grouped, human};
+use crate::text::size::{counted, grouped, human};
 
 /// The version of this document.
 pub const COMPARE_SCHEMA: &str = "bedload-bench-compare-1";

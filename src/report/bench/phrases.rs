@@ -5,7 +5,7 @@ use super::metrics::{Metric, Unit, metric};
 use super::results::BenchReport;
 use super::run::Run;
 use crate::report::{rfc3339, shown_in_line};
-use crate::size::{counted, grouped, human, seconds};
+use crate::text::size::{counted, grouped, human, seconds};
 
 /// The columns that a terminal has room for.
 const NARROW: [&str; 6] = ["preset", "total", "ratio", "memory", "size", "lookups"];

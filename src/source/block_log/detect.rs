@@ -6,7 +6,7 @@
 
 use super::framing::Framing;
 use super::preamble;
-use crate::chain::Header;
+use crate::blocks::chain::Header;
 
 /// Bytes that are probed.
 pub(crate) const PEEK: usize = 64 << 10;

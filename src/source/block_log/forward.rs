@@ -15,7 +15,7 @@ use super::problem::LogProblem;
 use super::ranges::Batch;
 use super::unpack::{Dictionaries, ROOM, Unpacker};
 use super::{MAX_BLOCK, PEEK, TornTail};
-use crate::chain::{Header, Id};
+use crate::blocks::chain::{Header, Id};
 use crate::error::{Error, Result};
 use crate::os::buffer::make_room;
 use crate::source::input::ByteStream;

@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use super::MAX_BLOCK;
 use super::packing::Packing;
 use super::unpack::{UnpackProblem, Unpacker};
-use crate::chain::{self, ChainProblem, Family, Header, Id};
+use crate::blocks::chain::{self, ChainProblem, Family, Header, Id};
 use crate::source::input::zstd_frame;
 
 /// Bytes of the word behind a block.

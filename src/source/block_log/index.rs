@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 
 use super::framing::{Framing, u32_at, u64_at};
-use crate::chain::Id;
+use crate::blocks::chain::Id;
 use crate::os::files::open_regular;
 
 /// Bytes of an artifacts file that every version has.

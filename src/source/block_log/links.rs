@@ -9,7 +9,7 @@ use super::packing::Packing;
 use super::problem::LogProblem;
 use super::ranges::Batch;
 use super::unpack::{ROOM, Unpacker};
-use crate::chain::{self, Header, Id};
+use crate::blocks::chain::{self, Header, Id};
 use crate::schema::NUMBER;
 
 /// What blocks are compared with.

@@ -14,7 +14,7 @@ use super::preamble::Preamble;
 use super::ranges::LogFiles;
 use super::unpack::Dictionaries;
 use super::{PEEK, TornTail, is_block_log};
-use crate::chain::Family;
+use crate::blocks::chain::Family;
 use crate::error::Result;
 use crate::source::input::{Body, Compression, Input, peek};
 

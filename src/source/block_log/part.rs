@@ -13,7 +13,7 @@ use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
 use super::unpack::{UnpackProblem, Unpacker};
 use super::{MAX_BLOCK, PEEK, TornTail};
-use crate::chain::{Header, Id};
+use crate::blocks::chain::{Header, Id};
 use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 use crate::os::mmap::shrank;

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::framing::{u32_at, u64_at};
 use super::problem::LogProblem;
-use crate::chain::Id;
+use crate::blocks::chain::Id;
 
 /// Marks a pruned log.
 const PRUNED: u32 = 1 << 31;

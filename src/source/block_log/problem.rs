@@ -3,8 +3,8 @@
 use crate::error::Problem;
 use std::path::PathBuf;
 
-use crate::chain::{ChainProblem, Id};
-use crate::size::human;
+use crate::blocks::chain::{ChainProblem, Id};
+use crate::text::size::human;
 
 /// Where Hive's dictionaries are published.
 const DICTIONARIES: &str =

@@ -1,6 +1,6 @@
 //! The transactions of a chain's blocks, which import and verification read alike.
 
-use crate::chain::{self, ChainProblem, Family, Header, SteemBatch, TransactionOptions, Transactions};
+use crate::blocks::chain::{self, ChainProblem, Family, Header, SteemBatch, TransactionOptions, Transactions};
 
 /// Finds the transactions of a block, and checks what its options require.
 pub(crate) struct Lookup {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::error::Problem;
-use crate::escape::shell_word;
-use crate::size::{counted, grouped, human};
+use crate::text::escape::shell_word;
+use crate::text::size::{counted, grouped, human};
 
 /// What is wrong with a CAR.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]

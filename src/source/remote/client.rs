@@ -276,7 +276,7 @@ fn is_yes(text: &str) -> bool {
 
 /// Length, tag and time, for people.
 pub(super) fn describe(facts: &Facts) -> String {
-    let bytes = facts.bytes.map(|bytes| format!("{} bytes", crate::size::grouped(bytes)));
+    let bytes = facts.bytes.map(|bytes| format!("{} bytes", crate::text::size::grouped(bytes)));
     let etag = facts.etag.as_ref().map(|etag| format!("ETag {etag}"));
     let said: Vec<String> = [bytes, etag, facts.modified.clone()].into_iter().flatten().collect();
     if said.is_empty() { "of unknown length".into() } else { said.join(", ") }

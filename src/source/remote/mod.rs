@@ -84,7 +84,7 @@ impl RemotePin {
 
     /// Length, tag and time, for people.
     pub(crate) fn describe(&self) -> String {
-        let bytes = self.bytes.map(|bytes| format!("{} bytes", crate::size::grouped(bytes)));
+        let bytes = self.bytes.map(|bytes| format!("{} bytes", crate::text::size::grouped(bytes)));
         let etag = self.etag.as_ref().map(|etag| format!("ETag {etag}"));
         let said: Vec<String> = [bytes, etag, self.modified.clone()].into_iter().flatten().collect();
         if said.is_empty() { "of unknown length".into() } else { said.join(", ") }

@@ -333,7 +333,7 @@ impl Shared {
             let Some(mut piece) = answer.body.next().await? else {
                 return Err(Fault::passing(format!(
                     "the connection ended {} bytes too early",
-                    crate::size::grouped(len - *got)
+                    crate::text::size::grouped(len - *got)
                 )));
             };
             piece.truncate(usize::try_from(len - *got).unwrap_or(usize::MAX));

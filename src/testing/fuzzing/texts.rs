@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use crate::chain::Id;
+use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::preset::parse::{Role, assignment, document};
 use crate::preset::{Assignment, Origin, PresetProblem, quantity};
 use crate::rocks::options_file::{Line, OptionsFile};
-use crate::size;
 use crate::source::car::RawCid;
+use crate::text::size;
 
 /// Reads `text` as a preset and as a user's configuration. Every setting it finds is in a line of the text and means
 /// the same on the command line, and every error names a line that is there.

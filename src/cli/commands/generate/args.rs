@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::Error;
-use crate::chain::Family;
+use crate::blocks::chain::Family;
 use crate::generate::{DUPLICATES_MAX, Format, Profile};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::chain::Family;
+use crate::blocks::chain::Family;
 use crate::generate::log::files::{IndexKind, IndexWriter};
 use crate::generate::log::{self, LogSpec, LogSummary};
 use crate::progress::Progress;

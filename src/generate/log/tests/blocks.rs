@@ -1,5 +1,5 @@
-use crate::chain::tests::logs;
-use crate::chain::{Family, TransactionOptions, check_transactions, header};
+use crate::blocks::chain::tests::logs;
+use crate::blocks::chain::{Family, TransactionOptions, check_transactions, header};
 
 use super::super::*;
 use super::generate;

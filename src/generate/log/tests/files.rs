@@ -1,4 +1,4 @@
-use crate::chain::Family;
+use crate::blocks::chain::Family;
 
 use super::super::files::{Artifacts, IndexKind};
 use super::super::layouts::{index, partitions, pruned, split};

@@ -5,7 +5,7 @@ use super::super::results::BenchReport;
 use super::super::run::Run;
 use crate::report::statistics::median as middle;
 use crate::rocks::Level;
-use crate::size::human;
+use crate::text::size::human;
 
 /// The metrics that RocksDB counted, and their headings.
 const COUNTED: [(&str, &str); 5] = [

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::escape::shown;
+use crate::text::escape::shown;
 
 /// Writes text for a page.
 #[derive(Clone, Copy, Default)]

@@ -8,8 +8,8 @@
 //!
 //! Specification: <https://spec.filecoin.io/#section-systems.filecoin_blockchain.struct.block>.
 
-use crate::cbor::{Head, head, string};
-use crate::dag::links::link;
+use crate::blocks::cbor::{Head, head, string};
+use crate::blocks::dag::links::link;
 
 /// How many fields a header has.
 const FIELDS: u64 = 16;

@@ -1,7 +1,7 @@
 //! Blocks of Steem's main network, which Hive shares, whose header names another merkle root than their transactions
 //! have. Nodes let exactly these pass: `shared_db_merkle.hpp` of <https://github.com/steemit/steem>.
 
-use crate::chain::Id;
+use crate::blocks::chain::Id;
 
 /// Block numbers, ascending, and the roots of the transactions as they are stored.
 const KNOWN: [(u32, &str); 8] = [

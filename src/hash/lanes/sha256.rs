@@ -300,7 +300,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lanes::is_test_skipped;
+    use crate::hash::lanes::is_test_skipped;
 
     fn sums(messages: &[&[u8]]) -> Vec<Sum> {
         let mut sums: Vec<Option<Sum>> = vec![None; messages.len()];

@@ -1,8 +1,8 @@
 //! Blocks put together by hand. What is true of every block of a whole log is tested in `tests/fixtures/chain.rs`.
 
 mod headers;
-#[path = "../../../tests/common/log_blocks.rs"]
+#[path = "../../../../tests/common/log_blocks.rs"]
 pub(crate) mod logs;
 mod transactions;
 
-use crate::chain::Family;
+use crate::blocks::chain::Family;

@@ -1,4 +1,4 @@
-use crate::chain::{ChainProblem, Family, Id, TransactionOptions, Transactions, check_transactions, header};
+use crate::blocks::chain::{ChainProblem, Family, Id, TransactionOptions, Transactions, check_transactions, header};
 
 const ALL: TransactionOptions = TransactionOptions { ids: true, merkle: true, skip_unknown: false };
 

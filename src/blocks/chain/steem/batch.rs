@@ -2,7 +2,7 @@
 
 use super::super::{Family, Header, TransactionOptions, Transactions, merkle};
 use super::transactions::{compare, id, stored, walk};
-use crate::lanes::sha256;
+use crate::hash::lanes::sha256;
 
 /// Transactions that fill a batch, and bytes of blocks: both stay in a second-level cache.
 const TRANSACTIONS: usize = 512;

@@ -188,7 +188,7 @@ mod tests {
             block.extend(bytes);
             for family in [Family::Steem, Family::Hive] {
                 let header = super::super::header(&block).expect("a header of zeros");
-                let options = crate::chain::TransactionOptions { ids: true, merkle: true, skip_unknown: true };
+                let options = crate::blocks::chain::TransactionOptions { ids: true, merkle: true, skip_unknown: true };
                 let _ = transactions::check(family, &block, &header, &options);
             }
         }

@@ -14,7 +14,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::lanes::sha256;
+use crate::hash::lanes::sha256;
 
 /// The digest of a transaction, or of two digests.
 pub(crate) type Node = [u8; 32];

@@ -2,7 +2,7 @@
 //!
 //! Text is stepped over unread. Early chain data has strings that are not UTF-8, and a decoder would stop there.
 
-use crate::cbor::{LINK_TAG, head, string};
+use crate::blocks::cbor::{LINK_TAG, head, string};
 
 /// Multicodecs of what links lead to.
 pub(crate) mod codec {

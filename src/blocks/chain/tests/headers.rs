@@ -1,4 +1,4 @@
-use crate::chain::{Family, header};
+use crate::blocks::chain::{Family, header};
 
 #[test]
 fn what_no_header_holds_is_reported_with_its_place() {

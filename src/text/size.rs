@@ -63,7 +63,7 @@ pub enum SizeError {
 /// [`SizeError`]: what is wrong and how to write it.
 ///
 /// ```
-/// use bedload::testing::size::parse;
+/// use bedload::testing::text::size::parse;
 ///
 /// assert_eq!(parse("64M"), Ok(64 << 20));
 /// assert_eq!(parse("1.5GiB"), Ok(3 << 29));

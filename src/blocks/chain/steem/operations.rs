@@ -5,7 +5,7 @@
 
 use super::Field::{self, Asset, Bool, List, Optional, Signed16, SignedHeader, Text};
 use super::types::*;
-use crate::chain::Family;
+use crate::blocks::chain::Family;
 
 /// One kind of operation.
 #[derive(Debug)]
